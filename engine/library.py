@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
-from engine.checkpoints.source import BASE
+from engine.checkpoints.locate import BASE
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head, Off, parse_head
 from engine.values.options import EngineOptions

@@ -17,8 +17,8 @@ from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.architectures.outline import Anatomy
 from engine.architectures.tensors import Tensors
-from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
+from engine.checkpoints.source import FolderSource
 from engine.library import Model
 from engine.models.loading import load_reader
 from engine.models.reader import Reader

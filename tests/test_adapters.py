@@ -18,7 +18,7 @@ from torch import Tensor
 
 from engine.analysis.open_model import OpenModel
 from engine.analysis.weights import arrays_of
-from engine.checkpoints.source import find_source
+from engine.checkpoints.locate import find_source
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.options import EngineOptions

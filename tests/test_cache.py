@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
-from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
+from engine.checkpoints.source import FolderSource
 from engine.service.engine import Engine
 from engine.store.cache import SpectraCache, trim
 from engine.store.files import cache_directory
@@ -66,7 +66,7 @@ def differ(one: SpectraGroup, other: SpectraGroup) -> bool:
 
 SECOND_START = """
 import sys
-from engine.checkpoints.folder import FolderSource
+from engine.checkpoints.source import FolderSource
 from engine.checkpoints.locate import locate
 from engine.service.engine import Engine
 from engine.values.heads import Head

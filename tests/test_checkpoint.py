@@ -102,7 +102,7 @@ def test_weights_are_read_as_they_are_stored(dtype: torch.dtype, tiny_copy: Tiny
 HUGE = """
 import sys
 from pathlib import Path
-from engine.checkpoints.folder import FolderSource
+from engine.checkpoints.source import FolderSource
 from engine.checkpoints.locate import locate
 source = FolderSource(locate(sys.argv[1]))
 checkpoint, anatomy = source.tensors, source.anatomy

@@ -90,7 +90,7 @@ def test_models_of_the_cache_and_folders_are_offered_as_models(tmp_path: Path) -
 
 
 def test_completing_imports_neither_numpy_nor_torch_nor_the_hub() -> None:
-    heavy = "('torch', 'transformers', 'huggingface_hub', 'numpy', 'textual')"
+    heavy = "('torch', 'transformers', 'huggingface_hub.hf_api', 'numpy', 'textual')"
     code = COMPLETE.replace("main()", "").rstrip("; ") + (
         "\nfrom tui.command_line import command\n"
         "try: command()\n"

@@ -14,8 +14,8 @@ from huggingface_hub import constants
 from safetensors.torch import load_file
 
 from engine.checkpoints import download, download_worker
-from engine.checkpoints.download import find_in_cache
 from engine.checkpoints.locate import locate
+from engine.checkpoints.model_folders import find_in_cache
 from engine.values.errors import Superseded
 from engine.values.progress import Progress, Rate
 from tests.conftest import TinyModel

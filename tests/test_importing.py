@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 ON_THE_ENGINE_THREAD = (
-    "engine.checkpoints.folder",
-    "engine.checkpoints.parameters",
+    "engine.checkpoints.locate",
+    "engine.checkpoints.source",
     "engine.models.rotations",
     "engine.models.tokenizer",
     "engine.analysis.open_model",
@@ -28,7 +28,7 @@ def test_while_one_thread_imports_it_another_one_waits_and_has_it_whole() -> Non
         "import threading\n"
         "from engine.checkpoints.library_imports import IMPORTING\n"
         "from engine.models.rotations import rotation_of\n"
-        "from engine.checkpoints.source import find_source\n"
+        "from engine.checkpoints.locate import find_source\n"
         "from engine.values.options import EngineOptions\n"
         "source = find_source('demo', EngineOptions(), lambda progress: None)\n"
         "outline = source.anatomy.outline\n"

@@ -11,8 +11,8 @@ import torch
 
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints import memory as main_memory
-from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
+from engine.checkpoints.source import FolderSource
 from engine.models import devices, memory
 from engine.service.engine import Engine
 from engine.values.attention import Sentence

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from engine.checkpoints.catalogue import cached_models
 from engine.checkpoints.locate import locate
+from engine.checkpoints.model_folders import cached_models
 from engine.demo import MODEL_DIRECTORY
 from engine.service.choices import found_models
 from engine.values.memory import size
@@ -91,7 +91,7 @@ def test_a_hub_that_never_answers_is_given_up_soon(hub: FakeHub) -> None:
 
 
 LOCATE = """
-from engine.checkpoints.catalogue import cached_models
+from engine.checkpoints.model_folders import cached_models
 from engine.checkpoints.locate import locate
 from engine.values.errors import EngineError
 try: print(locate("somebody/tiny").directory)
@@ -124,7 +124,7 @@ def test_the_models_of_the_cache_are_listed_last_used_first(
             if name == "somebody/half" and file.name == "model.safetensors":
                 file.unlink()
     code = """
-from engine.checkpoints.catalogue import cached_models
+from engine.checkpoints.model_folders import cached_models
 for each in cached_models(): print(each.name, each.model_type, each.layers, each.heads, each.missing or "nothing")
 """
     assert run_apart(code, HF_HUB_CACHE=str(tmp_path / "cache")).splitlines() == [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from engine.checkpoints import names
+from engine.checkpoints import model_names
 from engine.checkpoints.locate import locate
 from engine.store.history import remember
 from engine.values.found_models import GONE, FoundModel, Origin, Place
@@ -158,12 +158,14 @@ async def test_what_is_pasted_in_quotes_as_an_address_or_beside_a_model_opens_th
     folder = tiny_model("gpt2")
     copy = tmp_path / "hub" / "models--some--body"
     (copy / "snapshots").mkdir(parents=True)
+    (copy / "refs").mkdir()
+    (copy / "refs" / "main").write_text("abc", encoding="utf-8")
     (copy / "snapshots" / "abc").symlink_to(cached)
     pasted = {
         f'"{folder}"': f"opens the folder {folder}", f"'{folder}/' ": f"opens the folder {folder}/",
         f"file://{folder}": f"opens the folder {folder}", f"{folder}/config.json": "in its folder: Enter opens",
         "https://huggingface.co/org/tiny": "Enter opens org/tiny", "hf.co/no/tiny/tree/main": "no/tiny is not on",
-        str(cached.parents[1]): "cache calls a model: Enter opens", "models--org--tiny": "Enter opens org/tiny",
+        str(cached.parents[1]): "cache calls a model: Enter opens",
         str(copy): "cache calls a model: Enter opens", "https://huggingface.co/datasets/a/b": "no Hub id is written so",
     }  # fmt: skip
     async with opening_screen((200, 24)) as (app, pilot, screen):
@@ -174,7 +176,7 @@ async def test_what_is_pasted_in_quotes_as_an_address_or_beside_a_model_opens_th
         await until(pilot, lambda: screen.list.name_chosen == f"{folder}/config.json")
         await type_keys(pilot, "enter")
         await until(pilot, lambda: app.is_ready and app.conductor.is_open)
-    assert Path(names.meant_instead(str(copy))) == copy / "snapshots" / "abc"
+    assert Path(model_names.model_at_path(str(copy))) == copy / "snapshots" / "abc"
 
 
 async def test_a_slash_in_the_list_begins_a_new_text_and_a_tilde_becomes_a_path() -> None:

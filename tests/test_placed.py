@@ -14,8 +14,7 @@ from torch import Tensor
 from engine.architectures.heads import StoredLayer
 from engine.checkpoints import byte_ranges as reading
 from engine.checkpoints import tensor_reader as checkpoints
-from engine.checkpoints.byte_ranges import Placed, read_placed
-from engine.checkpoints.pickles import read_pickled
+from engine.checkpoints.byte_ranges import Placed, read_pickled, read_placed
 from engine.checkpoints.tensor_reader import Checkpoint
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -208,9 +207,9 @@ def test_an_old_file_whose_bytes_lie_otherwise_is_left_to_its_library(
     file = tmp_path / "pytorch_model.bin"
     torch.save({"a": torch.ones(3)}, file)
     with monkeypatch.context() as other:
-        other.setattr("engine.checkpoints.pickles.sys.byteorder", "neither")
+        other.setattr("engine.checkpoints.byte_ranges.sys.byteorder", "neither")
         assert isinstance(read_pickled(file)["a"], Tensor)
-    monkeypatch.setattr("engine.checkpoints.pickles._memories", lambda file: {})
+    monkeypatch.setattr("engine.checkpoints.byte_ranges._memories", lambda file: {})
     assert torch.equal(Checkpoint(tmp_path).read("a"), torch.ones(3))
 
 

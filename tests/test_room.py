@@ -40,7 +40,7 @@ PEAK = """
 import json, sys, threading
 from pathlib import Path
 from engine.checkpoints import memory
-from engine.checkpoints.folder import FolderSource
+from engine.checkpoints.source import FolderSource
 from engine.checkpoints.locate import locate
 from engine.models.loading import load_reader
 from engine.values.errors import EngineError

@@ -16,8 +16,8 @@ from safetensors.torch import load_file, save_file
 
 from engine.analysis.open_model import OpenModel
 from engine.architectures.heads import read_layer
-from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
+from engine.checkpoints.source import FolderSource
 from engine.models import attention_capture
 from engine.models.loaded_model import Loaded, cause_of_nan
 from engine.models.loading import input_device, load_model, load_reader

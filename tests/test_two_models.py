@@ -11,7 +11,7 @@ import pytest
 import transformers
 
 from engine.analysis.open_model import OpenModel
-from engine.checkpoints.source import find_source
+from engine.checkpoints.locate import find_source
 from engine.values.memory import size
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel

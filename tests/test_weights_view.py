@@ -18,7 +18,7 @@ import engine
 from engine.analysis.open_model import OpenModel
 from engine.analysis.tables import growing
 from engine.architectures import tensors
-from engine.checkpoints.folder import FolderSource
+from engine.checkpoints.source import FolderSource
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from engine.values.table import Table

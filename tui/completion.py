@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
-from engine.checkpoints.names import CACHED, cached_id, hub_cache
+from engine.checkpoints.model_names import CACHED, cached_id, hub_cache
 
 
 class Fish(FishComplete):

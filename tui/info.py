@@ -29,7 +29,7 @@ def lines() -> Iterator[str]:
     assert isinstance(explore, ConfiguredCommand)
     config, settings = effective(explore)
     yield f"{'characters':<18}{_characters(settings)}"
-    from engine.checkpoints.download import models_directory
+    from engine.checkpoints.model_names import hub_cache
 
     for name, path in (
         ("settings", config.path),
@@ -37,7 +37,7 @@ def lines() -> Iterator[str]:
         ("typed sentences", history_file()),
         ("opened before", state_directory() / "recent.json"),
         ("cache of spectra", cache_directory()),
-        ("cache of models", models_directory()),
+        ("cache of models", hub_cache()),
         ("log", log_file()),
     ):
         mistakes = _mistakes(config) if path == config.path else ""

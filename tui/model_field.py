@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.checkpoints.names import unwrapped
+from engine.checkpoints.model_names import clean_name
 from tui.field import Field
 
 
@@ -24,4 +24,4 @@ class ModelField(Field):
     @property
     def typed(self) -> str:
         """What is typed, without quotes or the address that it was pasted in."""
-        return unwrapped(self.value)
+        return clean_name(self.value)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from engine.analysis.large_maps import LargeMaps, Reading
 from engine.analysis.spectra import SpectraStore, with_torch
 from engine.checkpoints.library_imports import IMPORTING
+from engine.checkpoints.locate import find_other, find_source
 from engine.checkpoints.memory import free_memory
-from engine.checkpoints.source import find_other, find_source
 from engine.checkpoints.tensor_reader import OpenedFiles
 from engine.models.memory import WeightCount, place
 from engine.values.attention import AttentionMap, AttentionMaps, MapName, Minuend, Sentence

@@ -16,7 +16,6 @@ import regex
 from engine.architectures.outline import Anatomy, AttentionModule
 from engine.architectures.tensors import TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors
-from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.json_files import (
     FLAG,
     NUMBER,
@@ -30,11 +29,10 @@ from engine.checkpoints.json_files import (
     read_object,
     shown,
 )
-from engine.checkpoints.locate import Location
-from engine.checkpoints.names import ADAPTER_CONFIG
-from engine.checkpoints.parameters import stored_parameters
+from engine.checkpoints.model_folders import adapter_file
+from engine.checkpoints.model_names import ADAPTER_CONFIG
+from engine.checkpoints.source import FolderSource, Location, Source, stored_parameters
 from engine.checkpoints.tensor_reader import Checkpoint, stamps
-from engine.checkpoints.weight_files import adapter_file
 from engine.values.display_text import counted
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
@@ -244,7 +242,7 @@ CHANGED = "delta:"
 """What stands before a tensor's name where its change is meant."""
 
 
-class AdapterSource:
+class AdapterSource(Source):
     """An adapter's folder and the base model that it changes.
 
     Attributes
@@ -274,8 +272,8 @@ class AdapterSource:
                 f"{location.name} changes nothing that {base.location.name} has, such as {self.changes[0].module}; "
                 "name the model that it was trained on with --base"
             )
-        self.tensors: Tensors = self._changed_tensors()
-        self.anatomy: Anatomy = self._with_deltas(base.anatomy)
+        self.tensors = self._changed_tensors()
+        self.anatomy = self._with_deltas(base.anatomy)
 
     @property
     def identity(self) -> str:

@@ -122,9 +122,9 @@ def with_model_names(stored: Tensors, directory: Path) -> Tensors:
 
 def _empty_model(directory: Path, entries: Mapping[str, TensorEntry]) -> Any:
     """Build the model without memory for its weights."""
+    config = library_config(directory)
     import torch
 
-    config = library_config(directory)
     with bounded(entries, is_packed=bool(getattr(config, "quantization_config", None))), torch.device("meta"):
         kind = model_class(directory, {})
         return kind.from_config(config) if hasattr(kind, "from_config") else kind(config)

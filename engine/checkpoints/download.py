@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from engine.checkpoints.names import ADAPTER_CONFIG, CACHED, DEMO
-from engine.checkpoints.weight_files import adapter_file, missing_shards, weight_file
+from engine.checkpoints.model_folders import cache_folder
+from engine.checkpoints.model_names import DEMO, hub_cache
 from engine.values.errors import EngineError
 from engine.values.memory import size
 from engine.values.progress import Progress, Rate
@@ -28,36 +28,6 @@ LOOK_SECONDS = 0.1
 """How often progress is told, so that a download that is not wanted any more ends."""
 
 Message = dict[str, Any]
-
-
-def models_directory() -> Path:
-    """Say where the local Hub cache is."""
-    from huggingface_hub import constants
-
-    return Path(constants.HF_HUB_CACHE)
-
-
-def find_in_cache(name: str, revision: str | None) -> Path | None:
-    """Find a complete snapshot of a model in the local Hub cache.
-
-    Raises
-    ------
-    EngineError : when the name cannot be that of a Hub model.
-    """
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        config = try_to_load_from_cache(name, "config.json", revision=revision)
-        if not isinstance(config, str):
-            config = try_to_load_from_cache(name, ADAPTER_CONFIG, revision=revision)
-    except HFValidationError as error:
-        raise EngineError(f"{name!r} is no folder and cannot be a Hub id; try: attn-tui {DEMO}") from error
-    if not isinstance(config, str):
-        return None
-    directory = Path(config).parent
-    weights = weight_file(directory) or adapter_file(directory)
-    return None if weights is None or missing_shards(weights) else directory
 
 
 def from_hub(name: str, revision: str | None, report: Callable[[Progress], None]) -> Path:
@@ -141,7 +111,7 @@ def _read(output: IO[bytes], messages: queue.SimpleQueue[Message | None]) -> Non
 def refusal(name: str, revision: str | None, message: Message) -> EngineError:
     """Say why a model did not come, and what to do."""
     kinds, text, code = set(message["error"]), message.get("text", ""), message.get("code")
-    cache, elsewhere = models_directory(), f"give a folder, or try: attn-tui {DEMO}"
+    cache, elsewhere = hub_cache(), f"give a folder, or try: attn-tui {DEMO}"
     if "NotAModel" in kinds:
         return EngineError(f"{name} {text}")
     if "GatedRepoError" in kinds:
@@ -169,6 +139,6 @@ def refusal(name: str, revision: str | None, message: Message) -> EngineError:
 
 def _not_cached(name: str) -> str:
     """Begin the sentence that names the cache: of a model that may be there in part, which is not the same."""
-    folder = models_directory() / f"{CACHED}{name.replace('/', '--')}"
-    is_not = "is not complete" if any(each.is_file() for each in folder.glob("snapshots/*/*")) else "is not"
-    return f"{name} {is_not} in the local cache ({models_directory()})"
+    is_there = any(each.is_file() for each in cache_folder(name).glob("snapshots/*/*"))
+    is_not = "is not complete" if is_there else "is not"
+    return f"{name} {is_not} in the local cache ({hub_cache()})"

@@ -28,7 +28,7 @@ from typing import Any
 from huggingface_hub import HfApi, constants, snapshot_download, try_to_load_from_cache
 from tqdm import tqdm
 
-from engine.checkpoints.weight_files import ADAPTER_FILES
+from engine.checkpoints.model_folders import ADAPTER_FILES
 
 WEIGHTS = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 """What weight files and the lists of several are called; other precisions (``model.fp16.safetensors``) are not."""

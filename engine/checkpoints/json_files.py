@@ -18,7 +18,7 @@ from engine.architectures.configuration import (
     head_count,
     layer_count,
 )
-from engine.checkpoints.names import CACHED
+from engine.checkpoints.model_names import CACHED
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 

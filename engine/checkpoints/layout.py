@@ -17,24 +17,19 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine.architectures.outline import Anatomy, AttentionModule, anatomy_of, noting_lost
+from engine.architectures.outline import AttentionModule, anatomy_of, noting_lost
 from engine.architectures.rules import Layout, Rule
 from engine.architectures.shapes import lay_out_heads
-from engine.architectures.tensors import UNKNOWN, Tensors
-from engine.checkpoints.parameters import stored_parameters
+from engine.architectures.tensors import UNKNOWN
+from engine.checkpoints.source import Source
 from engine.checkpoints.tensor_reader import Checkpoint, stamps
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
-from engine.values.outline import Parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 MATRICES = {"query": "Q", "key": "K", "value": "V", "output": "O"}
 """What the file calls the projections, to what the tables call them."""
@@ -120,13 +115,13 @@ def _described(file: Path, table: Mapping[str, Any]) -> Description:
     )
 
 
-class LayoutSource:
+class LayoutSource(Source):
     """A weight file, or a folder of them, that is described by a person."""
 
     def __init__(self, name: str, place: Path, file: Path) -> None:
         descriptions = read_layout(file)
-        checkpoint = Checkpoint(place)
-        self.tensors: Tensors = checkpoint
+        self._described_by = file
+        self.tensors = checkpoint = Checkpoint(place)
         modules: dict[Head, AttentionModule] = {}
         for each in descriptions:
             layers = _layers(each, checkpoint, file)
@@ -136,24 +131,18 @@ class LayoutSource:
                 )
             modules |= layers
         anatomy = anatomy_of(name, str(place), "state dict", modules, self.tensors.entries, None, ())
-        self.anatomy: Anatomy = noting_lost(anatomy, checkpoint.lost, is_read=False)
-        self.files = checkpoint.files
-        self.identity: str | None = stamps((*self.files, file))
+        self.anatomy = noting_lost(anatomy, checkpoint.lost, is_read=False)
+        self._files = checkpoint.files
 
-    def sentence_need(self, dtype: str) -> None:
-        """Nothing: there is no model to run."""
+    @property
+    def identity(self) -> str:
+        """The files and the description, their sizes and times."""
+        return stamps((*self._files, self._described_by))
 
-    def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
-        """List the tensors as stored."""
-        return stored_parameters(self.tensors.entries)
-
-    def parts(self, name: str) -> Iterator[Tensor]:
-        """Go through the numbers of a listed tensor."""
-        return self.tensors.parts(name)
-
-    def settings(self) -> Mapping[str, Any]:
-        """Give nothing: a state dict has no configuration."""
-        return {}
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that hold the weights."""
+        return self._files
 
 
 def _layers(described: Description, checkpoint: Checkpoint, file: Path) -> dict[Head, AttentionModule]:

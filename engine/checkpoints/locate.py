@@ -1,56 +1,75 @@
-"""Where a model's files are: a folder, the local Hub cache, the Hub, or the demo inside this package."""
+"""Where a model is that a person names: a folder or file, the local Hub cache, the Hub, or the demo in this package."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
-from engine.checkpoints.download import find_in_cache, from_hub
-from engine.checkpoints.names import ADAPTER_CONFIG, DEMO
-from engine.checkpoints.weight_files import ADAPTER_FILES, WEIGHT_FILES, adapter_file, weight_file
+from engine.checkpoints.download import from_hub
+from engine.checkpoints.model_folders import ADAPTER_FILES, WEIGHT_FILES, adapter_file, find_in_cache, weight_file
+from engine.checkpoints.model_names import ADAPTER_CONFIG, DEMO, clean_name, model_at_path
+from engine.checkpoints.source import GGUF, FolderSource, GgufSource, Location, Source
 from engine.demo import MODEL_DIRECTORY
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, Superseded
+from engine.values.options import EngineOptions
 from engine.values.progress import Progress
 
+BASE = "base"
+"""What stands for the model that an adapter changes, where a second one is asked for."""
 
-@dataclass(frozen=True, slots=True)
-class Location:
-    """Where a model was found.
+LONGEST = 100
+"""Characters of a name that is refused which are said again."""
 
-    Attributes
-    ----------
-    name : what the person typed.
-    directory : the folder with ``config.json`` and the weights.
-    identity : what changes when the model's content may have: the Hub's commit, else the folder's path.
+
+def find_source(name: str, options: EngineOptions, report: Callable[[Progress], None]) -> Source:
+    """Find a model, downloading it when it is neither here nor in the cache.
+
+    Raises
+    ------
+    EngineError : when there is no such model, or it cannot be taken apart into heads.
     """
+    name = clean_name(name)
+    name = model_at_path(name, is_described=options.layout is not None) or name
+    place = _path(name)
+    if options.layout is not None:
+        from engine.checkpoints.layout import LayoutSource
 
-    name: str
-    directory: Path
-    identity: str
+        if not place.exists():
+            raise EngineError(f"there is no {place}; with --layout give a weight file, or a folder of them")
+        return LayoutSource(name, place, options.layout)
+    if (file := _gguf_file(place)) is not None:
+        return GgufSource(name, file)
+    location = locate(name, options.revision, report)
+    if adapter_file(location.directory) is None:
+        return FolderSource(location, options.trust_remote_code)
+    from engine.checkpoints.adapter import AdapterSource, read_settings
+
+    base = options.base or read_settings(location.directory).get("base_model_name_or_path")
+    if not base:
+        raise EngineError(f"{name} is an adapter that does not say of which model; name it with --base")
+    try:
+        found = locate(str(base), None, report)
+    except Superseded:
+        raise
+    except EngineError as error:
+        raise EngineError(f"{name} is an adapter of {base}: {error}; or give another with --base") from error
+    return AdapterSource(location, FolderSource(found, options.trust_remote_code))
 
 
-def _checked(name: str, directory: Path, identity: str) -> Location:
-    """Make sure that a folder holds a model, or an adapter to one."""
-    if adapter_file(directory) is not None:
-        return Location(name, directory, identity)
-    if (directory / ADAPTER_CONFIG).is_file() and not (directory / "config.json").is_file():
-        raise EngineError(f"{directory} is an adapter without weights: none of {', '.join(ADAPTER_FILES)}")
-    if not (directory / "config.json").is_file():
-        raise EngineError(f"{directory} has no config.json; give a folder written by save_pretrained, or a Hub id")
-    if weight_file(directory) is None:
-        if parts := sorted(directory.glob("*-of-*.safetensors")):
-            listing = f"no {WEIGHT_FILES[0]}, which says what is in it"
-            raise EngineError(f"{directory} has {parts[0].name} and {listing}; copy that file, too")
-        raise EngineError(
-            f"{directory} has no weights: none of {', '.join(WEIGHT_FILES)}; save the model with save_pretrained"
-        )
-    return Location(name, directory, identity)
+def find_other(name: str, source: Source, options: EngineOptions, report: Callable[[Progress], None]) -> Source:
+    """Find the second model of two; ``base``, unless something here is called so, is the one that an adapter changes.
 
-
-def _is_path(name: str) -> bool:
-    """Say whether a name can only be a path, never a Hub id (``name`` or ``organisation/name``)."""
-    return name.startswith((".", "/", "~", "\\")) or name.count("/") > 1 or name.endswith("/")
+    Raises
+    ------
+    EngineError : as in `find_source`, and when the base is asked for of what is no adapter.
+    """
+    if options.other == BASE and not Path(BASE).exists():
+        if (base := getattr(source, "base", None)) is not None:
+            return cast("Source", base)
+        raise EngineError(f"{name} is no adapter, so that it has no base; name the other model by its id or folder")
+    return find_source(options.other or name, replace(options, revision=options.other_revision), report)
 
 
 def locate(
@@ -72,22 +91,65 @@ def locate(
         raise EngineError("the model's name is empty; give a Hub id, a folder, or demo")
     if name == DEMO:
         return _checked(name, MODEL_DIRECTORY, DEMO)
-    folder = Path(name).expanduser()
-    try:
-        if folder.is_dir():
-            return _checked(name, folder.resolve(), str(folder.resolve()))
-        if folder.is_file():
-            raise EngineError(
-                f"{name} is a file; give the folder with its config.json, or describe its heads: --layout FILE.toml"
-            )
-    except OSError as error:
-        raise EngineError(f"{name} cannot be read: {error.strerror}; check the path") from error
+    folder = _path(name)
+    if folder.is_dir():
+        return _checked(name, folder.resolve(), str(folder.resolve()))
+    if folder.is_file():
+        raise EngineError(
+            f"{name} is a file; give the folder with its config.json, or describe its heads: --layout FILE.toml"
+        )
     if "://" in name:
         raise EngineError(
             f"{name} is no address of a model on the Hub; give its id, such as gpt2 (a branch: --revision), or a folder"
         )
-    if _is_path(name):
+    if name.startswith((".", "/", "~", "\\")) or name.count("/") > 1 or name.endswith("/"):
         raise EngineError(f"there is no folder {folder}; check the path, or try: attn-tui {DEMO}")
-
     directory = find_in_cache(name, revision) or from_hub(name, revision, report)
     return _checked(name, directory, directory.name)
+
+
+def _checked(name: str, directory: Path, identity: str) -> Location:
+    """Make sure that a folder holds a model, or an adapter to one."""
+    has_config, has_weights = (directory / "config.json").is_file(), weight_file(directory) is not None
+    if (has_config and has_weights) or adapter_file(directory) is not None:
+        return Location(name, directory, identity)
+    if not has_config and (directory / ADAPTER_CONFIG).is_file():
+        raise EngineError(f"{directory} is an adapter without weights: none of {', '.join(ADAPTER_FILES)}")
+    if not has_config:
+        raise EngineError(f"{directory} has no config.json; give a folder written by save_pretrained, or a Hub id")
+    if parts := sorted(directory.glob("*-of-*.safetensors")):
+        listing = f"no {WEIGHT_FILES[0]}, which says what is in it"
+        raise EngineError(f"{directory} has {parts[0].name} and {listing}; copy that file, too")
+    raise EngineError(
+        f"{directory} has no weights: none of {', '.join(WEIGHT_FILES)}; save the model with save_pretrained"
+    )
+
+
+def _path(name: str) -> Path:
+    """Give the path that a model's name may be, there or not; refuse one that cannot be looked at."""
+    begin = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
+    try:
+        path = Path(name).expanduser()
+        path.exists()
+    except OSError as error:
+        raise EngineError(f"{begin} cannot be read: {error.strerror}; check the path") from error
+    except RuntimeError as error:
+        raise EngineError(f"{begin} begins with the home folder of nobody here; check the path") from error
+    return path
+
+
+def _gguf_file(place: Path) -> Path | None:
+    """Find the GGUF file that a path names: itself, or the only one in a folder without ``config.json``.
+
+    Raises
+    ------
+    EngineError : when a folder has several.
+    """
+    if place.suffix == GGUF and place.is_file():
+        return place
+    if not place.is_dir() or (place / "config.json").is_file():
+        return None
+    files = sorted(place.glob(f"*{GGUF}"))
+    if len(files) > 1:
+        raise EngineError(f"{place} has {len(files)} GGUF files; name one of them, such as {files[0]}")
+    return files[0] if files else None

@@ -1,49 +1,90 @@
-"""What a model is opened from, and how it is found from what a person typed."""
+"""What a model is opened from: a folder written by ``save_pretrained``, or a GGUF file; and the list of its tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+import importlib.util
+from abc import ABC
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
-from engine.architectures.outline import Anatomy
-from engine.architectures.tensors import Tensors
-from engine.checkpoints.folder import FolderSource
-from engine.checkpoints.locate import locate
-from engine.checkpoints.names import meant_instead, unwrapped
-from engine.checkpoints.weight_files import adapter_file
-from engine.values.errors import EngineError, Superseded
+from engine.architectures.outline import Anatomy, noting_lost, read_anatomy
+from engine.architectures.tensors import TensorEntry, Tensors
+from engine.checkpoints.converted_tensors import ModuleTensors, with_model_names
+from engine.checkpoints.json_files import read_config
+from engine.checkpoints.memory import sentence_need
+from engine.checkpoints.quantised_weights import dequantised
+from engine.checkpoints.size_bounds import bounded, check_sizes
+from engine.checkpoints.tensor_reader import Checkpoint, stamps
+from engine.checkpoints.transformers_library import (
+    class_named,
+    complete_config,
+    completed,
+    library_config,
+    load_pretrained,
+)
+from engine.values.errors import EngineError
 from engine.values.memory import SentenceNeed
-from engine.values.options import EngineOptions
 from engine.values.outline import Parameter
-from engine.values.progress import Progress
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
+
+DEFAULTS_USED = "config.json leaves out what shapes the heads; the defaults of its type are taken, as transformers does"
+"""Said of a model whose heads are counted by settings that are not written down."""
+
+DEQUANTISED = "the weights of a GGUF file are shown in float32, as what they stand for"
+"""Said of every such model: the precision they are stored in is not that of the spectra."""
+
+GGUF = ".gguf"
+
+GGUF_PACKAGES = ("gguf", "accelerate")
+"""What transformers reads such files with."""
 
 
-class Source(Protocol):
-    """A model that is taken apart into heads, and that may read sentences."""
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a model was found.
 
-    @property
-    def tensors(self) -> Tensors:
-        """Its tensors by name."""
+    Attributes
+    ----------
+    name : what the person typed.
+    directory : the folder with ``config.json`` and the weights.
+    identity : what changes when the model's content may have: the Hub's commit, else the folder's path.
+    """
 
-    @property
-    def anatomy(self) -> Anatomy:
-        """Where among them each layer's attention is."""
+    name: str
+    directory: Path
+    identity: str
+
+
+class Source(ABC):
+    """A model that is taken apart into heads, and that may read sentences.
+
+    Attributes
+    ----------
+    tensors : its tensors by name.
+    anatomy : where among them each layer's attention is.
+    """
+
+    tensors: Tensors
+    anatomy: Anatomy
 
     @property
     def identity(self) -> str | None:
         """What changes when the weights may have; None where nothing can tell, so that nothing is kept on disk."""
+        return None
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files that hold its weights; none where they are in memory."""
+        return ()
 
     def sentence_need(self, dtype: str) -> SentenceNeed | None:
         """Estimate what reading a sentence takes; None where the model is in memory already, or cannot be run."""
+        return None
 
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List its tensors, and the names that the model ties to one of them.
@@ -52,6 +93,7 @@ class Source(Protocol):
         ----------
         with_ties : without, what is tied is shown only where that is known at once.
         """
+        return stored_parameters(self.tensors.entries)
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through the numbers of a listed tensor, at most `engine.architectures.tensors.PART` at a time.
@@ -60,78 +102,173 @@ class Source(Protocol):
         ------
         EngineError : when it cannot be read.
         """
+        return self.tensors.parts(name)
 
     def settings(self) -> Mapping[str, Any]:
         """Give its configuration with the defaults of its type filled in; empty where it has none."""
+        return {}
 
 
-BASE = "base"
-"""What stands for the model that an adapter changes, where a second one is asked for."""
+class FolderSource(Source):
+    """A folder's checkpoint, of which no more is read than is asked for.
 
-LONGEST = 100
-"""Characters of a name that is refused which are said again."""
-
-
-def find_source(name: str, options: EngineOptions, report: Callable[[Progress], None]) -> Source:
-    """Find a model, downloading it when it is neither here nor in the cache.
-
-    Raises
-    ------
-    EngineError : when there is no such model, or it cannot be taken apart into heads.
+    Attributes
+    ----------
+    opened : the weight files as they were when the model was opened.
     """
-    name = unwrapped(name)
-    name = meant_instead(name, is_described=options.layout is not None) or name
-    place = _place(name)
-    if options.layout is not None:
-        from engine.checkpoints.layout import LayoutSource
 
-        if not place.exists():
-            raise EngineError(f"there is no {place}; with --layout give a weight file, or a folder of them")
-        return LayoutSource(name, place, options.layout)
-    from engine.checkpoints.gguf import GgufSource, gguf_file
+    def __init__(self, location: Location, trust_remote_code: bool = False) -> None:
+        self.location = location
+        self.trust_remote_code = trust_remote_code
+        self._checkpoint = Checkpoint(location.directory)
+        self.opened = self._checkpoint.opened
+        self._config = read_config(location.directory)
+        check_sizes(self._config, self._checkpoint.entries, str(location.directory / "config.json"))
+        self.tensors = dequantised(self._checkpoint, self._config, location.name)
+        lost = self._checkpoint.lost
+        try:
+            self.anatomy = noting_lost(self._take_apart(), lost)
+        except EngineError as error:
+            if not lost:
+                raise
+            raise EngineError(next(iter(lost.values()))) from error  # too little is there to know the rest by
 
-    found_file = gguf_file(place)
-    if found_file is not None:
-        return GgufSource(name, found_file)
-    location = locate(name, options.revision, report)
-    if adapter_file(location.directory) is None:
-        return FolderSource(location, options.trust_remote_code)
-    from engine.checkpoints.adapter import AdapterSource, read_settings
+    def _take_apart(self) -> Anatomy:
+        """Find the heads by the names in the files, or else by those that transformers gives the tensors."""
+        name, directory = self.location.name, self.location.directory
+        try:
+            return read_anatomy(name, str(directory), self._config, self.tensors.entries)
+        except EngineError as by_stored_names:
+            with suppress(EngineError):
+                complete = complete_config(directory)
+                with suppress(EngineError):
+                    return read_anatomy(name, str(directory), complete, self.tensors.entries, (DEFAULTS_USED,))
+                own_names = with_model_names(self.tensors, directory)
+                anatomy = read_anatomy(name, str(directory), complete, own_names.entries)
+                self.tensors = own_names
+                return anatomy
+            raise by_stored_names
 
-    base = options.base or read_settings(location.directory).get("base_model_name_or_path")
-    if not base:
-        raise EngineError(f"{name} is an adapter that does not say of which model; name it with --base")
-    try:
-        found = locate(str(base), None, report)
-    except Superseded:
-        raise
-    except EngineError as error:
-        raise EngineError(f"{name} is an adapter of {base}: {error}; or give another with --base") from error
-    return AdapterSource(location, FolderSource(found, options.trust_remote_code))
+    @property
+    def identity(self) -> str:
+        """The files, their sizes and times; their content is not read."""
+        known_by = (*self.files, self.location.directory / "config.json")  # it says how many heads
+        return f"{self.location.identity};{stamps(known_by)}"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that hold the weights."""
+        return self._checkpoint.files
+
+    def sentence_need(self, dtype: str) -> SentenceNeed:
+        """Estimate what reading a sentence takes; tensors that are used under their own names can stay in the files."""
+        is_mapped = self.tensors is self._checkpoint
+        entries = self._checkpoint.entries
+        return sentence_need(self.anatomy.outline, entries, self._config, dtype, is_mapped=is_mapped)
+
+    def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
+        """List the tensors as stored, and the names that the model ties to one of them.
+
+        A tied name (``lm_head.weight``) mostly has no tensor of its own in the files; its row names the one it shares.
+        """
+        entries = self.tensors.entries
+        ties = _ties(self.location.directory, entries) if with_ties else {}  # which takes seconds
+        result = [replace(each, tied_to=ties.get(each.name, "")) for each in stored_parameters(entries)]
+        for name in ties.keys() - entries.keys():
+            source = entries[ties[name]]
+            result.append(Parameter(name, source.shape, source.dtype, 0, ties[name]))
+        return tuple(sorted(result, key=_reading_order))
+
+    def settings(self) -> Mapping[str, Any]:
+        """Give ``config.json`` with the defaults that transformers fills in, where it knows the type."""
+        try:
+            return complete_config(self.location.directory)
+        except EngineError:
+            return read_config(self.location.directory)
 
 
-def _place(name: str) -> Path:
-    """Give the path that a model's name may be, there or not; refuse one that cannot be looked at."""
-    begin = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
-    try:
-        place = Path(name).expanduser()
-        place.exists()
-    except OSError as error:
-        raise EngineError(f"{begin} cannot be read: {error.strerror}; check the path") from error
-    except RuntimeError as error:
-        raise EngineError(f"{begin} begins with the home folder of nobody here; check the path") from error
-    return place
+class GgufSource(Source):
+    """A GGUF file. transformers' loader undoes what the format does to names and rows, and loads the whole model."""
+
+    def __init__(self, name: str, file: Path) -> None:
+        if any(importlib.util.find_spec(package) is None for package in GGUF_PACKAGES):
+            raise EngineError(f"{name} is a GGUF file; to read it: pip install 'attn-tui[gguf]'")
+        self.name, self.file = name, file
+        try:
+            self.model = load_pretrained(file.parent, "float32", gguf_file=file.name).eval()
+        except Exception as error:  # whatever the loader raises
+            raise EngineError(f"{file} cannot be read by transformers: {error}") from error
+        self.tensors = ModuleTensors(self.model)
+        self.anatomy = read_anatomy(name, str(file), self.settings(), self.tensors.entries, (DEQUANTISED,))
+
+    @property
+    def identity(self) -> str:
+        """The file, its size and time."""
+        return stamps((self.file.resolve(),))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The one file."""
+        return (self.file,)
+
+    def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
+        """List the tensors under the names that transformers gives them."""
+        return module_parameters(self.model)
+
+    def settings(self) -> Mapping[str, Any]:
+        """Give the configuration that transformers makes of the file."""
+        return completed(self.model.config)
 
 
-def find_other(name: str, source: Source, options: EngineOptions, report: Callable[[Progress], None]) -> Source:
-    """Find the second model of two; ``base``, unless something here is called so, is the one that an adapter changes.
+def stored_parameters(entries: Mapping[str, TensorEntry]) -> tuple[Parameter, ...]:
+    """List tensors as stored, in reading order."""
+    stored = (Parameter(name, entry.shape, entry.dtype, entry.stored_bytes) for name, entry in entries.items())
+    return tuple(sorted(stored, key=_reading_order))
 
-    Raises
-    ------
-    EngineError : as in `find_source`, and when the base is asked for of what is no adapter.
+
+def module_parameters(module: nn.Module) -> tuple[Parameter, ...]:
+    """List the parameters of a module in memory; one that it has under two names is tied to its first."""
+    first: dict[int, str] = {}
+    result = []
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        source = first.setdefault(id(parameter), name)
+        dtype = str(parameter.dtype).removeprefix("torch.")
+        is_own = source == name
+        own_bytes = parameter.nbytes if is_own else 0
+        result.append(Parameter(name, tuple(parameter.shape), dtype, own_bytes, "" if is_own else source))
+    return tuple(sorted(result, key=_reading_order))
+
+
+def _reading_order(parameter: Parameter) -> list[tuple[int, str]]:
+    """Order dotted names with their numbers by value: layer 2 before layer 10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parameter.name.split(".")]
+
+
+def _ties(directory: Path, entries: Mapping[str, TensorEntry]) -> dict[str, str]:
+    """Ask the model's own class which names share a tensor, and name the first of them that is stored.
+
+    Building the model on the meta device allocates nothing.
     """
-    if options.other == BASE and not Path(BASE).exists():
-        if (base := getattr(source, "base", None)) is not None:
-            return cast("Source", base)
-        raise EngineError(f"{name} is no adapter, so that it has no base; name the other model by its id or folder")
-    return find_source(options.other or name, replace(options, revision=options.other_revision), report)
+    try:
+        config = library_config(directory)
+        import torch
+
+        named: Any = next(filter(None, (class_named(name, config) for name in config.architectures or ())), None)
+        if named is None:
+            return {}
+        with bounded(entries, is_packed=False), torch.device("meta"):
+            model = named(config)
+            model.tie_weights()
+    except Exception:  # a class that cannot be built says nothing about ties, and the table is right without
+        return {}
+    # A checkpoint saved from the base model leaves out the name that the model with a head puts before it.
+    prefix = f"{model.base_model_prefix}."
+    names_of: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names_of.setdefault(id(parameter), []).append(name if name in entries else name.removeprefix(prefix))
+    ties: dict[str, str] = {}
+    for several in names_of.values():
+        source = next((name for name in several if name in entries), None)
+        if source is not None:
+            ties |= {name: source for name in several if name != source}
+    return ties

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from engine.architectures.tensors import UNKNOWN, Cut, TensorEntry, Tensors, View, whole
 from engine.checkpoints.json_files import plain_file
-from engine.checkpoints.weight_files import promised_tensors, shard_files, weight_file
+from engine.checkpoints.model_folders import promised_tensors, shard_files, weight_file
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
@@ -178,8 +178,7 @@ class Checkpoint(Tensors):
 
     def _old_file(self, file: Path) -> dict[str, TensorEntry]:
         """List the tensors of an old PyTorch file."""
-        from engine.checkpoints.byte_ranges import Placed
-        from engine.checkpoints.pickles import read_pickled
+        from engine.checkpoints.byte_ranges import Placed, read_pickled
 
         found = read_pickled(file)
         self._pickled |= found

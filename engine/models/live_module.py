@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from engine.architectures.outline import Anatomy, AttentionModule, anatomy_of, r
 from engine.architectures.rules import Rule
 from engine.architectures.tensors import TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors, ModuleTensors
-from engine.checkpoints.parameters import module_parameters
+from engine.checkpoints.source import Source, module_parameters
 from engine.checkpoints.transformers_library import completed
 from engine.models.attention_watch import AttentionWatch, ModuleCall
 from engine.models.devices import memory_told
@@ -60,7 +60,7 @@ OF_ONE = 1e-2
 """How far the sum of probabilities may be from one, in the 16 bits that they may have been computed in."""
 
 
-class ModuleSource:
+class ModuleSource(Source):
     """A module whose heads are those of its parameters as they are now; nothing of it is changed.
 
     Parameters
@@ -70,8 +70,6 @@ class ModuleSource:
     name : what the model is called on screen; its class unless given.
     example : what the model is called with, for one sentence: one argument or a tuple; made up unless given.
     """
-
-    identity = None
 
     def __init__(self, module: nn.Module, tokenizer: Any = None, name: str = "", example: Any = None) -> None:
         if not isinstance(module, nn.Module):
@@ -84,7 +82,7 @@ class ModuleSource:
         self._example = _as_example(example)
         self._found: dict[Head, FoundAttention] = {}
         self.tensors: Tensors = ModuleTensors(self.module)
-        self.anatomy: Anatomy = self._take_apart()
+        self.anatomy = self._take_apart()
 
     def _take_apart(self) -> Anatomy:
         """Find the heads by the rules where the module is of transformers, and by watching it compute where not."""
@@ -148,14 +146,6 @@ class ModuleSource:
         marks += [] if proof.output.holds else ["outputs beyond OV"]
         return replace(module, outline=replace(outline, marks=(*marks, *found.marks)))
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """No files: the weights are in memory."""
-        return ()
-
-    def sentence_need(self, dtype: str) -> None:
-        """Nothing: the model is in memory."""
-
     def reader(self) -> MapReader:
         """Read sentences with the module where and as it is."""
         if self._found:
@@ -166,10 +156,6 @@ class ModuleSource:
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the module's parameters, with those it shares shown as tied."""
         return module_parameters(self.module)
-
-    def parts(self, name: str) -> Iterator[Tensor]:
-        """Go through the numbers of a listed tensor."""
-        return self.tensors.parts(name)
 
     def settings(self) -> Mapping[str, Any]:
         """Give the configuration of a model of transformers, and nothing of another module."""

@@ -11,10 +11,8 @@ import torch
 from torch import nn
 
 from engine.checkpoints.adapter import AdapterSource
-from engine.checkpoints.folder import FolderSource
-from engine.checkpoints.gguf import GgufSource
 from engine.checkpoints.layout import LayoutSource
-from engine.checkpoints.source import Source
+from engine.checkpoints.source import FolderSource, GgufSource, Source
 from engine.checkpoints.transformers_library import first_line, load_pretrained
 from engine.models.devices import computing_device, fill_waiting, lacks_memory
 from engine.models.loaded_model import Loaded, find_module, lacking_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from engine.checkpoints.library_imports import IMPORTING
-from engine.checkpoints.names import CACHED, cached_id
+from engine.checkpoints.model_names import CACHED, cached_id
 from engine.checkpoints.size_bounds import text_growth
 from engine.checkpoints.transformers_library import first_line, silence, tokenizer_options
 from engine.values.attention import Sentence, TokenKind

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from engine.checkpoints.json_files import settings_of
-from engine.checkpoints.names import DEMO, PARTS, is_model, meant_instead
+from engine.checkpoints.model_names import DEMO, PARTS, is_model, model_at_path
 from engine.demo import MODEL_DIRECTORY
 from engine.service.queue import Queue, Urgency
 from engine.store.history import recent_models
@@ -92,7 +92,7 @@ def found_models(revision: str | None, with_recent: bool) -> Iterator[tuple[Foun
     used = next((each.last_used for each in recent if each.name == DEMO), 0.0)
     demo = FoundModel(DEMO, Origin.DEMO, size, used, *settings_of(MODEL_DIRECTORY))
     yield (demo, *(each for each in recent if each.name != DEMO))
-    from engine.checkpoints.catalogue import cached_models  # after what needs no library of the Hub
+    from engine.checkpoints.model_folders import cached_models  # after what needs no library of the Hub
 
     some: list[FoundModel] = []
     for model in cached_models(revision):
@@ -118,7 +118,7 @@ def look_up(text: str, *, is_described: bool = False) -> Place:
         is_empty = not is_weights if kind == "file" else kind == "folder" and not is_model(path)
     except (OSError, ValueError, RuntimeError):
         return Place(text, "", ())
-    model = meant_instead(text, is_described=is_described)
+    model = model_at_path(text, is_described=is_described)
     return Place(text, kind, _completions(text, is_described=is_described), model, is_empty)
 
 

@@ -55,8 +55,8 @@ def build(name: str, folder: Path) -> None:
 def measure(folder: str, tokens: int) -> dict[str, float]:
     """Read a sentence and make maps of it in this process."""
     limit_threads(None)
-    from engine.checkpoints.folder import FolderSource
     from engine.checkpoints.locate import locate
+    from engine.checkpoints.source import FolderSource
     from tests.benchmarks.machine import forget_peak, resident_mib
 
     def rest() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from engine.analysis.spectra import SpectraStore
 from engine.architectures.heads import StoredLayer
-from engine.checkpoints.source import find_source
+from engine.checkpoints.locate import find_source
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, finish

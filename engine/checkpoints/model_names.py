@@ -5,7 +5,6 @@ Nothing heavy is imported: a name is understood before the first frame, and betw
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -36,10 +35,10 @@ def is_model(directory: Path) -> bool:
 
 
 def hub_cache() -> Path:
-    """Say where the Hub's own library keeps models, without importing it."""
-    home = os.environ.get("HF_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
-    cache = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE") or os.path.join(home, "hub")
-    return Path(os.path.expandvars(os.path.expanduser(cache)))
+    """Say where the local Hub cache is."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE)
 
 
 def cached_id(folder: str) -> str:
@@ -53,14 +52,24 @@ def cached_id(folder: str) -> str:
     return folder.removeprefix(CACHED).replace("--", "/")
 
 
-def unwrapped(text: str) -> str:
+def snapshot(folder: Path, revision: str | None = None) -> Path:
+    """Say where in a model's folder of a cache the files of a branch, tag or commit are; those of main by default."""
+    revision = revision or "main"
+    try:
+        commit = (folder / "refs" / revision).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        commit = revision
+    return folder / "snapshots" / commit
+
+
+def clean_name(text: str) -> str:
     """Take a name or path out of the quotes, or the address, that it was pasted in.
 
     Examples
     --------
-    >>> unwrapped(" '/my models/one' "), unwrapped("file:///my%20models/one")
+    >>> clean_name(" '/my models/one' "), clean_name("file:///my%20models/one")
     ('/my models/one', '/my models/one')
-    >>> unwrapped("https://huggingface.co/google/bert-tiny/tree/main"), unwrapped("https://huggingface.co/gpt2")
+    >>> clean_name("https://huggingface.co/google/bert-tiny/tree/main"), clean_name("https://huggingface.co/gpt2")
     ('google/bert-tiny', 'gpt2')
     """
     text = text.strip()
@@ -72,36 +81,27 @@ def unwrapped(text: str) -> str:
     return text if match is None else match["id"]
 
 
-def meant_instead(name: str, *, is_described: bool = False) -> str:
-    """Give what is to be opened in the place of a path that is beside a model; empty where that is the path itself.
+def model_at_path(name: str, *, is_described: bool = False) -> str:
+    """Give the model that a path leads to which is no model by itself: a file beside one, or its folder of a cache.
 
     Parameters
     ----------
-    name : a path or an id, as `unwrapped` gives it.
+    name : a path or an id, as `clean_name` gives it.
     is_described : whether the heads are described apart, so that any file of weights can be opened.
 
     Returns
     -------
     name : the folder that a configuration or weights are in; for a folder of the Hub's cache the model's id, or of
-        another cache the snapshot.
+        another cache the snapshot; empty where the path itself is to be opened.
     """
     try:
         path = Path(name).expanduser()
         if path.name.startswith(CACHED) and path.is_dir() and not is_model(path):
-            return cached_id(path.name) if path.resolve().parent == hub_cache().resolve() else _snapshot(path)
+            is_ours = path.resolve().parent == hub_cache().resolve()
+            return cached_id(path.name) if is_ours else str(snapshot(path))
         is_beside = path.name in ("config.json", ADAPTER_CONFIG) or (path.suffix in PARTS and not is_described)
         if is_beside and path.is_file() and is_model(path.parent):
             return f"{name.rpartition('/')[0] or '.'}/"
     except (OSError, ValueError, RuntimeError):
-        return ""
-    return cached_id(name) if re.fullmatch(rf"{CACHED}[\w.-]+", name, re.ASCII) else ""
-
-
-def _snapshot(folder: Path) -> str:
-    """Give the snapshot of the main branch in a folder of a cache, or else the only one; empty where there is none."""
-    snapshots = folder / "snapshots"
-    branch = folder / "refs" / "main"
-    if branch.is_file() and (main := snapshots / branch.read_text(encoding="utf-8").strip()).is_dir():
-        return str(main)
-    every = list(snapshots.iterdir()) if snapshots.is_dir() else []
-    return str(every[0]) if len(every) == 1 else ""
+        pass
+    return ""
