@@ -82,7 +82,10 @@ def sentence_inputs(model: Any, sentence: Sentence, words: Words, name: str, dev
     if others and ("input_ids" not in taken or asked):
         raise EngineError(f"{name} reads {others[0]}, not text alone; its spectra work all the same")
     if isinstance(words, TokenNumbers):
-        words.refuse_beyond(sentence.ids, vocabulary_of(model), name)
+        count = vocabulary_of(model)
+        for each in sentence.ids:
+            if each >= count:
+                raise EngineError(f"{name} has no token {each}; type numbers from 0 to {count - 1}")
     ids = torch.tensor([sentence.ids], device=device)
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
     inputs |= _empty_boxes(model, ids)

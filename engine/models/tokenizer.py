@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.model_names import CACHED, cached_id
@@ -47,35 +48,58 @@ _LONGEST_CHARACTER = 8
 """Tokens that one broken character may begin and end in: four bytes, each perhaps with whole characters beside it."""
 
 
-class Words(Protocol):
-    """What turns text into the ids that a model reads, and ids into texts that a screen can show."""
+NO_TOKENS = "the tokenizer makes no tokens of this sentence; type some words"
+"""Said of a sentence of which nothing is left."""
 
-    @property
-    def limit(self) -> int | None:
-        """The longest sentence it is made for, in tokens, or None."""
 
-    @property
-    def mask(self) -> int | None:
-        """The id of the token that masked models fill in, or None."""
+def _refuse_blank(text: str) -> None:
+    if not text.strip():
+        raise EngineError("the sentence is empty; type some words")
 
-    @property
-    def special(self) -> frozenset[int]:
-        """The ids of tokens that stand for no text."""
 
+class Words(ABC):
+    """What turns text into the ids that a model reads, and ids into texts that a screen can show.
+
+    Attributes
+    ----------
+    limit : the longest sentence it is made for, in tokens, or None.
+    mask : the id of the token that masked models fill in, or None.
+    special : the ids of tokens that stand for no text.
+    """
+
+    limit: int | None = None
+    mask: int | None = None
+    special: frozenset[int] = frozenset()
+
+    @abstractmethod
     def read(self, text: str, context: int | None) -> Sentence:
-        """Turn a sentence into ids."""
+        """Turn a sentence into ids, shortened to a model's context where it must be.
 
+        Raises
+        ------
+        EngineError : when nothing comes of it, or it is refused.
+        """
+
+    @abstractmethod
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Give the text of each id."""
 
     def known(self, rows: int) -> Sequence[int]:
         """List the ids below a number of embedding rows that are tokens; rows may be there for padding alone."""
+        return range(rows)
 
     def ordinary(self, rows: int) -> Sequence[int]:
         """List those of the `known` ids that stand for text, and are neither special nor placeholders."""
+        return self.known(rows)
 
     def frame(self) -> Frame:
         """Give the special tokens that are put around a sentence."""
+        return (), ()
+
+    def _sentence(self, text: str, ids: tuple[int, ...], context: int | None) -> Sentence:
+        """Put together a sentence of which nothing is known but its ids."""
+        kept = ids[:context]
+        return Sentence(text, kept, self.texts(kept), len(ids), limit=context)
 
 
 def _has_vocabulary(directory: Path, tokenizer: Any) -> bool:
@@ -113,15 +137,23 @@ def _refusing(said: str, what_next: str) -> Iterator[None]:
         raise EngineError(f"{said} ({first_line(error)}); {what_next}") from error
 
 
-class Tokenizer:
+class Tokenizer(Words):
     """A model's own tokenizer, with token texts as people read them (`` the``, not ``Ġthe`` or ``▁the``)."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        backend = getattr(tokenizer, "backend_tokenizer", None)
         state = json.loads(backend.to_str()) if backend is not None else {}
         self._is_byte_level = "ByteLevel" in json.dumps(state.get("decoder"))
         self._growth = text_growth(state)
+        length = int(tokenizer.model_max_length)
+        self.limit = length if 0 < length < UNLIMITED else None
+        mask = getattr(tokenizer, "mask_token_id", None)
+        self.mask = mask if isinstance(mask, int) else None
+        added = getattr(tokenizer, "added_tokens_decoder", {})
+        self.special = frozenset(
+            {*tokenizer.all_special_ids, *(each for each, token in added.items() if token.special)}
+        )
 
     @classmethod
     def of_folder(cls, directory: Path, trust_remote_code: bool = False, **options: Any) -> Tokenizer:
@@ -148,42 +180,19 @@ class Tokenizer:
             found.frame()  # asks it for all that it is asked for later
         return found
 
-    @property
-    def limit(self) -> int | None:
-        """The longest sentence the tokenizer is made for, or None."""
-        length = int(self._tokenizer.model_max_length)
-        return length if 0 < length < UNLIMITED else None
-
-    @property
-    def mask(self) -> int | None:
-        """The id of the token that masked models fill in, or None."""
-        found = getattr(self._tokenizer, "mask_token_id", None)
-        return found if isinstance(found, int) else None
-
-    @property
-    def special(self) -> frozenset[int]:
-        """The ids of tokens that stand for no text."""
-        return frozenset(self._tokenizer.all_special_ids)
-
     def read(self, text: str, context: int | None) -> Sentence:
-        """Tokenize a sentence, special tokens included, shortened to the model's context where it must be.
-
-        Raises
-        ------
-        EngineError : when the sentence is empty.
-        """
-        if not text.strip():
-            raise EngineError("the sentence is empty; type some words")
+        """Tokenize a sentence, special tokens included."""
+        _refuse_blank(text)
         marked = self._marked(text)
         full_length = len(marked)
         limit = min((length for length in (context, self.limit) if length is not None), default=None)
         if limit is not None and full_length > limit:
             marked = self._marked(text, truncation=True, max_length=limit)[:limit]
         if not marked:
-            raise EngineError("the tokenizer makes no tokens of this sentence; type some words")
-        ids, special = tuple(each for each, _ in marked), self._special()
+            raise EngineError(NO_TOKENS)
+        ids = tuple(each for each, _ in marked)
         kinds: list[TokenKind] = [
-            "added" if is_added else "special" if each in special else "text" for each, is_added in marked
+            "added" if is_added else "special" if each in self.special else "text" for each, is_added in marked
         ]
         return Sentence(text, ids, self.texts(ids), full_length, tuple(kinds), *self._wholes(ids), limit)
 
@@ -202,10 +211,6 @@ class Tokenizer:
         kept = encoded.get("attention_mask") or [1] * len(ids)
         added = encoded.get("special_tokens_mask") or [0] * len(ids)
         return [(each, bool(mark)) for each, is_kept, mark in zip(ids, kept, added, strict=True) if is_kept]
-
-    def _ids(self, text: str) -> list[int]:
-        """Tokenize without padding."""
-        return [each for each, _ in self._marked(text)]
 
     def _wholes(self, ids: Sequence[int]) -> tuple[tuple[str, ...], tuple[int, ...]]:
         """Give, for tokens whose bytes are no characters by themselves, the text that neighbours make, and which part.
@@ -241,10 +246,9 @@ class Tokenizer:
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Give each token's text, with what cannot be shown escaped; of an id that is no token, ``#`` and the id."""
-        special = set(self._tokenizer.all_special_ids)
         names = self._tokenizer.convert_ids_to_tokens(list(ids))
         return tuple(
-            f"#{each}" if name is None else visible(name if each in special else self._text(name))
+            f"#{each}" if name is None else visible(name if each in self.special else self._text(name))
             for each, name in zip(ids, names, strict=True)
         )
 
@@ -254,22 +258,19 @@ class Tokenizer:
 
     def ordinary(self, rows: int) -> list[int]:
         """List the ids below a number of rows that stand for text: no special tokens, no placeholders in brackets."""
-        special = self._special()
-        named = self._tokenizer.get_vocab().items()
         return sorted(
-            {each for name, each in named if each < rows and each not in special and not _PLACEHOLDER.fullmatch(name)}
+            {
+                each
+                for name, each in self._tokenizer.get_vocab().items()
+                if each < rows and each not in self.special and not _PLACEHOLDER.fullmatch(name)
+            }
         )
 
     def frame(self) -> Frame:
         """Give the special tokens that the tokenizer puts before, and after, a sentence."""
-        ids, special = self._ids("a"), self._special()
-        text = [place for place, each in enumerate(ids) if each not in special]
+        ids = [each for each, _ in self._marked("a")]
+        text = [place for place, each in enumerate(ids) if each not in self.special]
         return (tuple(ids[: text[0]]), tuple(ids[text[-1] + 1 :])) if text else ((), ())
-
-    def _special(self) -> set[int]:
-        """Collect the ids that are no text."""
-        added = getattr(self._tokenizer, "added_tokens_decoder", {})
-        return {*self._tokenizer.all_special_ids, *(each for each, token in added.items() if token.special)}
 
     def _text(self, token: str) -> str:
         """Undo a tokenizer's own spelling of spaces and bytes; bytes that are no UTF-8 by themselves become escapes."""
@@ -280,7 +281,7 @@ class Tokenizer:
         return bytes(_BYTES[character] for character in token).decode("utf-8", errors="backslashreplace")
 
 
-class TokenNumbers:
+class TokenNumbers(Words):
     """Sentences written as token numbers, for a model that came without a tokenizer.
 
     Parameters
@@ -288,83 +289,38 @@ class TokenNumbers:
     missing : says that there is none, where something else is typed.
     """
 
-    limit: int | None = None
-    mask: int | None = None
-    special: frozenset[int] = frozenset()
-
     def __init__(self, missing: str = "this model came without a tokenizer") -> None:
         self._missing = missing
 
     def read(self, text: str, context: int | None) -> Sentence:
-        """Read numbers between spaces or commas, in brackets or not.
-
-        Raises
-        ------
-        EngineError : when there are none, or something else is among them.
-        """
+        """Read numbers between spaces or commas, in brackets or not."""
         parts = text.strip().strip("[]()").replace(",", " ").split()
         if not parts or not all(part.isascii() and part.isdigit() for part in parts):
             raise EngineError(f"{self._missing}; type token numbers, such as 5 17 3")
-        ids = tuple(int(part) for part in parts)
-        kept = ids[:context]
-        return Sentence(text, kept, self.texts(kept), len(ids), limit=context)
-
-    def refuse_beyond(self, ids: Sequence[int], count: int, name: str) -> None:
-        """Refuse numbers of which a model has no token, before it fails on them.
-
-        Raises
-        ------
-        EngineError : when there are any.
-        """
-        for each in ids:
-            if each >= count:
-                raise EngineError(f"{name} has no token {each}; type numbers from 0 to {count - 1}")
+        return self._sentence(text, tuple(map(int, parts)), context)
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Write each number."""
-        return tuple(str(each) for each in ids)
-
-    def known(self, rows: int) -> range:
-        """List all ids: nothing says which are tokens."""
-        return range(rows)
-
-    def ordinary(self, rows: int) -> range:
-        """List all ids: nothing says which are special."""
-        return self.known(rows)
-
-    def frame(self) -> Frame:
-        """Put nothing around a sentence."""
-        return (), ()
+        return tuple(map(str, ids))
 
 
-class Codec:
+class Codec(Words):
     """A tokenizer that knows no more than ``encode(text)`` and ``decode(ids)``."""
-
-    limit: int | None = None
-    mask: int | None = None
-    special: frozenset[int] = frozenset()
 
     def __init__(self, codec: Any) -> None:
         self._codec = codec
 
     def read(self, text: str, context: int | None) -> Sentence:
-        """Encode a sentence, shortened to the model's context where it must be.
-
-        Raises
-        ------
-        EngineError : when nothing comes of it, or the codec refuses it.
-        """
-        if not text.strip():
-            raise EngineError("the sentence is empty; type some words")
+        """Encode a sentence."""
+        _refuse_blank(text)
         try:
             encoded = self._codec.encode(text)
             ids = tuple(int(each) for each in getattr(encoded, "ids", encoded))
         except Exception as error:  # whatever a person's own code raises
             raise EngineError(f"the tokenizer does not read this sentence: {error!r}") from error
         if not ids:
-            raise EngineError("the tokenizer makes no tokens of this sentence; type some words")
-        kept = ids[:context]
-        return Sentence(text, kept, self.texts(kept), len(ids), limit=context)
+            raise EngineError(NO_TOKENS)
+        return self._sentence(text, ids, context)
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Decode each id by itself."""
@@ -374,14 +330,6 @@ class Codec:
         """List all ids below the codec's own number of tokens, where it says one."""
         tokens = getattr(self._codec, "n_vocab", rows)
         return range(min(rows, tokens) if isinstance(tokens, int) else rows)
-
-    def ordinary(self, rows: int) -> range:
-        """List all ids: nothing says which are special."""
-        return self.known(rows)
-
-    def frame(self) -> Frame:
-        """Put nothing around a sentence that the codec does not put there itself."""
-        return (), ()
 
 
 def words_from(tokenizer: Any) -> Words:
