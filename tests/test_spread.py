@@ -138,14 +138,6 @@ def test_what_is_worked_out_where_all_weights_wait_is_as_in_the_plain_model(
     assert all(parameter.is_meta for parameter in reader.model.parameters()), "what was brought stays"
 
 
-def test_weights_that_no_file_keeps_keep_a_spread_model_from_nothing(tiny_model: TinyModel, tmp_path: Path) -> None:
-    folder = tiny_model("bert", with_head=True)
-    plain, spread = FolderSource(locate(str(folder))), on_disk(folder, tmp_path, device_map={"": "disk"})
-    assert any("pooler" in name for name, _ in spread.loaded.named_parameters())
-    assert_alike(rows(spread, "predictions"), rows(plain, "predictions"))
-    assert reader_of(spread).observe(no_hurry)
-
-
 def test_a_weight_that_waits_and_is_no_number_is_named(tiny_copy: TinyModel, tmp_path: Path) -> None:
     folder = tiny_copy("llama")
     name = "layers.1.mlp.up_proj.weight"

@@ -8,9 +8,8 @@ device). Whoever looks at parameters beside the module's own computing has them 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -164,61 +163,23 @@ def _let_go(hook: Any, part: nn.Module) -> None:
     hook.post_forward(part, None)
 
 
-def fill_waiting(module: nn.Module) -> None:
-    """Have NaN in the place of a module's own waiting weights that no file keeps; they could not be brought."""
-    hook = _bringing(module)
-    if hook is not None:
-        own = module.named_parameters(recurse=False)
-        hook.weights_map = _Made({name: partial(_kept_or_nan, hook.weights_map, name, each) for name, each in own})
-
-
-def _kept_or_nan(kept: Mapping[str, Tensor], name: str, shape: Tensor) -> Tensor:
-    try:
-        return kept[name]  # to ask whether it is there is to read it
-    except KeyError:
-        return torch.full_like(shape, torch.nan, device="cpu")
-
-
-def bring_along(model: nn.Module, module: nn.Module, device: torch.device) -> set[str]:
-    """Have a module beside a spread model compute on a device, and bring what it shares with weights that wait.
+def bring_along(model: nn.Module, module: nn.Module, device: torch.device) -> None:
+    """Have a module beside a spread model compute on a device, with copies of what it shares with weights that wait.
 
     Parameters
     ----------
     model : as accelerate has laid it out.
     module : with parameters of its own; those that are tied to some of the model's are the same objects.
     device : where it computes.
-
-    Returns
-    -------
-    names : of its parameters, which are there now; none, and nothing is done, where one of them has no numbers.
     """
     hooks: Any = importlib.import_module("accelerate.hooks")
-    own = dict(module.named_parameters(recurse=False))
-    waiting = {
-        id(parameter): partial(weight_of, owner, name)
+    owners = {
+        id(parameter): (owner, name)
         for owner in model.modules() if _bringing(owner) is not None
         for name, parameter in owner.named_parameters(recurse=False)
     }  # fmt: skip
-    found = {name: waiting[id(parameter)] for name, parameter in own.items() if id(parameter) in waiting}
-    if any(parameter.is_meta and name not in found for name, parameter in own.items()):
-        return set()
-    kept = {name: found.get(name, partial(torch.detach, parameter)) for name, parameter in own.items()}
-    hook = hooks.AlignDevicesHook(device, offload=bool(found), weights_map=_Made(kept) if found else None)
-    hooks.add_hook_to_module(module, hook)
-    return set(own)
-
-
-class _Made(Mapping[str, Tensor]):
-    """Tensors that are made each time they are asked for."""
-
-    def __init__(self, makers: Mapping[str, Callable[[], Tensor]]) -> None:
-        self._makers = makers
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self._makers[name]()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
+    for name, parameter in list(module.named_parameters(recurse=False)):
+        if id(parameter) in owners:
+            copied = weight_of(*owners[id(parameter)]).to(device)
+            setattr(module, name, nn.Parameter(copied, requires_grad=False))
+    hooks.add_hook_to_module(module, hooks.AlignDevicesHook(device))

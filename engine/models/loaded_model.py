@@ -65,18 +65,12 @@ def own_path(module: AttentionModule) -> str:
     return turn_of(module.outline.module, module.outline.layer)
 
 
-def find_module(modules: Mapping[str, nn.Module], path: str) -> nn.Module | None:
-    """Find a checkpoint's module in a loaded model, whose names may begin in another way, or be others.
+def find_path(modules: Mapping[str, nn.Module], path: str) -> str | None:
+    """Find what a loaded model calls a checkpoint's module, whose names may begin in another way, or be others.
 
     It is the one whose name has the most in common with the path at its end, from the layer's number on at least;
     without one, that which the rules find as the attention of that layer of that stack.
     """
-    name = find_path(modules, path)
-    return None if name is None else modules[name]
-
-
-def find_path(modules: Mapping[str, nn.Module], path: str) -> str | None:
-    """Find what a loaded model calls a checkpoint's module."""
     if path in modules:
         return path
     parts = path.split(".")
@@ -230,12 +224,10 @@ def broken_parameter(model: nn.Module, within: nn.Module, check: Callable[[], No
         name = f"{prefix}.{own_name}".removeprefix(".")
         owner, _, own = name.rpartition(".")
         module = model.get_submodule(owner)
-        weight = weight_of(module, own)
-        if all_finite(weight):
-            continue
-        if own not in lacking_of(module):
+        if own in lacking_of(module):
+            lacking.append(name)
+        elif not all_finite(weight := weight_of(module, own)):
             return not_finite({name: (weight,)})
-        lacking.append(name)
     return _lacks(lacking) or None
 
 

@@ -14,8 +14,8 @@ from engine.checkpoints.adapter import AdapterSource
 from engine.checkpoints.layout import LayoutSource
 from engine.checkpoints.source import FolderSource, GgufSource, Source
 from engine.checkpoints.transformers_library import first_line, load_pretrained
-from engine.models.devices import computing_device, fill_waiting, lacks_memory
-from engine.models.loaded_model import Loaded, find_module, lacking_of
+from engine.models.devices import computing_device, lacks_memory
+from engine.models.loaded_model import Loaded, find_path
 from engine.models.map_reader import MapReader
 from engine.models.reader import Reader
 from engine.models.tokenizer import Tokenizer, TokenNumbers, Words, words_of_folder
@@ -127,9 +127,6 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
         options = {"device_map": "auto", **options}
     try:
         model = load_pretrained(directory, dtype, **options)
-        for module in model.modules():
-            if any(module._parameters[name].is_meta for name in lacking_of(module)):
-                fill_waiting(module)
         return (model if is_spread else model.to(device)).eval()
     except Exception as error:  # whatever a model's own loading code raises
         where = "into the GPUs and main memory" if is_spread else f"on {device}"
@@ -183,4 +180,5 @@ def _module(named: Mapping[str, nn.Module], path: str) -> nn.Module | None:
         if tail in named:
             return named[tail]
         tail = tail.partition(".")[2]
-    return find_module(named, path)
+    found = find_path(named, path)
+    return None if found is None else named[found]

@@ -389,7 +389,7 @@ def _around(chosen: Any, model: Any, tensors: Tensors) -> Any:
         whole.tie_weights(missing_keys=set(missing))
     if spread:
         for path in filter(None, dict.fromkeys(name.rpartition(".")[0] for name in own)):
-            missing -= {f"{path}.{name}" for name in bring_along(model, whole.get_submodule(path), device)}
+            bring_along(model, whole.get_submodule(path), device)
     left = [name for name, tensor in _tensors(whole) if name in missing and tensor.is_meta]
     if left:
         raise EngineError(f"{left[0]} is not among the tensors that were read, nor tied to one of them")
