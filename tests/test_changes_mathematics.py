@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from engine.mathematics import changes
+from engine.mathematics import changes, subspaces
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
@@ -47,24 +46,24 @@ def test_principal_angles_are_those_that_a_plane_was_tilted_by(angle: float) -> 
     first = basis[:, :3]
     tilted = math.cos(radians) * basis[:, 0] + math.sin(radians) * basis[:, 5]
     second = torch.stack([tilted, basis[:, 1], basis[:, 6]], 1) @ rotation(3)
-    degrees = changes.principal_angles(first[None], second[None])[0]
+    degrees = subspaces.principal_angles(first[None], second[None])[0]
     expected = torch.tensor(sorted([angle, 0.0, 90.0]), dtype=torch.float64)
     torch.testing.assert_close(degrees, expected, rtol=1e-6, atol=2e-13)
-    (summary,) = changes.subspace_angles(first[None], second[None])
-    assert summary is not None
-    assert summary.overlap == pytest.approx((1 + math.cos(radians) ** 2) / 3)
-    same = changes.principal_angles(first[None], first[None] @ rotation(3))
+    overlap = subspaces.angle_columns("Q", degrees[None])["q_overlap"]
+    assert overlap == pytest.approx((1 + math.cos(radians) ** 2) / 3)
+    same = subspaces.principal_angles(first[None], first[None] @ rotation(3))
     assert same.tolist() == [[0.0, 0.0, 0.0]]
-    smaller = changes.principal_angles(first[None], second[None, :, :1])
-    torch.testing.assert_close(smaller, changes.principal_angles(second[None, :, :1], first[None]))
+    smaller = subspaces.principal_angles(first[None], second[None, :, :1])
+    torch.testing.assert_close(smaller, subspaces.principal_angles(second[None, :, :1], first[None]))
 
 
 def test_random_subspaces_overlap_by_their_share_of_the_space() -> None:
-    many = changes.random_angles(24, 6)
-    drawn = changes.subspace_angles(
-        torch.linalg.qr(random(400, 24, 6))[0], torch.linalg.qr(random(400, 24, 6, seed=1))[0]
+    drawn = torch.linalg.qr(random(400, 24, 6))[0], torch.linalg.qr(random(400, 24, 6, seed=1))[0]
+    many, simulated = (
+        subspaces.angle_columns("Q", subspaces.principal_angles(*bases))
+        for bases in (subspaces.random_bases(6, 6, 24), drawn)
     )
-    means = [np.mean([getattr(each, name) for each in drawn]) for name in ("smallest", "mean", "largest", "overlap")]
-    np.testing.assert_allclose(means, [many.smallest, many.mean, many.largest, many.overlap], rtol=0.04)
-    assert many.overlap == 0.25
-    assert changes.random_angles(8, 9) == changes.SubspaceAngles(0.0, 0.0, 0.0, 1.0)
+    assert many == pytest.approx(simulated, rel=0.04)
+    assert many["q_overlap"] == pytest.approx(0.25, rel=0.04)
+    whole = subspaces.principal_angles(*subspaces.random_bases(8, 8, 8))
+    assert not whole.any()

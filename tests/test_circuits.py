@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.mathematics.circuits import (
-    SPECTRA,
     Factors,
     Frame,
     Numbers,
@@ -20,6 +19,7 @@ from engine.mathematics.circuits import (
     measure_circuits,
     spectra_of,
 )
+from engine.mathematics.eigenvalues import SPECTRA
 
 TOLERANCE = 1e-12
 BOTH = frozenset({"QK", "OV"})

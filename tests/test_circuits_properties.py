@@ -21,7 +21,7 @@ from engine.mathematics.circuits import (
     measure_circuits,
     sizes_of,
 )
-from engine.mathematics.factored import product, thin
+from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.mathematics.subspaces import angles, cosines
 from engine.values.outline import LayerOutline
 from tests.test_circuits import (
@@ -167,7 +167,7 @@ def test_a_split_is_exact_and_orthonormal_however_ill_conditioned(condition: flo
     generator = torch.Generator().manual_seed(0)
     matrix = torch.randn(2, 5, 40, generator=generator, dtype=torch.float64)
     matrix[1, 4] = matrix[1, 3] + matrix[1, 4] / condition
-    found = thin(matrix)
+    found = factor_matrices(matrix)
     gram = found.basis.mT @ found.basis
     torch.testing.assert_close(gram, torch.eye(5, dtype=torch.float64).expand(2, 5, 5), atol=1e-13, rtol=0)
     torch.testing.assert_close(found.basis @ found.triangle, matrix.mT, atol=1e-13, rtol=0)
@@ -175,6 +175,6 @@ def test_a_split_is_exact_and_orthonormal_however_ill_conditioned(condition: flo
 
 def test_singular_triples_put_the_product_together_again() -> None:
     query, key, _, _ = draw(2, 2, 3, 10)
-    left, sigma, right = product(thin(query), thin(key)).singular_triples()
+    left, sigma, right = product(factor_matrices(query), factor_matrices(key)).singular_triples()
     torch.testing.assert_close((left * sigma[:, None]) @ right.mT, query.mT @ key, atol=1e-12, rtol=0)
     torch.testing.assert_close(sigma, torch.linalg.svdvals(query.mT @ key)[:, :3], atol=1e-12, rtol=0)

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from engine.checkpoints.converted_tensors import ModuleTensors
-from engine.mathematics import changes, circuits, composition, directions, factored, spectra
+from engine.mathematics import changes, circuits, composition, directions, spectra, subspaces
+from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.models import devices
 from engine.models.contributions import HeldNorm
@@ -73,9 +74,8 @@ def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[
 
 def directions_of(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
     """Decompose a circuit into directions, and project embeddings on them."""
-    product = factored.product(factored.thin(value.repeat_interleave(len(output) // len(value), 0)),
-                               factored.thin(output.mT))  # fmt: skip
-    left, sigma, right = product.singular_triples()
+    factors = (factor_matrices(each) for each in (value.repeat_interleave(len(output) // len(value), 0), output.mT))
+    left, sigma, right = product(*factors).singular_triples()
     left, right = directions.with_signs(left, right)
     gain = query[0, 0]
     table = key.flatten(0, 1)
@@ -90,7 +90,7 @@ def changed(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[T
         changes.distance(query, other),
         changes.unrelated_distance(torch.linalg.matrix_norm(query), torch.linalg.matrix_norm(other)),
         changes.circuit_distance((query[:2], key), (other[:2], key)),
-        changes.principal_angles(factored.thin(query).basis, factored.thin(other).basis),
+        subspaces.principal_angles(factor_matrices(query).basis, factor_matrices(other).basis),
     ]
 
 

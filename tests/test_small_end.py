@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.mathematics.factored import Product
+from engine.mathematics.factored_matrices import FactoredProduct
 from engine.mathematics.measures import StoredSize, numerical_rank, product_noise
 from engine.mathematics.spectra import MOST_SMALL_VALUES, product_singular_values, smallest_singular_values
 from engine.mathematics.subspaces import image_in_kernel
@@ -112,7 +112,7 @@ def test_of_a_small_kernel_so_much_is_in_the_image_as_was_planted(
     matrix += noise * (beyond @ orthogonal(3)[:count, :count] @ kernel.T)
     assert numerical_rank(torch.linalg.svdvals(matrix).numpy(), 1e-5) == N - count
     identity = torch.eye(N, dtype=torch.float64)[None]
-    whole = Product(identity, matrix[None], identity, is_whole=True)
+    whole = FactoredProduct(identity, matrix[None], identity, is_whole=True)
     if noise:
         dense = torch.linalg.svd
         monkeypatch.setattr(torch.linalg, "svd", lambda each, **how: dense(_not_square(each), **how))

@@ -17,18 +17,17 @@ from engine.analysis.open_model import OpenModel
 from engine.analysis.whole_layers import without_factors
 from engine.architectures.heads import LayerWeights
 from engine.mathematics.changes import (
-    SubspaceAngles,
     circuit_distance,
     differences,
     distance,
     image_angles,
     product_norm,
-    random_angles,
     unrelated_distance,
 )
 from engine.mathematics.circuits import Numbers
 from engine.mathematics.measures import MEASURES, numerical_rank
 from engine.mathematics.spectra import sum_over_groups
+from engine.mathematics.subspaces import angle_columns, principal_angles, random_bases
 from engine.values.errors import NotFinite
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
@@ -118,15 +117,16 @@ def _subtracted(own: Numbers, theirs: Numbers) -> Numbers:
 
 def _chance(model: OpenModel, layer: LayerOutline, whole_layer: bool, left_out: frozenset[str]) -> Numbers:
     """Give the angles between random subspaces of the sizes of a layer's projections."""
-    known = model.cached("chance of changes", dict[tuple[int, int], SubspaceAngles])
+    known = model.cached("chance of changes", dict[tuple[int, int], Tensor])
     found: Numbers = {}
     for matrix in sorted(set("QKVO") - left_out):
         rows, cols = layer.shape(matrix, whole_layer)
         d, size = (rows, cols) if matrix == "O" else (cols, rows)
-        key = (d, min(size, d))
-        if key not in known:
-            known[key] = random_angles(*key)
-        found |= _of_angles(matrix, known[key])
+        size = min(size, d)
+        if (d, size) not in known:
+            known[d, size] = principal_angles(*random_bases(size, size, d))
+        found |= angle_columns(matrix, known[d, size])
+        found[f"{matrix.lower()}_overlap"] = size / d
     return found
 
 
@@ -217,7 +217,7 @@ def _measured(
         ]
         found = image_angles(first.projections[matrix], ranks[0], second.projections[matrix], ranks[1])
         for row, each in zip(rows, found, strict=True):
-            row |= {} if each is None else _of_angles(matrix, each)
+            row |= angle_columns(matrix, each)
     return rows
 
 
@@ -227,8 +227,3 @@ def _norms(parts: _Parts, matrix: str) -> Tensor:
         return product_norm(left.double(), right.double())
     norms: Tensor = torch.linalg.matrix_norm(parts.projections[matrix].double())
     return norms
-
-
-def _of_angles(matrix: str, angles: SubspaceAngles) -> Numbers:
-    named = {f"{matrix.lower()}_angle_{name}": getattr(angles, name) for name in ("smallest", "mean", "largest")}
-    return named | {f"{matrix.lower()}_overlap": angles.overlap}

@@ -26,7 +26,6 @@ from engine.mathematics.circuits import (
     Frame,
     Numbers,
     circuit_chance,
-    eigenvalue_measures,
     factor_heads,
     factor_layer,
     measure_circuits,
@@ -35,7 +34,7 @@ from engine.mathematics.circuits import (
     sizes_of,
     spectra_of,
 )
-from engine.mathematics.eigenvalues import eigenvalues
+from engine.mathematics.eigenvalues import eigenvalue_measures, eigenvalues
 from engine.mathematics.measures import cosine_noise, numerical_rank
 from engine.mathematics.rotary import rotate_keys
 from engine.mathematics.spectra import circuit_singular_values, head_singular_values, layer_singular_values

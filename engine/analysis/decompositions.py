@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from engine.architectures.heads import LayerWeights
-from engine.mathematics.factored import thin
+from engine.mathematics.factored_matrices import factor_matrices
 from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.mathematics.spectra import circuit_singular_values, layer_factors, singular_values
 from engine.models.devices import choose_device, lacks_memory, spectra_device
@@ -244,7 +244,9 @@ class SpectraAtDistance:
         missing = [number for number in numbers if number not in self._triangles]
         if missing:
             shared = [number // self._weights.group for number in missing]
-            query, key = (thin(each).triangle for each in (self._weights.query[missing], self._weights.key[shared]))
+            query, key = (
+                factor_matrices(each).triangle for each in (self._weights.query[missing], self._weights.key[shared])
+            )
             self._triangles |= {number: (query[place], key[place]) for place, number in enumerate(missing)}
         query, key = (torch.stack([self._triangles[number][side] for number in numbers]) for side in (0, 1))
         values: FloatArray = torch.linalg.svdvals(query @ self._rotated(key.mT, distance)).numpy()

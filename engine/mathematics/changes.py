@@ -7,36 +7,18 @@ formed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from engine.mathematics.chance import gaussian_pair
-from engine.mathematics.factored import Thin, thin
+from engine.mathematics.factored_matrices import factor_matrices
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES
-from engine.mathematics.subspaces import image
+from engine.mathematics.subspaces import image, principal_angles
 from engine.values.heads import MATRICES
 from engine.values.spectra import Spectrum
 
 CANCELLED = 1e-8
 """Share of its bound up to which a squared norm is computed again by QR; above it, it has at least eight digits."""
-
-
-@dataclass(frozen=True, slots=True)
-class SubspaceAngles:
-    """How two subspaces lie to each other.
-
-    Attributes
-    ----------
-    smallest, mean, largest : principal angle in degrees.
-    overlap : the mean squared cosine.
-    """
-
-    smallest: float
-    mean: float
-    largest: float
-    overlap: float
 
 
 def relative_distance(distance: Tensor, size: Tensor) -> Tensor:
@@ -126,88 +108,25 @@ def product_norm(left: Tensor, right: Tensor) -> Tensor:
     return norms
 
 
-def principal_angles(first: Tensor, second: Tensor) -> Tensor:
-    """Compute the principal angles between two subspaces in degrees, smallest first.
-
-    Cosines are the singular values of ``Aᵀ B`` and resolve no angle below a millionth of a degree; sines are those of
-    ``B − A Aᵀ B`` and do (Björck & Golub 1973). Each angle is taken from the smaller of both. A sine below ``d · eps``
-    is rounding, and its angle zero.
-
-    Parameters
-    ----------
-    first, second : (batch, d, k) and (batch, d, l), orthonormal columns.
-
-    Returns
-    -------
-    (batch, min(k, l))
-    """
-    if first.shape[2] < second.shape[2]:
-        first, second = second, first
-    batch, d, size = second.shape
-    if first.shape[2] >= d or size == 0:  # the whole space holds every subspace
-        return torch.zeros(batch, size, dtype=second.dtype, device=second.device)
-    met = first.mT @ second
-    outside = second - first @ met
-    sines = torch.linalg.svdvals(torch.linalg.qr(outside, mode="r")[1]).flip(1)
-    sines = sines.masked_fill(sines <= d * torch.finfo(sines.dtype).eps, 0.0).clamp_max(1.0)
-    small = sines**2 < 0.5
-    radians = torch.arcsin(sines)
-    if not bool(small.all()):
-        radians = torch.where(small, radians, torch.arccos(torch.linalg.svdvals(met).clamp(0.0, 1.0)))
-    return torch.rad2deg(radians)
-
-
-def subspace_angles(first: Tensor, second: Tensor) -> list[SubspaceAngles | None]:
-    """Summarise the principal angles of a batch of pairs, as `principal_angles`; None where one has no dimension.
-
-    Parameters
-    ----------
-    first, second : (batch, d, k) and (batch, d, l), orthonormal columns.
-    """
-    degrees = principal_angles(first, second)
-    if not degrees.shape[1]:
-        return [None] * len(degrees)
-    overlap = (torch.cos(torch.deg2rad(degrees)) ** 2).mean(1)
-    columns = degrees.amin(1), degrees.mean(1), degrees.amax(1), overlap
-    return [SubspaceAngles(*row) for row in torch.stack(columns, 1).tolist()]
-
-
 def image_angles(
     first: Tensor, first_ranks: Sequence[int], second: Tensor, second_ranks: Sequence[int]
-) -> list[SubspaceAngles | None]:
+) -> list[Tensor]:
     """Compare what two batches of matrices read, one by one, leaving directions out that are rounding noise.
 
     Parameters
     ----------
     first, second : (batch, r, d) of A and of B, any real dtype.
     first_ranks, second_ranks : their numerical ranks.
+
+    Returns
+    -------
+    For each pair the principal angles in degrees, (1, dimensions of the smaller subspace).
     """
-    one, other = thin(first), thin(second)
-    found: list[SubspaceAngles | None] = [None] * len(first)
-    pairs = list(zip(first_ranks, second_ranks, strict=True))
-    for pair in set(pairs):
-        places = [place for place, ranks in enumerate(pairs) if ranks == pair]
-        bases = (
-            image(Thin(split.basis[places], split.triangle[places]), rank)
-            for split, rank in zip((one, other), pair, strict=True)
-        )
-        for place, each in zip(places, subspace_angles(*bases), strict=True):
-            found[place] = each
-    return found
-
-
-def random_angles(d: int, size: int) -> SubspaceAngles:
-    """Give what independent random subspaces of a size in d dimensions have.
-
-    The overlap is ``size / d`` exactly; angles are averaged over draws of small cores.
-    """
-    size = min(size, d)
-    drawn = [thin(torch.from_numpy(part)).basis for part in gaussian_pair(size, size, d)]
-    found = [each for each in subspace_angles(*drawn) if each is not None]
-    smallest, mean, largest = (
-        sum(getattr(each, name) for each in found) / len(found) for name in ("smallest", "mean", "largest")
-    )
-    return SubspaceAngles(smallest, mean, largest, size / d)
+    one, other = factor_matrices(first), factor_matrices(second)
+    return [
+        principal_angles(image(one[place : place + 1], rank), image(other[place : place + 1], other_rank))
+        for place, (rank, other_rank) in enumerate(zip(first_ranks, second_ranks, strict=True))
+    ]
 
 
 def differences(before: Mapping[str, Spectrum], now: Mapping[str, Spectrum]) -> dict[str, float]:

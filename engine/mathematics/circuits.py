@@ -18,18 +18,19 @@ import torch
 from torch import Tensor
 
 from engine.mathematics.chance import WIDEST, chance_of, gaussian_pair
-from engine.mathematics.eigenvalues import eigenvalues
-from engine.mathematics.factored import Product, Thin, product, thin
+from engine.mathematics.eigenvalues import SPECTRA, eigenvalue_measures, eigenvalues, negative_mass, positive_mass
+from engine.mathematics.factored_matrices import FactoredMatrix, FactoredProduct, factor_matrices, product
 from engine.mathematics.measures import numerical_rank
 from engine.mathematics.spectra import sum_over_groups
 from engine.mathematics.subspaces import (
+    angle_columns,
     angles,
     cosines,
     count_lost,
     image,
     image_in_head,
     image_in_kernel,
-    overlap,
+    random_bases,
     symmetric_rank,
 )
 from engine.values.heads import MATRICES
@@ -38,13 +39,6 @@ from engine.values.outline import LayerOutline
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-SPECTRA = {
-    "QK": ("qk_positive_mass", "qk_negative_mass"),
-    "OV": ("ov_copying_residual",),
-    "tokens": ("ov_copying",),
-}
-"""What is measured of the eigenvalues of QK, of OV, and of OV from tokens to tokens."""
 
 FACTORS_OF = (("QK", "K", "Q"), ("OV", "V", "O"))
 """Circuits with the factor that fills the head's own dimensions and the one that may drop some of them."""
@@ -90,31 +84,6 @@ def identity_floor(rank: float, d: int) -> float:
     return float((1.0 - min(rank, d) / d) ** 0.5)
 
 
-def copying(eigenvalues: Tensor) -> Tensor:
-    """Compute ``Σλ / Σ|λ|`` over eigenvalues (..., r): 1 where all that is read is written as it was, −1 if reversed.
-
-    Elhage et al. 2021, of the eigenvalues of ``W_E · OV · W_U``, tokens to tokens. Complex ones come in pairs whose sum
-    is real.
-    """
-    total: Tensor = eigenvalues.abs().sum(-1)
-    summed: Tensor = eigenvalues.real.sum(-1)
-    return summed / total
-
-
-def positive_mass(eigenvalues: Tensor) -> Tensor:
-    """Compute ``Σ max(Re λ, 0) / Σ|λ|`` over eigenvalues (..., r); with `negative_mass` it is at most 1.
-
-    What is missing from 1 is rotation: complex eigenvalues count by their real part alone.
-    """
-    positive: Tensor = eigenvalues.real.clamp_min(0.0).sum(-1)
-    return positive / eigenvalues.abs().sum(-1)
-
-
-def negative_mass(eigenvalues: Tensor) -> Tensor:
-    """Compute ``Σ max(−Re λ, 0) / Σ|λ|`` over eigenvalues (..., r)."""
-    return positive_mass(-eigenvalues)
-
-
 @dataclass(frozen=True)
 class Circuits:
     """The factored projections and circuits of a batch of heads, or of one layer as a whole.
@@ -125,16 +94,16 @@ class Circuits:
     own : those of W_Q and W_Oᵀ that the circuits are made with; heads that share keys have been added up.
     """
 
-    factors: Mapping[str, Thin]
-    own: tuple[Thin, Thin]
+    factors: Mapping[str, FactoredMatrix]
+    own: tuple[FactoredMatrix, FactoredMatrix]
 
     @cached_property
-    def qk(self) -> Product:
+    def qk(self) -> FactoredProduct:
         """Multiply ``W_Qᵀ W_K``."""
         return product(self.own[0], self.factors["K"])
 
     @cached_property
-    def ov(self) -> Product:
+    def ov(self) -> FactoredProduct:
         """Multiply ``W_Vᵀ W_Oᵀ``."""
         return product(self.factors["V"], self.own[1])
 
@@ -150,8 +119,11 @@ def factor_heads(factors: Factors) -> Circuits:
     query, key, value, output = factors
     group = len(query) // len(key)
     split = {
-        "Q": thin(query), "K": thin(key).repeated(group), "V": thin(value).repeated(group), "O": thin(output.mT),
-    }  # fmt: skip
+        "Q": factor_matrices(query),
+        "K": factor_matrices(key).repeat(group),
+        "V": factor_matrices(value).repeat(group),
+        "O": factor_matrices(output.mT),
+    }
     return Circuits(split, (split["Q"], split["O"]))
 
 
@@ -166,14 +138,14 @@ def factor_layer(factors: Factors, left_out: frozenset[str] = frozenset()) -> Ci
     query, key, value, output = factors
     group = len(query) // len(key)
     split = {
-        name: thin(part.flatten(0, 1)[None])
+        name: factor_matrices(part.flatten(0, 1)[None])
         for name, part in (("Q", query), ("K", key), ("V", value), ("O", output.mT))
         if name not in left_out
     }
     if group == 1 and not left_out:
         return Circuits(split, (split["Q"], split["O"]))
     queries, outputs = (  # heads that share keys add up their queries first
-        thin(sum_over_groups(part, len(key)).flatten(0, 1)[None]) for part in (query, output.mT)
+        factor_matrices(sum_over_groups(part, len(key)).flatten(0, 1)[None]) for part in (query, output.mT)
     )
     return Circuits(split, (queries, outputs))
 
@@ -224,24 +196,35 @@ def measure_circuits(
         {name: float(values[place]) for name, values in batch.items()} for place in range(len(ranks["QK"]))
     ]
     for place, row in enumerate(rows):
+        one = slice(place, place + 1)
         own = {matrix: int(values[place]) for matrix, values in ranks.items()}
         row |= {f"rank_{matrix.lower()}": rank for matrix, rank in own.items()}
         for name, fills, drops in FACTORS_OF:
-            filled, tolerance = circuits.factors[fills].of(place), frame.tolerance[name]
-            dropped = circuits.factors[drops].of(place) if drops in circuits.factors else None
-            row[f"{name.lower()}_factors_lost"] = (
+            prefix, rank, tolerance = name.lower(), own[name], frame.tolerance[name]
+            filled = circuits.factors[fills][one]
+            dropped = circuits.factors[drops][one] if drops in circuits.factors else None
+            row[f"{prefix}_factors_lost"] = (
                 _factors_lost(filled, own[fills], dropped, own[drops], tolerance)
                 if frame.of_heads and dropped is not None
-                else max(own[fills] - own[name], 0)  # what the dimension follows from, which costs nothing here
+                else max(own[fills] - rank, 0)  # what the dimension follows from, which costs nothing here
             )
-            if name in frame.compared:
-                row[f"{name.lower()}_image_in_kernel"] = _in_kernel(circuits, name, place, own[name], tolerance)
-                if dropped is not None:
-                    row |= _of_angles(name, cosines(image(filled, own[fills]), image(dropped, own[drops])))
-                if name == "QK":
-                    qk = circuits.qk.of(slice(place, place + 1))
-                    row |= trace_measures(qk.reversed_core(), qk.squared_norm, qk.left.shape[-2])
-                    row |= _floors(qk, own[name], dropped is not None, float(noise[place]))
+            if name not in frame.compared:
+                continue
+            d = filled.basis.shape[-2]
+            row[f"{prefix}_image_in_kernel"] = (
+                image_in_kernel((circuits.qk if name == "QK" else circuits.ov)[one], rank, tolerance)
+                if rank < d
+                else 0  # and the product need not be formed
+            )
+            if dropped is not None:
+                row |= angle_columns(name, angles(cosines(image(filled, own[fills]), image(dropped, own[drops]))))
+            if name == "QK":
+                qk = circuits.qk[one]
+                row |= trace_measures(qk.reversed_core(), qk.squared_norm, d)
+                row["qk_identity_floor"] = identity_floor(rank, d)
+                if dropped is not None:  # queries that are too large to be factored are too large for this as well
+                    of_symmetric = symmetric_rank(qk, rank, float(noise[place]))
+                    row["qk_symmetric_identity_floor"] = identity_floor(of_symmetric, d)
         row |= shares_of_rounding(row)
     return rows
 
@@ -266,13 +249,6 @@ def reversed_circuit(circuits: Circuits, frame: Frame, kind: str) -> Tensor:
     return small
 
 
-def eigenvalue_measures(kind: str, found: Tensor) -> dict[str, Tensor]:
-    """List what follows from the eigenvalues (batch, k) of one of `SPECTRA`: (batch,) each."""
-    if kind == "QK":
-        return dict(zip(SPECTRA[kind], (positive_mass(found), negative_mass(found)), strict=True))
-    return dict.fromkeys(SPECTRA[kind], copying(found))
-
-
 def shares_of_rounding(row: Numbers) -> Numbers:
     """Take back shares of eigenvalues that are mere rounding: M² = 0 where all of an image lies in the kernel."""
     return {
@@ -283,29 +259,9 @@ def shares_of_rounding(row: Numbers) -> Numbers:
     }
 
 
-def _in_kernel(circuits: Circuits, name: str, place: int, rank: int, tolerance: float) -> int:
-    """Count the dimensions of a circuit's image that fall into its kernel; one of full rank need not be formed."""
-    if rank == circuits.own[name == "OV"].basis.shape[-2]:
-        return 0
-    matrix = circuits.qk if name == "QK" else circuits.ov
-    return image_in_kernel(matrix.of(slice(place, place + 1)), rank, tolerance)
-
-
-def _floors(qk: Product, rank: int, has_factors: bool, noise: float) -> Numbers:
-    """Give how near to a multiple of the identity QK and its symmetric part can come with the ranks that they have.
-
-    The symmetric part of a layer whose queries are too large to be factored is too large as well.
-    """
-    d = qk.left.shape[-2]
-    if not has_factors:
-        return {"qk_identity_floor": identity_floor(rank, d)}
-    return {
-        "qk_identity_floor": identity_floor(rank, d),
-        "qk_symmetric_identity_floor": identity_floor(symmetric_rank(qk, rank, noise), d),
-    }
-
-
-def _factors_lost(filled: Thin, filled_rank: int, dropped: Thin, dropped_rank: int, tolerance: float) -> int:
+def _factors_lost(
+    filled: FactoredMatrix, filled_rank: int, dropped: FactoredMatrix, dropped_rank: int, tolerance: float
+) -> int:
     """Count what one factor of a circuit drops of the other one's image, among the head's own dimensions.
 
     For QK it is ``dim(im W_K ∩ ker W_Qᵀ)``, for OV ``dim(im W_V ∩ ker W_O)``; both are zero where the factor that drops
@@ -316,19 +272,6 @@ def _factors_lost(filled: Thin, filled_rank: int, dropped: Thin, dropped_rank: i
     return count_lost(image_in_head(filled, filled_rank), image_in_head(dropped, dropped_rank), tolerance)
 
 
-def _of_angles(name: str, cosine: Tensor) -> Numbers:
-    """Summarise principal angles, in degrees, the mean over a batch (batch, k)."""
-    if not cosine.numel():
-        return {}
-    degrees, prefix = angles(cosine), name.lower()
-    return {
-        f"{prefix}_angle_smallest": float(degrees.amin(-1).mean()),
-        f"{prefix}_angle_largest": float(degrees.amax(-1).mean()),
-        f"{prefix}_angle_mean": float(degrees.mean()),
-        f"{prefix}_overlap": float(overlap(cosine).mean()),
-    }
-
-
 @dataclass(frozen=True)
 class Sizes:
     """What the chance of a head's circuits, or of a layer's, depends on.
@@ -336,12 +279,12 @@ class Sizes:
     Attributes
     ----------
     d : by circuit, the width of the residual stream that it leads from and to.
-    inner : by circuit, the rows of the two factors that it is a product of.
+    inner : the rows of the two factors that QK is a product of.
     ranks : by matrix, the mean numerical ranks of Gaussian factors that are stored as finely.
     """
 
     d: Mapping[str, int]
-    inner: Mapping[str, int]
+    inner: int
     ranks: Mapping[str, float]
 
 
@@ -358,7 +301,7 @@ def sizes_of(layer: LayerOutline, whole_layer: bool, noises: Mapping[str, float]
     inner = {"QK": shared * layer.head_dim, "OV": shared * layer.value_head_dim}
     ranks = {matrix: float(min(*shape, inner.get(matrix, shape[0]))) for matrix, shape in shapes.items()}
     ranks |= {matrix: float(numerical_rank(draws[matrix], noise).mean()) for matrix, noise in noises.items()}
-    return Sizes({"QK": layer.d_model, "OV": layer.d_values}, inner, ranks)
+    return Sizes({"QK": layer.d_model, "OV": layer.d_values}, inner["QK"], ranks)
 
 
 def circuit_chance(sizes: Sizes, frame: Frame) -> Numbers:
@@ -380,18 +323,18 @@ def circuit_chance(sizes: Sizes, frame: Frame) -> Numbers:
         dropping = ranks[drops] if frame.of_heads else ranks[name]
         found[f"{prefix}_factors_lost"] = max(ranks[fills] - dropping, 0.0)
         if name in frame.compared:
-            found |= _of_angles(name, _cosines_by_chance(counted[fills], counted[drops], sizes.d[name]))
+            found |= angle_columns(name, angles(cosines(*random_bases(counted[fills], counted[drops], sizes.d[name]))))
             found[f"{prefix}_overlap"] = max(ranks[fills], ranks[drops]) / sizes.d[name]
-            met = _cosines_by_chance(counted[name], counted[name], sizes.d[name])
+            met = cosines(*random_bases(counted[name], counted[name], sizes.d[name]))
             found[f"{prefix}_image_in_kernel"] = float((met <= frame.tolerance[name]).sum(-1).double().mean())
     if "QK" in frame.compared:
-        found |= _traces_by_chance(sizes.inner["QK"], d)
+        found |= _traces_by_chance(sizes.inner, d)
         found["qk_symmetry"], found["qk_symmetric_energy"] = 1.0 / d, (1.0 + 1.0 / d) / 2.0
         found["qk_antisymmetric_energy"] = 1.0 - found["qk_symmetric_energy"]
         found["qk_identity_floor"] = identity_floor(ranks["QK"], d)
         found["qk_symmetric_identity_floor"] = identity_floor(2 * ranks["QK"], d)
     for kind in frame.spectra:
-        found |= dict.fromkeys(SPECTRA[kind], mass_chance(sizes.inner["QK"], d) if kind == "QK" else 0.0)
+        found |= dict.fromkeys(SPECTRA[kind], mass_chance(sizes.inner, d) if kind == "QK" else 0.0)
     return found
 
 
@@ -400,7 +343,7 @@ def mass_chance(r: int, d: int) -> float:
 
     Turning the sign of W_Q leaves a head as probable and changes one into the other, so both are averaged together.
     """
-    query, key = _gaussian_pair(r, r, d)
+    query, key = map(torch.from_numpy, gaussian_pair(r, r, d))
     found = torch.linalg.eigvals(query.mT @ key if query.shape[-1] <= query.shape[-2] else key @ query.mT)
     return float((positive_mass(found) + negative_mass(found)).mean() / 2.0)
 
@@ -412,17 +355,5 @@ def _traces_by_chance(r: int, d: int) -> Numbers:
             "qk_identity_distance": math.sqrt(1.0 - d**-2),
             "qk_symmetric_identity_distance": math.sqrt(1.0 - 2.0 / (d**2 + d)),
         }
-    query, key = _gaussian_pair(r, r, d)
+    query, key = map(torch.from_numpy, gaussian_pair(r, r, d))
     return trace_measures(key @ query.mT, ((query @ query.mT) * (key @ key.mT)).sum((-2, -1)), d)
-
-
-def _cosines_by_chance(first: int, second: int, d: int) -> Tensor:
-    """Draw the cosines of the angles between what Gaussian matrices of so many rows read: (draws, k)."""
-    one, other = (thin(each).basis for each in _gaussian_pair(first, second, d))
-    return cosines(one, other)
-
-
-def _gaussian_pair(first: int, second: int, d: int) -> tuple[Tensor, Tensor]:
-    """Draw pairs of Gaussian factors of so many rows, as `gaussian_pair`."""
-    one, other = gaussian_pair(first, second, d)
-    return torch.from_numpy(one), torch.from_numpy(other)

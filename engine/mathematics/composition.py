@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from engine.mathematics.factored import root
+from engine.mathematics.factored_matrices import root
 
 KINDS = ("Q", "K", "V")
 """The ways in which a head may read what another one has written."""

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from engine.mathematics.directions import with_signs
-from engine.mathematics.factored import product, thin
+from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.mathematics.measures import product_noise
 
 
@@ -92,7 +92,7 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
     >>> [round(each**2, 9) for each in found.sizes]  # of 10 / 2 and 5 / 2
     [5.0, 2.5]
     """
-    factors = thin(query.weight[None]), thin(key.weight[None])
+    factors = factor_matrices(query.weight[None]), factor_matrices(key.weight[None])
     left, sigma, right = product(*factors).singular_triples()
     stored = (factor.stored_size(side.epsilon) for factor, side in zip(factors, (query, key), strict=True))
     noise = abs(scale) * float(product_noise(*stored)[0])

@@ -10,7 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from engine.mathematics.factored import Product, Thin
+from engine.mathematics.chance import gaussian_pair
+from engine.mathematics.factored_matrices import FactoredMatrix, FactoredProduct, factor_matrices
 from engine.mathematics.spectra import MOST_SMALL_VALUES, smallest_singular_spaces
 
 
@@ -38,16 +39,65 @@ def angles(cosine: Tensor) -> Tensor:
     return torch.rad2deg(torch.arccos(cosine))
 
 
-def overlap(cosine: Tensor) -> Tensor:
-    """Average the squared cosines (..., k): 1 where one subspace holds the other, 0 where they are orthogonal.
+def principal_angles(first: Tensor, second: Tensor) -> Tensor:
+    """Compute the principal angles between two subspaces in degrees, smallest first.
 
-    Of independent random subspaces of dimensions k ≤ l in d dimensions it is l/d on average.
+    Cosines are the singular values of ``Aᵀ B`` and resolve no angle below a millionth of a degree; sines are those of
+    ``B − A Aᵀ B`` and do (Björck & Golub 1973). Each angle is taken from the smaller of both. A sine below ``d · eps``
+    is rounding, and its angle zero.
+
+    Parameters
+    ----------
+    first, second : (batch, d, k) and (batch, d, l), orthonormal columns.
+
+    Returns
+    -------
+    (batch, min(k, l))
     """
-    mean: Tensor = (cosine**2).mean(-1)
-    return mean
+    if first.shape[2] < second.shape[2]:
+        first, second = second, first
+    batch, d, size = second.shape
+    if first.shape[2] >= d or size == 0:  # the whole space holds every subspace
+        return torch.zeros(batch, size, dtype=second.dtype, device=second.device)
+    met = first.mT @ second
+    outside = second - first @ met
+    sines = torch.linalg.svdvals(torch.linalg.qr(outside, mode="r")[1]).flip(1)
+    sines = sines.masked_fill(sines <= d * torch.finfo(sines.dtype).eps, 0.0).clamp_max(1.0)
+    small = sines**2 < 0.5
+    radians = torch.arcsin(sines)
+    if not bool(small.all()):
+        radians = torch.where(small, radians, torch.arccos(torch.linalg.svdvals(met).clamp(0.0, 1.0)))
+    return torch.rad2deg(radians)
 
 
-def image(factor: Thin, rank: int) -> Tensor:
+def angle_columns(name: str, degrees: Tensor) -> dict[str, float]:
+    """Name the smallest, the mean and the largest of principal angles (batch, k), and the overlap; the batch's means.
+
+    The overlap, the mean squared cosine, is 1 where one subspace holds the other and 0 where they are orthogonal. Of
+    independent random subspaces of dimensions k ≤ l in d dimensions it is l/d on average. Where one has no dimension
+    nothing is said.
+    """
+    if not degrees.numel():
+        return {}
+    prefix = name.lower()
+    return {
+        f"{prefix}_angle_smallest": float(degrees.amin(-1).mean()),
+        f"{prefix}_angle_mean": float(degrees.mean()),
+        f"{prefix}_angle_largest": float(degrees.amax(-1).mean()),
+        f"{prefix}_overlap": float(torch.deg2rad(degrees).cos().square().mean()),
+    }
+
+
+def random_bases(first: int, second: int, d: int) -> tuple[Tensor, Tensor]:
+    """Draw pairs of orthonormal bases of what Gaussian matrices of so many rows read: (draws, w, rows) each.
+
+    They are turned together so that few columns are needed, w, which changes no angle between them (`gaussian_pair`).
+    """
+    one, other = (factor_matrices(torch.from_numpy(each)).basis for each in gaussian_pair(first, second, d))
+    return one, other
+
+
+def image(factor: FactoredMatrix, rank: int) -> Tensor:
     """Give a basis of what a matrix reads, of the directions that count towards its numerical rank alone.
 
     Parameters
@@ -65,7 +115,7 @@ def image(factor: Thin, rank: int) -> Tensor:
     return factor.basis @ left[..., :rank]
 
 
-def image_in_head(factor: Thin, rank: int) -> Tensor:
+def image_in_head(factor: FactoredMatrix, rank: int) -> Tensor:
     """Give a basis of a matrix's image among the head's own ``r`` dimensions: (1, r, rank); parameters as `image`."""
     right: Tensor = torch.linalg.svd(factor.triangle, full_matrices=False)[2]
     return right.mT[..., :rank]
@@ -87,7 +137,7 @@ def count_lost(onto: Tensor, read: Tensor, tolerance: float) -> int:
     return int(onto.shape[-1]) - kept
 
 
-def symmetric_rank(matrix: Product, rank: int, noise: float) -> int:
+def symmetric_rank(matrix: FactoredProduct, rank: int, noise: float) -> int:
     """Count the dimensions of ``S = (M + Mᵀ)/2`` of an operator on the residual stream.
 
     With ``M = U C Vᵀ`` and ``[U V] = W R``, W orthonormal, S is ``W (R₁ C R₂ᵀ + R₂ Cᵀ R₁ᵀ)/2 Wᵀ``.
@@ -104,7 +154,7 @@ def symmetric_rank(matrix: Product, rank: int, noise: float) -> int:
     return int((torch.linalg.eigvalsh((half + half.mT) / 2).abs() > noise).sum()) if rank else 0
 
 
-def image_in_kernel(matrix: Product, rank: int, tolerance: float) -> int:
+def image_in_kernel(matrix: FactoredProduct, rank: int, tolerance: float) -> int:
     """Compute ``dim(im M ∩ ker M) = rank(M) − rank(M²)`` of an operator on the residual stream.
 
     Parameters

@@ -24,7 +24,7 @@ NEARLY_DEPENDENT = 1e-3
 
 
 @dataclass(frozen=True)
-class Thin:
+class FactoredMatrix:
     """A batch of matrices Wᵀ as ``basis · triangle``.
 
     Attributes
@@ -38,16 +38,15 @@ class Thin:
     triangle: Tensor
     is_whole: bool = False
 
-    def repeated(self, times: int) -> Thin:
+    def repeat(self, times: int) -> FactoredMatrix:
         """Let each matrix stand beside ``times`` others, as a key/value head beside its query heads."""
         if times == 1:
             return self
         basis, triangle = (part.repeat_interleave(times, 0) for part in (self.basis, self.triangle))
-        return Thin(basis, triangle, self.is_whole)
+        return FactoredMatrix(basis, triangle, self.is_whole)
 
-    def of(self, place: int) -> Thin:
-        """Take one of the batch."""
-        return Thin(self.basis[place : place + 1], self.triangle[place : place + 1], self.is_whole)
+    def __getitem__(self, places: slice) -> FactoredMatrix:
+        return FactoredMatrix(self.basis[places], self.triangle[places], self.is_whole)
 
     def stored_size(self, epsilon: float | FloatArray) -> StoredSize:
         """Give the sizes (batch,) of the matrices, whose numbers are stored as finely as ``epsilon`` (batch,) says."""
@@ -57,7 +56,7 @@ class Thin:
 
 
 @dataclass(frozen=True)
-class Product:
+class FactoredProduct:
     """A batch of products ``left · core · rightᵀ``.
 
     Attributes
@@ -73,9 +72,8 @@ class Product:
     right: Tensor
     is_whole: bool = False
 
-    def of(self, places: slice | list[int]) -> Product:
-        """Take some of the batch."""
-        return Product(self.left[places], self.core[places], self.right[places], self.is_whole)
+    def __getitem__(self, places: slice) -> FactoredProduct:
+        return FactoredProduct(self.left[places], self.core[places], self.right[places], self.is_whole)
 
     @property
     def squared_norm(self) -> Tensor:
@@ -125,7 +123,7 @@ def root(rows: Tensor) -> Tensor:
     return lower
 
 
-def thin(rows: Tensor) -> Thin:
+def factor_matrices(rows: Tensor) -> FactoredMatrix:
     """Split each of a batch of matrices (batch, r, d) into an orthonormal basis of what it reads, and the rest.
 
     By Cholesky factors of Gram matrices, twice, which is orthonormal to rounding wherever the first factor leaves a
@@ -134,7 +132,9 @@ def thin(rows: Tensor) -> Thin:
     wide = rows.double()
     batch, r, d = wide.shape
     if d <= r:  # as many directions as there are: any basis of the whole space will do
-        return Thin(torch.eye(d, dtype=wide.dtype, device=wide.device).expand(batch, d, d), wide.mT, is_whole=True)
+        return FactoredMatrix(
+            torch.eye(d, dtype=wide.dtype, device=wide.device).expand(batch, d, d), wide.mT, is_whole=True
+        )
     basis, lower, _ = _cholesky_step(wide)
     basis, second, gram = _cholesky_step(basis)
     off = (gram - torch.eye(r, dtype=gram.dtype, device=gram.device)).abs().sum(-1).amax(-1)
@@ -143,7 +143,7 @@ def thin(rows: Tensor) -> Thin:
     if bool(doubtful.any()):
         tall, upper = torch.linalg.qr(wide[doubtful].mT)
         basis[doubtful], triangle[doubtful] = tall.mT, upper
-    return Thin(basis.mT, triangle)
+    return FactoredMatrix(basis.mT, triangle)
 
 
 def _cholesky_step(wide: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -165,7 +165,7 @@ def _cholesky_step(wide: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return inverse @ wide, lower, gram
 
 
-def product(left: Thin, right: Thin) -> Product:
+def product(left: FactoredMatrix, right: FactoredMatrix) -> FactoredProduct:
     """Multiply ``W_leftᵀ W_right`` for two batches of matrices (batch, r, m) and (batch, r, n), split already."""
     core = left.triangle @ right.triangle.mT
-    return Product(left.basis, core, right.basis, left.is_whole and right.is_whole)
+    return FactoredProduct(left.basis, core, right.basis, left.is_whole and right.is_whole)
