@@ -121,8 +121,8 @@ def test_a_chain_is_noticed_and_of_what_rounding_makes_of_it_nothing_is_said(
 def test_of_a_chain_that_is_just_noticed_or_just_not_nothing_or_three_digits_are_said(steps: int, power: int) -> None:
     """Which of them it is depends on how the machine rounds, the basis that hides the chain too.
 
-    The shares of 500 steps of 2⁻¹⁶ move by about 2.2e-6, and 2e-6 are tolerated. Nor is there more to be told: rounding
-    the matrix to float64 has spread the chain's own eigenvalues to a ring, so that three digits are the truth's as well.
+    The shares of 500 steps of 2⁻¹⁶ move by about 2.2e-6, and 2e-6 are tolerated. Nor is there more to tell: rounding
+    to float64 has spread the chain's own eigenvalues to a ring, so that the truth has three digits as well.
     """
     found = shares_of(beside_a_chain(steps, 2.0**-power))
     assert np.isnan(found).all() or found == pytest.approx([1.0, 1.0, 0.0], abs=1e-3)
