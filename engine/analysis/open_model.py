@@ -218,7 +218,7 @@ class OpenModel:
                 reader.folder = None
             reader.tell = self._tell
             self._reader = reader
-        self._opened_files.check_mapped()  # on a CPU its weights may stay in their files
+        self._opened_files.check()  # on a CPU its weights may stay in their files
         return self._reader
 
     @property

@@ -252,7 +252,7 @@ class SpectraStore:
         """Cut a few heads out of a layer, and hold its tensors for the next unless opening them again costs nothing."""
         if layer.is_large and isinstance(self._source.tensors, Checkpoint):
             return self._open(layer.name).cut(batch, projections).copied()
-        self._files.check_mapped()
+        self._files.check()
         stored = self._stored
         if stored is None or stored[0] != layer.name:
             self._stored = None

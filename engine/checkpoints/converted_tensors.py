@@ -17,8 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from engine.architectures.tensors import Cut, TensorEntry, Tensors, View, whole
 from engine.checkpoints.memory import free_memory
-from engine.checkpoints.size_bounds import bounded
-from engine.checkpoints.transformers_library import first_line, library_config, load_pretrained, model_class
+from engine.checkpoints.transformers_library import (
+    empty_model,
+    first_line,
+    library_config,
+    load_pretrained,
+    model_class,
+)
 from engine.values.errors import EngineError
 from engine.values.memory import size
 
@@ -115,19 +120,10 @@ def with_model_names(stored: Tensors, directory: Path) -> Tensors:
     EngineError : when transformers cannot build the model.
     """
     try:
-        return _converted(stored, _empty_model(directory, stored.entries))
+        config = library_config(directory)
+        return _converted(stored, empty_model(model_class(config, stored.entries), config, stored.entries))
     except Exception:  # transformers' internals are not as they were
         return whole_model(directory)
-
-
-def _empty_model(directory: Path, entries: Mapping[str, TensorEntry]) -> Any:
-    """Build the model without memory for its weights."""
-    config = library_config(directory)
-    import torch
-
-    with bounded(entries, is_packed=bool(getattr(config, "quantization_config", None))), torch.device("meta"):
-        kind = model_class(directory, {})
-        return kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
 
 
 def _converted(stored: Tensors, model: Any) -> Tensors:

@@ -131,7 +131,7 @@ def without_labels(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def bounded(entries: Mapping[str, TensorEntry], *, is_packed: bool) -> Iterator[None]:
+def bounded(entries: Mapping[str, TensorEntry], config: Any) -> Iterator[None]:
     """Let this thread make no larger a model than what is stored lets expect.
 
     Modules, and tensors without memory (on PyTorch's meta device), are counted as they are registered, so that it is
@@ -140,7 +140,7 @@ def bounded(entries: Mapping[str, TensorEntry], *, is_packed: bool) -> Iterator[
     Parameters
     ----------
     entries : the stored tensors by name.
-    is_packed : whether weights are packed into fewer bits.
+    config : of the model, as transformers has it, which says whether weights are packed into fewer bits.
 
     Raises
     ------
@@ -151,6 +151,7 @@ def bounded(entries: Mapping[str, TensorEntry], *, is_packed: bool) -> Iterator[
 
     thread = threading.get_ident()
     stored = sum(entry.stored_bytes for entry in entries.values())
+    is_packed = bool(getattr(config, "quantization_config", None))
     most_bytes = TIMES * stored * (PACKED if is_packed else 1) + FURTHER_BYTES
     most_modules = MODULES + MODULES_FOR_A_TENSOR * len(entries)
     most_rows = max(TABLE, TIMES * max((entry.parameters for entry in entries.values()), default=0))

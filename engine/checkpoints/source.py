@@ -16,14 +16,15 @@ from engine.checkpoints.converted_tensors import ModuleTensors, with_model_names
 from engine.checkpoints.json_files import read_config
 from engine.checkpoints.memory import sentence_need
 from engine.checkpoints.quantised_weights import dequantised
-from engine.checkpoints.size_bounds import bounded, check_sizes
+from engine.checkpoints.size_bounds import check_sizes
 from engine.checkpoints.tensor_reader import Checkpoint, stamps
 from engine.checkpoints.transformers_library import (
-    class_named,
     complete_config,
     completed,
+    empty_model,
     library_config,
     load_pretrained,
+    named_class,
 )
 from engine.values.errors import EngineError
 from engine.values.memory import SentenceNeed
@@ -251,14 +252,11 @@ def _ties(directory: Path, entries: Mapping[str, TensorEntry]) -> dict[str, str]
     """
     try:
         config = library_config(directory)
-        import torch
-
-        named: Any = next(filter(None, (class_named(name, config) for name in config.architectures or ())), None)
+        named = named_class(config)
         if named is None:
             return {}
-        with bounded(entries, is_packed=False), torch.device("meta"):
-            model = named(config)
-            model.tie_weights()
+        model = empty_model(named, config, entries)
+        model.tie_weights()
     except Exception:  # a class that cannot be built says nothing about ties, and the table is right without
         return {}
     # A checkpoint saved from the base model leaves out the name that the model with a head puts before it.

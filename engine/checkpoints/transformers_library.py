@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.architectures.tensors import TensorEntry
 from engine.checkpoints.json_files import FIELDS, NUMBER, OBJECT, TEXT, Kind, plain_file, read_object, shown
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.size_bounds import bounded, without_labels
@@ -51,7 +53,7 @@ def first_line(error: BaseException) -> str:
     """Take the part of an error's text that fits one line; of code that may not run, say what to do about it."""
     said = str(error).strip()
     if isinstance(error, ValueError) and "trust_remote_code" in said:
-        return "it needs code that comes with it, which runs only when told to: read it, then --trust-remote-code"
+        return CODE_NEEDED
     if "ignore_mismatched_sizes" in said:
         return "its tensors do not have the shapes that its config.json asks for"
     if isinstance(error, KeyError):
@@ -128,26 +130,6 @@ def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any
     return {"config": config}
 
 
-@contextmanager
-def model_options(directory: Path, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Give what a model is loaded with, which becomes no larger meanwhile than its files let expect.
-
-    Code that comes with a model, which was asked for, and GGUF files have configurations of their own.
-
-    Raises
-    ------
-    EngineError : when a file is not plain, the configuration cannot be read, or, within, asks for too large a model.
-    """
-    if "gguf_file" in options or options.get("trust_remote_code"):
-        yield dict(options)
-        return
-    _check_plain(directory)
-    config = library_config(directory)
-    is_packed = bool(getattr(config, "quantization_config", None))
-    with bounded(Checkpoint(directory).entries, is_packed=is_packed):
-        yield {**options, "config": config}
-
-
 def _check_plain(directory: Path) -> None:
     """Make sure that transformers opens nothing but plain files of a folder.
 
@@ -177,29 +159,42 @@ def _check_numbers(file: Path) -> None:
             )
 
 
-def model_class(directory: Path, options: Mapping[str, Any]) -> Any:
+def model_class(config: Any, entries: Mapping[str, TensorEntry]) -> Any:
     """Choose the class to load: a type's bare model where that is a part of the class the checkpoint names, else that.
 
-    A decoder that was saved without its encoder, for instance, is no part of its type's bare model. Code that comes
-    with a model names its own classes, and a GGUF file has no configuration beside it.
+    A decoder that was saved without its encoder, for instance, is no part of its type's bare model.
     """
-    import torch
     import transformers
 
-    if "gguf_file" in options or options.get("trust_remote_code"):
-        return transformers.AutoModel
-    config = library_config(directory)
     found = transformers.AutoModel._model_mapping.get(type(config), ())
     bare = found if isinstance(found, tuple) else (found,)
-    named = next(filter(None, (class_named(name, config) for name in config.architectures or ())), None)
+    named = named_class(config)
     if named is None or named in bare:
         return named or transformers.AutoModel
     if bare:
-        with torch.device("meta"):
-            whole = named(config)
+        whole = empty_model(named, config, entries)
         if type(getattr(whole, whole.base_model_prefix, None)) in bare:
             return transformers.AutoModel
     return named
+
+
+def empty_model(kind: Any, config: Any, entries: Mapping[str, TensorEntry]) -> Any:
+    """Build a model without memory for its weights, no larger than stored tensors let expect.
+
+    Raises
+    ------
+    Exception : whatever a model's own code raises.
+    """
+    import torch
+
+    config = deepcopy(config)  # in which a model notes down choices
+    with bounded(entries, config), torch.device("meta"):
+        return kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
+
+
+def named_class(config: Any) -> Any:
+    """Find the class that a configuration names, None where there is none."""
+    return next(filter(None, (class_named(name, config) for name in config.architectures or ())), None)
 
 
 def class_named(name: str, config: Any) -> Any:
@@ -224,10 +219,9 @@ def complete_config(directory: Path) -> dict[str, Any]:
     ------
     EngineError : when transformers knows no such type.
     """
+    config = library_config(directory)
     try:
-        return completed(library_config(directory))
-    except EngineError:
-        raise
+        return completed(config)
     except Exception as error:  # whatever a configuration's own code raises
         raise EngineError(f"{directory / 'config.json'} is no configuration that transformers knows") from error
 
@@ -250,14 +244,21 @@ def load_pretrained(directory: Path, dtype: str, **options: Any) -> Any:
 
     Raises
     ------
+    EngineError : when a file is not plain, the configuration cannot be read, or asks for too large a model.
     Exception : whatever a model's own loading code raises.
     """
-    import torch
-
     silence()
-    with model_options(directory, options):
-        chosen = model_class(directory, options)
-    with model_options(directory, options) as checked:
+    import torch
+    import transformers
+
+    bounds: AbstractContextManager[None] = nullcontext()
+    chosen, checked = transformers.AutoModel, options
+    if "gguf_file" not in options and not options.get("trust_remote_code"):  # which have configurations of their own
+        _check_plain(directory)
+        config, entries = library_config(directory), Checkpoint(directory).entries
+        chosen, checked = model_class(config, entries), {**options, "config": config}
+        bounds = bounded(entries, config)
+    with bounds:
         model, loading = chosen.from_pretrained(
             directory,
             attn_implementation="eager",
