@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from engine.values.heads import Head
 from engine.values.measure_map import MeasureMap
-from engine.values.outline import HeadOrder, LayerOutline
+from engine.values.outline import LayerOutline, head_places
 from engine.values.views import VIEWS
 from tests.painted import PaintedApp, good_terminal
 from tui.drawing.head_grid import lay_out_heads
@@ -28,10 +28,7 @@ def layers(count: int, heads: int) -> tuple[LayerOutline, ...]:
 
 def random_map(model: tuple[LayerOutline, ...], known: int) -> MeasureMap:
     """Make values of which so many are known."""
-    order = HeadOrder(model)
-    assert dict(order) == {
-        head: place for place, head in enumerate(each for layer in model for each in layer.head_names())
-    }
+    order = head_places(model)
     values = np.random.default_rng(0).normal(size=len(order)) ** 2
     cells = tuple(float(value) if place < known else None for place, value in enumerate(values))
     return MeasureMap("ov_stable_rank", order, cells)

@@ -17,7 +17,7 @@ from engine.values.display_text import plural
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.measure_map import DEFAULT_MEASURE, SIGNED, MeasureMap, part_of
-from engine.values.outline import HeadOrder, ModelOutline
+from engine.values.outline import ModelOutline, head_places
 from engine.values.progress import Progress
 from engine.values.table import CHANCE, Cell, Table
 from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, Query
@@ -76,7 +76,7 @@ class Overview:
         self.measure = DEFAULT_MEASURE
         self._is_chosen = False
         self._scales: dict[str, Scale] = {name: "log" for name in RANK_MEASURES if "condition" in name}
-        self._places = HeadOrder()
+        self._places: dict[Head, int] = {}
         self._ranks: list[Sequence[Cell] | None] = []
         self._dirty: dict[Head, None] = {}
         self._is_measuring = False
@@ -100,7 +100,7 @@ class Overview:
         weights.choose_measure(_of_spectra(self.measure).name)
         weights.noticed, weights.turned_to = self.learn, self.turn_to
         self._layers = tuple(layer.name for layer in outline.layers)
-        self._places = HeadOrder(outline.layers)
+        self._places = head_places(outline.layers)
         self._ranks = [None] * len(self._places)
         self._pane.open(outline.layers, self._said)
         self._draw()

@@ -16,7 +16,7 @@ class NoPlaceError(EngineError):
 
 
 _STEP = re.compile(r"[+-]\d+")
-_HEAD_OF_LAYER = re.compile(r"[hH](\d+)")
+_HEAD_OF_LAYER = re.compile(r"[hH]\d+")
 _APART = re.compile(r"(\d)[\s,]+(?=[hH]?\d)")
 """The gap of ``5 3`` and of ``L5 H3``."""
 _IN_WORDS = re.compile(r"\b(l)ayer\s*(?=\d)|\b(h)ead\s*(?=\d)", re.IGNORECASE)
@@ -54,13 +54,9 @@ def parse_place(
         return typed.lower()
     if _STEP.fullmatch(typed):
         return _layer_on(int(typed), outline, here)
-    if match := _HEAD_OF_LAYER.fullmatch(typed):
-        if here is None:
-            layer = outline.layers[0].name
-            raise EngineError(
-                f"{typed} is a head of the selected layer, and none is selected; write it as {layer}{typed}"
-            )
-        return checked(Head(here.stack, here.layer, int(match[1])), outline)
+    if here is None and _HEAD_OF_LAYER.fullmatch(typed):
+        layer = outline.layers[0].name
+        raise EngineError(f"{typed} is a head of the selected layer, and none is selected; write it as {layer}{typed}")
     if typed and typed[-1].isdigit():
         return checked(_head(typed, outline, here), outline)
     begun = [view for view in views if typed and view.startswith(typed.lower())]
@@ -81,9 +77,7 @@ def parse_place(
 def _head(typed: str, outline: ModelOutline, here: Head | None) -> Head:
     """Read a head or layer that may leave its stack out."""
     joined = _APART.sub(r"\1.", typed).replace(".h", "h").replace(".H", "H")
-    if len(outline.stacks) > 1 and (joined[0].isdigit() or joined[0] in "lL"):
-        joined = f"{outline.stacks[0] if here is None else here.stack}.{joined}"
-    return parse_head(joined, outline.stacks)
+    return parse_head(joined, outline.stacks, here or Head(outline.stacks[0], 0))
 
 
 def _layer_on(step: int, outline: ModelOutline, here: Head | None) -> Head:

@@ -15,20 +15,28 @@ class EngineError(Exception):
         super().__init__(said if len(said) <= LONGEST else f"{said[: LONGEST // 2]} … {said[3 - LONGEST // 2 :]}")
 
 
-class LayerLeftOut(EngineError):
-    """Of one layer nothing can be worked out; of others it can.
+class _WithAdvice(EngineError):
+    """What is wrong, and behind it what can be done of all such things.
 
     Attributes
     ----------
     what : why, in few words.
     """
 
+    ADVICE = ""
+
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what}; nothing can be worked out of that layer, look at another")
+        super().__init__(f"{what}; {self.ADVICE}")
         self.what = what
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
         return type(self), (self.what,)
+
+
+class LayerLeftOut(_WithAdvice):
+    """Of one layer nothing can be worked out; of others it can."""
+
+    ADVICE = "nothing can be worked out of that layer, look at another"
 
 
 class NotFinite(LayerLeftOut):
@@ -43,20 +51,10 @@ class NoMap(EngineError):
     """A layer has no map of this sentence to show, for a reason of its own; others may have theirs."""
 
 
-class NotFolded(EngineError):
-    """The gain of a norm cannot be folded into weights; without it they can be looked at.
+class NotFolded(_WithAdvice):
+    """The gain of a norm cannot be folded into weights; without it they can be looked at."""
 
-    Attributes
-    ----------
-    what : why it cannot.
-    """
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what}; leave --fold-norm out")
-        self.what = what
-
-    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
-        return type(self), (self.what,)
+    ADVICE = "leave --fold-norm out"
 
 
 class Superseded(EngineError):

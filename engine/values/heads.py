@@ -19,6 +19,7 @@ _PLAIN_STACKS = ("encoder", "decoder", "cross")
 STACKS = (*_PLAIN_STACKS, *(f"{stack}{DELTA}" for stack in _PLAIN_STACKS))
 """A model's stacks in reading order; ``cross`` has the decoder's queries and the encoder's keys."""
 
+_OF_LAYER = re.compile(r"h(\d+)", re.IGNORECASE)
 _HEAD_PATTERN = re.compile(
     r"(?:(?P<stack>[a-z]+(?:-[a-z]+)?)[.:])?L?(?P<layer>\d+)(?:(?:H|\.)(?P<head>\d+|all))?", re.IGNORECASE
 )
@@ -59,14 +60,15 @@ class Head:
         return f"L{self.layer}" if self.is_layer else f"L{self.layer}H{self.head}"
 
 
-def parse_head(text: str, stacks: tuple[str, ...]) -> Head:
-    """Read ``L5H1``, ``5.1``, ``L5`` or ``encoder.L5H1``.
+def parse_head(text: str, stacks: tuple[str, ...], here: Head | None = None) -> Head:
+    """Read ``L5H1``, ``5.1``, ``L5`` or ``encoder.L5H1``; beside a head that is looked at ``H1`` too.
 
     Parameters
     ----------
     text : what the person typed.
     stacks : the stacks it may be in; where there are several, the text must say which, and what names none is not
         meant of an adapter's change.
+    here : what is looked at, if anything is: where the text names no stack, or no layer, it is of this one's.
 
     Raises
     ------
@@ -79,11 +81,13 @@ def parse_head(text: str, stacks: tuple[str, ...]) -> Head:
     >>> parse_head("5.1", ("decoder", "decoder-delta")).stack
     'decoder'
     """
+    if here is not None and (of_layer := _OF_LAYER.fullmatch(text)) is not None:
+        return Head(here.stack, here.layer, int(of_layer[1]))
     match = _HEAD_PATTERN.fullmatch(text.strip())
     if match is None:
         raise EngineError(f"'{text}' is no head; write it as L5H1 or 5.1 (layer 5, head 1, both from zero)")
     plain = [each for each in stacks if not each.endswith(DELTA)] or stacks
-    stack = (match["stack"] or (plain[0] if len(plain) == 1 else "")).lower()
+    stack = (match["stack"] or (here.stack if here else plain[0] if len(plain) == 1 else "")).lower()
     if not stack:
         raise EngineError(f"'{text}' could be in any of {', '.join(stacks)}; write it as {stacks[0]}.{text}")
     if stack not in stacks:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from engine.values.display_text import counted, plural, span
 from engine.values.errors import EngineError
@@ -222,42 +220,13 @@ def layer_in(name: str) -> int | None:
     return next((int(part) for part in name.split(".") if part.isdigit()), None)
 
 
-class HeadOrder(Mapping[Head, int]):
-    """Every head of a model, layer by layer, and its place; of thousands no name is made before it is asked for.
-
-    Parameters
-    ----------
-    layers : of the model.
-    """
-
-    def __init__(self, layers: Iterable[LayerOutline] = ()) -> None:
-        self._layers = tuple(layers)
-        firsts = accumulate((layer.heads for layer in self._layers), initial=0)
-        self._places = {
-            (layer.name.stack, layer.name.layer): range(first, first + layer.heads)
-            for layer, first in zip(self._layers, firsts, strict=False)
-        }
-
-    def __getitem__(self, head: Head) -> int:
-        """Give a head's place, counted from zero."""
-        places = self._places.get((head.stack, head.layer), range(0))
-        if not 0 <= head.head < len(places):
-            raise KeyError(head)
-        return places[head.head]
-
-    def __iter__(self) -> Iterator[Head]:
-        """Name the heads in their order."""
-        return (head for layer in self._layers for head in layer.head_names())
-
-    def __len__(self) -> int:
-        """Count the heads."""
-        return sum(layer.heads for layer in self._layers)
+def head_places(layers: Iterable[LayerOutline]) -> dict[Head, int]:
+    """Give every head of some layers and its place, layer by layer, from zero."""
+    return {head: place for place, head in enumerate(head for layer in layers for head in layer.head_names())}
 
 
 EVERY = "all"
 """Stands for all heads of the model."""
-
-_HEAD_OF_LAYER = re.compile(r"h(\d+)", re.IGNORECASE)
 
 
 def heads_named(text: str, outline: ModelOutline, here: Head | None = None) -> tuple[Head, ...]:
@@ -303,7 +272,8 @@ def _heads_of_word(word: str, outline: ModelOutline, here: Head | None) -> Itera
         return
     if word.isdecimal():
         raise EngineError(f"'{word}' is a layer or a head? write L{word} for the layer, {word}.0 for a head")
-    head = checked(_parsed(word, outline, here), outline)
+    stack_here = None if here is None else replace(here, stack=here.stack.removesuffix(DELTA))
+    head = checked(parse_head(word, outline.stacks, stack_here), outline)
     layer = outline.layer(head)
     if layer.is_change:
         raise EngineError(no_attention(head.stack))
@@ -311,17 +281,6 @@ def _heads_of_word(word: str, outline: ModelOutline, here: Head | None) -> Itera
         yield from layer.head_names()
     else:
         yield head
-
-
-def _parsed(word: str, outline: ModelOutline, here: Head | None) -> Head:
-    """Read one name."""
-    if here is None:
-        return parse_head(word, outline.stacks)
-    stack = here.stack.removesuffix(DELTA)
-    if (match := _HEAD_OF_LAYER.fullmatch(word)) is not None:
-        return Head(stack, here.layer, int(match[1]))
-    names_no_stack = word[0].isdecimal() or word[0] in "lL"
-    return parse_head(f"{stack}.{word}" if names_no_stack else word, outline.stacks)
 
 
 MARKS = {
