@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -481,6 +481,33 @@ NEEDS = {"attention": frozenset({"text"}), **{view.name: view.needs for view in 
 """Which options a table cannot do without."""
 
 
+_ANGLES_SAID = {
+    "angle_smallest": "smallest principal angle between {}, in degrees",
+    "angle_mean": "mean principal angle between {}, in degrees",
+    "angle_largest": "largest principal angle between {}, in degrees",
+    "overlap": "mean squared cosine of the angles between {}",
+}
+_IMAGES = {"q": "im W_Qᵀ", "k": "im W_Kᵀ", "v": "im W_Vᵀ", "o": "im W_O"}
+
+OF_SPECTRA = {
+    "energy_rank": "smallest k with Σ(i≤k) σᵢ² ≥ (1−ε) Σσ²",
+    "numerical_rank": "number of σ above rounding noise",
+    "effective_rank": "exp(entropy of σ/Σσ)",
+    "stable_rank": "Σσ² / σ₁²",
+    "participation_ratio": "(Σσ²)² / Σσ⁴",
+    "spectral_norm": "σ₁",
+    "frobenius_norm": "√Σσ²",
+    "nuclear_norm": "Σσ",
+    "condition_number": "σ₁ / σᵣ, r the structural rank",
+}
+"""The measures of singular values, by name."""
+
+
+def _beside_chance(chance: str, said: Mapping[str, str]) -> dict[str, str]:
+    """Say what columns hold, and those of chance beside them."""
+    return {**said, **{f"{name}{CHANCE}": f"chance, {chance}: {each}" for name, each in said.items()}}
+
+
 COLUMNS = {
     "qk_symmetry": "tr(M²)/‖M‖² of M = QK: 1 symmetric, −1 antisymmetric",
     "qk_identity_distance": "√(1 − tr(M)²/(d‖M‖²)) of M = QK: 0 for a multiple of the identity",
@@ -493,24 +520,10 @@ COLUMNS = {
     "qk_negative_mass": "Σ max(−Re λ, 0)/Σ|λ| over QK's eigenvalues",
     "ov_copying": "Σλ/Σ|λ| of embedding · OV · unembedding: 1 for a head that copies tokens",
     "ov_copying_residual": "Σλ/Σ|λ| of OV alone: 1 for a head that copies directions of the residual stream",
-    "rank_q": "numerical rank of W_Q",
-    "rank_k": "numerical rank of W_K",
-    "rank_qk": "numerical rank of QK",
-    "rank_v": "numerical rank of W_V",
-    "rank_o": "numerical rank of W_O",
-    "rank_ov": "numerical rank of OV",
     "qk_image_in_kernel": "dim(im QK ∩ ker QK) = rank(QK) − rank(QK²)",
     "ov_image_in_kernel": "dim(im OV ∩ ker OV) = rank(OV) − rank(OV²)",
     "qk_factors_lost": "dim(im W_K ∩ ker W_Qᵀ) = rank(W_K) − rank(QK)",
     "ov_factors_lost": "dim(im W_V ∩ ker W_O) = rank(W_V) − rank(OV)",
-    "qk_angle_smallest": "smallest principal angle between im W_Qᵀ and im W_Kᵀ, in degrees",
-    "qk_angle_largest": "largest principal angle between im W_Qᵀ and im W_Kᵀ, in degrees",
-    "qk_angle_mean": "mean principal angle between im W_Qᵀ and im W_Kᵀ, in degrees",
-    "qk_overlap": "mean squared cosine of the angles between im W_Qᵀ and im W_Kᵀ",
-    "ov_angle_smallest": "smallest principal angle between im W_Vᵀ and im W_O, in degrees",
-    "ov_angle_largest": "largest principal angle between im W_Vᵀ and im W_O, in degrees",
-    "ov_angle_mean": "mean principal angle between im W_Vᵀ and im W_O, in degrees",
-    "ov_overlap": "mean squared cosine of the angles between im W_Vᵀ and im W_O",
     "kind": "whether the head reads what is written as its query, key or value",
     "from_layer": "the layer of the head that writes",
     "from_head": "the head that writes; Enter goes to it",
@@ -580,83 +593,68 @@ COLUMNS = {
     "off": "the heads that are switched off for this row",
     "logit_change": "of the token's logit",
     "logit_change_chance": "chance, tokens drawn at random: the root mean square of their logits' changes",
+    **{f"rank_{matrix.lower()}": f"numerical rank of {'W_' * (len(matrix) == 1)}{matrix}" for matrix in MATRICES},
+    **{
+        f"{circuit}_{name}": said.format(images)
+        for circuit, images in (("qk", "im W_Qᵀ and im W_Kᵀ"), ("ov", "im W_Vᵀ and im W_O"))
+        for name, said in _ANGLES_SAID.items()
+    },
+    **{
+        name: f"{measure.replace('_', ' ')} of {matrix}: {OF_SPECTRA[measure]}"
+        for name, (matrix, measure) in RANK_MEASURES.items()
+    },
     "note": "what else is to be known of this row, or why there is nothing to say",
-}
-"""By the column's name, or by the view's and the column's."""
-
-PATTERN_COLUMNS = {
-    "entropy": "−Σ p ln p of a query's attention, in nats",
-    "to_first": "share that goes to the first token",
-    "to_self": "share that goes to the token itself",
-    "to_previous": "share that goes to the token before",
-    "to_next": "share that goes to the token after",
-    "mean_distance": "Σ p|i − j| of a query's attention, in tokens",
-    "duplicate": "repeated random tokens: share to where the token was before",
-    "induction": "repeated random tokens: share to what came after it before",
-}
-"""Those of attention, beside which stands what attending to all visible keys alike gives."""
-
-_ANGLES_OF_TWO = {
-    "angle_smallest": "smallest principal angle, in degrees",
-    "angle_mean": "mean principal angle, in degrees",
-    "angle_largest": "largest principal angle, in degrees",
-    "overlap": "mean squared cosine of the angles",
-}
-
-_PROJECTIONS = {"q": "im W_Qᵀ", "k": "im W_Kᵀ", "v": "im W_Vᵀ", "o": "im W_O"}
-
-OF_SPECTRA = {
-    "energy_rank": "smallest k with Σ(i≤k) σᵢ² ≥ (1−ε) Σσ²",
-    "numerical_rank": "number of σ above rounding noise",
-    "effective_rank": "exp(entropy of σ/Σσ)",
-    "stable_rank": "Σσ² / σ₁²",
-    "participation_ratio": "(Σσ²)² / Σσ⁴",
-    "spectral_norm": "σ₁",
-    "frobenius_norm": "√Σσ²",
-    "nuclear_norm": "Σσ",
-    "condition_number": "σ₁ / σᵣ, r the structural rank",
-}
-"""The measures of singular values, by name."""
-
-OF_TWO_MODELS = {
-    "change": "the larger of qk_distance and ov_distance: how much what the head computes has changed",
+    **_beside_chance(
+        "all visible keys alike",
+        {
+            "entropy": "−Σ p ln p of a query's attention, in nats",
+            "to_first": "share that goes to the first token",
+            "to_self": "share that goes to the token itself",
+            "to_previous": "share that goes to the token before",
+            "to_next": "share that goes to the token after",
+            "mean_distance": "Σ p|i − j| of a query's attention, in tokens",
+            "duplicate": "repeated random tokens: share to where the token was before",
+            "induction": "repeated random tokens: share to what came after it before",
+        },
+    ),
+    **_beside_chance(
+        "weights that have nothing to do with these",
+        {
+            "changes.change": "the larger of qk_distance and ov_distance: how much what the head computes has changed",
+            **{
+                f"changes.{matrix.lower()}_distance": f"‖B − A‖/‖A‖ of {matrix}, A of this model, B of the other"
+                for matrix in MATRICES
+            },
+        },
+    ),
+    **_beside_chance(
+        "subspaces of the same sizes that have nothing to do with these",
+        {
+            f"changes.{matrix}_{name}": said.format(f"{image} of both models")
+            for matrix, image in _IMAGES.items()
+            for name, said in _ANGLES_SAID.items()
+        },
+    ),
+    **_beside_chance(
+        "biases that have nothing to do with these",
+        {
+            f"changes.b_{matrix.lower()}_distance": f"‖b′ − b‖/‖b‖ of the bias b_{matrix}, b′ of the other model"
+            for matrix in "QKVO"
+        },
+    ),
     **{
-        f"{matrix.lower()}_distance": f"‖B − A‖/‖A‖ of {matrix}, A of this model, B of the other" for matrix in MATRICES
-    },
-    **{
-        f"b_{matrix.lower()}_distance": f"‖b′ − b‖/‖b‖ of the bias b_{matrix}, b of this model, b′ of the other"
-        for matrix in "QKVO"
-    },
-    **{
-        f"{matrix}_{name}": f"{words} between {space} of both models"
-        for matrix, space in _PROJECTIONS.items()
-        for name, words in _ANGLES_OF_TWO.items()
-    },
-    **{
-        f"{matrix.lower()}_{name}_change": f"{name.replace('_', ' ')} of {matrix} in the other model, less that in this"
-        for name in RANK_COLUMNS[6:]
-        for matrix in MATRICES
+        f"{name}_change": f"{measure.replace('_', ' ')} of {matrix} in the other model, less that in this"
+        for name, (matrix, measure) in RANK_MEASURES.items()
     },
     **{f"{name}_change": f"{name} of the other model, less that of this" for name in CIRCUIT_MEASURES},
 }
-"""The columns of the table of changes, by name."""
+"""What columns hold, by their names, or by the view's and the column's."""
 
 
 def explain(column: str, view: str = "") -> str:
     """Say what a column of a view holds; nothing of one that says it itself."""
-    if (own := COLUMNS.get(f"{view}.{column}")) is not None:
-        return own
-    if view == "changes" and column.removesuffix(CHANCE) in OF_TWO_MODELS:
-        said = OF_TWO_MODELS[column.removesuffix(CHANCE)]
-        is_of_weights = "_distance" in column or column.startswith("change")
-        chance = "biases" if column.startswith("b_") else "weights" if is_of_weights else "subspaces of the same sizes"
-        return f"chance, {chance} that have nothing to do with these: {said}" if column.endswith(CHANCE) else said
-    if (measured := RANK_MEASURES.get(column.removesuffix(CHANCE))) is not None:
-        said = f"{measured[1].replace('_', ' ')} of {measured[0]}: {OF_SPECTRA[measured[1]]}"
-        return f"chance, Gaussian factors of the same shapes: {said}" if column.endswith(CHANCE) else said
-    pattern = PATTERN_COLUMNS.get(column.removesuffix(CHANCE))
-    if pattern is not None:
-        return f"chance, all visible keys alike: {pattern}" if column.endswith(CHANCE) else pattern
-    if column.endswith(CHANCE) and column not in COLUMNS:
-        return f"chance, Gaussian factors of the same shapes: {COLUMNS.get(column.removesuffix(CHANCE), '')}"
-    return COLUMNS.get(column, "")
+    for name in (f"{view}.{column}", column):
+        if name in COLUMNS:
+            return COLUMNS[name]
+    said = COLUMNS.get(column.removesuffix(CHANCE), "")
+    return f"chance, Gaussian factors of the same shapes: {said}" if column.endswith(CHANCE) else said
