@@ -10,7 +10,6 @@ import pytest
 from textual.theme import BUILTIN_THEMES
 
 from engine.service.engine import Engine
-from engine.store.files import log_file
 from engine.values.options import EngineOptions
 from tests.explorer import explorer, screen_text, until
 from tests.test_settings import call, configure
@@ -167,8 +166,6 @@ async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
         places = [shown.index(line) for line in LINES]
         assert places == sorted(places)
         assert places[-1] < shown.index("finding one's way")
-    log = log_file().read_text(encoding="utf-8")
-    assert [line for line in LINES if f"{config_file()}, {line}" not in log] == []
 
 
 def test_every_mistake_is_said_once_the_terminal_is_back(

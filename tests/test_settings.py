@@ -185,18 +185,11 @@ def test_what_cannot_be_kept_is_no_error() -> None:
     assert recall("gpt2") == Remembered()
 
 
-def test_the_log_has_what_was_asked_for_and_begins_anew_when_it_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    log.note("warning", "a small thing")
+def test_the_log_has_errors_in_full_and_begins_anew_when_it_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not log_file().exists()
     assert str(log_file()) in log.write_log(ValueError("a large one"))
-    monkeypatch.setenv(log.VARIABLE, "warning")
-    log.note("warning", "a small thing")
-    log.note("debug", "a detail")
-    said = log_file().read_text(encoding="utf-8")
-    assert "ValueError: a large one" in said
-    assert "warning: a small thing" in said
-    assert "a detail" not in said
-    monkeypatch.setattr(log, "LARGEST", 100)
+    assert "ValueError: a large one" in log_file().read_text(encoding="utf-8")
+    monkeypatch.setattr(log, "LARGEST", 10)
     log.write_log(ValueError("the next"))
     assert "a large one" not in log_file().read_text(encoding="utf-8")
     assert "a large one" in log_file().with_suffix(".old.log").read_text(encoding="utf-8")

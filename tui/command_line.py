@@ -7,6 +7,7 @@ import difflib
 import os
 import signal
 import sys
+import warnings
 from dataclasses import replace
 from types import FrameType
 from typing import IO, Any
@@ -14,7 +15,6 @@ from typing import IO, Any
 import click
 from click.shell_completion import CompletionItem
 
-from engine.store.log import keep_warnings
 from tui.command_options import check_epsilon, comparing_options, engine_options, one_line_errors, take_options
 from tui.completion import FIRST_WORD, complete_first_word, complete_theme
 from tui.configured import ConfiguredCommand, current_config
@@ -223,7 +223,7 @@ def main() -> None:
     tearing its libraries down under it aborts the process.
     """
     code: int | str | None = 0
-    keep_warnings()
+    warnings.simplefilter("ignore")  # of libraries, which would be written over the screen
     sys.stdin = sys.stdin or ClosedStream()
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _leave)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from engine.store.log import VARIABLE, write_log
+from engine.store.log import write_log
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions, limit_threads
 from tui.completion import complete_device, complete_model
@@ -162,7 +161,7 @@ def engine_options(command: Command) -> Command:
                 metavar="FILE",
                 help="Describes the heads of a bare state dict.",
             ),
-            click.option("--debug", is_flag=True, help="Show the traceback of an error; log every traceback."),
+            click.option("--debug", is_flag=True, help="Show the traceback of an error."),
         )
     ):
         command = option(command)
@@ -191,8 +190,6 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**arguments: Any) -> None:
         debug = arguments.pop("debug", False)
-        if debug:
-            os.environ.setdefault(VARIABLE, "debug")
         try:
             command(**arguments)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):

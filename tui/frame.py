@@ -25,7 +25,6 @@ from textual.widgets import Input
 from textual.widgets._toast import ToastRack
 from textual.worker import WorkerFailed
 
-from engine.store.log import note
 from tui.key_names import IN_ASCII
 from tui.lasting import Lasting
 from tui.line_filters import AsciiOnly, Colourless, Settled
@@ -203,9 +202,7 @@ class Frame(App[None]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a message literally, and keep in the log what went wrong, where that much is asked for."""
-        if severity != "information":
-            note("warning", message)
+        """Show a message literally."""
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def _on_notify(self, event: Notify) -> None:

@@ -11,7 +11,6 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
 
-from engine.store.log import note
 from tui.beside import begin
 from tui.contrast import legible, with_clear_colours
 from tui.key_groups import PROGRAM
@@ -111,7 +110,7 @@ class LookActions(Parts):
     async def _check(self, config: Config) -> None:
         """Look at the file closely beside the event loop: it takes every module that has keys.
 
-        What is wrong with it stays where it can be read again: in the log, in the help, and behind the explorer.
+        What is wrong with it stays where it can be read again: in the help, and behind the explorer.
         """
         if config.keys:
             from tui.keymap import check_keys
@@ -127,7 +126,6 @@ class LookActions(Parts):
             said = first.replace(str(config.path), config.path.name)  # of which the help has the whole
             if others:
                 said += f"\n… and {len(others)} more; {key_of(self, 'app.help')} lists all"
-            await asyncio.to_thread(note, "error", "\n".join(("wrong in the configuration:", *self.misconfigured)))
             self.notify(said, severity="warning", timeout=10)
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from engine.store.log import note, write_log, writes
+from engine.store.log import write_log
 from engine.values.errors import EngineError, Interrupted, Superseded
 from engine.values.progress import Lane, Work
 
@@ -306,8 +306,6 @@ class Queue:
 def _answer_of(error: BaseException) -> BaseException:
     """Give the error that a future fails with: of what nobody foresaw one line, with the traceback in the log."""
     if isinstance(error, EngineError):
-        if writes("debug") and not isinstance(error, Superseded):
-            note("debug", "".join(traceback.format_exception(error)))
         return _without_values(error)
     unforeseen = EngineError(write_log(error))
     unforeseen.__cause__ = _without_values(error)
