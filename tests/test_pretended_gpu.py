@@ -18,7 +18,7 @@ from engine.mathematics import changes, circuits, composition, directions, spect
 from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.models import devices
-from engine.models.contributions import HeldNorm
+from engine.models.interventions import HeldNorm
 from engine.models.live_module import _in_main_memory
 from engine.models.proof import rows_by_head
 from engine.values.heads import MATRICES
@@ -177,7 +177,8 @@ def test_what_a_model_did_is_looked_at_in_the_widest_type_of_its_device(
     with PretendedGpu(has_float64):
         there = read.to(DEVICE)
         gain, offset = norm.weight.detach().to(DEVICE), norm.bias.detach().to(DEVICE)
-        norm_there: Any = partial(nn.functional.layer_norm, normalized_shape=(D,), weight=gain, bias=offset)
+        normed = partial(nn.functional.layer_norm, normalized_shape=(D,), weight=gain, bias=offset)
+        norm_there: Any = SimpleNamespace(forward=normed)
         held = HeldNorm.of(norm_there, there[0, :1], written.to(DEVICE))
         assert held is not None
         found = [each.cpu() for each in (rows_by_head(there, weight, bias), held(there[0]))]

@@ -22,8 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.mathematics.logits import root_mean_square
-from engine.models.devices import wide
-from engine.models.interventions import at_token, first_tensor, replaced
+from engine.models.interventions import HeldNorm, at_token, first_tensor, is_norm, replaced
 from engine.models.predictions import CLOSE, Asked, Check, Predictor
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
@@ -41,12 +40,6 @@ AROUND = 4
 
 ROUNDINGS = 8
 """Roundings of the model's numbers that lie between what the unembedding gives and final logits that follow it."""
-
-LARGE = 1e3
-"""The size of what a norm is probed with, far above what it adds to a variance against division by zero."""
-
-NORM_SLACK = 1e-3
-"""How far a norm's own numbers may be from the held ones, of the largest: half of bfloat16's rounding or less."""
 
 Part = tuple[float, float]
 """What something adds to the logit of a token, and the root mean square of what it adds to those of all tokens."""
@@ -93,59 +86,6 @@ def _at_once(vocabulary: int) -> int:
     return max(1, min(ROWS_AT_ONCE, LOGITS_AT_ONCE // vocabulary))
 
 
-@dataclass(frozen=True)
-class HeldNorm:
-    """A norm as it treated one token: ``x → scale · gain ⊙ (x − mean(x)) + bias``, or without the mean.
-
-    Attributes
-    ----------
-    gain, bias : (width,)
-    scale : one over the standard deviation, or the root mean square, of the token.
-    is_centred : whether the mean is taken off.
-    """
-
-    gain: Tensor
-    bias: Tensor
-    scale: Tensor
-    is_centred: bool
-
-    @classmethod
-    def of(cls, norm: nn.Module, read: Tensor, written: Tensor) -> HeldNorm | None:
-        """Find out what a norm does by probing it, and its scale from what it read and wrote at a token.
-
-        Parameters
-        ----------
-        norm : LayerNorm, RMSNorm, with a gain that is counted from zero or one, or none: whatever it is called.
-        read, written : (1, width)
-
-        Returns
-        -------
-        HeldNorm, or None where the norm does something else.
-        """
-        read, width = read.to(written.device), read.shape[-1]  # it may come from the device before
-        if width % 2 or written.shape != read.shape:
-            return None
-        signs = torch.ones(width, dtype=read.dtype, device=read.device)
-        signs[1::2] = -1  # of mean zero and variance one
-        probes = torch.stack([torch.zeros_like(signs), LARGE * signs, LARGE * signs.abs()])[:, None]
-        zero, alternating, constant = wide(norm(probes)).reshape(3, width)
-        gain, bias = (alternating - zero) * wide(signs), zero
-        is_centred = bool((constant - zero).abs().max() < 0.1 * gain.abs().max())
-        plain, made = _centred(wide(read), is_centred) * gain, wide(written)
-        scale = ((made - bias) * plain).sum() / plain.square().sum().clamp_min(1e-30)
-        held = cls(gain, bias, scale, is_centred)
-        slack = NORM_SLACK if read.dtype in (torch.float32, torch.float64) else 40 * NORM_SLACK
-        return held if bool((held(read) - made).abs().max() <= slack * made.abs().max()) else None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Treat other numbers, (..., width), as that token was treated, in a wider dtype."""
-        return self.scale * self.gain * _centred(wide(x.to(self.gain.device)), self.is_centred) + self.bias
-
-
-def _centred(x: Tensor, is_centred: bool) -> Tensor:
-    return x - x.mean(-1, keepdim=True) if is_centred else x
-
-
 def _norm_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return args[0] if args else next(iter(kwargs.values()), None)
 
@@ -163,7 +103,7 @@ class _Replay:
         self._heads = [head for layer in self._layers for head in layer.head_names()]
         projections = {predictor.outputs.module(layer) for layer in self._names}
         self._norms: dict[nn.Module, list[HeldNorm | None]] = {
-            module: [] for module in predictor.model.modules() if _is_norm(module)
+            module: [] for module in predictor.model.modules() if is_norm(module)
         }
         keep_running = projections | self._norms.keys()
         self._given: dict[nn.Module, list[Tensor | None]] = {
@@ -177,19 +117,14 @@ class _Replay:
     def _recording(self) -> Iterator[None]:
         """Keep what everything gives at the token while the model reads the sentence."""
         predictor, position, tokens = self._predictor, self._asked.position, len(self._asked.tokens)
-        probed: set[nn.Module] = set()
 
         def keep(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
             self._given[module].append(at_token(first_tensor(result), position, tokens))
 
         def keep_norm(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-            if module in probed:
-                return  # it is called by its own probing
-            probed.add(module)
             read, written = (at_token(each, position, tokens) for each in (_norm_input(args, kwargs), result))
             held = None if read is None or written is None else HeldNorm.of(module, read, written)
             self._norms[module].append(held)
-            probed.remove(module)
 
         def keep_read(layer: Head, read: Tensor) -> Tensor:
             self._read[layer] = read[0, position if read.shape[1] == tokens else -1][None].clone()
@@ -326,11 +261,6 @@ class _Replay:
     def _refusal(self, why: str) -> EngineError:
         name = self._predictor.name
         return EngineError(f"{name} has no direct contributions of heads: {why}; its predictions and ablations work")
-
-
-def _is_norm(module: nn.Module) -> bool:
-    """Say whether a module is a norm, by its class; what has parts is something larger around one."""
-    return "norm" in type(module).__name__.lower() and not any(True for _ in module.children())
 
 
 def _held_parts(module: nn.Module, running: set[nn.Module]) -> Iterator[nn.Module]:

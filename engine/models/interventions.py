@@ -7,24 +7,33 @@ tokens it writes the same at every token (mean ablation, Wang et al. 2023, arXiv
 
 Of the residual stream nothing is asked but that a model's blocks are called one after the other and hand on what they
 add to. What a model does after its last block (a norm, a head, a cap) is its own code: it is run by putting other
-states in the place of what the last block gives.
+states in the place of what the last block gives. Norms can be held: then they are linear in what they read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from engine.architectures.outline import AttentionModule
+from engine.models.devices import wide
 from engine.models.loaded_model import output_projection
 from engine.values.errors import EngineError
 from engine.values.heads import Head, Off
 
 TOKENS_AT_ONCE = 2048
 """Tokens that the model reads at a time while heads are switched off one by one, copies of the sentence together."""
+
+LARGE = 1e3
+"""The size of what a norm is probed with, far above what it adds to a variance against division by zero."""
+
+NORM_SLACK = 1e-3
+"""How far a norm's own numbers may be from the held ones, of the largest: half of bfloat16's rounding or less."""
 
 Change = Callable[[Head, Tensor], Tensor]
 """Given a layer and what its output projection reads, (sentences, tokens, width), gives what it shall read."""
@@ -328,3 +337,63 @@ class ResidualStream:
                 if after is not None:
                     stack.callback(block.register_forward_hook(after).remove)
             yield
+
+
+@dataclass(frozen=True)
+class HeldNorm:
+    """A norm as it treated some tokens: ``x → scale · gain ⊙ (x − mean(x)) + bias``, or without the mean.
+
+    Attributes
+    ----------
+    gain, bias : (..., width)
+    scale : (..., 1) one over the standard deviation, or the root mean square, of each token.
+    is_centred : whether the mean is taken off.
+    """
+
+    gain: Tensor
+    bias: Tensor
+    scale: Tensor
+    is_centred: bool
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, norm: nn.Module, read: Tensor, written: Tensor) -> HeldNorm | None:
+        """Find out what a norm does by probing it, and its scales from what it read and wrote.
+
+        Parameters
+        ----------
+        norm : LayerNorm, RMSNorm, with a gain that is counted from zero or one, or none: whatever it is called.
+        read, written : (..., width)
+
+        Returns
+        -------
+        HeldNorm, or None where the norm does something else.
+        """
+        read = read.to(written.device)  # it may come from the device before
+        if read.shape[-1] % 2 or written.shape != read.shape:
+            return None
+        signs = torch.ones_like(read)
+        signs[..., 1::2] = -1  # of mean zero and variance one
+        zero, alternating, constant = (
+            wide(norm.forward(probe)) for probe in (torch.zeros_like(signs), LARGE * signs, LARGE * signs.abs())
+        )
+        gain, bias = (alternating - zero) * wide(signs), zero
+        is_centred = bool((constant - zero).abs().max() < 0.1 * gain.abs().max())
+        plain, made = _centred(wide(read), is_centred) * gain, wide(written)
+        scale = ((made - bias) * plain).sum(-1, keepdim=True) / plain.square().sum(-1, keepdim=True).clamp_min(1e-30)
+        held = cls(gain, bias, scale, is_centred)
+        slack = NORM_SLACK if read.dtype in (torch.float32, torch.float64) else 40 * NORM_SLACK
+        return held if bool((held(read) - made).abs().max() <= slack * made.abs().max()) else None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Treat other numbers, (..., width), as those tokens were treated, in a wider dtype."""
+        return self.scale * self.gain * _centred(wide(x.to(self.gain.device)), self.is_centred) + self.bias
+
+
+def _centred(x: Tensor, is_centred: bool) -> Tensor:
+    return x - x.mean(-1, keepdim=True) if is_centred else x
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Say whether a module is a norm, by its class; what has parts is something larger around one."""
+    return "norm" in type(module).__name__.lower() and not any(True for _ in module.children())

@@ -9,6 +9,7 @@ the positions, a mask) is what the scores are when all queries are zero as they 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from torch.utils._pytree import tree_map
 from engine.mathematics.scores import Side
 from engine.models.attention_watch import SOFTMAXES
 from engine.models.devices import weight_of, wide, widest
+from engine.models.interventions import HeldNorm, is_norm
 from engine.values.errors import EngineError
 
 ADDING = frozenset({torch.baddbmm, Tensor.baddbmm})
@@ -33,17 +35,14 @@ MULTIPLYING = ADDING | {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bm
 EXACT = 1e-5
 """Of the largest score, how far the formula may be from what the module computes in float64; some cast in between."""
 
-SAME = 1e-3
-"""Of what a norm writes, how much its own ε lets change when all that it reads is moved by as much."""
-
 NUMBERS_AT_ONCE = 2**23
 """Of what projections wrote, times the rows it is differentiated for, that are held at once."""
 
 UNPRESSED = 0.9
 """Of a cap, below which scores tell what they were before it."""
 
-CALLS = 5
-"""Of a module, to take its scores apart: as it is, in float64, without a query, on half of what it reads, on none."""
+CALLS = 4
+"""Of a module, to take its scores apart: as it is, in float64, without a query, and on nothing read."""
 
 HIDING = 9999.0
 """What a mask takes off a score at least; where no weight is left then, the key is hidden."""
@@ -121,18 +120,17 @@ class _Linearised:
 
     Attributes
     ----------
-    sizes : by norm's module and the number of its call, what it multiplies by, number by number, and whether it takes
-        the mean off first; what is not there yet is measured.
+    norms : by norm's module, what it is in each of its calls, which queries and keys may share; made where it is not
+        there yet.
     share : what the projections' inputs are multiplied by.
     read, written : by projection's module.
-    calls : by norm's module, how often it was called.
     """
 
-    sizes: dict[tuple[nn.Module, int], tuple[Tensor, bool]] = field(default_factory=dict)
+    norms: dict[nn.Module, list[HeldNorm | None]] = field(default_factory=dict)
     share: float = 1.0
     read: dict[nn.Module, Tensor] = field(default_factory=dict)
     written: dict[nn.Module, Tensor] = field(default_factory=dict)
-    calls: dict[nn.Module, int] = field(default_factory=dict)
+    _calls: Counter[nn.Module] = field(default_factory=Counter)
 
     def read_share(self, projection: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Give a projection a share of what it reads."""
@@ -148,25 +146,14 @@ class _Linearised:
 
     def hold(self, norm: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
         """Let a norm be the affine function that it is once its size is known."""
-        rows = args[0]
-        if len(args) != 1 or not isinstance(result, Tensor) or result.shape != rows.shape:
+        if len(args) != 1 or not isinstance(result, Tensor):
             return result
-        compute: Any = type(norm).forward
-        self.calls[norm] = self.calls.get(norm, 0) + 1
-        call = norm, self.calls[norm]  # queries and keys may share a norm
-        with torch.no_grad():
-            rest = compute(norm, torch.zeros_like(rows))
-            if call not in self.sizes:
-                moved = compute(norm, rows + rows.abs().amax())
-                is_centred = bool((moved - result).abs().amax() <= SAME * (result - rest).abs().amax())
-                plain = _centred(rows, is_centred)
-                self.sizes[call] = torch.where(plain == 0, 0.0, (result - rest) / plain), is_centred
-        sizes, is_centred = self.sizes[call]
-        return _centred(rows, is_centred) * sizes + rest
-
-
-def _centred(rows: Tensor, is_centred: bool) -> Tensor:
-    return rows - rows.mean(-1, keepdim=True) if is_centred else rows
+        known, call = self.norms.setdefault(norm, []), self._calls[norm]
+        self._calls[norm] += 1
+        if call == len(known):
+            known.append(HeldNorm.of(norm, args[0].detach(), result.detach()))
+        held = known[call]
+        return result if held is None else held(args[0])
 
 
 class ScoreFormula:
@@ -209,7 +196,6 @@ class ScoreFormula:
         self._projections = projections
         self._call = call
         self._shape = shape
-        self._slopes: dict[str, tuple[int, Tensor, Tensor]] = {}
         own = self._as_it_is()
         query, key = _there(own.query), _there(own.key)
         if not bool(query.isfinite().all() & key.isfinite().all()):
@@ -218,11 +204,12 @@ class ScoreFormula:
         self.weights = _there(own.weights)[..., : shape[2]].detach()
         self._linearised = _Linearised()
         self._made = self._in_float64(self._linearised)
-        self.added = self._without_sink(self._in_float64(_Linearised(self._linearised.sizes), is_zero=True))
+        norms = self._linearised.norms
+        self.added = self._without_sink(self._in_float64(_Linearised(norms), is_zero=True))
+        self._of_nothing = self._in_float64(_Linearised(norms, share=0.0))
         self.scores = self._without_sink(own)
         self.seen = (self.weights > 0) | (self.added > -HIDING)
         self._cap, self.scales = self._formula(self._without_sink(self._made) - self.added)
-        self._check_half()
         del self._step  # and whatever it holds
 
     def _as_it_is(self) -> WatchedScores:
@@ -243,7 +230,7 @@ class ScoreFormula:
                 stack.enter_context(projection.register_forward_pre_hook(linearised.read_share))
                 stack.enter_context(projection.register_forward_hook(linearised.cut))
             for part in self._module.modules():
-                if "Norm" in type(part).__name__:
+                if is_norm(part):
                     stack.enter_context(part.register_forward_hook(linearised.hold))
             watch = stack.enter_context(ScoreWatch(self._shape, is_zero))
             torch.func.functional_call(
@@ -291,19 +278,6 @@ class ScoreFormula:
             return cap, scales
         raise self._refusal("has scores that are no scaled product of query and key with something added")
 
-    def _check_half(self) -> None:
-        """Refuse queries and keys that are no affine function of what their projections read.
-
-        Those of half the input are then not half way to those of none.
-        """
-        sizes = self._linearised.sizes
-        calls = [self._made, *(self._in_float64(_Linearised(sizes, share)) for share in (0.5, 0.0))]
-        for made in ([each.query for each in calls], [each.key for each in calls]):
-            whole, half, none = (_there(each).detach() for each in made)
-            off = (half - (whole + none) / 2).abs().amax()
-            if bool(off > EXACT * whole.abs().amax()):
-                raise self._refusal("makes queries and keys in a way that is not linear in what it reads")
-
     def capped(self, score: float) -> float:
         """Give what a cap makes of a score; the score itself where there is none."""
         return float(_capped(torch.tensor(score, dtype=torch.float64), self._cap))
@@ -314,23 +288,25 @@ class ScoreFormula:
 
         Raises
         ------
-        EngineError : when it was made of several tokens.
+        EngineError : when it is no affine function of what its own token's projection read.
         """
-        projection, made = self._projections[matrix], _there(self._made.query if matrix == "Q" else self._made.key)
+        projection = self._projections[matrix]
+        made, of_nothing = (
+            _there(each.query if matrix == "Q" else each.key) for each in (self._made, self._of_nothing)
+        )
         if projection not in self._linearised.written:
             raise self._refusal("projects with a module that another layer calls")
         written, read = self._linearised.written[projection], self._linearised.read[projection].flatten(0, -2)
         if written.shape[:-1].numel() != made.shape[1] or len(read) != made.shape[1]:
             raise self._refusal("projects other rows than those of its tokens")
-        if matrix not in self._slopes or self._slopes[matrix][0] != head:
-            self._slopes[matrix] = head, *_slopes_by_token(made[head], written)
-        if bool(_slopes_elsewhere(made[head, place], written, place).any()):
-            raise self._refusal("mixes the queries or keys of several tokens")
-        _, columns, slopes = self._slopes[matrix]
-        weight = slopes[:, place] @ _weight(projection).to(written)[columns]
-        rest = made[head, place].detach() - weight @ read[place]
-        own, weight, rest = (each.cpu().double() for each in (read[place], weight, rest))
-        return Side(own, weight, rest)
+        columns, slopes = _slopes(made[head, place], written, place)
+        weight = slopes @ _weight(projection).to(written)[columns]
+        own = made[head, place].detach()
+        rest = own - weight @ read[place]
+        if bool((rest - of_nothing[head, place]).abs().amax() > EXACT * made.detach().abs().amax()):
+            raise self._refusal("makes queries or keys of several tokens, or in a way that is not linear")
+        read_here, weight, rest = (each.cpu().double() for each in (read[place], weight, rest))
+        return Side(read_here, weight, rest)
 
 
 def _there(found: Tensor | None) -> Tensor:
@@ -338,31 +314,21 @@ def _there(found: Tensor | None) -> Tensor:
     return found
 
 
-def _slopes_by_token(made: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
-    """Differentiate a head's queries or keys (tokens, r) by what was written of the same token.
+def _slopes(made: Tensor, written: Tensor, place: int) -> tuple[Tensor, Tensor]:
+    """Differentiate one token's query or key, (r,), by what was written of it.
 
     Returns
     -------
-    columns, slopes : of what was written the columns that matter, and (r, tokens, columns).
+    columns, slopes : of what was written the columns that matter, and (r, columns).
     """
-    tokens, r = made.shape
-    at_once = max(1, NUMBERS_AT_ONCE // written.numel())
-    weights = torch.randn(made.shape, generator=torch.Generator().manual_seed(0), dtype=made.dtype).to(made)
-    (summed,) = torch.autograd.grad(made, written, weights, retain_graph=True)
-    (columns,) = (summed.flatten(0, -2) != 0).any(0).nonzero(as_tuple=True)
-    chosen = torch.eye(r, dtype=made.dtype, device=made.device)[:, None].expand(r, tokens, r)
+    rows = torch.eye(len(made), dtype=made.dtype, device=made.device)
     parts = []
-    for some in chosen.split(at_once):
+    for some in rows.split(max(1, NUMBERS_AT_ONCE // written.numel())):
         (found,) = torch.autograd.grad(made, written, some, retain_graph=True, is_grads_batched=True)
-        parts.append(found.flatten(1, -2)[..., columns])
-    return columns, torch.cat(parts)
-
-
-def _slopes_elsewhere(row: Tensor, written: Tensor, place: int) -> Tensor:
-    """Differentiate one token's query or key by what was written of all other tokens."""
-    slopes = torch.autograd.grad(row.sum(), written, retain_graph=True)[0].flatten(0, -2).clone()
-    slopes[place] = 0
-    return slopes
+        parts.append(found.flatten(1, -2)[:, place])
+    slopes = torch.cat(parts)
+    columns = (slopes != 0).any(0).nonzero().flatten()
+    return columns, slopes[:, columns]
 
 
 def _weight(projection: nn.Module) -> Tensor:
