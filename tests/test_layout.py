@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -174,5 +173,5 @@ def test_files_that_are_not_there_are_named(missing: str, tmp_path: Path) -> Non
 def test_settings_are_kept_as_they_are_written(tmp_path: Path) -> None:
     (tmp_path / "layout.toml").write_text(SEPARATE)
     (described,) = read_layout(tmp_path / "layout.toml")
-    expected: dict[str, Any] = {"heads": 4, "key_value_heads": None, "stack": "decoder", "stored_transposed": False}
-    assert {name: getattr(described, name) for name in expected} == expected
+    assert (described.heads, described.key_value_heads, described.stack) == (4, None, "decoder")
+    assert not described.rule.stored_transposed

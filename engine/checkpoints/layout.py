@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,19 +47,17 @@ class Description:
 
     Attributes
     ----------
-    heads, key_value_heads : query heads of a layer, and key/value heads; None where the shapes say.
-    names, biases : by matrix, with `PLACE` in them.
-    layout, stored_transposed : as in `Rule`.
     stack : which of `STACKS` it is.
+    rule : how its projections are stored, with `PLACE` in their names.
+    biases : their names by matrix, with `PLACE` in them.
+    heads, key_value_heads : query heads of a layer, and key/value heads; None where the shapes say.
     """
 
+    stack: str
+    rule: Rule
+    biases: Mapping[str, str]
     heads: int
-    names: Mapping[str, str]
-    key_value_heads: int | None = None
-    biases: Mapping[str, str] = field(default_factory=dict)
-    layout: Layout = Layout.SEPARATE
-    stored_transposed: bool = False
-    stack: str = "decoder"
+    key_value_heads: int | None
 
 
 def read_layout(file: Path) -> tuple[Description, ...]:
@@ -104,92 +102,80 @@ def _described(file: Path, table: Mapping[str, Any]) -> Description:
     is_fused = table["query"] == table["key"] == table["value"]
     if is_fused != ("fused" in table):
         raise EngineError(f"{file}: fused goes with query, key and value that are one tensor, and only with those")
-    return Description(
-        heads=table["heads"],
-        names={matrix: table[name] for name, matrix in MATRICES.items()},
-        key_value_heads=table.get("key_value_heads"),
-        biases={MATRICES[name]: pattern for name, pattern in biases.items()},
-        layout=FUSED[table["fused"]] if is_fused else Layout.SEPARATE,
-        stored_transposed=table.get("stored") == "in_out",
-        stack=table.get("stack", "decoder"),
-    )
+    layout = FUSED[table["fused"]] if is_fused else Layout.SEPARATE
+    is_transposed = table.get("stored") == "in_out"
+    rule = Rule(table["query"], table["key"], table["value"], table["output"], layout, is_transposed)
+    biases = {MATRICES[name]: pattern for name, pattern in biases.items()}
+    return Description(table.get("stack", "decoder"), rule, biases, table["heads"], table.get("key_value_heads"))
 
 
 class LayoutSource(Source):
     """A weight file, or a folder of them, that is described by a person."""
 
     def __init__(self, name: str, place: Path, file: Path) -> None:
+        self._description = file
         descriptions = read_layout(file)
-        self._described_by = file
-        self.tensors = checkpoint = Checkpoint(place)
+        self.tensors = self._checkpoint = Checkpoint(place)
         modules: dict[Head, AttentionModule] = {}
         for each in descriptions:
-            layers = _layers(each, checkpoint, file)
+            layers = self._layers(each)
             if twice := modules.keys() & layers.keys():
                 raise EngineError(
                     f"{file}: two tables are of the stack {min(twice).stack}; give each a stack of its own"
                 )
             modules |= layers
         anatomy = anatomy_of(name, str(place), "state dict", modules, self.tensors.entries, None, ())
-        self.anatomy = noting_lost(anatomy, checkpoint.lost, is_read=False)
-        self._files = checkpoint.files
+        self.anatomy = noting_lost(anatomy, self._checkpoint.lost, is_read=False)
 
     @property
     def identity(self) -> str:
         """The files and the description, their sizes and times."""
-        return stamps((*self._files, self._described_by))
+        return stamps((*self.files, self._description))
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files that hold the weights."""
-        return self._files
+        return self._checkpoint.files
 
+    def _layers(self, described: Description) -> dict[Head, AttentionModule]:
+        """Find a stack's layers by the numbers for which its queries are there."""
+        query, entries = described.rule.query, self._checkpoint.entries
+        pattern = re.escape(query).replace(re.escape(PLACE), r"(\d+)", 1).replace(re.escape(PLACE), r"\1")
+        numbers = sorted(int(found[1]) for name in entries if (found := re.fullmatch(pattern, name)))
+        if not numbers:
+            close = next(iter(sorted(entries)), "nothing")
+            raise EngineError(f"{self._description}: no tensor is called {query}; there is, for one, {close}")
+        return {Head(described.stack, number): self._layer(described, number) for number in numbers}
 
-def _layers(described: Description, checkpoint: Checkpoint, file: Path) -> dict[Head, AttentionModule]:
-    """Find a stack's layers by the numbers for which its queries are there."""
-    entries = checkpoint.entries
-    pattern = re.escape(described.names["Q"]).replace(re.escape(PLACE), r"(\d+)", 1).replace(re.escape(PLACE), r"\1")
-    numbers = sorted(int(found[1]) for name in entries if (found := re.fullmatch(pattern, name)))
-    if not numbers:
-        close = next(iter(sorted(entries)), "nothing")
-        raise EngineError(f"{file}: no tensor is called {described.names['Q']}; there is, for one, {close}")
-    return {Head(described.stack, number): _layer(described, checkpoint, number, file) for number in numbers}
-
-
-def _layer(described: Description, checkpoint: Checkpoint, number: int, file: Path) -> AttentionModule:
-    """Describe one layer as the rules would."""
-    entries, lost = checkpoint.entries, checkpoint.lost
-    names, biases = (
-        {matrix: pattern.replace(PLACE, str(number)) for matrix, pattern in patterns.items()}
-        for patterns in (described.names, described.biases)
-    )
-    for name in (*names.values(), *biases.values()):
-        if name not in entries:
-            raise EngineError(f"{file}: there is no tensor {name}")
-        if name in lost and entries[name] == UNKNOWN:
-            raise EngineError(lost[name])  # no other layer has what would tell its shape
-    shapes = {matrix: entries[name].shape for matrix, name in names.items()}
-    for matrix, shape in shapes.items():
-        if len(shape) != 2:
-            raise EngineError(f"{names[matrix]} has shape {list(shape)}, not that of a matrix")
-    if described.stored_transposed:
-        shapes = {matrix: shape[::-1] for matrix, shape in shapes.items()}
-    rule = Rule(
-        described.names["Q"], described.names["K"], described.names["V"], described.names["O"],
-        described.layout, described.stored_transposed,
-    )  # fmt: skip
-    module = f"layer {number} of {file.name}"
-    outline, is_gated = lay_out_heads(Head(described.stack, number), module, rule, shapes, described.heads)
-    if outline.d_source != outline.d_model and described.stack != "cross":
-        raise EngineError(
-            f"{file}: queries would read {outline.d_model} numbers and keys {outline.d_source}; "
-            "check stored, which says whether matrices are out_in or in_out"
+    def _layer(self, described: Description, number: int) -> AttentionModule:
+        """Describe one layer as the rules would."""
+        file, entries, lost = self._description, self._checkpoint.entries, self._checkpoint.lost
+        names, biases = (
+            {matrix: pattern.replace(PLACE, str(number)) for matrix, pattern in patterns.items()}
+            for patterns in (described.rule.projections, described.biases)
         )
-    if described.key_value_heads not in (None, outline.key_value_heads):
-        raise EngineError(
-            f"{file}: {described.key_value_heads} key/value heads do not fit; the shapes say {outline.key_value_heads}"
-        )
-    for matrix, name in biases.items():
-        if entries[name].shape != (shapes[matrix][0],):
-            raise EngineError(f"{name} has shape {list(entries[name].shape)}, not {[shapes[matrix][0]]}")
-    return AttentionModule(replace(outline, module=names["Q"]), rule, names, biases, {}, None, names["K"], is_gated)
+        for name in (*names.values(), *biases.values()):
+            if name not in entries:
+                raise EngineError(f"{file}: there is no tensor {name}")
+            if name in lost and entries[name] == UNKNOWN:
+                raise EngineError(lost[name])  # no other layer has what would tell its shape
+        shapes = {matrix: entries[name].shape for matrix, name in names.items()}
+        for matrix, shape in shapes.items():
+            if len(shape) != 2:
+                raise EngineError(f"{names[matrix]} has shape {list(shape)}, not that of a matrix")
+        if described.rule.stored_transposed:
+            shapes = {matrix: shape[::-1] for matrix, shape in shapes.items()}
+        module, stack, rule = f"layer {number} of {file.name}", described.stack, described.rule
+        outline, is_gated = lay_out_heads(Head(stack, number), module, rule, shapes, described.heads)
+        if outline.d_source != outline.d_model and stack != "cross":
+            raise EngineError(
+                f"{file}: queries would read {outline.d_model} numbers and keys {outline.d_source}; "
+                "check stored, which says whether matrices are out_in or in_out"
+            )
+        if described.key_value_heads not in (None, outline.key_value_heads):
+            asked, found = described.key_value_heads, outline.key_value_heads
+            raise EngineError(f"{file}: {asked} key/value heads do not fit; the shapes say {found}")
+        for matrix, name in biases.items():
+            if entries[name].shape != (shapes[matrix][0],):
+                raise EngineError(f"{name} has shape {list(entries[name].shape)}, not {[shapes[matrix][0]]}")
+        return AttentionModule(replace(outline, module=names["Q"]), rule, names, biases, {}, None, names["K"], is_gated)
