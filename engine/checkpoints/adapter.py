@@ -69,6 +69,9 @@ FIELDS: Mapping[str, Kind] = {
 }
 """What the fields of ``adapter_config.json`` hold."""
 
+PATTERNS = {"r": "rank_pattern", "lora_alpha": "alpha_pattern"}
+"""What settings are called that hold others for some modules."""
+
 LONGEST_PATTERN = 1000
 """Characters that a pattern of names may have."""
 
@@ -88,30 +91,35 @@ class Change:
     Attributes
     ----------
     module : its name in the model that was trained.
-    parts : the names of its tensors in the adapter's file: ``A`` (r, in), ``B`` (out, r), ``magnitude_vector`` (out,).
+    adapter, parts : its tensors, and their names there: ``A`` (r, in), ``B`` (out, r), ``magnitude_vector`` (out,); of
+        a table of embeddings ``embedding_A`` (r, vocabulary) and ``embedding_B`` (d_model, r).
     scale : of the product.
+    is_transposed : whether the weight is stored ``[in, out]``.
     """
 
     module: str
+    adapter: Tensors
     parts: Mapping[str, str]
     scale: float
+    is_transposed: bool
 
-    def of(self, adapter: Tensors, weight: Tensor, is_transposed: bool) -> Tensor:
+    def of(self, weight: Tensor) -> Tensor:
         """Give the change of a weight, in its own shape and in float64.
 
         Raises
         ------
         EngineError : when the weight has another shape than the change, or the change has none.
         """
-        kind = "embedding_" if self.is_embedding else ""
-        down, up = (adapter.read(self.parts[f"{kind}{side}"]).double() for side in "AB")
+        is_embedding = "embedding_A" in self.parts
+        sides = ("embedding_A", "embedding_B") if is_embedding else ("A", "B")
+        down, up = (self.adapter.read(self.parts[side]).double() for side in sides)
         if down.ndim != 2 or up.ndim != 2 or up.shape[1] != down.shape[0]:
             raise EngineError(
                 f"the adapter's tensors of {self.module} have shapes {list(up.shape)} and {list(down.shape)}, of which "
                 "there is no product; download or save the adapter again"
             )
         product: Tensor = self.scale * (up @ down)  # (out, in); of an embedding (d_model, vocabulary)
-        flipped = self.is_embedding or is_transposed
+        flipped = is_embedding or self.is_transposed
         delta = (product.T if flipped else product).to(weight.device)
         if delta.shape != weight.shape:
             raise EngineError(
@@ -120,7 +128,7 @@ class Change:
             )
         if "magnitude_vector" not in self.parts:
             return delta
-        size = adapter.read(self.parts["magnitude_vector"]).double().flatten().to(weight.device)
+        size = self.adapter.read(self.parts["magnitude_vector"]).double().flatten().to(weight.device)
         changed = weight.double() + delta
         lengths = changed.norm(dim=0 if flipped else 1)
         if size.shape != lengths.shape:
@@ -130,11 +138,6 @@ class Change:
         factor = size / lengths
         difference: Tensor = changed * (factor if flipped else factor[:, None]) - weight.double()
         return difference
-
-    @property
-    def is_embedding(self) -> bool:
-        """Whether it changes a table of embeddings."""
-        return "embedding_A" in self.parts
 
 
 def read_settings(directory: Path) -> dict[str, Any]:
@@ -161,7 +164,7 @@ def read_settings(directory: Path) -> dict[str, Any]:
     return settings
 
 
-def taken_apart(
+def sort_changes(
     adapter: Checkpoint, settings: Mapping[str, Any], name: str
 ) -> tuple[tuple[Change, ...], dict[str, str]]:
     """Sort an adapter's tensors into changes of modules and tensors that stand in the place of the base model's.
@@ -190,8 +193,7 @@ def taken_apart(
         if lost := [side for side in sides if side not in names]:
             raise EngineError(f"{name} has no lora_{lost[0]} for {module}; download or save the adapter again")
         rank = next(iter(adapter.entries[names[sides[0]]].shape), 0)
-        stated = _of_pattern("rank_pattern", "r", settings, module, deadline)
-        alpha = _of_pattern("alpha_pattern", "lora_alpha", settings, module, deadline)
+        stated, alpha = (_setting(name, settings, module, deadline) for name in ("r", "lora_alpha"))
         if stated not in (rank, None) or rank < 1 or alpha is None:
             raise EngineError(
                 f"{name} says rank {stated} and alpha {alpha} for {module}, whose tensors have rank {rank}; "
@@ -200,21 +202,22 @@ def taken_apart(
         if "magnitude_vector" in names and not settings.get("use_dora"):
             raise EngineError(f"{name} keeps magnitudes but does not say use_dora; save the adapter again")
         root = math.sqrt(rank) if settings.get("use_rslora") else rank
-        changes.append(Change(module, names, float(alpha) / root))
+        changes.append(Change(module, adapter, names, float(alpha) / root, bool(settings.get("fan_in_fan_out"))))
     return tuple(changes), replaced
 
 
-def _of_pattern(patterns: str, otherwise: str, settings: Mapping[str, Any], module: str, deadline: float) -> Any:
-    """Look a module up in settings by the ends of names, as PEFT does, or else take the one for all modules.
+def _setting(name: str, settings: Mapping[str, Any], module: str, deadline: float) -> Any:
+    """Look a module's setting up by the ends of names, as PEFT does, or else take the one for all modules.
 
     Raises
     ------
     EngineError : when a pattern cannot be compared, or the deadline is over, as `time.monotonic` counts.
     """
+    patterns = PATTERNS[name]
     for pattern, value in (settings.get(patterns) or {}).items():
         if _fits(pattern, module, f"{ADAPTER_CONFIG}: {patterns}", deadline):
             return value
-    return settings.get(otherwise)
+    return settings.get(name)
 
 
 def _fits(pattern: str, module: str, where: str, deadline: float) -> bool:
@@ -256,20 +259,16 @@ class AdapterSource(Source):
         self._settings = read_settings(location.directory)
         file = adapter_file(location.directory)
         self.adapter = Checkpoint(location.directory if file is None else plain_file(file))
-        self.changes, self.replaced = taken_apart(self.adapter, self._settings, location.name)
-        self._by_tensor: dict[str, Change] = {}
-        for change in self.changes:
-            name = _find(base.tensors.entries, f"{change.module}.weight")
-            if name is not None:
-                self._by_tensor[name] = change
-        self._replacements = {
-            name: stored
-            for wanted, stored in self.replaced.items()
-            if (name := _find(base.tensors.entries, wanted)) is not None
-        }
-        if not self._by_tensor and not self._replacements:
+        self.changes, self.replaced = sort_changes(self.adapter, self._settings, location.name)
+        entries = base.tensors.entries
+        by_name = {_find(entries, f"{change.module}.weight"): change for change in self.changes}
+        self._changes = {name: change for name, change in by_name.items() if name is not None}
+        sources = {_find(entries, wanted): stored for wanted, stored in self.replaced.items()}
+        self._replacements = {name: stored for name, stored in sources.items() if name is not None}
+        if not self._changes and not self._replacements:
+            modules = (*(change.module for change in self.changes), *self.replaced)
             raise EngineError(
-                f"{location.name} changes nothing that {base.location.name} has, such as {self.changes[0].module}; "
+                f"{location.name} changes nothing that {base.location.name} has, such as {modules[0]}; "
                 "name the model that it was trained on with --base"
             )
         self.tensors = self._changed_tensors()
@@ -282,9 +281,9 @@ class AdapterSource(Source):
         return f"{self.base.identity};{stamps(files)}"
 
     @property
-    def is_transposed(self) -> bool:
-        """Whether the changed weights are stored ``[in, out]``."""
-        return bool(self._settings.get("fan_in_fan_out"))
+    def files(self) -> tuple[Path, ...]:
+        """The files of the base model and of the adapter."""
+        return (*self.base.files, *self.adapter.files)
 
     def _changed_tensors(self) -> Tensors:
         """See the base model's tensors with the adapter's changes, and each change by itself."""
@@ -292,31 +291,30 @@ class AdapterSource(Source):
         conversions: dict[str, Conversion] = {}
         for name, source in self._replacements.items():
             conversions[name] = Conversion(self.adapter.entries[source], partial(self.adapter.read, source))
-        for name in self._by_tensor:
-            conversions[name] = Conversion(
-                stored.entries[name], partial(self._changed, name), partial(stored.step, name)
-            )
+        for name in self._changes:
+            make, step = partial(self._changed, name), partial(stored.step, name)
+            conversions[name] = Conversion(stored.entries[name], make, step)
         for module in self.base.anatomy.modules.values():
             for name in (*module.weights.values(), *module.biases.values()):
                 entry = TensorEntry(stored.entries[name].shape, "float32")
-                conversions[f"{CHANGED}{name}"] = Conversion(entry, partial(self._delta, name))
+                conversions[f"{CHANGED}{name}"] = Conversion(entry, partial(self._change, name))
         return ConvertedTensors(stored, {name: name for name in stored.entries}, conversions)
 
     def _changed(self, name: str) -> Tensor:
         """Give a weight as the adapter leaves it, in float64."""
         weight = self.base.tensors.read(name)
-        return weight.double() + self._by_tensor[name].of(self.adapter, weight, self.is_transposed)
+        return weight.double() + self._changes[name].of(weight)
 
-    def _delta(self, name: str) -> Tensor:
+    def _change(self, name: str) -> Tensor:
         """Give the change of a tensor; zeros where the adapter leaves it alone."""
         stored = self.base.tensors.read(name)
-        if name in self._by_tensor:
-            return self._by_tensor[name].of(self.adapter, stored, self.is_transposed)
+        if name in self._changes:
+            return self._changes[name].of(stored)
         return self.tensors.read(name).double() - stored.double()
 
     def _with_deltas(self, base: Anatomy) -> Anatomy:
         """Put a stack of changes beside every stack of which some layer is changed."""
-        touched = {*self._by_tensor, *self._replacements}
+        touched = {*self._changes, *self._replacements}
         changed: dict[Head, AttentionModule] = {}
         notes = [f"adapter of {self.base.location.name}"]
         for place, module in base.modules.items():
@@ -325,7 +323,7 @@ class AdapterSource(Source):
                 notes.append("projections in two steps are shown with their change, the change itself is not")
             elif touched & names:
                 changed[Head(f"{place.stack}{DELTA}", place.layer)] = _delta_module(module)
-        outside = [each.module for each in self.changes if each not in self._by_tensor.values()]
+        outside = [each.module for each in self.changes if each not in self._changes.values()]
         if outside:
             count = counted(len(outside), "change")
             notes.append(f"the base model has no place for {count}, such as that of {outside[0]}")
@@ -334,16 +332,11 @@ class AdapterSource(Source):
                           notes=(*base.outline.notes, *dict.fromkeys(notes)))  # fmt: skip
         return Anatomy(outline, {**base.modules, **changed})
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files of the base model and of the adapter."""
-        return (*self.base.files, *self.adapter.files)
-
     def sentence_need(self, dtype: str) -> SentenceNeed:
         """Estimate what reading a sentence takes; weights that are changed do not stay in their files."""
         need = self.base.sentence_need(dtype)
         entries = self.base.tensors.entries
-        copied = sum(entries[name].stored_bytes for name in {*self._by_tensor, *self._replacements})
+        copied = sum(entries[name].stored_bytes for name in {*self._changes, *self._replacements})
         return replace(need, mapped=max(0, need.mapped - copied))
 
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:

@@ -164,7 +164,7 @@ def _add_changes(model: nn.Module, source: AdapterSource) -> None:
                 "model = model.merge_and_unload()"
             )
         with torch.no_grad():
-            weight.copy_(weight.double() + change.of(source.adapter, weight.detach(), source.is_transposed))
+            weight.copy_(weight.double() + change.of(weight.detach()))
     for wanted, stored in source.replaced.items():
         path, _, kind = wanted.rpartition(".")
         parameter = getattr(_module(named, path), kind, None)
