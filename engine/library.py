@@ -102,12 +102,12 @@ class Model:
             raise EngineError(f"there is no matrix '{matrix}'; it is one of {', '.join(MATRICES)}")
         model = self._fresh()
         if head.is_layer:
-            group = finish(model.spectra_at(head, True, distance, (matrix,)))
+            group = finish(model.spectra.layer(head, True, (matrix,), distance))
             if lacks := group.lacks(matrix):
                 raise EngineError(lacks)
             return group.spectra[-1][matrix].singular_values
-        of_head = finish(model.head_spectra(head, distance, (matrix,)))
-        return next(each.singular_values for each in of_head if each.matrix == matrix)
+        (of_head,) = finish(model.spectra.head(head, (matrix,), distance))
+        return of_head.singular_values
 
     def ranks(
         self,

@@ -16,6 +16,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from engine.analysis.check import proofs
 from engine.analysis.open_model import OpenModel
 from engine.analysis.weights import arrays_of
 from engine.checkpoints.locate import find_source
@@ -102,7 +103,7 @@ def test_the_change_has_spectra_of_its_own(llama: tuple[Path, Path, dict[str, Te
     before = {name: weight.double() for name, weight in load_file(base / "model.safetensors").items()}
     change = {name: 2 * product(factors, f"{LAYER}.{name}_proj").double() for name in "qo"}
     weights = {name: before[f"layers.1.self_attn.{name}_proj.weight"] for name in "qkvo"}
-    group = finish(session.spectra(Head("decoder-delta", 1), False))
+    group = finish(session.spectra.layer(Head("decoder-delta", 1), False))
     for head in range(4):
         own, shared = slice(8 * head, 8 * head + 8), slice(8 * (head // 2), 8 * (head // 2) + 8)
         expected = {
@@ -116,7 +117,7 @@ def test_the_change_has_spectra_of_its_own(llama: tuple[Path, Path, dict[str, Te
             sigma = torch.linalg.svdvals(dense.double()).numpy()
             ours = group.spectra[head][matrix].singular_values
             np.testing.assert_allclose(ours[: len(sigma)], sigma[: len(ours)], atol=1e-10 * max(1.0, sigma[0]))
-    whole = finish(session.spectra(Head("decoder-delta", 1), True)).spectra[-1]
+    whole = finish(session.spectra.layer(Head("decoder-delta", 1), True)).spectra[-1]
     numerical = {name: int((whole[name].singular_values > 1e-9).sum()) for name in ("Q", "K", "O", "QK", "OV")}
     assert numerical["Q"] == numerical["O"] == RANK
     assert numerical["K"] == 0
@@ -150,11 +151,11 @@ def test_the_change_of_qk_at_a_distance_is_that_of_turned_keys(
 
     change = circuits(after) - circuits(before)
     name = Head("decoder-delta", 1)
-    group = finish(session.spectra_at(name, False, distance))
-    alone = finish(session.head_spectra(Head("decoder-delta", 1, 2), distance))
+    group = finish(session.spectra.layer(name, False, distance=distance))
+    alone = finish(session.spectra.head(Head("decoder-delta", 1, 2), distance=distance))
     found = [
         *(group.spectra[head]["QK"] for head in range(4)), *(each for each in alone if each.matrix == "QK"),
-        finish(session.spectra_at(name, True, distance)).spectra[-1]["QK"],
+        finish(session.spectra.layer(name, True, distance=distance)).spectra[-1]["QK"],
     ]  # fmt: skip
     for ours, dense in zip(found, [*change, change[2], change.sum(0)], strict=True):
         sigma = torch.linalg.svdvals(dense).numpy()
@@ -176,9 +177,9 @@ def test_maps_are_those_of_the_merged_model_and_its_heads_are_proven(
     session = opened(folder)
     maps = finish(session.attention(SENTENCE, "decoder", 1))
     np.testing.assert_allclose(maps.weights, expected.numpy(), atol=1e-5)
-    proofs = [proof for proof, _ in session.proofs()]
-    assert [proof.layer.stack for proof in proofs] == ["decoder", "decoder"]
-    assert all(proof.output.holds and proof.scores.holds for proof in proofs)
+    found = [proof for proof, _ in proofs(session)]
+    assert [proof.layer.stack for proof in found] == ["decoder", "decoder"]
+    assert all(proof.output.holds and proof.scores.holds for proof in found)
     with pytest.raises(EngineError, match="look at the stack decoder"):
         finish(session.attention(SENTENCE, "decoder-delta", 1))
 
@@ -228,7 +229,7 @@ def test_changes_of_transposed_and_fused_weights_are_cut_as_the_weights_are(
         rows = delta[32 * order + 16 : 32 * order + 24]
         np.testing.assert_allclose(arrays[f"W_{matrix}"], rows.numpy(), rtol=1e-4, atol=1e-5)
     assert finish(session.attention(SENTENCE, "decoder", 1)).weights.shape[0] == 4
-    assert all(proof.output.holds for proof, _ in session.proofs())
+    assert all(proof.output.holds for proof, _ in proofs(session))
 
 
 def test_biases_that_were_trained_stand_in_the_place_of_the_base_models(tiny_model: TinyModel, tmp_path: Path) -> None:
@@ -244,7 +245,7 @@ def test_biases_that_were_trained_stand_in_the_place_of_the_base_models(tiny_mod
     session = opened(folder)
     bias_of_query = weights_of(session, Head("decoder", 0))[Head("decoder", 0, 1)]["b_Q"]
     np.testing.assert_array_equal(bias_of_query, bias[8:16].numpy())
-    assert all(proof.output.holds and proof.scores.holds for proof, _ in session.proofs())
+    assert all(proof.output.holds and proof.scores.holds for proof, _ in proofs(session))
 
 
 def test_the_command_line_opens_an_adapter(llama: tuple[Path, Path, dict[str, Tensor]], tmp_path: Path) -> None:

@@ -68,12 +68,12 @@ def test_what_is_mapped_is_not_looked_at_once_its_file_was_written_over(work: st
     """The system would end the program, with the terminal as it is."""
     folder = tiny_copy("llama")
     opened = session(folder)
-    finish(opened.head_spectra(FIRST))
+    finish(opened.spectra.head(FIRST))
     if work == "sentence":
         finish(opened.read("the cat"))
     cut_short(folder / "model.safetensors")
     again: dict[str, Callable[[], object]] = {
-        "spectra": lambda: finish(opened.head_spectra(OTHER)),
+        "spectra": lambda: finish(opened.spectra.head(OTHER)),
         "sentence": lambda: finish(opened.read("the dog sat")),
     }
     assert refused(again[work]).endswith("model.safetensors" + SAID)
@@ -85,7 +85,7 @@ def test_a_file_that_is_cut_short_while_its_layer_is_computed_is_computed_as_it_
 ) -> None:
     folder = tiny_copy("llama")
     layer, expected = FIRST.whole_layer, session(folder)
-    group = finish(expected.spectra(layer, whole_layer))
+    group = finish(expected.spectra.layer(layer, whole_layer))
     opened = session(folder)
     run: Callable[..., Any] = Decomposer._run
 
@@ -94,7 +94,7 @@ def test_a_file_that_is_cut_short_while_its_layer_is_computed_is_computed_as_it_
         return run(*arguments)
 
     monkeypatch.setattr(Decomposer, "_run", cutting)
-    assert_same(finish(opened.spectra(layer, whole_layer)), group)
+    assert_same(finish(opened.spectra.layer(layer, whole_layer)), group)
 
 
 def test_a_read_that_comes_too_late_is_one_line(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,11 +135,11 @@ def test_an_old_file_that_was_written_over_is_not_looked_at_either(tiny_copy: Ti
 
 def test_what_is_mapped_of_a_file_that_was_deleted_is_what_was_opened(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
-    file, expected = folder / "model.safetensors", finish(session(folder).head_spectra(OTHER))
+    file, expected = folder / "model.safetensors", finish(session(folder).spectra.head(OTHER))
     opened: OpenModel = session(folder)
-    finish(opened.head_spectra(FIRST))
+    finish(opened.spectra.head(FIRST))
     finish(opened.read("the cat"))
     file.unlink()
-    for one, other in zip(finish(opened.head_spectra(OTHER)), expected, strict=True):
+    for one, other in zip(finish(opened.spectra.head(OTHER)), expected, strict=True):
         assert (one.singular_values == other.singular_values).all()
     finish(opened.read("the dog sat"))

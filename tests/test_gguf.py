@@ -12,6 +12,7 @@ import transformers
 from safetensors.torch import load_file
 from torch import Tensor
 
+from engine.analysis.check import proofs
 from engine.analysis.open_model import OpenModel
 from engine.analysis.weights import arrays_of
 from engine.checkpoints.locate import find_source
@@ -117,7 +118,7 @@ def test_a_gguf_file_reads_sentences_and_is_proven(tiny_model: TinyModel, tmp_pa
     maps = finish(session.attention("a b c", "decoder", 0))
     assert maps.weights.shape[0] == HEADS
     np.testing.assert_allclose(maps.weights.sum(-1), 1, atol=1e-5)
-    assert all(proof.output.holds and proof.scores.holds for proof, _ in session.proofs())
+    assert all(proof.output.holds and proof.scores.holds for proof, _ in proofs(session))
 
 
 def test_files_that_cannot_be_read_are_named(tiny_model: TinyModel, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_a_sweep_that_is_given_up_hands_out_no_layer_that_failed(made: Callable[
         model.forget()
         groups: list[object] = []
         with suppress(Superseded):
-            Patience(steps).do(model, lambda: model.sweep(lambda *step: groups.append(step[2])))  # noqa: B023
+            Patience(steps).do(model, lambda: model.spectra.sweep(lambda *step: groups.append(step[2])))  # noqa: B023
         assert [group for group in groups if isinstance(group, EngineError)] == []
 
 

@@ -81,17 +81,17 @@ def test_layers_that_are_there_have_their_spectra_and_the_others_one_line(
     assert session.outline.layers == whole.outline.layers
     for layer in (FIRST, THIRD):
         for whole_layer in (False, True):
-            found, expected = (finish(each.spectra(layer, whole_layer)).spectra for each in (session, whole))
+            found, expected = (finish(each.spectra.layer(layer, whole_layer)).spectra for each in (session, whole))
             for head, matrices in expected.items():
                 for matrix, spectrum in matrices.items():
                     np.testing.assert_array_equal(
                         found[head][matrix].singular_values, spectrum.singular_values, err_msg=matrix
                     )
     with pytest.raises(EngineError) as caught:
-        finish(session.spectra(SECOND, False))
+        finish(session.spectra.layer(SECOND, False))
     assert one_line(caught.value).startswith(said)
     delivered: list[Any] = []
-    finish(session.sweep(lambda *step: delivered.append(step)))
+    finish(session.spectra.sweep(lambda *step: delivered.append(step)))
     swept = {(layer.layer, whole_layer): found for layer, whole_layer, found, _ in delivered}
     assert {key for key, found in swept.items() if isinstance(found, SpectraGroup)} >= {(0, False), (2, False)}
     assert isinstance(swept[1, False], EngineError)
@@ -165,12 +165,12 @@ def test_a_state_dict_that_a_person_describes_is_shown_but_for_what_is_missing(
     assert note.startswith(said)
     assert note.endswith("model again; until then 1 of 3 layers cannot be shown")
     whole = OpenModel.open(str(tiny_model("llama", num_hidden_layers=3)), OPTIONS, lambda progress: None)
-    found, expected = (finish(each.spectra(THIRD, False)).spectra for each in (session, whole))
+    found, expected = (finish(each.spectra.layer(THIRD, False)).spectra for each in (session, whole))
     assert found.keys() == expected.keys()
     for head, matrices in expected.items():
         np.testing.assert_array_equal(found[head]["QK"].singular_values, matrices["QK"].singular_values)
     with pytest.raises(EngineError) as caught:
-        finish(session.spectra(SECOND, False))
+        finish(session.spectra.layer(SECOND, False))
     assert one_line(caught.value).startswith(said)
     described.write_text(LAYOUT.replace("{layer}.self_attn.k_proj", "{layer}.self_attn.key"))
     with pytest.raises(EngineError, match=r"there is no tensor layers\.0\.self_attn\.key\.weight"):

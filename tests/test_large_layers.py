@@ -60,22 +60,22 @@ def test_a_layer_in_steps_gives_what_it_gives_at_once(
 ) -> None:
     folder = tiny_model(model_type)
     plain, stepping = session(folder), session(folder)
-    expected = [finish(plain.spectra(layer.name, whole_layer)) for layer in plain.outline.layers]
+    expected = [finish(plain.spectra.layer(layer.name, whole_layer)) for layer in plain.outline.layers]
     monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
     monkeypatch.setattr("engine.values.outline.BATCH", 1)
     for group in expected:
-        assert_same(finish(stepping.spectra(group.layer, whole_layer)), group)
+        assert_same(finish(stepping.spectra.layer(group.layer, whole_layer)), group)
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
 def test_one_head_is_computed_without_the_others(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = session(tiny_model("llama"))
     computed = counting(monkeypatch)
-    alone = finish(opened.head_spectra(Head("decoder", 0, 3)))
+    alone = finish(opened.spectra.head(Head("decoder", 0, 3)))
     assert computed == [1]
     assert_same(
         SpectraGroup(FIRST, False, {3: {each.matrix: each for each in alone}}),
-        SpectraGroup(FIRST, False, {3: finish(opened.spectra(FIRST, False)).spectra[3]}),
+        SpectraGroup(FIRST, False, {3: finish(opened.spectra.layer(FIRST, False)).spectra[3]}),
     )
 
 
@@ -86,18 +86,18 @@ def test_what_was_computed_is_kept_when_the_rest_is_given_up(
     opened = session(tiny_model("llama"))
     computed = counting(monkeypatch)
 
-    work = opened.spectra(FIRST, False)
+    work = opened.spectra.layer(FIRST, False)
     while len(computed) < 2:
         next(work)
     work.close()
-    finish(opened.spectra(FIRST, False))
+    finish(opened.spectra.layer(FIRST, False))
     assert computed == [1, 1, 1, 1]
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
 @pytest.mark.parametrize("whole_layer", [False, True])
 def test_the_same_layer_may_be_asked_for_while_it_is_being_computed(whole_layer: bool, tiny_model: TinyModel) -> None:
-    store = session(tiny_model("llama")).spectra_store
+    store = session(tiny_model("llama")).spectra
     begun = store.layer(FIRST, whole_layer)
     for _ in range(3):
         next(begun)
@@ -108,7 +108,7 @@ def test_the_same_layer_may_be_asked_for_while_it_is_being_computed(whole_layer:
 @pytest.mark.usefixtures("every_layer_is_large")
 @pytest.mark.parametrize("whole_layer", [False, True])
 def test_what_was_begun_before_all_was_forgotten_is_not_kept(whole_layer: bool, tiny_model: TinyModel) -> None:
-    store = session(tiny_model("llama")).spectra_store
+    store = session(tiny_model("llama")).spectra
     begun = store.layer(FIRST, whole_layer)
     for _ in range(3):
         next(begun)
@@ -145,10 +145,10 @@ def test_a_large_layers_files_are_let_go_of_before_its_heads_are_computed(
         return compute(decomposer, factors, *arguments)
 
     monkeypatch.setattr(Decomposer, "heads", noting)
-    finish(opened.spectra(FIRST, False))
+    finish(opened.spectra.layer(FIRST, False))
     assert len(seen) == 4 * 4
     assert all(kept == used for kept, used in seen), "a part keeps the whole tensor that it was cut out of"
-    assert opened.spectra_store._stored is None
+    assert opened.spectra._stored is None
 
 
 @pytest.mark.parametrize("matrices", [("Q",), ("OV",), ("K", "QK")])
@@ -156,7 +156,7 @@ def test_of_heads_only_what_is_asked_for_is_read_and_computed(
     tiny_model: TinyModel, matrices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, head = tiny_model("llama"), Head("decoder", 0, 3)
-    everything, read = finish(session(folder).spectra(FIRST, False)), list[Collection[str]]()
+    everything, read = finish(session(folder).spectra.layer(FIRST, False)), list[Collection[str]]()
     cut = StoredLayer.cut
 
     def noting(stored: StoredLayer, heads: range | None = None, matrices: Collection[str] = "QKVO") -> LayerWeights:
@@ -164,7 +164,7 @@ def test_of_heads_only_what_is_asked_for_is_read_and_computed(
         return cut(stored, heads, matrices)
 
     monkeypatch.setattr(StoredLayer, "cut", noting)
-    store = session(folder).spectra_store
+    store = session(folder).spectra
     found = finish(store.head(head, matrices))
     assert [each.matrix for each in found] == list(matrices)
     assert {*"".join(read[0])} == {*"".join(matrices)}
@@ -228,7 +228,7 @@ def test_a_layer_of_which_nothing_fits_is_refused_in_one_line(
     monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
     monkeypatch.setattr(whole_layers, "free_memory", lambda: 10)
     with pytest.raises(EngineError) as caught:
-        finish(opened.spectra(FIRST, True))
+        finish(opened.spectra.layer(FIRST, True))
     said = one_line(caught.value)
     assert said.startswith("L0 as a whole has matrices of ")
     assert said.endswith("its heads have their spectra one by one")
@@ -288,9 +288,9 @@ async def test_the_explorer_shows_a_large_layer_as_any_other(tiny_model: TinyMod
 def test_zero_weights_have_spectra_of_zeros(tmp_path: Path) -> None:
     shape = Shape(2, 256, 4, 2, 512, 1000, 2)
     opened = session(write_checkpoint(tmp_path / "holes", shape, filled=(0,)))
-    expected = {number: finish(opened.spectra(FIRST, whole)) for number, whole in ((0, False), (-1, True))}
+    expected = {number: finish(opened.spectra.layer(FIRST, whole)) for number, whole in ((0, False), (-1, True))}
     for number, group in expected.items():
-        zeros = finish(opened.spectra(Head("decoder", 1), group.whole_layer))
+        zeros = finish(opened.spectra.layer(Head("decoder", 1), group.whole_layer))
         for mine, filled in zip(zeros.of(number), group.of(number), strict=True):
             assert mine.singular_values.shape == filled.singular_values.shape
             assert not mine.singular_values.any()

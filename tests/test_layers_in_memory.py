@@ -65,7 +65,7 @@ def opened_in_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Open
     write_checkpoint(folder, MANY)
     options = EngineOptions(device="cpu", use_cache=False)
     plain, stepping = (OpenModel.open(str(folder), options, lambda progress: None) for _ in range(2))
-    finish(plain.spectra(Head("decoder", 0), True))
+    finish(plain.spectra.layer(Head("decoder", 0), True))
     monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
     return plain, stepping
 
@@ -82,7 +82,7 @@ def one_core() -> Iterator[None]:
 @pytest.mark.usefixtures("one_core")
 def test_heads_added_up_before_give_the_same_to_the_last_digit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
-    groups = [finish(each.spectra(Head("decoder", 0), True)) for each in (plain, stepping)]
+    groups = [finish(each.spectra.layer(Head("decoder", 0), True)) for each in (plain, stepping)]
     for expected, found in zip(*(group.of(-1) for group in groups), strict=True):
         assert expected.matrix == found.matrix
         np.testing.assert_array_equal(expected.singular_values, found.singular_values)
@@ -107,7 +107,7 @@ def test_while_a_product_is_computed_the_heads_it_was_added_up_from_are_gone(
 
     monkeypatch.setattr(decompositions, "singular_values", noting)
     for circuit in ("QK", "OV"):
-        finish(stepping.spectra(Head("decoder", 0), True, (circuit,)))
+        finish(stepping.spectra.layer(Head("decoder", 0), True, (circuit,)))
     assert held == [summed, summed]
 
 
@@ -117,7 +117,7 @@ def test_to_see_that_a_matrix_is_not_zero_takes_no_memory_for_the_others(
     _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
     monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)  # what is not wanted is not read either
     with Made() as made:
-        finish(stepping.spectra(Head("decoder", 0), True, ("K",)))
+        finish(stepping.spectra.layer(Head("decoder", 0), True, ("K",)))
     assert made.largest <= 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
 
 
@@ -138,7 +138,7 @@ from engine.values.progress import finish
 from engine.values.heads import Head
 before = peak()
 opened = OpenModel.open(sys.argv[1], EngineOptions(device="cpu", use_cache=False), lambda progress: None)
-spectra = finish(opened.head_spectra(Head("decoder", 1, 5)))
+spectra = finish(opened.spectra.head(Head("decoder", 1, 5)))
 print(peak() - before, *(float(each.singular_values[0]) for each in spectra))
 """
 )
@@ -169,7 +169,7 @@ from engine.values.progress import finish
 opened = OpenModel.open(sys.argv[1], EngineOptions(device="cpu", use_cache=False), lambda progress: None)
 peaks = []
 for layer in opened.outline.layers:
-    finish(opened.spectra(layer.name, False))
+    finish(opened.spectra.layer(layer.name, False))
     peaks.append(peak())
 print(peaks[1], peaks[-1])
 """

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
+from engine.analysis.large_maps import large_maps
 from engine.service.engine import Engine
 from engine.values.attention import MapName, MapWindow, Minuend, PooledMap, Pooling
 from engine.values.heads import NOTHING_OFF, Head, Off
@@ -85,12 +86,12 @@ def test_windows_are_those_of_the_dense_difference(pair: tuple[Path, Path]) -> N
         assert lines.is_signed
         np.testing.assert_allclose(lines.row, dense[400], rtol=0, atol=1e-6)
         np.testing.assert_allclose(lines.column, dense[:, 7], rtol=0, atol=1e-6)
-        held = engine._model.large_maps._layers  # type: ignore[union-attr]
+        held = large_maps(engine._model)._layers  # type: ignore[arg-type]
         assert len(held) <= 2, "no more than two layers' maps"
     plain = engine.pooled(TEXT, MapName("decoder", 0, 3), MapWindow(1, range(9), range(9))).result()
     np.testing.assert_allclose(plain.values, own[0, 3, :9, :9], rtol=0, atol=1e-6)
-    assert len(engine._model.large_maps._layers) == 1  # type: ignore[union-attr]
-    assert not engine._model._other.large_maps._layers  # type: ignore[union-attr]
+    assert len(large_maps(engine._model)._layers) == 1  # type: ignore[arg-type]
+    assert not large_maps(engine._model._other)._layers  # type: ignore
     engine.stop()
 
 

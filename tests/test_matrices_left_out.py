@@ -41,18 +41,18 @@ SHARED: dict[str, int] = {
 @pytest.mark.usefixtures("queries_are_too_large")
 def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = tiny_model("llama", **SHARED)
-    whole = finish(session(folder).spectra(FIRST, True))
+    whole = finish(session(folder).spectra.layer(FIRST, True))
     expected = {each.matrix: each for each in whole.of(-1)}
     options = EngineOptions(device="cpu", is_browsing=True)
     for _ in range(2):  # computed, and from the cache
         opened = OpenModel.open(str(folder), options, lambda progress: None)
-        group = finish(opened.spectra(FIRST, True))
+        group = finish(opened.spectra.layer(FIRST, True))
         found = {each.matrix: each for each in group.of(-1)}
         assert list(found) == ["K", "V", "QK", "OV"]
         assert group.lacking.startswith("Q and O of L0 as a whole are up to 64×64")
         for name, each in found.items():
             assert each.noise == pytest.approx(expected[name].noise, rel=0.1)
-        frobenius, spectral = opened.spectra_store._known(opened.outline.layers[0], True)["|Q|"][0]
+        frobenius, spectral = opened.spectra._arrays[FIRST]["|Q|"][0]
         query = expected["Q"].singular_values
         assert frobenius == pytest.approx(np.linalg.norm(query))
         assert 0.9 * query[0] < spectral < 1.0001 * query[0]
@@ -61,10 +61,10 @@ def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyMo
             assert each.chance_scale == pytest.approx(expected[matrix].chance_scale, rel=1e-9)
             np.testing.assert_array_equal(each.chance, expected[matrix].chance)
     asked = OpenModel.open(str(folder), EngineOptions(device="cpu"), lambda progress: None)
-    assert_same(finish(asked.spectra(FIRST, True)), whole)
+    assert_same(finish(asked.spectra.layer(FIRST, True)), whole)
     again = OpenModel.open(str(folder), options, lambda progress: None)
-    assert_same(finish(again.spectra(FIRST, True)), whole)
-    assert not finish(again.spectra(FIRST, True)).lacking, "what is kept is shown"
+    assert_same(finish(again.spectra.layer(FIRST, True)), whole)
+    assert not finish(again.spectra.layer(FIRST, True)).lacking, "what is kept is shown"
 
 
 @pytest.mark.usefixtures("queries_are_too_large")

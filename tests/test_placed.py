@@ -153,9 +153,9 @@ def test_of_a_large_tensor_one_heads_rows_are_read(tiny_model: TinyModel, taken:
 def test_a_file_that_is_cut_short_between_two_heads_is_one_line(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     opened = session(folder)
-    finish(opened.head_spectra(Head("decoder", 0, 0)))
+    finish(opened.spectra.head(Head("decoder", 0, 0)))
     cut_short(folder / "model.safetensors")
-    line = refused(lambda: finish(opened.head_spectra(Head("decoder", 0, 3))))
+    line = refused(lambda: finish(opened.spectra.head(Head("decoder", 0, 3))))
     assert line.endswith("model.safetensors" + SAID)
 
 

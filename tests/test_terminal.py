@@ -23,8 +23,9 @@ STYLE = re.compile(rb"\x1b\[[\d;]*m")
 """What tells a terminal in what style to write, the last of which it keeps to."""
 
 DEEP_IN_WORK = (
-    "import time\nfrom engine.analysis.open_model import OpenModel\n"
-    "def spectra(self, *asked):\n    time.sleep(30)\n    yield\nOpenModel.head_spectra = OpenModel.spectra_at = spectra"
+    "import time\nfrom engine.analysis.spectra import SpectraStore\n"
+    "def spectra(self, *asked, **narrowed):\n    time.sleep(30)\n    yield\n"
+    "SpectraStore.head = SpectraStore.layer = spectra"
 )
 """For `scripted`: an engine whose first layer takes half a minute."""
 
@@ -240,7 +241,7 @@ def test_without_a_model_the_demo_is_offered() -> None:
 
 def test_leaving_while_the_model_opens_is_no_error(tiny_model: TinyModel) -> None:
     slow = (
-        "import time\nfrom engine.analysis.open_model import OpenModel\n"
+        "import time\nfrom engine.analysis.spectra import SpectraStore\n"
         "opened = OpenModel.open.__func__\n"
         "def slow(cls, name, options, report):\n"
         "    time.sleep(2)\n"

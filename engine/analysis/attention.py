@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from engine.analysis.layers import NOTHING, layers_of
 from engine.analysis.open_model import OpenModel
+from engine.analysis.two_models import attention_of_both
 from engine.mathematics.patterns import Weights, rollout, uniform_attention, visible_keys
 from engine.values.attention import AT_ONCE, AttentionMap, AttentionMaps, MapName, PooledMap
 from engine.values.errors import EngineError, NoMap
-from engine.values.heads import DELTA, Head, Off
+from engine.values.heads import DELTA, Off
 from engine.values.progress import Lane, Progress, Work
 from engine.values.table import (
     ATTENTION_COLUMNS,
@@ -114,11 +115,7 @@ def _maps_of(model: OpenModel, query: Query, stack: str, layer: int | None) -> W
     text = query.text or ""
     if not query.of_two:
         return (yield from model.attention(text, stack, layer, Off(query.off, query.by_mean)))
-    if layer is None:
-        model.comparison.check_stack(stack)
-    else:
-        model.comparison.check(Head(stack, layer))
-    return (yield from model.attention_of_both(text, stack, layer))
+    return (yield from attention_of_both(model, text, stack, layer))
 
 
 def _in_groups(attention: AttentionMap) -> Groups:

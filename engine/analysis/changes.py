@@ -12,8 +12,9 @@ from torch import Tensor
 
 from engine.analysis.circuits import measured
 from engine.analysis.decompositions import in_rounds
-from engine.analysis.layers import cells_of, heads_of, over_layers, place_of
+from engine.analysis.layers import cells_of, heads_of, over_layers, parts_wanted, place_of
 from engine.analysis.open_model import OpenModel
+from engine.analysis.two_models import other_spectra
 from engine.analysis.whole_layers import without_factors
 from engine.architectures.heads import LayerWeights
 from engine.mathematics.changes import (
@@ -28,11 +29,9 @@ from engine.mathematics.circuits import Numbers
 from engine.mathematics.measures import MEASURES, numerical_rank
 from engine.mathematics.spectra import sum_over_groups
 from engine.mathematics.subspaces import angle_columns, principal_angles, random_bases
-from engine.values.errors import NotFinite
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
-from engine.values.progress import Work
-from engine.values.spectra import SpectraGroup, Spectrum
+from engine.values.spectra import Spectrum
 from engine.values.table import Groups, RowGroup
 from engine.values.views import CHANGES, CIRCUIT_MEASURES, Query
 
@@ -60,15 +59,14 @@ def rows_of_changes(model: OpenModel, query: Query) -> Groups:
 
 def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     model.comparison.check(layer.name)
-    for whole_layer in (False, True):
-        if query.wants(-1) if whole_layer else query.head is None or query.head >= 0:
-            yield from _compared(model, layer, whole_layer, query)
+    for whole_layer in parts_wanted(query):
+        yield from _compared(model, layer, whole_layer, query)
 
 
 def _compared(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query) -> Groups:
     other = yield from model.other()
-    first = (yield from model.spectra(layer.name, whole_layer)).with_circuits()
-    second = yield from _other_spectra(other, layer, whole_layer)
+    first = (yield from model.spectra.layer(layer.name, whole_layer)).with_circuits()
+    second = (yield from other_spectra(model, layer.name, whole_layer)).with_circuits()
     left_out = first.left_out | second.left_out
     numbers = [-1] if whole_layer else heads_of(layer, query)
     before, now = ([group.spectra[number] for number in numbers] for group in (first, second))
@@ -100,14 +98,6 @@ def _compared(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Q
         ],
         lacking=(*(f"without ov_copying_change: {each}" for each in lacking), *((said,) if said else ())),
     )
-
-
-def _other_spectra(other: OpenModel, layer: LayerOutline, whole_layer: bool) -> Work[SpectraGroup]:
-    """Give the second model's spectra; where its layer holds NaN or infinite numbers, that names the model."""
-    try:
-        return (yield from other.spectra(layer.name, whole_layer)).with_circuits()
-    except NotFinite as error:
-        raise NotFinite(f"in {other.outline.name} {error.what}") from error
 
 
 def _subtracted(own: Numbers, theirs: Numbers) -> Numbers:

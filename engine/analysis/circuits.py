@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.analysis.decompositions import in_rounds
-from engine.analysis.layers import cells_of, heads_of, over_layers, place_of
+from engine.analysis.layers import cells_of, heads_of, over_layers, parts_wanted, place_of
 from engine.analysis.open_model import OpenModel
 from engine.analysis.spectra import assemble
 from engine.analysis.token_tables import mean_row, token_map
-from engine.analysis.whole_layers import without_factors
+from engine.analysis.whole_layers import token_map_room, without_factors
 from engine.architectures.heads import LayerWeights
 from engine.architectures.vocabulary import final_gain, gain_before, read_gain
 from engine.mathematics.circuits import (
@@ -80,13 +80,12 @@ def rows_of_circuits(model: OpenModel, query: Query) -> Groups:
 
 
 def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    for whole_layer in (False, True):
-        if query.wants(-1) if whole_layer else query.head is None or query.head >= 0:
-            found = yield from measured(model, layer, whole_layer, query)
-            yield RowGroup(
-                [(*place_of(layer, number), *cells(own, found.chance)) for number, own in found.own.items()],
-                lacking=found.lacking,
-            )
+    for whole_layer in parts_wanted(query):
+        found = yield from measured(model, layer, whole_layer, query)
+        yield RowGroup(
+            [(*place_of(layer, number), *cells(own, found.chance)) for number, own in found.own.items()],
+            lacking=found.lacking,
+        )
 
 
 def cells(own: Numbers, chance: Numbers) -> Iterator[float | int | str | None]:
@@ -113,7 +112,7 @@ def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
     if query.fold_norm:
         group = _folded_spectra(layer, whole_layer, factors, weights)
     else:
-        group = (yield from model.spectra(layer.name, whole_layer)).with_circuits()
+        group = (yield from model.spectra.layer(layer.name, whole_layer)).with_circuits()
     numbers = [-1] if whole_layer else heads_of(layer, query)
     spectra = [group.spectra[number] for number in numbers]
     ranks = {
@@ -155,13 +154,13 @@ def factors_at(model: OpenModel, layer: LayerOutline, weights: LayerWeights, que
     EngineError : when the layer has no rotary positions, or no norm before it, that are known.
     """
     source = model.source
-    own, key, value = weights.query, weights.key, weights.value
+    own, key, value, output = weights.factors
     if query.distance is not None:
         key = rotate_keys(key, rotation_of(model.outline, layer, source.settings(), source.tensors), query.distance)
     if query.fold_norm:
         gain = read_gain(source.tensors, gain_before(model.outline, layer, source.tensors.entries))
         own, key, value = own * gain, key * gain, value * gain
-    return own, key, value, weights.output
+    return own, key, value, output
 
 
 def factors_of(factors: Factors, numbers: list[int]) -> Factors:
@@ -256,9 +255,12 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
         return None
     known = model.cached("token maps", dict[Any, Any])
     if found not in known:
-        known[found] = None
-        if model.has_room_for_token_map(layer):
-            del known[found]
+        has_room, notice = token_map_room(layer, model.options.is_browsing)
+        if notice:
+            model.notify(notice)
+        if not has_room:
+            known[found] = None
+        else:
             with model.telling("from tokens to tokens", "tokens") as telling:
                 target = None if source == unembedding else tables.rows(unembedding)
                 known[found] = yield from token_map(tables.rows(source), target, telling)

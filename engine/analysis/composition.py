@@ -86,7 +86,7 @@ class _Comparison:
         except NotFinite as error:
             self.left_out[layer.name] = error.what
             raise
-        return weights.query, weights.key, weights.value, weights.output
+        return weights.factors
 
     def _written_by(self, layer: LayerOutline) -> Tensor:
         written = self._written.get(layer.name)

@@ -98,7 +98,7 @@ def _part(part: str, model: OpenModel, layer: LayerOutline, query: Query) -> Wor
         found = yield from circuits.measured(model, layer, False, asked)
         cells = {number: tuple(circuits.cells(own, found.chance)) for number, own in found.own.items()}
         return Part(cells, notes=dict.fromkeys(cells, "; ".join(found.lacking)))
-    group = yield from model.spectra(layer.name, False)
+    group = yield from model.spectra.layer(layer.name, False)
     epsilon = DEFAULT_EPSILON if query.epsilon is None else query.epsilon
     return Part(rank_cells(group.listed(), epsilon, with_chance=True))
 

@@ -83,6 +83,14 @@ def layers_of(name: str, model: OpenModel, query: Query) -> tuple[LayerOutline, 
     return layers
 
 
+def parts_wanted(query: Query) -> Iterator[bool]:
+    """Yield whether layers as a whole are meant: no for their heads, then yes for themselves, where both are wanted."""
+    if query.head is None or query.head >= 0:
+        yield False
+    if query.wants(-1):
+        yield True
+
+
 def heads_of(layer: LayerOutline, query: Query) -> list[int]:
     """List the numbers of a layer's heads that a query wants."""
     return [number for number in range(layer.heads) if query.wants(number)]

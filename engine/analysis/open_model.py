@@ -6,24 +6,20 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from engine.analysis.large_maps import LargeMaps, Reading
 from engine.analysis.spectra import SpectraStore, with_torch
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.locate import find_other, find_source
 from engine.checkpoints.memory import free_memory
 from engine.checkpoints.tensor_reader import OpenedFiles
 from engine.models.memory import WeightCount, place
-from engine.values.attention import AttentionMap, AttentionMaps, MapName, Minuend, Sentence
+from engine.values.attention import AttentionMaps, Sentence
 from engine.values.comparison import HOW_TO_COMPARE, Comparison, compared
-from engine.values.errors import EngineError, NotFinite, Superseded
-from engine.values.heads import DELTA, MATRICES, NOTHING_OFF, Head, Off, no_attention
+from engine.values.errors import EngineError
+from engine.values.heads import DELTA, NOTHING_OFF, Head, Off, no_attention
 from engine.values.memory import MemoryReport
-from engine.values.progress import LOADING, Lane, Progress, ProgressReporter, Work, finish
-from engine.values.proof import LayerProof
-from engine.values.spectra import SpectraGroup, Spectrum
+from engine.values.progress import LOADING, Lane, Progress, ProgressReporter, Work
 
 if TYPE_CHECKING:
     from engine.analysis.token_tables import TokenTables
@@ -33,12 +29,9 @@ if TYPE_CHECKING:
     from engine.models.score_formula import ScoreFormula
     from engine.models.tokenizer import Words
     from engine.values.options import EngineOptions
-    from engine.values.outline import LayerOutline, ModelOutline
+    from engine.values.outline import ModelOutline
 
 Value = TypeVar("Value")
-
-Deliver = Callable[[Head, bool, SpectraGroup | EngineError, Progress], None]
-"""Gets a layer, whether the layer as a whole is meant, its spectra or why there are none, and how far all have come."""
 
 LOOK = 0.1
 """Seconds between two looks at how much of a model is loaded."""
@@ -62,8 +55,7 @@ class OpenModel:
     notify : called with a sentence when something goes another way than was asked for.
     tell : called with how far loading the model, reading a sentence or a table is, where that takes long.
     check : called inside long units; it raises `Superseded` when nobody wants the work any more, and does nothing else.
-    spectra_store : its spectra, in memory and on disk.
-    large_maps : the maps of long sentences, on the model's lane.
+    spectra : its spectra, in memory and on disk.
     """
 
     def __init__(self, source: Source, options: EngineOptions) -> None:
@@ -73,15 +65,12 @@ class OpenModel:
         self.notify: Callable[[str], None] = _no_one
         self.tell: Callable[[Progress], None] = _no_one
         self.check: Callable[[], None] = lambda: None
-        self.large_maps = LargeMaps()
         if options.device not in ("auto", "cpu"):
             from engine.models.devices import choose_device
 
             choose_device(options.device)  # a device that is not there is said at once, whatever the cache holds
-        self.spectra_store = SpectraStore(source, options, self._notify)
+        self.spectra = SpectraStore(source, options, self._notify)
         self._cached: dict[Hashable, Any] = {}
-        self._caching = threading.Lock()
-        self._computing: dict[Hashable, threading.RLock] = {}
         self._opened_files = OpenedFiles(source.files)
         self._reader: MapReader | None = None
         self._failure: EngineError | None = None
@@ -99,25 +88,11 @@ class OpenModel:
         return cls(find_source(name, options, report), options)
 
     def cached(self, key: Hashable, compute: Callable[[], Value]) -> Value:
-        """Give what is kept under a key, computing it the first time; thread-safe, and `forget` lets go of all.
-
-        Parameters
-        ----------
-        compute : a plain function, which may ask for what is kept under other keys. It must not be one that exhausts
-            `Work` of which a part is done on another lane, which could wait for this one.
-        """
-        with self._caching:
-            if key in self._cached:
-                return cast("Value", self._cached[key])
-            lock = self._computing.setdefault(key, threading.RLock())
-        with lock:
-            if key not in self._cached:
-                value = compute()
-                with self._caching:
-                    self._cached[key] = value
-                    self._computing.pop(key, None)
-                return value
-        return self.cached(key, compute)
+        """Give what is kept under a key, computed the first time; where two lanes do so at once, one's is kept."""
+        cached = self._cached
+        if key not in cached:
+            cached.setdefault(key, compute())
+        return cast("Value", cached[key])
 
     def telling(self, activity: str, unit: str) -> ProgressReporter:
         """Give what tells how far a piece of work is; its parameters are those of `Progress`."""
@@ -140,58 +115,6 @@ class OpenModel:
 
         self.outline.layer(layer)
         return read_layer(self.source.tensors, self.source.anatomy.modules[layer.whole_layer])
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether spectra of it are on disk, so that the first ones come without torch."""
-        return self.spectra_store.is_kept
-
-    def spectra(self, layer: Head, whole_layer: bool, matrices: tuple[str, ...] = MATRICES) -> Work[SpectraGroup]:
-        """Give the spectra of all heads of a layer, or those of matrices of the layer as a whole."""
-        return self.spectra_store.layer(layer, whole_layer, matrices)
-
-    def spectra_at(
-        self, layer: Head, whole_layer: bool, distance: int | None, matrices: tuple[str, ...] = MATRICES
-    ) -> Work[SpectraGroup]:
-        """Give the same with QK's at a distance of the key before the query; None leaves positions out."""
-        if distance is None:
-            return self.spectra_store.layer(layer, whole_layer, matrices)
-        return self.spectra_store.layer_at(layer, whole_layer, distance, matrices)
-
-    def head_spectra(
-        self, head: Head, distance: int | None = None, matrices: tuple[str, ...] = MATRICES
-    ) -> Work[tuple[Spectrum, ...]]:
-        """Give one head's spectra, reading no more of its layer than they need, perhaps with QK's at a distance."""
-        if distance is None:
-            return self.spectra_store.head(head, matrices)
-        return self.spectra_store.head_at(head, distance, matrices)
-
-    def sweep(self, deliver: Deliver) -> Work[None]:
-        """Compute all spectra: the heads of every layer, then every layer as a whole; what fails is delivered too."""
-        layers = self.outline.layers
-        for whole_layer in (False, True):
-            total = len(layers) if whole_layer else self.outline.number_of_heads
-            done = 0
-            for layer in layers:
-                try:
-                    group: SpectraGroup | EngineError = yield from self.spectra(layer.name, whole_layer)
-                except Superseded:
-                    raise
-                except EngineError as error:
-                    group = error
-                done += 1 if whole_layer else layer.heads
-                unit = "whole layers" if whole_layer else "heads"
-                deliver(layer.name, whole_layer, group, Progress("spectra", done, total, unit))
-                yield None
-
-    def has_room_for_token_map(self, layer: LayerOutline) -> bool:
-        """Say whether the map from tokens to tokens may be formed, and tell what it takes where that is much."""
-        from engine.analysis.whole_layers import token_map_room
-
-        has_room, notice = token_map_room(layer, self.options.is_browsing)
-        if notice:
-            self._notify(notice)
-        return has_room
 
     @property
     def token_tables(self) -> TokenTables:
@@ -288,20 +211,6 @@ class OpenModel:
         files, stored_bytes = len(self.source.files), self.outline.stored_bytes
         return MemoryReport(files, stored_bytes, layer_bytes, need, placement, free_memory())
 
-    def proofs(self) -> Iterator[tuple[LayerProof, Progress]]:
-        """Check, layer by layer, that the heads cut from the files are those that the model computes with.
-
-        To be gone through on the model's lane.
-        """
-        reader = finish(self.reader())
-        from engine.models.proof import prove
-
-        seen = reader.observe(self.check)
-        layers = self.outline.attending_layers
-        for done, layer in enumerate(layers, start=1):
-            proof = prove(self.source.anatomy.modules[layer.name], self.layer_weights(layer.name), seen[layer.name])
-            yield proof, Progress("checking", done, len(layers), "layers")
-
     # --- sentences
 
     def spell(self, text: str) -> Work[Sentence]:
@@ -321,13 +230,17 @@ class OpenModel:
 
     def read(self, text: str, off: Off = NOTHING_OFF) -> Work[Sentence]:
         """Run the model on a sentence, unless that was the last one, so that its layers' maps can be recomputed."""
-        return self._read((yield from self.reader()), text, off)
+        sentence = (yield from self._read(text, off)).sentence
+        assert sentence is not None
+        return sentence
 
-    def _read(self, reader: MapReader, text: str, off: Off) -> Sentence:
-        """Run the model on a sentence, in this unit."""
+    def _read(self, text: str, off: Off = NOTHING_OFF) -> Work[MapReader]:
+        """Give what has read a sentence, for the rest of this unit."""
+        reader = yield from self.reader()
         if not reader.has_read(text, off):
-            self.large_maps = LargeMaps()  # before the memory is needed for the new ones
-        return reader.read(text, self.check, off)
+            self.forget_large_maps()  # before the memory is needed for the new ones
+        reader.read(text, self.check, off)
+        return reader
 
     def attention(self, text: str, stack: str, layer: int | None, off: Off = NOTHING_OFF) -> Work[AttentionMaps]:
         """Give the maps of one layer, or the means over a stack's layers, for a sentence.
@@ -336,19 +249,16 @@ class OpenModel:
         ------
         EngineError : when there are no such maps.
         """
-        self._check_attends(stack, layer)
-        reader = yield from self.reader()
-        self._read(reader, text, off)
+        self.check_attends(stack, layer)
+        reader = yield from self._read(text, off)
         if layer is None:
             return reader.mean_over_layers(stack, self.check)
         return reader.layer_maps(Head(stack, layer), self.check)
 
     def scoring(self, text: str, layer: Head) -> Work[tuple[ScoreFormula, Tokens]]:
         """Take one layer's scores for a sentence apart, and give the tokens along both axes of its maps."""
-        self._check_attends(layer.stack, layer.layer)
-        reader = yield from self.reader()
-        self._read(reader, text, NOTHING_OFF)
-        return reader.scoring(layer, self.check)
+        self.check_attends(layer.stack, layer.layer)
+        return (yield from self._read(text)).scoring(layer, self.check)
 
     def forget_sentence(self, text: str) -> Work[None]:
         """Let go of what is kept of a sentence that was read, unless it was the last one."""
@@ -356,52 +266,16 @@ class OpenModel:
         if self._reader is not None:
             self._reader.forget(text)
 
-    def _check_attends(self, stack: str, layer: int | None) -> None:
+    def forget_large_maps(self) -> None:
+        """Let go of the maps of a long sentence, which are `engine.analysis.large_maps`."""
+        self._cached.pop("large maps", None)
+
+    def check_attends(self, stack: str, layer: int | None) -> None:
         """Refuse what has no maps, or is not there, before the model is loaded for it."""
         if stack.endswith(DELTA):
             raise EngineError(no_attention(stack))
         if layer is not None:
             self.outline.layer(Head(stack, layer))
-
-    # --- maps of long sentences
-
-    def large_map(
-        self, text: str, name: MapName, off: Off = NOTHING_OFF, minuend: Minuend | None = None
-    ) -> Work[AttentionMap]:
-        """Give one map of a sentence, with the one that it is subtracted from beside it.
-
-        It is true until another one is asked for: to be used within the same unit.
-        """
-        if minuend is not None and minuend.name is None and not off.heads:
-            return (yield from self._large_map_of_both(text, name))
-        if minuend is None and self._other is not None and not self.large_maps.holds((text, off), name):
-            self._other.large_maps = LargeMaps()  # nobody looks at a difference any more
-        asked = [((text, off), name)]
-        if minuend is not None:
-            asked = [*asked, ((text, off), minuend.name)] if minuend.name else [((text, NOTHING_OFF), name), *asked]
-        first, *others = yield from self._large(asked)
-        return beside(first, others[0]) if others else first
-
-    def _large(self, asked: list[tuple[Reading, MapName]]) -> Work[list[AttentionMap]]:
-        """Give maps that stay here, reading the sentence for those that are not there."""
-        for _, name in asked:
-            self._check_attends(name.stack, name.layer)
-        reader = yield from self.reader()
-
-        def read(reading: Reading) -> MapReader:
-            reader.read(reading[0], self.check, reading[1])
-            return reader
-
-        return self.large_maps.maps(asked, read, self.check)
-
-    def _large_map_of_both(self, text: str, name: MapName) -> Work[AttentionMap]:
-        """Give one map of a sentence with the other model's, of which each model keeps its own."""
-        other = yield from self._check_both(text, name.stack, name.layer)
-        yield from other.reader()
-        (own,) = yield from self._large([((text, NOTHING_OFF), name)])
-        (theirs,) = finish(other._large([((text, NOTHING_OFF), name)]))  # in the same unit
-        self._check_sides(own, theirs)
-        return replace(own, other=theirs.weights)
 
     # --- two models
 
@@ -453,104 +327,17 @@ class OpenModel:
             raise EngineError(HOW_TO_COMPARE)
         return self._comparison
 
-    def other_spectra(
-        self, layer: Head, whole_layer: bool, distance: int | None = None, matrices: tuple[str, ...] = MATRICES
-    ) -> Work[SpectraGroup]:
-        """Give the other model's spectra of all heads of a layer, or of the layer as a whole.
-
-        Raises
-        ------
-        EngineError : when the layers cannot be compared.
-        NotFinite : naming the other model, when its layer holds NaN or infinite numbers.
-        """
-        other = yield from self.other()
-        self.comparison.check(layer)
-        try:
-            return (yield from other.spectra_at(layer, whole_layer, distance, matrices))
-        except NotFinite as error:
-            raise NotFinite(f"in {other.outline.name} {error.what}") from error
-
-    def check_both_read(self, text: str) -> Work[None]:
-        """Refuse a sentence that the two models read as other tokens, or for which both do not fit into memory.
-
-        Neither is loaded for it.
-        """
-        other = yield from self.other()
-        own = yield from self.spell(text)
-        theirs = yield from other.spell(text)
-        if own.tokens != theirs.tokens:
-            shared = min(len(own.tokens), len(theirs.tokens))
-            at = next((n for n in range(shared) if own.tokens[n] != theirs.tokens[n]), shared)
-            one, two = (each.tokens[at] if at < len(each.tokens) else "nothing" for each in (own, theirs))
-            raise EngineError(self._other_tokens(f"token {at} is '{one}' for the first and '{two}' for the second"))
-        needs = [each.source.sentence_need(self.options.dtype) for each in (self, other)]
-        if self.is_loaded or other.is_loaded or needs[0] is None or needs[1] is None:
-            return
-        names = f"{self.outline.name} beside {other.outline.name}"
-        if refusal := place(names, needs[0].beside(needs[1]), self.options.device).refusal:
-            raise EngineError(refusal)
-
-    def attention_of_both(self, text: str, stack: str, layer: int | None) -> Work[AttentionMaps]:
-        """Give maps as `attention` does, with the other model's as their ``other``.
-
-        Raises
-        ------
-        EngineError : when the layers cannot be compared, the models read other tokens, or both do not fit into memory.
-        """
-        other = yield from self._check_both(text, stack, layer)
-        own = yield from self.attention(text, stack, layer)
-        theirs = yield from other.attention(text, stack, layer)
-        self._check_sides(own, theirs)
-        return replace(own, other=theirs.weights)
-
-    def _check_both(self, text: str, stack: str, layer: int | None) -> Work[OpenModel]:
-        """Refuse maps that have no difference, before either model is loaded."""
-        other = yield from self.other()
-        if layer is None:
-            self.comparison.check_stack(stack)
-        else:
-            self.comparison.check(Head(stack, layer))
-        yield from self.check_both_read(text)
-        return other
-
-    def _check_sides(self, own: AttentionMaps | AttentionMap, theirs: AttentionMaps | AttentionMap) -> None:
-        """Refuse maps whose cells are not of the same tokens."""
-        if (own.query_tokens, own.key_tokens) != (theirs.query_tokens, theirs.key_tokens):
-            raise EngineError(self._other_tokens("the maps of both have other tokens along their sides"))
-
-    def _other_tokens(self, how: str) -> str:
-        """Say why there is no difference."""
-        assert self._other is not None
-        names = f"{self.outline.name} and {self._other.outline.name}"
-        return f"{names} read this sentence as other tokens, so they cannot be compared on it: {how}"
-
     # --- its end
 
     def forget(self) -> None:
         """Let everything be read and computed anew, of weights that may have changed since."""
-        with self._caching:
-            self._cached.clear()
-        self.spectra_store.forget()
-        self._reader, self.large_maps = None, LargeMaps()
+        self._cached, self._reader = {}, None
+        self.spectra.forget()
 
     def close(self) -> None:
         """Let go of what takes memory, even where something still holds this."""
-        with self._caching:
-            self._cached.clear()
-        other, self._other, self._comparison = self._other, None, None
-        self.spectra_store.close()
-        self._reader, self.large_maps = None, LargeMaps()
+        self.forget()
+        other = self._other
+        self.forget_other()
         if other is not None:
             other.close()
-
-
-def beside(base: AttentionMap, other: AttentionMap) -> AttentionMap:
-    """Put two maps together, of which a difference is the second less the first.
-
-    Raises
-    ------
-    EngineError : when their queries or keys are other tokens.
-    """
-    if (base.query_tokens, base.key_tokens) != (other.query_tokens, other.key_tokens):
-        raise EngineError("the maps have other tokens along their sides, so there is no difference")
-    return replace(base, other=other.weights)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from engine.analysis.layers import NOTHING, over_layers
 from engine.analysis.open_model import OpenModel
+from engine.analysis.two_models import check_both_read
 from engine.mathematics.logits import ShuffledChanges
 from engine.mathematics.measures import orthogonal_norm
 from engine.values.display_text import visible
@@ -125,8 +126,7 @@ def _of_two(model: OpenModel, query: Query) -> Groups:
     ------
     EngineError : when both cannot be asked the same.
     """
-    yield from model.check_both_read(query.text or "")
-    other = yield from model.other()
+    other = yield from check_both_read(model, query.text or "")
     words, asked, logits = yield from _choices_of(model, query)
     other_words, _, other_logits = yield from _choices_of(other, replace(query, position=asked.position))
     own, theirs = _Expected(logits), _Expected(other_logits)

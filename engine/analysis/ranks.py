@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
-from engine.analysis.layers import NOTHING, over_layers
+from engine.analysis.layers import NOTHING, over_layers, parts_wanted
 from engine.analysis.open_model import OpenModel
+from engine.analysis.two_models import other_spectra
 from engine.mathematics.chance import chance_curve, chance_measures
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, energies
-from engine.values.errors import EngineError, NotFinite
-from engine.values.heads import MATRICES
+from engine.values.errors import EngineError
+from engine.values.heads import MATRICES, Head
 from engine.values.outline import LayerOutline
 from engine.values.progress import Work
-from engine.values.spectra import Spectrum
+from engine.values.spectra import SpectraGroup, Spectrum
 from engine.values.table import SPECTRA_OF_TWO_COLUMNS, SPECTRUM_COLUMNS, Cell, Groups, LargeTable, RowGroup
 from engine.values.views import Query
+
+Compute = Callable[[Head, bool, tuple[str, ...], int | None], Work[SpectraGroup]]
+"""Gives the spectra of a layer, as `SpectraStore.layer` does."""
 
 
 def rows_of_ranks(model: OpenModel, query: Query) -> Groups:
@@ -27,22 +32,14 @@ def rows_of_ranks(model: OpenModel, query: Query) -> Groups:
 
 
 def _ranks_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    for whole_layer in spectra_wanted(query):
-        spectra, lacking = yield from spectra_of(model, layer, whole_layer, query)
+    for whole_layer in parts_wanted(query):
+        spectra, lacking = yield from spectra_of(model.spectra.layer, layer, whole_layer, query)
         epsilon = DEFAULT_EPSILON if query.epsilon is None else query.epsilon
         yield RowGroup(rank_rows_beside_chance(spectra, epsilon), lacking=lacking)
 
 
-def spectra_wanted(query: Query) -> Iterator[bool]:
-    """Yield whether layers as a whole are meant: no for their heads, then yes for themselves, where both are wanted."""
-    if query.head is None or query.head >= 0:
-        yield False
-    if query.wants(-1):
-        yield True
-
-
 def spectra_of(
-    model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query
+    compute: Compute, layer: LayerOutline, whole_layer: bool, query: Query
 ) -> Work[tuple[list[Spectrum], tuple[str, ...]]]:
     """Give the spectra of a layer that a query names, and why others are left out.
 
@@ -51,7 +48,7 @@ def spectra_of(
     EngineError : when the one matrix that the query names is left out.
     """
     matrices = MATRICES if query.matrix is None else (query.matrix,)
-    group = yield from model.spectra_at(layer.name, whole_layer, query.distance, matrices)
+    group = yield from compute(layer.name, whole_layer, matrices, query.distance)
     lacks = group.lacks(query.matrix)
     if lacks and query.matrix is not None:
         raise EngineError(lacks)
@@ -121,17 +118,12 @@ def rows_of_spectrum(model: OpenModel, query: Query) -> Groups:
 
 
 def _spectrum_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    for whole_layer in spectra_wanted(query):
-        spectra, lacking = yield from spectra_of(model, layer, whole_layer, query)
+    for whole_layer in parts_wanted(query):
+        spectra, lacking = yield from spectra_of(model.spectra.layer, layer, whole_layer, query)
         if not query.of_two:
             yield RowGroup(list(spectrum_rows(spectra)), lacking=lacking)
             continue
-        model.comparison.check(layer.name)
-        other = yield from model.other()
-        try:
-            theirs, left_out = yield from spectra_of(other, layer, whole_layer, query)
-        except NotFinite as error:
-            raise NotFinite(f"in {other.outline.name} {error.what}") from error
+        theirs, left_out = yield from spectra_of(partial(other_spectra, model), layer, whole_layer, query)
         if lacking or left_out:
             raise EngineError(*(lacking or left_out))
         yield RowGroup(list(rows_of_two(spectra, theirs)))

@@ -59,6 +59,11 @@ class LayerWeights:
         """How many query heads share one key/value head."""
         return self.query.shape[0] // self.key.shape[0]
 
+    @property
+    def factors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """W_Q, W_K, W_V and W_O by head."""
+        return self.query, self.key, self.value, self.output
+
     def epsilons_by_head(self, matrix: str) -> FloatArray:
         """Say how finely each head's projection is stored, that of a key/value head at each of its heads: (heads,)."""
         stored = self.epsilons[matrix]

@@ -106,7 +106,7 @@ class Engine:
     def is_kept(self) -> bool:
         """Whether spectra of the open model are on disk, so that the first ones come without torch."""
         model = self._model
-        return model is not None and model.is_kept
+        return model is not None and model.spectra.is_kept
 
     @property
     def choices(self) -> Choices:
@@ -237,18 +237,21 @@ class Engine:
         ----------
         of_other : whether they are those of the second model.
         """
-        return self._ask(
-            lambda model: (model.other_spectra if of_other else model.spectra_at)(
-                layer, whole_layer, distance, matrices
-            ),
-            Urgency.SELECTED,
-            Lane.LAYERS if whole_layer else Lane.WEIGHTS,
-            view,
-        )
+
+        def work(model: OpenModel) -> Work[SpectraGroup]:
+            if not of_other:
+                return (yield from model.spectra.layer(layer, whole_layer, matrices, distance))
+            from engine.analysis.two_models import other_spectra
+
+            return (yield from other_spectra(model, layer, whole_layer, matrices, distance))
+
+        return self._ask(work, Urgency.SELECTED, Lane.LAYERS if whole_layer else Lane.WEIGHTS, view)
 
     def head_spectra(self, head: Head, view: str = "", distance: int | None = None) -> Future[tuple[Spectrum, ...]]:
         """Ask for one head's six spectra, before those of its layer's other heads."""
-        return self._ask(lambda model: model.head_spectra(head, distance), Urgency.SELECTED, Lane.WEIGHTS, view)
+        return self._ask(
+            lambda model: model.spectra.head(head, distance=distance), Urgency.SELECTED, Lane.WEIGHTS, view
+        )
 
     def sweep(self, deliver: Callable[[Head, bool, SpectraGroup | EngineError, Progress], None]) -> Future[None]:
         """Compute all spectra of the model in the background: the heads of every layer, then every layer as a whole.
@@ -260,9 +263,9 @@ class Engine:
         """
 
         def work(model: OpenModel) -> Work[None]:
-            yield from model.sweep(deliver)
+            yield from model.spectra.sweep(deliver)
             if model.is_comparing:  # so that both are there when they are compared
-                yield from (yield from model.other()).sweep(lambda *step: None)
+                yield from (yield from model.other()).spectra.sweep(lambda *step: None)
 
         return self._ask(work, Urgency.SWEEP, Lane.WEIGHTS, "sweep")
 
@@ -337,7 +340,9 @@ class Engine:
         """
 
         def work(model: OpenModel) -> Work[None]:
-            for step in model.proofs():
+            from engine.analysis.check import proofs
+
+            for step in proofs(model):
                 deliver(*step)
                 yield None
 
@@ -373,7 +378,9 @@ class Engine:
 
         def work(model: OpenModel) -> Work[AttentionMaps]:
             if not off.heads:
-                return (yield from model.attention_of_both(text, stack, layer))
+                from engine.analysis.two_models import attention_of_both
+
+                return (yield from attention_of_both(model, text, stack, layer))
             whole = yield from model.attention(text, stack, layer)
             return replace(whole, other=(yield from model.attention(text, stack, layer, off)).weights)
 
@@ -401,8 +408,10 @@ class Engine:
         """Ask for a rectangle of one map of a long sentence, pooled to blocks, or of a difference from it."""
 
         def work(model: OpenModel) -> Work[PooledMap]:
-            attention = yield from model.large_map(text, name, off, minuend)
-            return model.large_maps.window(attention, (text, name, off, minuend), window, model.check)
+            from engine.analysis.large_maps import large_map, large_maps
+
+            attention = yield from large_map(model, text, name, off, minuend)
+            return large_maps(model).window(attention, (text, name, off, minuend), window, model.check)
 
         return self._of_sentence(work, view)
 
@@ -412,7 +421,9 @@ class Engine:
         """Ask for one whole map of a long sentence, or two for their difference, to be written to a file."""
 
         def work(model: OpenModel) -> Work[AttentionMap]:
-            shown = yield from model.large_map(text, name, off, minuend)
+            from engine.analysis.large_maps import large_map
+
+            shown = yield from large_map(model, text, name, off, minuend)
             other = None if shown.other is None else shown.other.copy()
             return replace(shown, weights=shown.weights.copy(), other=other)
 
@@ -430,8 +441,10 @@ class Engine:
         """Ask for the row of a query and the column of a key, ``place``, of one map of a long sentence."""
 
         def work(model: OpenModel) -> Work[MapLines]:
-            attention = yield from model.large_map(text, name, off, minuend)
-            return model.large_maps.lines(attention, (text, name, off, minuend), place, model.check)
+            from engine.analysis.large_maps import large_map, large_maps
+
+            attention = yield from large_map(model, text, name, off, minuend)
+            return large_maps(model).lines(attention, (text, name, off, minuend), place, model.check)
 
         return self._of_sentence(work, view)
 

@@ -65,10 +65,10 @@ def inside(folder: str, whole: bool) -> None:
 
     step("import torch", import_torch)
     session, first = opened[0], Head("decoder", 0)
-    step("first head's six spectra", lambda: finish(session.head_spectra(Head("decoder", 0, 0))))
+    step("first head's six spectra", lambda: finish(session.spectra.head(Head("decoder", 0, 0))))
 
     def spectra_of(layer: Head) -> None:
-        finish(session.spectra(layer, False))
+        finish(session.spectra.layer(layer, False))
 
     for number in range(LAYERS):
         name = Head("decoder", number)
@@ -76,7 +76,7 @@ def inside(folder: str, whole: bool) -> None:
     layer = session.outline.layer(first)
     step("chance for heads", lambda: chance_of(layer, False))
     if whole:
-        step("layer 0 as a whole", lambda: finish(session.spectra(first, True)))
+        step("layer 0 as a whole", lambda: finish(session.spectra.layer(first, True)))
         step("chance for layers as a whole", lambda: chance_of(layer, True))
 
 

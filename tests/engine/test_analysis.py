@@ -108,7 +108,7 @@ def test_of_one_matrix_of_a_layer_as_a_whole_no_other_is_computed(tiny_model: Ti
     model = opened(tiny_model("llama"))
     table = worked_out(model, "ranks", Query(layer=LAYER, head=-1, matrix="V"))
     assert [row[3] for row in table.rows] == ["V"]
-    group = finish(model.spectra(LAYER, True, ("V",)))
+    group = finish(model.spectra.layer(LAYER, True, ("V",)))
     assert set(group.spectra[-1]) == {"V"}
 
 

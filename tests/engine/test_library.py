@@ -172,15 +172,15 @@ def test_what_should_be_known_is_a_warning_at_the_line_that_asked(tiny_copy: Tin
 def test_only_what_is_asked_for_is_computed(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     model = engine.open_model(tiny_model("llama"), use_cache=False)
     asked: list[Any] = []
-    spectra = model._model.spectra_at
+    spectra = model._model.spectra.layer
 
     def noted(*arguments: Any) -> Any:
         asked.append(arguments)
         return spectra(*arguments)
 
-    monkeypatch.setattr(model._model, "spectra_at", noted)
+    monkeypatch.setattr(model._model.spectra, "layer", noted)
     model.ranks(layer=1, matrix="QK")
-    assert [(str(layer), whole, matrices) for layer, whole, _, matrices in asked] == [("L1", False, ("QK",))]
+    assert [(str(layer), whole, matrices) for layer, whole, matrices, _ in asked] == [("L1", False, ("QK",))]
     assert not model._model.is_loaded
     model.heads()
     model.circuits()

@@ -72,7 +72,6 @@ def test_what_other_work_completes_meanwhile_is_neither_lost_nor_computed_again(
     finish(opened.layer(FIRST, False, others))
     assert_same(finish(begun), expected)
     assert_same(finish(opened.layer(FIRST, False)), expected)
-    assert not opened._heads
 
 
 def test_several_threads_get_what_one_gets(folder: str) -> None:
@@ -94,13 +93,13 @@ def test_at_a_distance_qk_alone_is_another(folder: str) -> None:
     opened = store(folder)
     for whole_layer, number in ((False, 1), (True, -1)):
         plain = finish(opened.layer(FIRST, whole_layer))
-        assert finish(opened.layer_at(FIRST, whole_layer, 0)) is plain
-        rotated = finish(opened.layer_at(FIRST, whole_layer, 3))
+        assert finish(opened.layer(FIRST, whole_layer, distance=0)) is plain
+        rotated = finish(opened.layer(FIRST, whole_layer, distance=3))
         changed = {
             matrix for matrix, each in rotated.spectra[number].items()
             if (each.singular_values != plain.spectra[number][matrix].singular_values).any()
         }  # fmt: skip
         assert changed == {"QK"}
-    of_head = finish(opened.head_at(Head("decoder", 0, 1), 3, ("QK",)))
-    of_layer = finish(opened.layer_at(FIRST, False, 3)).spectra[1]["QK"]
+    of_head = finish(opened.head(Head("decoder", 0, 1), ("QK",), 3))
+    of_layer = finish(opened.layer(FIRST, False, distance=3)).spectra[1]["QK"]
     assert of_head[0].singular_values == pytest.approx(of_layer.singular_values, rel=1e-9)
