@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from engine.mathematics import directions
-from engine.mathematics.directions import DRAWS, NEAR, chance_projections, groups, projections, with_signs
+from engine.mathematics.directions import DRAWS, NEAR, chance_projections, fix_signs, groups, projections
 
 
 def test_equal_singular_values_are_one_group_and_others_stand_alone() -> None:
@@ -29,11 +29,11 @@ def test_a_chain_of_near_neighbours_is_one_group() -> None:
 def test_signs_make_the_largest_number_on_the_left_positive_and_keep_the_product() -> None:
     generator = torch.Generator().manual_seed(0)
     left, right = (torch.randn(2, 7, 3, generator=generator, dtype=torch.float64) for _ in range(2))
-    turned = with_signs(left, right)
+    turned = fix_signs(left, right)
     torch.testing.assert_close(turned[0] @ turned[1].mT, left @ right.mT)
     places = turned[0].abs().argmax(-2, keepdim=True)
     assert bool((turned[0].gather(-2, places) > 0).all())
-    again = with_signs(-left, -right)
+    again = fix_signs(-left, -right)
     assert all(torch.equal(one, other) for one, other in zip(turned, again, strict=True))
 
 

@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from engine.mathematics.pooling import largest_value, pool
+from engine.mathematics.pooling import pool
 from engine.values.attention import AttentionMap, AttentionMaps, MapName, MapWindow, Pooling, Sentence
 from engine.values.errors import Superseded
 from tests.heatmaps import attention
@@ -82,7 +82,8 @@ def test_a_weight_that_is_not_finite_shows_in_its_block_and_not_in_the_scale() -
         finite = np.isfinite(pooled.values)
         assert [tuple(place) for place in np.argwhere(~finite)] == [(0, 0), (2, 2)]
         assert pooled.at(0, 0).place == (1, 0)
-    assert largest_value(np.full((3, 3), np.nan, np.float32), 1, "max") == 0.0
+    weights[:] = math.nan
+    assert pool(shown, MapWindow(1, range(6), range(6))).largest == 0.0
 
 
 def test_pooling_looks_up_between_rows_of_blocks() -> None:

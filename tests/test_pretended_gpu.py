@@ -76,7 +76,7 @@ def directions_of(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> 
     """Decompose a circuit into directions, and project embeddings on them."""
     factors = (factor_matrices(each) for each in (value.repeat_interleave(len(output) // len(value), 0), output.mT))
     left, sigma, right = product(*factors).singular_triples()
-    left, right = directions.with_signs(left, right)
+    left, right = directions.fix_signs(left, right)
     gain = query[0, 0]
     table = key.flatten(0, 1)
     chance = directions.chance_projections(table, 3, lambda: None, gain, draws=4)

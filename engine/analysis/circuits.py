@@ -26,13 +26,13 @@ from engine.mathematics.circuits import (
     Frame,
     Numbers,
     circuit_chance,
+    core_of_spectrum,
     factor_heads,
     factor_layer,
     measure_circuits,
-    reversed_circuit,
-    shares_of_rounding,
     sizes_of,
     spectra_of,
+    undefined_shares,
 )
 from engine.mathematics.eigenvalues import eigenvalue_measures, eigenvalues
 from engine.mathematics.measures import cosine_noise, numerical_rank
@@ -220,11 +220,11 @@ def _of_layer(model: OpenModel, factors: Factors, ranks: Ranks, noise: FloatArra
         telling(0, len(pieces))
         found = yield from in_rounds(pieces, lambda done: telling(done, len(pieces)))
     row = {name: value for each in reversed(found) for name, value in each.items()}
-    return row | shares_of_rounding(row)
+    return row | undefined_shares(row)
 
 
 def _of_spectrum(layer: Circuits, frame: Frame, kind: str) -> Numbers:
-    found = eigenvalue_measures(kind, eigenvalues(reversed_circuit(layer, frame, kind)))
+    found = eigenvalue_measures(kind, eigenvalues(core_of_spectrum(layer, frame, kind)))
     return {name: float(values) for name, values in found.items()}
 
 

@@ -16,7 +16,7 @@ from engine.analysis.token_tables import TokenTable
 from engine.architectures.vocabulary import Gain, final_gain, read_gain
 from engine.mathematics.chance import chance_of
 from engine.mathematics.circuits import factor_heads
-from engine.mathematics.directions import chance_projections, groups, with_signs
+from engine.mathematics.directions import chance_projections, fix_signs, groups
 from engine.mathematics.measures import product_noise
 from engine.values.errors import NotFinite
 from engine.values.outline import LayerOutline
@@ -76,7 +76,7 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
         sizes = (circuits.factors[each].stored_size(weights.epsilons_by_head(each)[numbers]) for each in matrix)
         noise = product_noise(*sizes)
         left, sigma, right = product.singular_triples()
-        vectors = with_signs(left, right)
+        vectors = fix_signs(left, right)
         count = min(query.first, sigma.shape[-1])
         notes = [_notes(*each, count) for each in zip(sigma.numpy(), noise, strict=True)]
         found: list[tuple[Side, list[list[list[Tokens]]] | None]] = []

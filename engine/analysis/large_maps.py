@@ -160,12 +160,7 @@ class LargeMaps:
         known_as : what the map is, by which the end of its scale is kept while it is there.
         """
         largest = self._largest_of(attention, known_as, window.block, window.pooling, check)
-        pooled = pool(attention, window, largest, check)
-        if window.block > 1 or attention.other is not None:
-            return pooled
-        seen = pooled.maxima.copy()  # else the next layer would be seen in it
-        return PooledMap(pooled.name, pooled.query_tokens, pooled.key_tokens, pooled.window,
-                         seen, seen, pooled.places, pooled.largest, None, pooled.visible)  # fmt: skip
+        return pool(attention, window, largest, check)
 
     def lines(self, attention: AttentionMap, known_as: Hashable, place: tuple[int, int], check: Check) -> MapLines:
         """Give the row of one query and the column of one key of a map, or of the difference of two.
@@ -184,5 +179,5 @@ class LargeMaps:
         """Give the largest value of a map that is pooled, which is found once."""
         key = known_as, 1 if pooling == "max" else block, pooling
         if key not in self._largest:
-            self._largest[key] = largest_value(attention.weights, block, pooling, check, attention.other)
+            self._largest[key] = largest_value(attention, block, pooling, check)
         return self._largest[key]

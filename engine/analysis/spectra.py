@@ -256,7 +256,7 @@ class SpectraStore:
     def _cut(self, layer: LayerOutline, batch: range, projections: Collection[str]) -> LayerWeights:
         """Cut a few heads out of a layer, and hold its tensors for the next unless opening them again costs nothing."""
         if layer.is_large and isinstance(self._source.tensors, Checkpoint):
-            return self._open(layer).cut(batch, projections).copied()
+            return self._open(layer).cut(batch, projections).compact()
         self._files.check()
         stored = self._stored
         if stored is None or stored[0] != layer.name:

@@ -69,7 +69,7 @@ class LayerWeights:
         stored = self.epsilons[matrix]
         return stored.repeat(len(self.query) // len(stored))
 
-    def copied(self) -> LayerWeights:
+    def compact(self) -> LayerWeights:
         """Copy what is cut out of larger tensors in memory, so that these can be let go of."""
 
         def copied(part: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ class LayerWeights:
             value=copied(self.value),
             output=copied(self.output),
             gate=None if self.gate is None else copied(self.gate),
-            circuits=None if self.circuits is None else self.circuits.copied(),
+            circuits=None if self.circuits is None else self.circuits.compact(),
         )
 
     def of_head(self, head: int) -> dict[str, Tensor]:

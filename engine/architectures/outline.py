@@ -233,7 +233,7 @@ def _why_none(model_type: str, entries: Mapping[str, TensorEntry]) -> str:
     )
 
 
-def noting_lost(anatomy: Anatomy, lost: Mapping[str, str], *, is_read: bool = True) -> Anatomy:
+def note_lost_files(anatomy: Anatomy, lost: Mapping[str, str], *, is_read: bool = True) -> Anatomy:
     """Note in a model's outline which files are not there, and what cannot be had until they are.
 
     Parameters

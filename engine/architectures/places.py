@@ -108,7 +108,7 @@ def attention_modules(
                 yield module, rule
 
 
-def unfitting_modules(
+def unknown_modules(
     tensors: Iterable[str], found: Container[str], model_type: str, config: Mapping[str, Any]
 ) -> Iterator[str]:
     """Find modules that have something called like a query, and neither fit a rule nor are a part of one that does.
@@ -198,7 +198,7 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
     for module, rule in attention_modules(names, model_type, config):
         if (tower := tower_of(module, model_type)) is not None:
             left_out.append(tower)
-        elif _is_beyond(module, config):
+        elif _is_after_last_layer(module, config):
             left_out.append(module)
         elif module not in linear:
             found.append((module, rule))
@@ -222,13 +222,13 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
     fitting = {*linear, *left_out, *(module for module, _ in (*found, *placed.values()))}
     unknown = [
         re.sub(r"\d+", "N", module)
-        for module in unfitting_modules(names, fitting, model_type, config)
+        for module in unknown_modules(names, fitting, model_type, config)
         if tower_of(module, model_type) is None
     ]
     return Places(placed, tuple(dict.fromkeys(left_out)), tuple(dict.fromkeys(unknown)), key_value_owners)
 
 
-def _is_beyond(module: str, config: Mapping[str, Any]) -> bool:
+def _is_after_last_layer(module: str, config: Mapping[str, Any]) -> bool:
     """Say whether a module's layer comes after the last, to predict tokens further ahead; no sentence runs it."""
     layers, further = layer_count(config, LAYERS), any((config.get(name) or 0) > 0 for name in FURTHER_LAYERS)
     return further and 0 < layers <= next(iter(numbers_of(module)), 0)

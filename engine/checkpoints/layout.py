@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine.architectures.outline import AttentionModule, anatomy_of, noting_lost
+from engine.architectures.outline import AttentionModule, anatomy_of, note_lost_files
 from engine.architectures.rules import Layout, Rule
 from engine.architectures.shapes import lay_out_heads
 from engine.architectures.tensors import UNKNOWN
@@ -125,7 +125,7 @@ class LayoutSource(Source):
                 )
             modules |= layers
         anatomy = anatomy_of(name, str(place), "state dict", modules, self.tensors.entries, None, ())
-        self.anatomy = noting_lost(anatomy, self._checkpoint.lost, is_read=False)
+        self.anatomy = note_lost_files(anatomy, self._checkpoint.lost, is_read=False)
 
     @property
     def identity(self) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.architectures.outline import Anatomy, noting_lost, read_anatomy
+from engine.architectures.outline import Anatomy, note_lost_files, read_anatomy
 from engine.architectures.tensors import TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import ModuleTensors, with_model_names
 from engine.checkpoints.json_files import read_config
@@ -128,7 +128,7 @@ class FolderSource(Source):
         self.tensors = dequantised(self._checkpoint, self._config, location.name)
         lost = self._checkpoint.lost
         try:
-            self.anatomy = noting_lost(self._take_apart(), lost)
+            self.anatomy = note_lost_files(self._take_apart(), lost)
         except EngineError as error:
             if not lost:
                 raise

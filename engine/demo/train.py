@@ -15,7 +15,6 @@ import math
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -148,16 +147,11 @@ def english_rows(tokenizer: transformers.PreTrainedTokenizerFast, documents: Ite
         yield list(itertools.islice(stream, ROW))
 
 
-@dataclass(frozen=True)
-class Batch:
-    """One step's rows; a label of -100 is not learned."""
+def batches(english: Iterator[list[int]], steps: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Mix English and repeats: tokens and labels of each step.
 
-    tokens: Tensor
-    labels: Tensor
-
-
-def batches(english: Iterator[list[int]], steps: int) -> Iterator[Batch]:
-    """Mix English and repeats; the repeats' tokens are learned where they could be known."""
+    The repeats' tokens are learned where they could be known; a label of -100 is not learned.
+    """
     chooser = random.Random(4)
     for step in range(steps):
         grown = min(1.0, 2 * step / steps)
@@ -168,7 +162,7 @@ def batches(english: Iterator[list[int]], steps: int) -> Iterator[Batch]:
             row, period = repeated_row(ROW - 1, VOCABULARY, SHORTEST_PERIOD, longest, chooser)
             rows.append([0, *row])
             labels.append([-100] * (period + 2) + row[period + 1 :])
-        yield Batch(torch.tensor(rows), torch.tensor(labels))
+        yield torch.tensor(rows), torch.tensor(labels)
 
 
 def train(steps: int, report_every: int) -> tuple[transformers.LlamaForCausalLM, transformers.PreTrainedTokenizerFast]:
@@ -184,11 +178,11 @@ def train(steps: int, report_every: int) -> tuple[transformers.LlamaForCausalLM,
     )
     start = time.monotonic()
     rows = english_rows(tokenizer, english_documents(3, prose))
-    for step, batch in enumerate(batches(rows, steps), start=1):
+    for step, (tokens, labels) in enumerate(batches(rows, steps), start=1):
         warm, left = min(1.0, step / 100), 0.5 * (1 + math.cos(math.pi * step / steps))
         for group in optimizer.param_groups:
             group["lr"] = LEARNING_RATE * warm * (0.02 + 0.98 * left)
-        loss = model(input_ids=batch.tokens, labels=batch.labels).loss
+        loss = model(input_ids=tokens, labels=labels).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -191,7 +191,7 @@ def measure_circuits(
     """
     batch: dict[str, Tensor] = {}
     for kind in frame.spectra:
-        batch |= eigenvalue_measures(kind, eigenvalues(reversed_circuit(circuits, frame, kind)))
+        batch |= eigenvalue_measures(kind, eigenvalues(core_of_spectrum(circuits, frame, kind)))
     rows: list[Numbers] = [
         {name: float(values[place]) for name, values in batch.items()} for place in range(len(ranks["QK"]))
     ]
@@ -220,12 +220,12 @@ def measure_circuits(
                 row |= angle_columns(name, angles(cosines(image(filled, own[fills]), image(dropped, own[drops]))))
             if name == "QK":
                 qk = circuits.qk[one]
-                row |= trace_measures(qk.reversed_core(), qk.squared_norm, d)
+                row |= trace_measures(qk.eigenvalue_core(), qk.squared_norm, d)
                 row["qk_identity_floor"] = identity_floor(rank, d)
                 if dropped is not None:  # queries that are too large to be factored are too large for this as well
                     of_symmetric = symmetric_rank(qk, rank, float(noise[place]))
                     row["qk_symmetric_identity_floor"] = identity_floor(of_symmetric, d)
-        row |= shares_of_rounding(row)
+        row |= undefined_shares(row)
     return rows
 
 
@@ -234,14 +234,14 @@ def spectra_of(compared: frozenset[str], has_tokens: bool) -> tuple[str, ...]:
     return tuple(kind for kind in SPECTRA if (has_tokens if kind == "tokens" else kind in compared))
 
 
-def reversed_circuit(circuits: Circuits, frame: Frame, kind: str) -> Tensor:
+def core_of_spectrum(circuits: Circuits, frame: Frame, kind: str) -> Tensor:
     """Give small matrices (batch, k, k) with the eigenvalues of one of a frame's spectra.
 
     Where no token hears of what a head writes, rounding is all that is left on the way to them, and counts as zero.
     """
     if kind == "QK":
-        return circuits.qk.reversed_core()
-    small = circuits.ov.reversed_core(frame.token_map if kind == "tokens" else None)
+        return circuits.qk.eigenvalue_core()
+    small = circuits.ov.eigenvalue_core(frame.token_map if kind == "tokens" else None)
     if kind == "tokens" and frame.token_map is not None:
         mean_gain = float(frame.token_map.norm()) / len(frame.token_map) ** 0.5
         heard = small.flatten(1).norm(dim=1) > frame.tolerance["OV"] * mean_gain * circuits.ov.squared_norm.sqrt()
@@ -249,7 +249,7 @@ def reversed_circuit(circuits: Circuits, frame: Frame, kind: str) -> Tensor:
     return small
 
 
-def shares_of_rounding(row: Numbers) -> Numbers:
+def undefined_shares(row: Numbers) -> Numbers:
     """Take back shares of eigenvalues that are mere rounding: M² = 0 where all of an image lies in the kernel."""
     return {
         name: math.nan

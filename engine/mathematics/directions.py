@@ -31,7 +31,7 @@ DRAWS = 64
 """Random directions that stand for chance, each with its opposite."""
 
 
-def with_signs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+def fix_signs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Choose the sign that a decomposition leaves open: the number of u_i that is largest in size is positive.
 
     Parameters

@@ -81,7 +81,7 @@ class FactoredProduct:
         squares: Tensor = (self.core**2).sum((-2, -1))
         return squares
 
-    def reversed_core(self, between: Tensor | None = None) -> Tensor:
+    def eigenvalue_core(self, between: Tensor | None = None) -> Tensor:
         """Give a small matrix with the non-zero eigenvalues, and so the traces of powers, of M, or of ``M · between``.
 
         ``left C rightᵀ T`` and ``C rightᵀ T left`` have the same non-zero eigenvalues, since XY and YX have.

@@ -198,15 +198,6 @@ MEASURES: tuple[Measure, ...] = (
 """Every measure, in the order of the table's columns."""
 
 
-def sum_of_squares(part: Tensor) -> float:
-    """Add up the squares of floating-point numbers (numbers,) of any dtype and on any device, in float64."""
-    total = 0.0
-    for block in part.detach().cpu().split(NUMBERS_AT_ONCE):
-        wide = block.double()
-        total += float(wide @ wide)
-    return total
-
-
 def tensor_norm(parts: Iterable[Tensor]) -> float:
     """Give ``√Σw²`` of a tensor (Golub & Van Loan 2013, section 2.3) whose numbers come in parts, in float64.
 
@@ -222,7 +213,8 @@ def tensor_norm(parts: Iterable[Tensor]) -> float:
     >>> tensor_norm([torch.tensor([3.0]), torch.tensor([4.0])])
     5.0
     """
-    return math.sqrt(sum(map(sum_of_squares, parts)))
+    blocks = (block.double() for part in parts for block in part.detach().cpu().split(NUMBERS_AT_ONCE))
+    return math.sqrt(sum(float(block @ block) for block in blocks))
 
 
 def orthogonal_norm(before: Tensor, after: Tensor) -> float:

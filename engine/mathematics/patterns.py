@@ -43,11 +43,7 @@ RESTING = "first"
 """Where heads rest that find nothing of theirs (Vig & Belinkov 2019, Xiao et al. 2024); it names those alone."""
 
 
-def _go_on() -> None:
-    """Let the work go on."""
-
-
-def visible_keys(weights: Weights, check: Callable[[], None] = _go_on) -> VisibleKeys:
+def visible_keys(weights: Weights, check: Callable[[], None] = lambda: None) -> VisibleKeys:
     """Find which keys the mask of a layer lets each query see, from the weights themselves: masked ones are zero.
 
     A weight that is seen may be too small for its dtype. So no single zero counts: the mask is one that looks both ways
@@ -184,7 +180,7 @@ class Spread:
     to_none: Floats
 
 
-def spread(weights: Weights, visible: VisibleKeys, check: Callable[[], None] = _go_on) -> Spread:
+def spread(weights: Weights, visible: VisibleKeys, check: Callable[[], None] = lambda: None) -> Spread:
     """Measure how far heads spread their attention, over the queries that see more than one key.
 
     Not a number where there is no such query; a row without any weight has no distribution and is left out.

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.mathematics.directions import with_signs
+from engine.mathematics.directions import fix_signs
 from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.mathematics.measures import product_noise
 
@@ -98,7 +98,7 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
     noise = abs(scale) * float(product_noise(*stored)[0])
     if scale < 0:
         right = -right
-    left, right = with_signs(left, right)
+    left, right = fix_signs(left, right)
     sigma, left, right = abs(scale) * sigma[0], left[0], right[0]
     x_query, x_key = query.read.double(), key.read.double()
     on_left, on_right = left.mT @ x_query, right.mT @ x_key
@@ -123,7 +123,7 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
     )
 
 
-def fitted_scale(products: Tensor, logarithms: Tensor, counted: Tensor) -> float:
+def fit_scale(products: Tensor, logarithms: Tensor, counted: Tensor) -> float:
     """Find the scale with which products differ along a row as logarithms of probabilities do, by least squares.
 
     Parameters
@@ -135,7 +135,7 @@ def fitted_scale(products: Tensor, logarithms: Tensor, counted: Tensor) -> float
     --------
     >>> import torch
     >>> products = torch.tensor([[1.0, 3.0, 5.0, 9.0]])
-    >>> fitted_scale(products, 0.5 * products - 7.0, products < 9)
+    >>> fit_scale(products, 0.5 * products - 7.0, products < 9)
     0.5
     """
     count = counted.sum(-1, keepdim=True).clamp_min(1)

@@ -24,7 +24,7 @@ from torch.nn import functional
 from engine.architectures.heads import LayerWeights
 from engine.architectures.outline import AttentionModule
 from engine.architectures.tensors import all_finite
-from engine.mathematics.scores import fitted_scale
+from engine.mathematics.scores import fit_scale
 from engine.models.devices import wide
 from engine.models.observations import Observation, in_float32
 from engine.values.proof import Finding, LayerProof
@@ -456,4 +456,4 @@ def _fitted_scale(products: Tensor, actual: Tensor) -> float:
     rise, run = actual.clamp_min(1e-30).log(), products
     if len(actual) > 1:
         rise, run = rise - rise[:1], run - run[:1]
-    return fitted_scale(run, rise, telling)
+    return fit_scale(run, rise, telling)
