@@ -100,7 +100,7 @@ def test_contributions_that_are_tried_in_several_runs_are_told_as_many(
         told.clear()
         with attending() as called:
             worked_out(model, "contributions", Query(text=TEXT))
-    assert len(called) == (4 + 3) * LAYERS
+    assert len(called) == (2 + 3) * LAYERS
     assert {each.total for each in told} == {len(called)}
     assert [each.done for each in told] == list(range(len(called) + 1))
 

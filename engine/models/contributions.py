@@ -35,8 +35,8 @@ ROWS_AT_ONCE = 512
 LOGITS_AT_ONCE = 1 << 26
 """Logits that are computed at a time, at most: 256 MB."""
 
-AROUND = 4
-"""Runs beside those that try heads: on the sentence, with none on, with none and another beginning, with all on."""
+AROUND = 2
+"""Runs beside those that try heads: on the sentence, and with none on and another beginning."""
 
 ROUNDINGS = 8
 """Roundings of the model's numbers that lie between what the unembedding gives and final logits that follow it."""
@@ -207,26 +207,37 @@ class _Replay:
         return mask
 
     def contributions(self, token: int) -> Contributions:
-        """Take the logit of a token apart."""
-        own = float(self._logits[token])
-        nothing, elsewhere = (
-            self._logits_with([None], first)[0][0] for first in (None, torch.zeros_like(self._states[0]))
-        )
-        if bool((elsewhere == nothing).all()):  # then heads could not be followed to the end either
+        """Take the logit of a token apart, trying some heads at a time, beside none of them in each run."""
+        tried = [self._names[0], *self._heads]
+        count = _at_once(len(self._logits))
+        final, raw = first = self._logits_with([None, *tried[:count]])
+        (elsewhere,), _ = self._logits_with([None], torch.zeros_like(self._states[0]))
+        if self._is_same(elsewhere, final[0]):  # then heads could not be followed to the end either
             raise self._refusal("its blocks do not hand on what they read")
-        rest, whole, *alone = self._parts(token)
-        parts = torch.stack(alone)
-        is_before_cap = not self._follows(*self._logits_with([None, self._names[0]]))
-        kind = int(is_before_cap)
+        is_before_cap = not self._follows(final[:2], raw[:2])
+        added = [_added(first[is_before_cap], token)]
+        own = float(final[1, token])
+        logit = float(raw[1, token]) if is_before_cap else float(self._logits[token])
+        del first, final, raw
+        for start in range(count, len(tried), count):
+            self._check()
+            several = self._logits_with([None, *tried[start : start + count]])
+            added.append(_added(several[is_before_cap], token)[1:])
+        rest, whole, *alone = torch.cat(added)
         slack = CLOSE.get(self._dtype, 4e-2)
-        size = max(1.0, float(parts[..., 0].abs().max()), float(self._logits.abs().max()))
-        if abs(float(rest[0, 0] + whole[0, 0]) - own) > slack * size:
+        size = max(1.0, float(torch.stack(alone)[:, 0].abs().max()), float(self._logits.abs().max()))
+        if abs(own - float(self._logits[token])) > slack * size:
             raise self._refusal("what is between its blocks is no sum that could be taken apart")
-        if abs(float(parts[:, kind, 0].sum() - whole[kind, 0])) > slack * size:
+        if abs(float(sum(part[0] for part in alone) - whole[0])) > slack * size:
             raise self._refusal("what follows its last block is not linear, even with norms' scales held")
-        by_head = {head: _part(part[kind]) for head, part in zip(self._heads, alone, strict=True)}
-        logit = float(rest[kind, 0] + whole[kind, 0]) if is_before_cap else own
-        return Contributions(logit, by_head, _part(rest[kind]), is_before_cap)
+        by_head = {head: _part(part) for head, part in zip(self._heads, alone, strict=True)}
+        return Contributions(logit, by_head, _part(rest), is_before_cap)
+
+    def _is_same(self, some: Tensor, others: Tensor) -> bool:
+        """Say whether logits are the same but for rounding."""
+        both = some.isfinite() & others.isfinite()  # some models rule tokens out by an infinite logit
+        some, others = some[both].double(), others[both].double()
+        return bool((some - others).abs().max() <= ROUNDINGS * torch.finfo(self._dtype).eps * others.abs().max())
 
     def _follows(self, final: Tensor, raw: Tensor) -> bool:
         """Say whether the final logits gain what the unembedding gives, but for one factor for all tokens.
@@ -240,23 +251,6 @@ class _Replay:
         read, gained, size = read[both], gained[both], final[final.isfinite()].abs().max()
         factor = (read @ gained) / (read @ read).clamp_min(torch.finfo(read.dtype).tiny)
         return bool((gained - factor * read).abs().max() <= ROUNDINGS * torch.finfo(self._dtype).eps * size)
-
-    def _parts(self, token: int) -> Tensor:
-        """Give what is there with no head on, what all heads add to it together, and what each adds alone.
-
-        Returns
-        -------
-        parts : (2 + heads, 2, 2) to the final logits, and to those that the unembedding gives; of these to the token's,
-            and the root mean square of what is added to all tokens'.
-        """
-        tried = [self._names[0], *self._heads]
-        count = _at_once(len(self._logits))
-        found: list[Tensor] = []
-        for first in range(0, len(tried), count):
-            self._check()
-            kinds = [_added(each, token) for each in self._logits_with([None, *tried[first : first + count]])]
-            found.append(torch.stack(kinds, 1)[1 if first else 0 :])
-        return torch.cat(found)
 
     def _refusal(self, why: str) -> EngineError:
         name = self._predictor.name
