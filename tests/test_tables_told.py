@@ -262,7 +262,7 @@ def test_a_newer_request_stops_a_table_between_layers(
 @pytest.mark.parametrize(
     ("table", "query", "activity", "unit", "total"),
     [
-        ("explain", Query(text=TEXT, layer=Head("decoder", 0), head=0), "taking scores apart", "calls", 5),
+        ("explain", Query(text=TEXT, layer=Head("decoder", 0), head=0), "taking scores apart", "calls", 4),
         ("composition", Query(layer=Head("decoder", 2), head=0), "comparing with earlier layers", "layers", 2),
         ("patterns", Query(text=TEXT), "patterns", "layers", LAYERS),
         ("rollout", Query(text=TEXT), "following attention", "layers", LAYERS),
