@@ -40,7 +40,7 @@ def test_a_token_of_some_bytes_is_named_as_files_name_it_beside_the_character() 
 
 
 def test_what_a_decoder_reads_begins_with_a_special_token() -> None:
-    sentence = Sentence("a b", (5, 6), ("a", "b"), 2, ("text", "special"))
+    sentence = Sentence("a b", (5, 6), ("a", "b"), 2, (Spelling("text"), Spelling("special")))
     assert [each.kind for each in sentence.spelled_along(("<pad>", "a"))] == ["added", "text"]
     assert [each.kind for each in sentence.spelled_along(("<pad>", "a", "a", "b"))] == [
         "added",
@@ -52,7 +52,7 @@ def test_what_a_decoder_reads_begins_with_a_special_token() -> None:
 
 def test_the_strip_keeps_the_token_at_the_cursor_in_view_and_says_the_count() -> None:
     words = tuple(f" word{number}" for number in range(200))
-    sentence = Sentence("".join(words), tuple(range(200)), words, 200, ("text",) * 200, limit=512)
+    sentence = Sentence("".join(words), tuple(range(200)), words, 200, (Spelling("text"),) * 200, limit=512)
     for width in (30, 60, 120):
         for at in (0, 700, len(sentence.text)):
             strip = strip_of(sentence, width, at=at)
@@ -69,9 +69,8 @@ def test_the_strip_follows_the_cursor_past_bytes_special_tokens_and_unknown_word
         ("[CLS]", "The", " cat", " sat", " \\xe4", "\\xb8", "\\xad", "文", " café", ",", " and", " the", "[CLS]",
          "[UNK]", "word", "<|start|>"),
         16,
-        ("added", *("text",) * 11, "special", "special", "text", "special"),
-        ("", "", "", "", " 中", " 中", " 中", *("",) * 9),
-        (0, 0, 0, 0, 1, 2, 3, *(0,) * 9),
+        (Spelling("added"), *(Spelling("text"),) * 3, *(Spelling("text", " 中", part) for part in (1, 2, 3)),
+         *(Spelling("text"),) * 5, Spelling("special"), Spelling("special"), Spelling("text"), Spelling("special")),
     )  # fmt: skip
     for at, token in (
         (6, "│ cat"),

@@ -14,7 +14,7 @@ from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.model_names import CACHED, cached_id
 from engine.checkpoints.size_bounds import text_growth
 from engine.checkpoints.transformers_library import first_line, silence, tokenizer_options
-from engine.values.attention import Sentence, TokenKind
+from engine.values.attention import Sentence, Spelling
 from engine.values.display_text import visible
 from engine.values.errors import EngineError
 
@@ -191,10 +191,7 @@ class Tokenizer(Words):
         if not marked:
             raise EngineError(NO_TOKENS)
         ids = tuple(each for each, _ in marked)
-        kinds: list[TokenKind] = [
-            "added" if is_added else "special" if each in self.special else "text" for each, is_added in marked
-        ]
-        return Sentence(text, ids, self.texts(ids), full_length, tuple(kinds), *self._wholes(ids), limit)
+        return Sentence(text, ids, self.texts(ids), full_length, self._spellings(marked), limit)
 
     def _marked(self, text: str, **settings: Any) -> list[tuple[int, bool]]:
         """Tokenize without padding, which a tokenizer may add unasked; say of each id whether it stands for no text.
@@ -212,13 +209,16 @@ class Tokenizer(Words):
         added = encoded.get("special_tokens_mask") or [0] * len(ids)
         return [(each, bool(mark)) for each, is_kept, mark in zip(ids, kept, added, strict=True) if is_kept]
 
-    def _wholes(self, ids: Sequence[int]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        """Give, for tokens whose bytes are no characters by themselves, the text that neighbours make, and which part.
+    def _spellings(self, marked: Sequence[tuple[int, bool]]) -> tuple[Spelling, ...]:
+        """Say what tokens stand for, and of those whose bytes are no characters by themselves which text they make.
 
-        Empty where there are none such. Bytes that make no text with their neighbours either have none.
+        Bytes that make no text with their neighbours either stand for themselves.
         """
-        raw = [self._bytes(name) for name in self._tokenizer.convert_ids_to_tokens(list(ids))]
-        wholes, parts = [""] * len(raw), [0] * len(raw)
+        raw = [self._bytes(name) for name in self._tokenizer.convert_ids_to_tokens([each for each, _ in marked])]
+        found = [
+            Spelling("added" if is_added else "special" if each in self.special else "text")
+            for each, is_added in marked
+        ]
         begin = 0
         while begin < len(raw):
             end = begin + 1
@@ -229,10 +229,11 @@ class Tokenizer(Words):
                 if _is_broken(joined):
                     end = begin + 1
                 else:
-                    wholes[begin:end] = [visible(joined.decode("utf-8"))] * (end - begin)
-                    parts[begin:end] = range(1, end - begin + 1)
+                    whole = visible(joined.decode("utf-8"))
+                    for place in range(begin, end):
+                        found[place] = found[place]._replace(whole=whole, part=place - begin + 1)
             begin = end
-        return (tuple(wholes), tuple(parts)) if any(wholes) else ((), ())
+        return tuple(found)
 
     def _bytes(self, token: str | None) -> bytes:
         """Give the bytes of a token where it is spelled by bytes; none of one that is spelled in another way."""

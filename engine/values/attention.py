@@ -172,10 +172,7 @@ class Sentence:
     ids : token ids, special tokens included.
     tokens : the text of each token, control characters escaped, so that any of them can be shown.
     full_length : number of tokens before the sentence was shortened to the model's context.
-    kinds : what each token stands for; empty where nobody knows.
-    wholes : for a token that is but some bytes of its characters, the text that it and its neighbours make together;
-        nothing for the others. Empty where no token is such.
-    parts : for such a token which part of that text it is, from 1, and 0 for the others. As empty as ``wholes``.
+    spellings : what each token stands for; empty where nobody knows.
     limit : the most tokens that the model reads; None where nothing limits them.
     """
 
@@ -183,9 +180,7 @@ class Sentence:
     ids: tuple[int, ...]
     tokens: tuple[str, ...]
     full_length: int
-    kinds: tuple[TokenKind, ...] = ()
-    wholes: tuple[str, ...] = ()
-    parts: tuple[int, ...] = ()
+    spellings: tuple[Spelling, ...] = ()
     limit: int | None = None
 
     def spelled_along(self, tokens: tuple[str, ...]) -> tuple[Spelling, ...]:
@@ -194,13 +189,14 @@ class Sentence:
         An axis is the sentence itself, or what a decoder reads of it after its start token, or both, one behind the
         other.
         """
-        unknown: TokenKind = "text"
-        count = len(self.ids)
-        each = (self.kinds or (unknown,) * count, self.wholes or ("",) * count, self.parts or (0,) * count)
-        own = tuple(Spelling(*spelling) for spelling in zip(*each, strict=True))
-        start = Spelling("added")
-        begin = own if tokens[: len(own)] == self.tokens else (start, *own)[: len(own)]
+        own = self.spellings or (Spelling("text"),) * len(self.ids)
+        begin = own if tokens[: len(own)] == self.tokens else (Spelling("added"), *own)[: len(own)]
         return (*begin, *own)[: len(tokens)]
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether a token is but some bytes of a character."""
+        return any(each.part for each in self.spellings)
 
     @property
     def is_long(self) -> bool:

@@ -66,17 +66,6 @@ class SpectraGroup:
     spectra: Mapping[int, Mapping[str, Spectrum]]
     lacking: str = ""
 
-    def complete(self) -> SpectraGroup:
-        """Give it back where all are there.
-
-        Raises
-        ------
-        EngineError : where some are left out, saying why.
-        """
-        if self.lacking:
-            raise EngineError(self.lacking)
-        return self
-
     @property
     def left_out(self) -> frozenset[str]:
         """The matrices that are left out."""

@@ -76,7 +76,7 @@ def spell_all(tokens: Sequence[str], spellings: Sequence[Spelling], *, ascii_onl
 
 def with_parts(tokens: tuple[str, ...], sentence: Sentence, *, ascii_only: bool = False) -> tuple[str, ...]:
     """Write tokens that are some bytes of a text as parts of it, the others as they are."""
-    if not sentence.wholes or ascii_only:
+    if not sentence.has_parts or ascii_only:
         return tokens
     return tuple(
         spelled(token, "text", each.whole, each.part) if each.whole else token
@@ -86,7 +86,7 @@ def with_parts(tokens: tuple[str, ...], sentence: Sentence, *, ascii_only: bool 
 
 def map_with_parts(shown: AnyMap, sentence: Sentence, *, ascii_only: bool = False) -> AnyMap:
     """Write the tokens along a map of a sentence that are some bytes of a text as parts of it."""
-    if not sentence.wholes or ascii_only:
+    if not sentence.has_parts or ascii_only:
         return shown
     queries, keys = (with_parts(tokens, sentence) for tokens in (shown.query_tokens, shown.key_tokens))
     return replace(shown, query_tokens=queries, key_tokens=keys)
