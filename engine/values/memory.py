@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 FROM_DISK = 2.0
 """How many times the free memory weights may take that are read from their files whenever they are needed."""
 
-
 SENTENCE_TOKENS = 512
 """Tokens of the sentence for which memory is estimated."""
 
@@ -145,42 +144,31 @@ def place_sentence(
     may_spread : whether the person left the choice of the device open.
     has_accelerate : whether the package that spreads a model over devices is installed.
     """
-    wanted = f"{model} needs {size(need.total)} to read a sentence ({need.dtype})"
-    smaller = f"--dtype {need.smaller}" if need.smaller else ""
     copied = need.weights - need.mapped  # on their way to a GPU they are in main memory too
+    free = device.free or 0
+
+    def refused(there: int, where: str, next_step: str) -> Placement:
+        said = f"{model} needs {size(need.total)} to read a sentence ({need.dtype}), {size(there)} are free {where}"
+        return Placement(need, device.device, device.free, f"{said}; its spectra work all the same; {next_step}")
+
+    def other_ways(first: str) -> str:
+        ways = list(filter(None, (first, f"--dtype {need.smaller}" if need.smaller else "")))
+        return f"for attention try {', '.join(ways)}{' or ' if ways else ''}a machine with more memory"
+
     if device.device == "cpu":
         if cpu.free is None or (copied + need.maps <= cpu.free and need.total <= FROM_DISK * cpu.free):
             slow = cpu.free is not None and need.total > cpu.free
             notice = f"{size(need.mapped)} of weights are read from disk for every sentence" if slow else ""
             return Placement(need, "cpu", cpu.free, notice=notice)
-        refusal = (
-            f"{wanted}, {size(cpu.free)} are free in main memory; its spectra work all the same; "
-            f"for attention try {_or('' if may_spread else '--device auto', smaller)}"
-        )
-        return Placement(need, "cpu", cpu.free, refusal)
-    has_room = device.holds(need.total)
-    if has_room and cpu.holds(copied):
-        return Placement(need, device.device, device.free)
-    free = device.free or 0
-    if not has_room and may_spread and device.device.startswith("cuda"):
-        gpus = free + sum(other.free or 0 for other in others)
-        if cpu.free is None or need.total <= gpus + cpu.free:
-            if has_accelerate:
-                return Placement(need, ACROSS_DEVICES, gpus)
-            refusal = (
-                f"{wanted}, {size(free)} are free on {device.device}; its spectra work all the same; "
-                "to spread it over GPUs and main memory: pip install accelerate"
-            )
-            return Placement(need, device.device, device.free, refusal)
-    where, there = (device.device, free) if not has_room else ("cpu, where it is loaded first", cpu.free or 0)
-    refusal = (
-        f"{wanted}, {size(there)} are free on {where}; its spectra work all the same; "
-        f"for attention try {_or('--device cpu', smaller)}"
-    )
-    return Placement(need, device.device, device.free, refusal)
-
-
-def _or(*choices: str) -> str:
-    """Write what a person may try, the last of it a machine with more memory."""
-    *first, last = (*(choice for choice in choices if choice), "a machine with more memory")
-    return f"{', '.join(first)} or {last}" if first else last
+        return refused(cpu.free, "in main memory", other_ways("" if may_spread else "--device auto"))
+    if device.holds(need.total):
+        if cpu.holds(copied):
+            return Placement(need, device.device, device.free)
+        return refused(cpu.free or 0, "on cpu, where it is loaded first", other_ways("--device cpu"))
+    gpus = free + sum(other.free or 0 for other in others)
+    if may_spread and device.device.startswith("cuda") and (cpu.free is None or need.total <= gpus + cpu.free):
+        if has_accelerate:
+            return Placement(need, ACROSS_DEVICES, gpus)
+        how = "to spread it over GPUs and main memory: pip install accelerate"
+        return refused(free, f"on {device.device}", how)
+    return refused(free, f"on {device.device}", other_ways("--device cpu"))
