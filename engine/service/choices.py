@@ -99,44 +99,6 @@ def found_models(revision: str | None, with_recent: bool) -> Iterator[tuple[Foun
         yield some
 
 
-def look_up(self, path: str, reason: str = "path") -> Future[Place]:
-    """Find what a path that is being typed leads to, and what it may become.
-
-    A newer path takes the place of an older one that was asked for the same reason.
-    """
-    is_described = self._options.layout is not None
-    return self._queue.submit(
-        lambda: in_a_unit(lambda: look_up(path, is_described=is_described)), Urgency.SELECTED, Lane.WEIGHTS, reason
-    )
-
-
-def found_models(revision: str | None, with_recent: bool) -> Iterator[tuple[FoundModel, ...]]:
-    """Go through the demo, the models that were opened before, and those of the local Hub cache.
-
-    A model of the cache that was opened before comes twice; the later one knows what is missing of it.
-
-    Parameters
-    ----------
-    revision : of the models of the cache that are to be opened; the main branch unless given.
-    with_recent : whether those opened before are looked for.
-    """
-    size = sum(each.stat().st_size for each in MODEL_DIRECTORY.glob("*.safetensors"))  # of weights, as of other models
-    recent = recent_models(settings_of) if with_recent else ()
-    used = next((each.last_used for each in recent if each.name == DEMO), 0.0)
-    demo = FoundModel(DEMO, Origin.DEMO, size, used, *settings_of(MODEL_DIRECTORY))
-    yield (demo, *(each for each in recent if each.name != DEMO))
-    from engine.checkpoints.model_folders import cached_models  # after what needs no library of the Hub
-
-    some: list[FoundModel] = []
-    for model in cached_models(revision):
-        some.append(model)
-        if len(some) == SOME:
-            yield tuple(some)
-            some.clear()
-    if some:
-        yield tuple(some)
-
-
 def look_up(text: str, *, is_described: bool = False) -> Place:
     """Find what a path leads to, and the folders and models that begin with it.
 
