@@ -39,7 +39,7 @@ def test_a_model_is_downloaded_once_and_then_found_without_asking(hub: FakeHub, 
     repository = hub.add(NAME, original)
     location = locate(NAME)
     assert_is(location.directory, original)
-    assert location.identity == commit(repository.files)
+    assert location.directory.name == commit(repository.files)
     assert location.name == NAME
     hub.requests.clear()
     assert locate(NAME) == location
@@ -98,7 +98,7 @@ def test_another_revision_is_another_model(hub: FakeHub, tiny_model: TinyModel) 
     repository = hub.add(NAME, tiny_model("gpt2"))
     repository.revisions["v2"] = {each.name: each.read_bytes() for each in other.iterdir()}
     main, second = locate(NAME), locate(NAME, "v2")
-    assert main.identity != second.identity
+    assert main.directory != second.directory
     assert_is(second.directory, other)
     hub.requests.clear()
     assert locate(NAME, commit(repository.revisions["v2"])) == second

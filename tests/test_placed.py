@@ -81,13 +81,11 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-@pytest.mark.parametrize("near", [0, 100, 10**6])
 @pytest.mark.parametrize("at_once", [1, 1000, 10**6])
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_part_that_is_read_is_the_part_of_what_is_there(
-    view: str, near: int, at_once: int, file: tuple[Path, Tensor, Placed], monkeypatch: pytest.MonkeyPatch
+    view: str, at_once: int, file: tuple[Path, Tensor, Placed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "NEAR", near)
     monkeypatch.setattr(reading, "AT_ONCE", at_once)
     place, tensor, placed = file
     found, expected = read_placed(place, placed, VIEWS[view]), VIEWS[view](tensor)
@@ -103,14 +101,6 @@ def test_no_more_is_read_than_lies_between_what_is_wanted(
 ) -> None:
     read_placed(file[0], file[2], VIEWS[view])
     assert sum(taken) <= 8 * most
-
-
-def test_what_lies_far_apart_is_read_by_itself(
-    file: tuple[Path, Tensor, Placed], taken: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reading, "NEAR", 8 * COLUMNS - 1)
-    read_placed(file[0], file[2], VIEWS["columns"])
-    assert taken == ROWS * [8 * 8]
 
 
 @pytest.mark.usefixtures("every_tensor_is_large")

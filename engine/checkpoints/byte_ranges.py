@@ -14,7 +14,6 @@ import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,13 @@ from torch import Tensor
 from engine.architectures.tensors import View, whole
 from engine.values.errors import EngineError
 
-NEAR = 2**16
-"""Bytes from one run of wanted bytes to the next up to which what lies between is read along: to ask costs more."""
-
 AT_ONCE = 2**22
-"""Bytes that are read along at a time, and let go of."""
+"""Bytes that are read at a time, those between what is wanted among them."""
 
 WRAPPINGS = ("state_dict", "model_state_dict", "model")
 """Under what training scripts keep a state dict beside other things."""
+
+DAMAGED = "is damaged or cut short; download or save the model again"
 
 _HEADER, _LENGTHS = 30, struct.Struct("<HH")
 """Bytes of what stands before each file of an archive, at whose end are the lengths of the name and of what follows."""
@@ -78,40 +76,24 @@ def _is_part(seen: Tensor, whole: Tensor) -> bool:
 
 
 def _read(stream: io.RawIOBase, begin: int, form: Tensor) -> Tensor:
-    """Read what lies in a file as a form says, which begins where its memory does."""
+    """Read what lies in a file as a form says, which begins where its memory does, and what lies between."""
     order = sorted(range(form.ndim), key=form.stride, reverse=True)
     laid = form.permute(order)  # as it follows in the file
     found = torch.empty(laid.shape, dtype=laid.dtype)
-    counts, steps, run = list(map(int, laid.shape)), list(map(int, laid.stride())), 1
-    while counts and (counts[-1] == 1 or steps[-1] == run):
-        run *= counts.pop()
-        steps.pop()  # those that are left have gaps between their numbers
-    size = form.element_size()
-    first = begin + size * int(form.storage_offset())
-    if found.numel():
-        runs = found.view(-1, run).view(torch.uint8)
-        _read_runs(stream, first, runs, counts, [size * step for step in steps])
-    back = [order.index(dim) for dim in range(form.ndim)]
-    return found.permute(back)
-
-
-def _read_runs(stream: io.RawIOBase, first: int, runs: Tensor, counts: list[int], steps: list[int]) -> None:
-    """Read runs of bytes (runs, length) that lie so many bytes apart, along each of some dimensions."""
-    length = runs.shape[1]
-    count, step = (counts[-1], steps[-1]) if counts else (1, length)
-    together = max(1, AT_ONCE // step) if step <= NEAR else 1
-    room = torch.empty(min(together, count) * step, dtype=torch.uint8)
-    number = 0
-    for outer in product(*(range(0, size * by, by) for size, by in zip(counts[:-1], steps[:-1], strict=True))):
-        for some in range(0, count, together):
-            taken = min(together, count - some)
-            place, wanted = first + sum(outer) + some * step, runs[number : number + taken]
-            if taken == 1:
-                _fill(stream, place, wanted)
-            else:
-                _fill(stream, place, room[: (taken - 1) * step + length])
-                wanted.copy_(room.as_strided((taken, length), (step, 1)))
-            number += taken
+    rows, row_form = (found, laid) if form.ndim else (found[None], laid[None])
+    together = max(1, AT_ONCE // max(1, form.element_size() * int(row_form.stride(0))))
+    for first in range(0, len(rows) if found.numel() else 0, together):
+        part = row_form[first : first + together]
+        begin_of_part = begin + form.element_size() * int(part.storage_offset())
+        wanted = rows[first : first + together]
+        if part.is_contiguous():
+            _fill(stream, begin_of_part, wanted.view(-1).view(torch.uint8))
+        else:
+            reach = 1 + sum((size - 1) * stride for size, stride in zip(part.shape, part.stride(), strict=True))
+            room = torch.empty(reach, dtype=part.dtype)
+            _fill(stream, begin_of_part, room.view(torch.uint8))
+            wanted.copy_(room.as_strided(part.shape, part.stride()))
+    return found.permute([order.index(dim) for dim in range(form.ndim)])
 
 
 def _fill(stream: io.RawIOBase, place: int, wanted: Tensor) -> None:
@@ -121,7 +103,7 @@ def _fill(stream: io.RawIOBase, place: int, wanted: Tensor) -> None:
     ------
     OSError : when the file ends before.
     """
-    room = wanted.view(-1).numpy().data
+    room = wanted.numpy().data
     stream.seek(place)
     while len(room):
         count = stream.readinto(room)
@@ -183,12 +165,8 @@ def _placed(tensor: Tensor, memories: Mapping[int, int], file: Path) -> Placed:
     storage = tensor.untyped_storage()
     begin = storage._checkpoint_offset
     if begin is None or memories.get(begin) != storage.nbytes():
-        raise EngineError(_damaged(file))
+        raise EngineError(f"{file} {DAMAGED}")
     return Placed(begin, tensor)
-
-
-def _damaged(file: Path) -> str:
-    return f"{file} is damaged or cut short; download or save the model again"
 
 
 def _why_unreadable(file: Path, error: Exception) -> str:
@@ -200,5 +178,5 @@ def _why_unreadable(file: Path, error: Exception) -> str:
     with suppress(OSError), file.open("rb") as stream:
         is_begun = stream.read(2) in (b"PK", b"\x80\x02", b"")  # an archive, a pickle, or nothing yet
         if is_begun:
-            return _damaged(file)
+            return f"{file} {DAMAGED}"
     return f"{file} is not a readable PyTorch weight file; download the model again"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,7 @@ class Kind:
         return self._is_of(value, self.types) and (not self.inner or all(self._is_of(x, self.inner) for x in inside))
 
     def _is_of(self, value: Any, types: tuple[type, ...]) -> bool:
-        """Say whether a value is of some types: true and false are no numbers, and infinity is none either."""
-        if isinstance(value, bool):
+        if isinstance(value, bool):  # which Python counts among the numbers
             return bool in types
         if isinstance(value, float) and not math.isfinite(value):
             return False
@@ -142,7 +142,10 @@ def parse_object(raw: bytes, fields: Mapping[str, Kind], where: str) -> dict[str
         raise EngineError(f"{where} is not readable JSON ({error}); {again}") from error
     if not isinstance(content, dict):
         raise EngineError(f"{where} holds no JSON object; {again}")
-    _check_fields(content, fields, where)
+    for path, value in walk(content, where):
+        kind = fields.get(path[-1])
+        if kind is not None and not kind.fits(value):
+            raise EngineError(f"{where}: {dotted(path)} is {shown(value)}, not {kind.name}; correct it there")
     return content
 
 
@@ -153,16 +156,7 @@ def _number_or_object(content: dict[str, Any]) -> Any:
 
 
 def _too_deep(where: str) -> EngineError:
-    """Say that something is nested too deep."""
     return EngineError(f"{where} is nested more than {DEEPEST} levels deep, which no such file is; download it again")
-
-
-def _check_fields(content: Mapping[str, Any], fields: Mapping[str, Kind], where: str) -> None:
-    """Check the types of fields of an object, and of the objects inside it."""
-    for path, value in walk(content, where):
-        kind = fields.get(path[-1])
-        if kind is not None and not kind.fits(value):
-            raise EngineError(f"{where}: {dotted(path)} is {shown(value)}, not {kind.name}; correct it there")
 
 
 def walk(content: Mapping[str, Any], where: str) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -187,18 +181,17 @@ def walk(content: Mapping[str, Any], where: str) -> Iterator[tuple[tuple[str, ..
 
 def dotted(path: Sequence[str]) -> str:
     """Write the way to a field."""
-    return shortened(".".join(filter(None, path)))
+    return _shortened(".".join(filter(None, path)))
 
 
 def shown(value: Any) -> str:
     """Write a JSON value for a message, shortened."""
     if isinstance(value, (dict, list)) and len(value) > LONGEST_SHOWN:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
-    return shortened(json.dumps(value, ensure_ascii=False))
+    return _shortened(json.dumps(value, ensure_ascii=False))
 
 
-def shortened(text: str) -> str:
-    """Cut a text off where it is longer than a message has room for."""
+def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
@@ -243,12 +236,7 @@ def settings_of(directory: Path) -> tuple[str, int, int]:
         config = read_config(directory)
     except EngineError:
         return "", 0, 0
-    return config.get("model_type") or "", layer_count(config, *LAYER_COUNT_KEYS), _heads(config)
-
-
-def _heads(config: Mapping[str, Any]) -> int:
-    """Read the number of the first layer's heads."""
-    try:
-        return head_count(config, Head("decoder", 0))
-    except EngineError:
-        return 0
+    heads = 0
+    with suppress(EngineError):
+        heads = head_count(config, Head("decoder", 0))
+    return config.get("model_type") or "", layer_count(config, *LAYER_COUNT_KEYS), heads

@@ -90,10 +90,10 @@ def locate(
     if not name.strip():
         raise EngineError("the model's name is empty; give a Hub id, a folder, or demo")
     if name == DEMO:
-        return _checked(name, MODEL_DIRECTORY, DEMO)
+        return _checked(name, MODEL_DIRECTORY)
     folder = _path(name)
     if folder.is_dir():
-        return _checked(name, folder.resolve(), str(folder.resolve()))
+        return _checked(name, folder.resolve())
     if folder.is_file():
         raise EngineError(
             f"{name} is a file; give the folder with its config.json, or describe its heads: --layout FILE.toml"
@@ -104,15 +104,14 @@ def locate(
         )
     if name.startswith((".", "/", "~", "\\")) or name.count("/") > 1 or name.endswith("/"):
         raise EngineError(f"there is no folder {folder}; check the path, or try: attn-tui {DEMO}")
-    directory = find_in_cache(name, revision) or from_hub(name, revision, report)
-    return _checked(name, directory, directory.name)
+    return _checked(name, find_in_cache(name, revision) or from_hub(name, revision, report))
 
 
-def _checked(name: str, directory: Path, identity: str) -> Location:
+def _checked(name: str, directory: Path) -> Location:
     """Make sure that a folder holds a model, or an adapter to one."""
     has_config, has_weights = (directory / "config.json").is_file(), weight_file(directory) is not None
     if (has_config and has_weights) or adapter_file(directory) is not None:
-        return Location(name, directory, identity)
+        return Location(name, directory)
     if not has_config and (directory / ADAPTER_CONFIG).is_file():
         raise EngineError(f"{directory} is an adapter without weights: none of {', '.join(ADAPTER_FILES)}")
     if not has_config:

@@ -77,7 +77,9 @@ def check_sizes(config: Mapping[str, Any], entries: Mapping[str, TensorEntry], w
         name = next((each for each in reversed(path) if each), "")
         if name in LABELS or _IS_NO_SIZE.search(name):
             continue
-        for number in _numbers(value):
+        for number in value if isinstance(value, list) else (value,):
+            if not isinstance(number, (int, float)) or isinstance(number, bool):
+                continue
             if _COUNTS_LAYERS.search(name) and number > layers:
                 stored = f"its tensors are of {numbered} layers"
             elif _IS_SIZE.search(name) and not _IS_LENGTH.search(name) and number > max(LARGEST_SIZE, TIMES * largest):
@@ -87,13 +89,6 @@ def check_sizes(config: Mapping[str, Any], entries: Mapping[str, TensorEntry], w
             raise EngineError(
                 f"{where}: {dotted(path)} is {shown(number)}, but {stored}; download or save the model again"
             )
-
-
-def _numbers(value: Any) -> Iterator[float]:
-    """Yield the numbers that a field holds, by itself or in a list."""
-    for each in value if isinstance(value, list) else (value,):
-        if isinstance(each, (int, float)) and not isinstance(each, bool):
-            yield each
 
 
 def text_growth(tokenizer: Mapping[str, Any]) -> int:

@@ -53,12 +53,10 @@ class Location:
     ----------
     name : what the person typed.
     directory : the folder with ``config.json`` and the weights.
-    identity : what changes when the model's content may have: the Hub's commit, else the folder's path.
     """
 
     name: str
     directory: Path
-    identity: str
 
 
 class Source(ABC):
@@ -153,8 +151,7 @@ class FolderSource(Source):
     @property
     def identity(self) -> str:
         """The files, their sizes and times; their content is not read."""
-        known_by = (*self.files, self.location.directory / "config.json")  # it says how many heads
-        return f"{self.location.identity};{stamps(known_by)}"
+        return stamps((*self.files, self.location.directory / "config.json"))  # which says how many heads
 
     @property
     def files(self) -> tuple[Path, ...]:

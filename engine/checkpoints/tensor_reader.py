@@ -150,13 +150,11 @@ class Checkpoint(Tensors):
         self.entries |= alike(self.entries, self.lost)
 
     def _safetensors(self, file: Path) -> dict[str, TensorEntry]:
-        """List the tensors of a safetensors file."""
         header = _header(file)
         self._begins |= {name: begin for name, (_, begin) in header.items()}
         return {name: entry for name, (entry, _) in header.items()}
 
     def _old_file(self, file: Path) -> dict[str, TensorEntry]:
-        """List the tensors of an old PyTorch file."""
         from engine.checkpoints.byte_ranges import Placed, read_pickled
 
         found = read_pickled(file)
@@ -188,7 +186,6 @@ class Checkpoint(Tensors):
         return tensor
 
     def _placed(self, name: str) -> Placed:
-        """Say where in its safetensors file a tensor lies."""
         import torch
 
         from engine.checkpoints.byte_ranges import Placed

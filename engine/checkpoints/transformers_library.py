@@ -123,7 +123,7 @@ def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any
     if (largest := max(map(len, settings.get("added_tokens_decoder") or ()), default=0)) >= DIGITS:
         raise EngineError(f"{file}: added_tokens_decoder has a token's number of {largest} digits; correct it there")
     for file in filter(Path.exists, map(directory.joinpath, VOCABULARIES)):
-        _check_numbers(file)
+        _check_token_numbers(file)
     for name in (settings.get("tokenizer_class"), getattr(config, "tokenizer_class", None)):
         if str(name).startswith("Auto"):  # which chooses by this very setting, without end
             raise EngineError(f"{directory}: tokenizer_class is {shown(name)}, which is none; correct it there")
@@ -142,8 +142,8 @@ def _check_plain(directory: Path) -> None:
             plain_file(file)
 
 
-def _check_numbers(file: Path) -> None:
-    """Make sure that a vocabulary numbers its tokens as there may be tokens; it is not parsed for that.
+def _check_token_numbers(file: Path) -> None:
+    """Make sure that a vocabulary, which is not parsed for that, numbers its tokens as there may be tokens.
 
     Raises
     ------
@@ -151,12 +151,10 @@ def _check_numbers(file: Path) -> None:
     """
     content = file.read_bytes()
     for found in _LARGE.finditer(content):
-        if not content[max(0, found.start() - 10) : found.start()].endswith(
-            (b"max_length", b"\\")
-        ):  # no token's number, or within a text
-            raise EngineError(
-                f"{file} has the number {shown(int(found[1][:20]))}, beyond any token's; correct it there"
-            )
+        before = content[max(0, found.start() - 10) : found.start()]
+        if not before.endswith((b"max_length", b"\\")):  # which is no token's number, or within a text
+            number = shown(int(found[1][:20]))
+            raise EngineError(f"{file} has the number {number}, beyond any token's; correct it there")
 
 
 def model_class(config: Any, entries: Mapping[str, TensorEntry]) -> Any:
