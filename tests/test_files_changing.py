@@ -100,7 +100,9 @@ def test_a_file_that_is_cut_short_while_its_layer_is_computed_is_computed_as_it_
 def test_a_read_that_comes_too_late_is_one_line(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, name = tiny_copy("llama"), "layers.0.self_attn.q_proj.weight"
     checkpoint = Checkpoint(folder)
-    placed = checkpoint._placed(name)
+    _, begin = checkpoint._places[name]
+    assert isinstance(begin, int)
+    placed = checkpoint._placed(name, begin)
     with (folder / "model.safetensors").open("r+b") as stream:
         stream.truncate(placed.begin + 10)
     assert refused(lambda: checkpoint.read(name)).endswith("model.safetensors" + SAID)

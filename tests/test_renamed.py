@@ -74,7 +74,7 @@ def test_the_whole_model_is_loaded_where_the_conversion_is_not_as_expected(
     def moved(*arguments: Any) -> Any:
         raise ImportError("cannot import name 'rename_source_key'")
 
-    monkeypatch.setattr(converted_tensors, "_converted", moved)
+    monkeypatch.setattr(converted_tensors, "_convert_names", moved)
     assert_same_heads(folder, plain)
 
 

@@ -207,12 +207,7 @@ def sort_changes(
 
 
 def _setting(name: str, settings: Mapping[str, Any], module: str, deadline: float) -> Any:
-    """Look a module's setting up by the ends of names, as PEFT does, or else take the one for all modules.
-
-    Raises
-    ------
-    EngineError : when a pattern cannot be compared, or the deadline is over, as `time.monotonic` counts.
-    """
+    """Look a module's setting up by the ends of names, as PEFT does, or else take the one for all modules."""
     patterns = PATTERNS[name]
     for pattern, value in (settings.get(patterns) or {}).items():
         if _fits(pattern, module, f"{ADAPTER_CONFIG}: {patterns}", deadline):
@@ -292,7 +287,7 @@ class AdapterSource(Source):
         for name, source in self._replacements.items():
             conversions[name] = Conversion(self.adapter.entries[source], partial(self.adapter.read, source))
         for name in self._changes:
-            make, step = partial(self._changed, name), partial(stored.step, name)
+            make, step = partial(self._changed_weight, name), partial(stored.step, name)
             conversions[name] = Conversion(stored.entries[name], make, step)
         for module in self.base.anatomy.modules.values():
             for name in (*module.weights.values(), *module.biases.values()):
@@ -300,8 +295,7 @@ class AdapterSource(Source):
                 conversions[f"{CHANGED}{name}"] = Conversion(entry, partial(self._change, name))
         return ConvertedTensors(stored, {name: name for name in stored.entries}, conversions)
 
-    def _changed(self, name: str) -> Tensor:
-        """Give a weight as the adapter leaves it, in float64."""
+    def _changed_weight(self, name: str) -> Tensor:
         weight = self.base.tensors.read(name)
         return weight.double() + self._changes[name].of(weight)
 
@@ -364,7 +358,6 @@ def _find(entries: Mapping[str, TensorEntry], wanted: str) -> str | None:
 
 
 def _delta_module(module: AttentionModule) -> AttentionModule:
-    """Describe a layer's change as a layer of its own."""
     outline = replace(module.outline, stack=f"{module.outline.stack}{DELTA}")
     weights = {matrix: f"{CHANGED}{name}" for matrix, name in module.weights.items()}
     biases = {matrix: f"{CHANGED}{name}" for matrix, name in module.biases.items()}

@@ -97,12 +97,7 @@ def _read(stream: io.RawIOBase, begin: int, form: Tensor) -> Tensor:
 
 
 def _fill(stream: io.RawIOBase, place: int, wanted: Tensor) -> None:
-    """Read bytes from a place of a file until a tensor is full.
-
-    Raises
-    ------
-    OSError : when the file ends before.
-    """
+    """Read bytes from a place of a file until a tensor is full."""
     room = wanted.numpy().data
     stream.seek(place)
     while len(room):
@@ -132,7 +127,9 @@ def read_pickled(file: Path) -> dict[str, Placed | Tensor]:
     loaded = next((loaded[key] for key in WRAPPINGS if isinstance(loaded.get(key), dict)), loaded)
     strided = [name for name, each in loaded.items() if isinstance(each, Tensor) and each.layout == torch.strided]
     tensors = {name: loaded[name].detach() for name in strided}
-    return {name: _placed(tensor, memories, file) for name, tensor in tensors.items()} if memories else tensors
+    return (
+        {name: _place_in_archive(tensor, memories, file) for name, tensor in tensors.items()} if memories else tensors
+    )
 
 
 def _memories(file: Path) -> dict[int, int]:
@@ -153,14 +150,10 @@ def _memories(file: Path) -> dict[int, int]:
     return memories
 
 
-def _placed(tensor: Tensor, memories: Mapping[int, int], file: Path) -> Placed:
+def _place_in_archive(tensor: Tensor, memories: Mapping[int, int], file: Path) -> Placed:
     """Say where in an archive a tensor without numbers lies.
 
     `torch.load` notes that on its storage, under a private name, and lets a storage grow to what a tensor takes.
-
-    Raises
-    ------
-    EngineError : when the archive has no such memory there.
     """
     storage = tensor.untyped_storage()
     begin = storage._checkpoint_offset

@@ -121,12 +121,12 @@ def with_model_names(stored: Tensors, directory: Path) -> Tensors:
     """
     try:
         config = library_config(directory)
-        return _converted(stored, empty_model(model_class(config, stored.entries), config, stored.entries))
+        return _convert_names(stored, empty_model(model_class(config, stored.entries), config, stored.entries))
     except Exception:  # transformers' internals are not as they were
         return whole_model(directory)
 
 
-def _converted(stored: Tensors, model: Any) -> Tensors:
+def _convert_names(stored: Tensors, model: Any) -> Tensors:
     """Find, as transformers' loader does, which stored tensors become which of the model's."""
     from transformers.conversion_mapping import get_model_conversion_mapping
     from transformers.core_model_loading import WeightConverter, WeightRenaming, rename_source_key

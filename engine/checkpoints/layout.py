@@ -75,11 +75,10 @@ def read_layout(file: Path) -> tuple[Description, ...]:
         raise EngineError(f"{file} cannot be read as TOML ({error}); docs/models.md shows what it holds") from error
     several = content.get("attention")
     tables = several if isinstance(several, list) else [content]
-    return tuple(_described(file, table) for table in tables)
+    return tuple(_read_table(file, table) for table in tables)
 
 
-def _described(file: Path, table: Mapping[str, Any]) -> Description:
-    """Check one table and take it over."""
+def _read_table(file: Path, table: Mapping[str, Any]) -> Description:
     known = {*MATRICES, "heads", "key_value_heads", "fused", "stored", "stack", "bias"}
     if unknown := sorted(table.keys() - known):
         raise EngineError(f"{file}: '{unknown[0]}' is not known; it may hold {', '.join(sorted(known))}")

@@ -90,10 +90,10 @@ def locate(
     if not name.strip():
         raise EngineError("the model's name is empty; give a Hub id, a folder, or demo")
     if name == DEMO:
-        return _checked(name, MODEL_DIRECTORY)
+        return _check_model(name, MODEL_DIRECTORY)
     folder = _path(name)
     if folder.is_dir():
-        return _checked(name, folder.resolve())
+        return _check_model(name, folder.resolve())
     if folder.is_file():
         raise EngineError(
             f"{name} is a file; give the folder with its config.json, or describe its heads: --layout FILE.toml"
@@ -104,10 +104,10 @@ def locate(
         )
     if name.startswith((".", "/", "~", "\\")) or name.count("/") > 1 or name.endswith("/"):
         raise EngineError(f"there is no folder {folder}; check the path, or try: attn-tui {DEMO}")
-    return _checked(name, find_in_cache(name, revision) or from_hub(name, revision, report))
+    return _check_model(name, find_in_cache(name, revision) or from_hub(name, revision, report))
 
 
-def _checked(name: str, directory: Path) -> Location:
+def _check_model(name: str, directory: Path) -> Location:
     """Make sure that a folder holds a model, or an adapter to one."""
     has_config, has_weights = (directory / "config.json").is_file(), weight_file(directory) is not None
     if (has_config and has_weights) or adapter_file(directory) is not None:
@@ -138,12 +138,7 @@ def _path(name: str) -> Path:
 
 
 def _gguf_file(place: Path) -> Path | None:
-    """Find the GGUF file that a path names: itself, or the only one in a folder without ``config.json``.
-
-    Raises
-    ------
-    EngineError : when a folder has several.
-    """
+    """Find the GGUF file that a path names: itself, or the only one in a folder without ``config.json``."""
     if place.suffix == GGUF and place.is_file():
         return place
     if not place.is_dir() or (place / "config.json").is_file():

@@ -120,11 +120,11 @@ def cached_models(revision: str | None = None) -> Iterator[FoundModel]:
         model_type, layers, heads = settings_of(directory)
         if not model_type and (directory / ADAPTER_CONFIG).is_file():
             model_type = "adapter"
-        missing = _missing(directory) if held else f"revision {revision}" if revision else "no files"
+        missing = _missing_part(directory) if held else f"revision {revision}" if revision else "no files"
         yield FoundModel(cached_id(folder.name), Origin.HUB, held, last_used, model_type, layers, heads, missing)
 
 
-def _missing(directory: Path) -> str:
+def _missing_part(directory: Path) -> str:
     """Say what a snapshot lacks to be opened; nothing where it is complete."""
     if adapter_file(directory) is not None:
         return ""

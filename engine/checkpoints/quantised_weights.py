@@ -42,7 +42,7 @@ STATE_FIELDS: Mapping[str, Kind] = {
 _PARTS = ("qweight", "qzeros", "scales", "g_idx")
 
 
-def dequantised(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensors:
+def dequantise(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensors:
     """See a checkpoint's tensors as what they stand for.
 
     Parameters
@@ -68,7 +68,7 @@ def dequantised(stored: Tensors, config: Mapping[str, Any], model: str) -> Tenso
     )
 
 
-def _without(stored: Tensors, hidden: set[str], conversions: Mapping[str, Conversion]) -> Tensors:
+def _replace_parts(stored: Tensors, hidden: set[str], conversions: Mapping[str, Conversion]) -> Tensors:
     """Put weights in the place of what they are made of."""
     return ConvertedTensors(stored, {name: name for name in stored.entries if name not in hidden}, conversions)
 
@@ -78,14 +78,14 @@ def _block_scaled(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
     block = settings.get("weight_block_size")
     rows, columns = block if block and len(block) == 2 and min(block) > 0 else DEFAULT_BLOCK
     conversions = {
-        name: Conversion(entry, partial(_scaled, stored, name, int(rows), int(columns)))
+        name: Conversion(entry, partial(_scale_blocks, stored, name, int(rows), int(columns)))
         for name, entry in stored.entries.items()
         if f"{name}{SCALE_SUFFIX}" in stored.entries
     }
-    return _without(stored, set(), conversions) if conversions else stored
+    return _replace_parts(stored, set(), conversions) if conversions else stored
 
 
-def _scaled(stored: Tensors, name: str, block_rows: int, block_columns: int) -> Tensor:
+def _scale_blocks(stored: Tensors, name: str, block_rows: int, block_columns: int) -> Tensor:
     """Read one weight: float32, every block of rows and columns multiplied by its scale."""
     weight = stored.read(name)
     scale = stored.read(f"{name}{SCALE_SUFFIX}").float()
@@ -126,10 +126,6 @@ def _packed_words(stored: Tensors, settings: Mapping[str, Any], method: str) -> 
 
     Both have a scale and a zero point for every output in every group of inputs. AWQ (Lin et al. 2023) is read as its
     kernels for matrix products keep it.
-
-    Raises
-    ------
-    EngineError : when it has another number of bits, or another form.
     """
     bits = settings.get("bits") or 4
     if bits not in (2, 4, 8):
@@ -149,7 +145,7 @@ def _packed_words(stored: Tensors, settings: Mapping[str, Any], method: str) -> 
             shape, make = (columns, rows * 32 // bits), partial(_gptq, stored, module, bits, offset)
         step = partial(_root_mean_square, stored, f"{module}.scales")
         conversions[f"{module}.weight"] = Conversion(TensorEntry(shape, f"int{bits}"), make, step)
-    return _without(stored, {f"{module}.{part}" for module in modules for part in _PARTS}, conversions)
+    return _replace_parts(stored, {f"{module}.{part}" for module in modules for part in _PARTS}, conversions)
 
 
 def _gptq(stored: Tensors, module: str, bits: int, offset: int) -> Tensor:
@@ -196,7 +192,7 @@ def _bitsandbytes(stored: Tensors) -> Tensors:
             make, step = partial(_eight_bits, stored, weight, name), partial(_step_of_eight_bits, stored, name)
             conversions[weight] = Conversion(entry, make, step)
             hidden |= {name, f"{name.removesuffix('.SCB')}.weight_format"}
-    return _without(stored, hidden, conversions)
+    return _replace_parts(stored, hidden, conversions)
 
 
 def _state(stored: Tensors, name: str) -> dict[str, Any]:
@@ -211,7 +207,6 @@ def _state(stored: Tensors, name: str) -> dict[str, Any]:
 
 
 def _eight_bits(stored: Tensors, weight: str, scales: str) -> Tensor:
-    """Read a weight whose rows each have a scale."""
     return stored.read(weight).float() * (stored.read(scales).float()[:, None] / INT8_RANGE)
 
 
@@ -221,7 +216,6 @@ def _step_of_eight_bits(stored: Tensors, scales: str) -> float:
 
 
 def _four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> Tensor:
-    """Read a weight of two numbers a byte."""
     return _of_levels(stored, weight, state, stored.read(f"{weight}.quant_map").float())
 
 
@@ -253,5 +247,4 @@ def _of_levels(stored: Tensors, weight: str, state: Mapping[str, Any], table: Te
 
 
 def _root_mean_square(stored: Tensors, name: str) -> float:
-    """Give the typical size of the numbers of a tensor."""
     return float(stored.read(name).double().square().mean().sqrt())

@@ -126,7 +126,7 @@ def without_labels(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def bounded(entries: Mapping[str, TensorEntry], config: Any) -> Iterator[None]:
+def bound_size(entries: Mapping[str, TensorEntry], config: Any) -> Iterator[None]:
     """Let this thread make no larger a model than what is stored lets expect.
 
     Modules, and tensors without memory (on PyTorch's meta device), are counted as they are registered, so that it is

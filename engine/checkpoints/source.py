@@ -15,16 +15,16 @@ from engine.architectures.tensors import TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import ModuleTensors, with_model_names
 from engine.checkpoints.json_files import read_config
 from engine.checkpoints.memory import sentence_need
-from engine.checkpoints.quantised_weights import dequantised
+from engine.checkpoints.quantised_weights import dequantise
 from engine.checkpoints.size_bounds import check_sizes
 from engine.checkpoints.tensor_reader import Checkpoint, stamps
 from engine.checkpoints.transformers_library import (
     complete_config,
-    completed,
     empty_model,
     library_config,
     load_pretrained,
     named_class,
+    settings_of_config,
 )
 from engine.values.errors import EngineError
 from engine.values.memory import SentenceNeed
@@ -123,7 +123,7 @@ class FolderSource(Source):
         self.opened = self._checkpoint.opened
         self._config = read_config(location.directory)
         check_sizes(self._config, self._checkpoint.entries, str(location.directory / "config.json"))
-        self.tensors = dequantised(self._checkpoint, self._config, location.name)
+        self.tensors = dequantise(self._checkpoint, self._config, location.name)
         lost = self._checkpoint.lost
         try:
             self.anatomy = note_lost_files(self._take_apart(), lost)
@@ -215,7 +215,7 @@ class GgufSource(Source):
 
     def settings(self) -> Mapping[str, Any]:
         """Give the configuration that transformers makes of the file."""
-        return completed(self.model.config)
+        return settings_of_config(self.model.config)
 
 
 def stored_parameters(entries: Mapping[str, TensorEntry]) -> tuple[Parameter, ...]:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from engine.architectures.tensors import UNKNOWN, Cut, TensorEntry, Tensors, View, whole
 from engine.checkpoints.json_files import plain_file
@@ -85,12 +85,12 @@ MOST_WHOLE = 2**25
 """Bytes of a tensor up to which it is read whole, and once; of larger ones a person may be waiting for a few rows."""
 
 
-def alike(known: Mapping[str, TensorEntry], names: Iterable[str]) -> dict[str, TensorEntry]:
+def like_other_layers(known: Mapping[str, TensorEntry], names: Iterable[str]) -> dict[str, TensorEntry]:
     """Suppose that tensors are as those of the same name in other layers; of others nothing is known.
 
     Examples
     --------
-    >>> alike({"0.w": TensorEntry((2, 3), "float32")}, ["1.w", "end"])
+    >>> like_other_layers({"0.w": TensorEntry((2, 3), "float32")}, ["1.w", "end"])
     {'1.w': TensorEntry(shape=(2, 3), dtype='float32'), 'end': TensorEntry(shape=(0,), dtype='unknown')}
     """
     of_layers: dict[str, set[TensorEntry]] = defaultdict(set)
@@ -98,6 +98,10 @@ def alike(known: Mapping[str, TensorEntry], names: Iterable[str]) -> dict[str, T
         of_layers[NUMBER.sub("#", name)].add(entry)
     found = {name: of_layers.get(NUMBER.sub("#", name), set()) for name in names}
     return {name: next(iter(like)) if len(like) == 1 else UNKNOWN for name, like in found.items()}
+
+
+Place: TypeAlias = "int | Placed | Tensor"
+"""The byte of a file at which a tensor begins, or more about it, or the tensor itself."""
 
 
 class Checkpoint(Tensors):
@@ -124,20 +128,18 @@ class Checkpoint(Tensors):
         self.files = tuple(file for file in shard_files(weights) if file.is_file())
         self.opened = OpenedFiles(self.files)
         self.entries: dict[str, TensorEntry] = {}
-        self._files: dict[str, Path] = {}
-        self._begins: dict[str, int] = {}
-        self._pickled: dict[str, Placed | Tensor] = {}
+        self._places: dict[str, tuple[Path, Place]] = {}
         unread: dict[str, str] = {}
         for file in shard_files(weights):
             try:
                 if file != place:  # which a person has named, wherever it leads
                     _check_shard(file, weights)
-                found = self._safetensors(file) if file.suffix == ".safetensors" else self._old_file(file)
+                found = _stored_tensors(file) if file.suffix == ".safetensors" else _pickled_tensors(file)
             except EngineError as error:
                 unread[file.name] = str(error)
                 continue
-            self.entries |= found
-            self._files |= dict.fromkeys(found, file)
+            self.entries |= {name: entry for name, (entry, _) in found.items()}
+            self._places |= {name: (file, place) for name, (_, place) in found.items()}
         promised = promised_tensors(weights)
         self.lost = {name: unread[file] for name, file in promised.items() if file in unread}
         if unread and not self.entries:
@@ -147,22 +149,7 @@ class Checkpoint(Tensors):
             raise EngineError(
                 f"{weights.name} lists {min(lacking)}, which is in none of its files; download the model again"
             )
-        self.entries |= alike(self.entries, self.lost)
-
-    def _safetensors(self, file: Path) -> dict[str, TensorEntry]:
-        header = _header(file)
-        self._begins |= {name: begin for name, (_, begin) in header.items()}
-        return {name: entry for name, (entry, _) in header.items()}
-
-    def _old_file(self, file: Path) -> dict[str, TensorEntry]:
-        from engine.checkpoints.byte_ranges import Placed, read_pickled
-
-        found = read_pickled(file)
-        self._pickled |= found
-        forms = {name: each.form if isinstance(each, Placed) else each for name, each in found.items()}
-        return {
-            name: TensorEntry(tuple(form.shape), str(form.dtype).removeprefix("torch.")) for name, form in forms.items()
-        }
+        self.entries |= like_other_layers(self.entries, self.lost)
 
     def read(self, name: str, view: View = whole) -> Tensor:
         """Read what a view leaves of one tensor, as stored.
@@ -175,9 +162,9 @@ class Checkpoint(Tensors):
 
         if name in self.lost:
             raise EngineError(self.lost[name])
-        file = self._files[name]
+        file, place = self._places[name]
         try:
-            stored = self._pickled[name] if name in self._pickled else self._placed(name)
+            stored = self._placed(name, place) if isinstance(place, int) else place
             tensor = read_placed(file, stored, view) if isinstance(stored, Placed) else view(stored)
         except (OSError, ValueError) as error:
             self.opened.check(file)
@@ -185,7 +172,7 @@ class Checkpoint(Tensors):
         self.opened.check(file)  # what has been read by now stays what it is
         return tensor
 
-    def _placed(self, name: str) -> Placed:
+    def _placed(self, name: str, begin: int) -> Placed:
         import torch
 
         from engine.checkpoints.byte_ranges import Placed
@@ -194,7 +181,7 @@ class Checkpoint(Tensors):
         dtype = getattr(torch, entry.dtype, None)
         if not isinstance(dtype, torch.dtype):
             raise ValueError(f"torch has no numbers of the kind {entry.dtype}")
-        return Placed(self._begins[name], torch.empty(entry.shape, dtype=dtype, device="meta"))
+        return Placed(begin, torch.empty(entry.shape, dtype=dtype, device="meta"))
 
     def cutting(self, name: str) -> Cut:
         """Give what reads parts of a large tensor as they are wanted; others are read now."""
@@ -203,7 +190,6 @@ class Checkpoint(Tensors):
 
 
 def _check_shard(file: Path, weights: Path) -> None:
-    """Make sure that a file of those that an index lists is there and plain."""
     if not file.is_file():
         raise EngineError(
             f"{file.name}, which {weights.name} lists, is not in {weights.parent}; copy it there, "
@@ -212,14 +198,9 @@ def _check_shard(file: Path, weights: Path) -> None:
     plain_file(file, weights.parent)
 
 
-def _header(file: Path) -> dict[str, tuple[TensorEntry, int]]:
-    """Read the header of a safetensors file: of every tensor its shape and dtype, and where in the file it begins.
-
-    Raises
-    ------
-    EngineError : when the file is shorter or longer than its header says, or tensors overlap.
-    """
-    found: dict[str, tuple[TensorEntry, int]] = {}
+def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, Place]]:
+    """Read the header of a safetensors file: of every tensor its shape and dtype, and where in the file it begins."""
+    found: dict[str, tuple[TensorEntry, Place]] = {}
     try:
         with file.open("rb") as stream:
             length = int.from_bytes(stream.read(LENGTH_BYTES), "little")
@@ -232,7 +213,8 @@ def _header(file: Path) -> dict[str, tuple[TensorEntry, int]]:
             shape, dtype = tuple(described["shape"]), described["dtype"]
             entry = TensorEntry(shape, DTYPE_NAMES.get(dtype, dtype.lower()))
             is_filled = dtype not in DTYPE_NAMES or entry.stored_bytes == end - begin
-            if begin != reached or end < begin or not is_filled or any(type(n) is not int or n < 0 for n in shape):
+            is_whole = all(type(number) is int and number >= 0 for number in (begin, *shape))
+            if begin != reached or end < begin or not is_filled or not is_whole:
                 raise ValueError(f"its header is wrong at '{name}'")
             found[name] = entry, LENGTH_BYTES + length + begin
             reached = end
@@ -240,4 +222,14 @@ def _header(file: Path) -> dict[str, tuple[TensorEntry, int]]:
             raise ValueError("it has not as many bytes as its header says")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise EngineError(f"{file} is damaged or cut short ({error}); download or save the model again") from error
+    return found
+
+
+def _pickled_tensors(file: Path) -> dict[str, tuple[TensorEntry, Place]]:
+    from engine.checkpoints.byte_ranges import Placed, read_pickled
+
+    found: dict[str, tuple[TensorEntry, Place]] = {}
+    for name, place in read_pickled(file).items():
+        form = place.form if isinstance(place, Placed) else place
+        found[name] = TensorEntry(tuple(form.shape), str(form.dtype).removeprefix("torch.")), place
     return found

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from engine.architectures.tensors import TensorEntry
 from engine.checkpoints.json_files import FIELDS, NUMBER, OBJECT, TEXT, Kind, plain_file, read_object, shown
 from engine.checkpoints.library_imports import IMPORTING
-from engine.checkpoints.size_bounds import bounded, without_labels
+from engine.checkpoints.size_bounds import bound_size, without_labels
 from engine.checkpoints.tensor_reader import Checkpoint
 from engine.values.errors import EngineError
 
@@ -131,24 +131,14 @@ def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any
 
 
 def _check_plain(directory: Path) -> None:
-    """Make sure that transformers opens nothing but plain files of a folder.
-
-    Raises
-    ------
-    EngineError : when one is something else.
-    """
+    """Make sure that transformers opens nothing but plain files of a folder."""
     for file in (*directory.iterdir(), *directory.glob("additional_chat_templates/*")):
         if file.suffix in READ:
             plain_file(file)
 
 
 def _check_token_numbers(file: Path) -> None:
-    """Make sure that a vocabulary, which is not parsed for that, numbers its tokens as there may be tokens.
-
-    Raises
-    ------
-    EngineError : when one has too large a number.
-    """
+    """Make sure that a vocabulary, which is not parsed for that, numbers its tokens as there may be tokens."""
     content = file.read_bytes()
     for found in _LARGE.finditer(content):
         before = content[max(0, found.start() - 10) : found.start()]
@@ -186,7 +176,7 @@ def empty_model(kind: Any, config: Any, entries: Mapping[str, TensorEntry]) -> A
     import torch
 
     config = deepcopy(config)  # in which a model notes down choices
-    with bounded(entries, config), torch.device("meta"):
+    with bound_size(entries, config), torch.device("meta"):
         return kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
 
 
@@ -219,12 +209,12 @@ def complete_config(directory: Path) -> dict[str, Any]:
     """
     config = library_config(directory)
     try:
-        return completed(config)
+        return settings_of_config(config)
     except Exception as error:  # whatever a configuration's own code raises
         raise EngineError(f"{directory / 'config.json'} is no configuration that transformers knows") from error
 
 
-def completed(config: PretrainedConfig) -> dict[str, Any]:
+def settings_of_config(config: PretrainedConfig) -> dict[str, Any]:
     """Write a configuration as a dictionary, with the settings of the text model inside it on top."""
     whole: dict[str, Any] = config.to_dict()
     text = config.get_text_config()
@@ -255,7 +245,7 @@ def load_pretrained(directory: Path, dtype: str, **options: Any) -> Any:
         _check_plain(directory)
         config, entries = library_config(directory), Checkpoint(directory).entries
         chosen, checked = model_class(config, entries), {**options, "config": config}
-        bounds = bounded(entries, config)
+        bounds = bound_size(entries, config)
     with bounds:
         model, loading = chosen.from_pretrained(
             directory,

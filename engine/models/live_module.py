@@ -21,7 +21,7 @@ from engine.architectures.rules import Rule
 from engine.architectures.tensors import TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors, ModuleTensors
 from engine.checkpoints.source import Source, module_parameters
-from engine.checkpoints.transformers_library import completed
+from engine.checkpoints.transformers_library import settings_of_config
 from engine.models.attention_watch import AttentionWatch, ModuleCall
 from engine.models.devices import memory_told
 from engine.models.head_tracing import trace_heads
@@ -160,7 +160,7 @@ class ModuleSource(Source):
     def settings(self) -> Mapping[str, Any]:
         """Give the configuration of a model of transformers, and nothing of another module."""
         config = getattr(self.module, "config", None)
-        return completed(config) if isinstance(config, transformers.PretrainedConfig) else {}
+        return settings_of_config(config) if isinstance(config, transformers.PretrainedConfig) else {}
 
 
 def _unwrapped(module: nn.Module) -> nn.Module:
