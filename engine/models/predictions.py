@@ -29,7 +29,7 @@ from engine.values.attention import Sentence
 from engine.values.display_text import visible
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, Off
-from engine.values.progress import AVERAGING, FOLLOWING, NO_RUNS, PREDICTING, SWITCHING, LayersRun, Tell, in_heads
+from engine.values.progress import AVERAGING, FOLLOWING, PREDICTING, SWITCHING, ProgressReporter, Tell, in_heads
 
 Check = Callable[[], None]
 
@@ -53,6 +53,10 @@ class Asked:
     inputs: Mapping[str, Any]
     tokens: tuple[str, ...]
     position: int
+
+
+def _no_step() -> None:
+    """Report nothing of a layer that is run."""
 
 
 class Predictor:
@@ -84,17 +88,18 @@ class Predictor:
         self.stream = ResidualStream(blocks_around(dict(reader.model.named_modules()), own))
         self._means: tuple[str, dict[Head, Tensor]] = ("", {})
         self._run_modules: set[nn.Module] = set()
-        self._runs = NO_RUNS
+        self._step: Callable[[], None] = _no_step
 
     @contextmanager
     def reporting(self, activity: str, runs: int, tell: Tell | None = None) -> Iterator[None]:
         """Report how far the model is with so many runs."""
-        self._runs = LayersRun(tell or self._reader.tell, activity, len(self._reader.modules), runs)
-        try:
-            yield
-        finally:
-            self._runs.end()
-            self._runs = NO_RUNS
+        unit = "layers" if runs == 1 else "layers run"
+        with ProgressReporter(tell or self._reader.tell, activity, unit) as report:
+            self._step = partial(report.step, runs * len(self._reader.modules))
+            try:
+                yield
+            finally:
+                self._step = _no_step
 
     def is_run(self, layer: Head) -> bool:
         """Say whether a layer has taken part in anything that was predicted; what looks at an encoder may not."""
@@ -237,11 +242,10 @@ class Predictor:
 
         def run() -> Tensor:
             with ExitStack() as stack:
-                step = stack.enter_context(self._runs.one())
 
                 def before_layer(module: nn.Module, args: tuple[Any, ...]) -> None:
                     self._run_modules.add(module)
-                    step()
+                    self._step()
                     check()
 
                 for module in dict.fromkeys(self._reader.modules.values()):

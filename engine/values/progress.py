@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Self, TypeAlias, TypeVar
@@ -135,39 +134,6 @@ class ProgressReporter:
 
     def __exit__(self, *error: object) -> None:
         self.end()
-
-
-class LayersRun:
-    """Counts the layers that a model runs for one answer, for which it runs once or several times.
-
-    Parameters
-    ----------
-    tell : gets the reports.
-    activity : as `Progress` has it.
-    layers : that the model runs each time.
-    runs : how often; where it is 0, nothing is reported.
-    """
-
-    def __init__(self, tell: Tell, activity: str, layers: int, runs: int) -> None:
-        self._report = ProgressReporter(tell, activity, "layers" if runs == 1 else "layers run")
-        self._layers, self._total = layers, runs * layers
-        self._finished = self._begun = 0
-        self.end = self._report.end
-
-    @contextmanager
-    def one(self) -> Iterator[Callable[[], None]]:
-        """Run the model once, calling what is given before each layer; a run that fails is counted anew."""
-        self._begun = 0
-        yield self._step
-        self._finished += self._layers
-
-    def _step(self) -> None:
-        self._report(self._finished + min(self._begun, self._layers), self._total)
-        self._begun += 1
-
-
-NO_RUNS = LayersRun(tell_nobody, "", 0, 0)
-"""Of runs that nobody hears of."""
 
 
 def in_heads(tell: Tell, heads: int, done: Callable[[], int], layers: int) -> Tell:
