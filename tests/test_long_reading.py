@@ -15,6 +15,7 @@ from transformers.activations import ACT2FN
 
 from engine.models import model_state
 from engine.models.live_module import ModuleSource
+from engine.models.loading import load_reader
 from engine.models.model_state import PIECE, activating_in_pieces
 from engine.values.heads import Head, Off
 from tests.conftest import TinyModel
@@ -30,7 +31,7 @@ def test_a_run_ends_at_the_last_attention_module(tiny_model: TinyModel) -> None:
         module.register_forward_hook(lambda module, args, result, name=name: ran.append(name))
     source = ModuleSource(model)
     ran.clear()
-    reader = source.reader()
+    reader = load_reader(source, "cpu", "auto")
     sentence = reader.read("5 9 2 7 1", no_hurry)
     last = source.anatomy.outline.layers[-1].name
     assert not {"lm_head", "transformer.ln_f", f"transformer.h.{last.layer}.mlp"} & set(ran)
@@ -111,13 +112,14 @@ import json, sys
 from pathlib import Path
 import torch, transformers
 from engine.models.live_module import ModuleSource
+from engine.models.loading import load_reader
 
 def status(field):
     return int(next(line for line in open("/proc/self/status") if line.startswith(field)).split()[1]) * 1024
 
 shape = {"n_positions": 2048, "n_layer": 6, "n_head": 6, "n_embd": 384, "vocab_size": 12000}
 source = ModuleSource(transformers.GPT2LMHeadModel(transformers.GPT2Config(**shape)))
-reader = source.reader()
+reader = load_reader(source, "cpu", "auto")
 first, another, *_ = [layer.name for layer in source.anatomy.outline.layers]
 reader.read("1 2 3", lambda: None)
 reader.layer_maps(first)  # loads what is loaded once

@@ -69,6 +69,10 @@ class ModuleSource(Source):
     tokenizer : what makes ids of text, of any make; None has sentences typed as numbers.
     name : what the model is called on screen; its class unless given.
     example : what the model is called with, for one sentence: one argument or a tuple; made up unless given.
+
+    Attributes
+    ----------
+    found : by layer, attention that is no rule's.
     """
 
     def __init__(self, module: nn.Module, tokenizer: Any = None, name: str = "", example: Any = None) -> None:
@@ -79,8 +83,8 @@ class ModuleSource(Source):
             raise EngineError(f"{type(self.module).__name__} has parameters on the meta device; load its weights first")
         self.words = words_from(tokenizer)
         self._name = name or type(self.module).__name__
-        self._example = _as_example(example)
-        self._found: dict[Head, FoundAttention] = {}
+        self.example = _as_example(example)
+        self.found: dict[Head, FoundAttention] = {}
         self.tensors: Tensors = ModuleTensors(self.module)
         self.anatomy = self._take_apart()
 
@@ -98,29 +102,28 @@ class ModuleSource(Source):
                 by_rules = error
         try:
             with evaluating(self.module):
-                return self._of_search(find_attention(self.module, self._example))
+                return self._of_search(find_attention(self.module, self.example))
         except EngineError as error:
             raise by_rules or error from error
 
     def _of_search(self, search: Search) -> Anatomy:
         """Describe what was found by watching as if it were stored, every projection by itself."""
-        self._example = search.example
+        self.example = search.example
         looks_back = any(each.looks_back_only for each in search.found)
         by_stack: dict[str, list[FoundAttention]] = {}
-        takers: dict[str, Taker] = {}
         for each in search.found:
             by_stack.setdefault(_stack(each, looks_back), []).append(each)
-            takers |= {_weight(each, matrix): take for matrix, take in each.weights.items()}
-            takers |= {_bias(each, matrix): take for matrix, take in each.biases.items()}
         real = self.tensors.entries
         conversions = {
-            name: Conversion(_entry(take()), partial(_in_main_memory, take)) for name, take in takers.items()
+            f"{each.path}#{name}": Conversion(_entry(take()), partial(_in_main_memory, take))
+            for each in search.found
+            for name, take in each.takers.items()
         }
         self.tensors = ConvertedTensors(self.tensors, {name: name for name in real}, conversions)
         modules: dict[Head, AttentionModule] = {}
         for stack, several in by_stack.items():
             for number, each in zip(layer_numbers([one.path for one in several]), several, strict=True):
-                self._found[Head(stack, number)] = each
+                self.found[Head(stack, number)] = each
                 modules[Head(stack, number)] = self._described(each, stack, number)
         is_watched = any(each.observed is not None for each in search.found)
         notes = [*([WATCHED] if is_watched else []), *search.reasons]
@@ -129,15 +132,16 @@ class ModuleSource(Source):
 
     def _described(self, found: FoundAttention, stack: str, number: int) -> AttentionModule:
         """Describe one layer, and mark what its own numbers show to take part besides its matrices."""
-        shapes = {matrix: self.tensors.entries[_weight(found, matrix)].shape for matrix in found.weights}
+        names = {name: f"{found.path}#{name}" for name in found.takers}
+        shapes = {matrix: self.tensors.entries[names[matrix]].shape for matrix in "QKVO"}
         outline = LayerOutline(
             stack, number, found.heads, found.key_value_heads,
             d_model=shapes["Q"][1], d_source=shapes["K"][1], d_values=shapes["V"][1], d_output=shapes["O"][0],
             head_dim=shapes["Q"][0] // found.heads, value_head_dim=shapes["O"][1] // found.heads,
             module=found.path, marks=found.marks,
         )  # fmt: skip
-        weights = {matrix: _weight(found, matrix) for matrix in found.weights}
-        biases = {matrix: _bias(found, matrix) for matrix in found.biases}
+        weights = {matrix: names[matrix] for matrix in "QKVO"}
+        biases = {matrix: names[f"{matrix}.bias"] for matrix in "QKVO" if f"{matrix}.bias" in names}
         module = AttentionModule(outline, SEPARATE, weights, biases, {}, None, found.path, is_gated=False)
         if found.observed is None:
             return module
@@ -145,13 +149,6 @@ class ModuleSource(Source):
         marks = [] if proof.scores.holds else ["scores beyond QK"]
         marks += [] if proof.output.holds else ["outputs beyond OV"]
         return replace(module, outline=replace(outline, marks=(*marks, *found.marks)))
-
-    def reader(self) -> MapReader:
-        """Read sentences with the module where and as it is."""
-        if self._found:
-            return ModuleReader(self.module, self.anatomy.outline, self._found, self._example, self.words)
-        place = next(self.module.parameters()).device
-        return Reader(self.anatomy, Loaded(self.module, self.words, str(place), is_borrowed=True))
 
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the module's parameters, with those it shares shown as tied."""
@@ -196,15 +193,6 @@ def _parameters_left_out(module: nn.Module, anatomy: Anatomy) -> list[str]:
     return [f"{path} keeps {name} beside its weight, which is not in its heads' matrices" for path, name in others[:1]]
 
 
-def _weight(found: FoundAttention, matrix: str) -> str:
-    """Name a matrix of a layer as if it were stored by itself."""
-    return f"{found.path}#{matrix}"
-
-
-def _bias(found: FoundAttention, matrix: str) -> str:
-    return f"{found.path}#{matrix}.bias"
-
-
 def _entry(tensor: Tensor) -> TensorEntry:
     return TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
@@ -224,7 +212,10 @@ def _stack(found: FoundAttention, looks_back: bool) -> str:
 
 @load_reader.register
 def _(source: ModuleSource, device: str, dtype: str) -> MapReader:
-    return source.reader()
+    if source.found:
+        return ModuleReader(source.module, source.anatomy.outline, source.found, source.example, source.words)
+    place = next(source.module.parameters()).device
+    return Reader(source.anatomy, Loaded(source.module, source.words, str(place), is_borrowed=True))
 
 
 @words_of.register

@@ -64,7 +64,7 @@ class FoundAttention:
     ----------
     path : its dotted name in the model.
     module : itself.
-    weights, biases : by matrix, what takes them; heads one after the other, keys and values by key/value head.
+    takers : of each matrix (``Q``) and bias (``Q.bias``); heads one after the other, keys and values by key/value head.
     heads, key_value_heads : how many there are.
     looks_back_only : whether no token looks at a later one, or None where it has not been seen to compute.
     reads_elsewhere : whether keys and values come from another sequence than the queries.
@@ -74,8 +74,7 @@ class FoundAttention:
 
     path: str
     module: nn.Module
-    weights: Mapping[str, Taker]
-    biases: Mapping[str, Taker]
+    takers: Mapping[str, Taker]
     heads: int
     key_value_heads: int
     looks_back_only: bool | None
@@ -171,17 +170,17 @@ def _followed(attention: WatchedAttention, paths: Mapping[nn.Module, str]) -> Fo
 
 def _of_traced(path: str, call: ModuleCall, traced: TracedHeads) -> FoundAttention:
     rows = {"Q": traced.query, "K": traced.key, "V": traced.value, "O": traced.output}
-    biases = {matrix: _bias_of(each, is_output=matrix == "O") for matrix, each in rows.items()}
+    takers = {matrix: _weight_of(each, dim=int(matrix == "O")) for matrix, each in rows.items()}
+    biases = {f"{matrix}.bias": _bias_of(each, is_output=matrix == "O") for matrix, each in rows.items()}
+    takers |= {name: take for name, take in biases.items() if take is not None}
     is_square = traced.weights.shape[-1] == traced.weights.shape[-2]
     later = traced.weights.triu(1) if is_square else traced.weights
     return FoundAttention(
-        path, call.module,
-        weights={matrix: _weight_of(each, dim=int(matrix == "O")) for matrix, each in rows.items()},
-        biases={matrix: taker for matrix, taker in biases.items() if taker is not None},
+        path, call.module, takers,
         heads=len(traced.query.places), key_value_heads=len(traced.key.places),
         looks_back_only=not bool(later.any()),
         reads_elsewhere=_reads_elsewhere(call, traced),
-        marks=("query/key bias",) if biases["Q"] or biases["K"] else (),
+        marks=("query/key bias",) if {"Q.bias", "K.bias"} & takers.keys() else (),
         observed=traced.observed(call.module),
     )  # fmt: skip
 
@@ -214,21 +213,21 @@ def _taken(parameter: Tensor, dim: int, places: Tensor) -> Tensor:
 def _of_pytorch(path: str, module: nn.MultiheadAttention, *, is_encoder: bool) -> FoundAttention:
     """Take PyTorch's own multi-head attention apart, which keeps its projections fused unless their widths differ."""
     width, heads = module.embed_dim, module.num_heads
-    weights, biases = dict[str, Taker](), dict[str, Taker]()
+    output = module.out_proj
+    takers: dict[str, Taker] = {"O": output.weight.detach}
+    if output.bias is not None:
+        takers["O.bias"] = output.bias.detach
     for order, matrix in enumerate("QKV"):
         places = torch.arange(order * width, (order + 1) * width)
         separate = getattr(module, f"{matrix.lower()}_proj_weight", None)
-        weights[matrix] = partial(_taken, module.in_proj_weight, 0, places) if separate is None else separate.detach
+        takers[matrix] = partial(_taken, module.in_proj_weight, 0, places) if separate is None else separate.detach
         if module.in_proj_bias is not None:
-            biases[matrix] = partial(_taken, module.in_proj_bias, 0, places)
-    weights["O"] = module.out_proj.weight.detach
-    if module.out_proj.bias is not None:
-        biases["O"] = module.out_proj.bias.detach
-    marks = ["query/key bias"] if "Q" in biases else []
+            takers[f"{matrix}.bias"] = partial(_taken, module.in_proj_bias, 0, places)
+    marks = ["query/key bias"] if "Q.bias" in takers else []
     marks += ["added key and value"] if module.bias_k is not None or module.add_zero_attn else []
     is_cross = path.endswith("multihead_attn")  # what PyTorch's own decoder layer calls its second attention
     looks_back_only = False if is_encoder else None
-    return FoundAttention(path, module, weights, biases, heads, heads, looks_back_only, is_cross, tuple(marks))
+    return FoundAttention(path, module, takers, heads, heads, looks_back_only, is_cross, tuple(marks))
 
 
 def _reads_elsewhere(call: ModuleCall, traced: TracedHeads) -> bool:
