@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.architectures.configuration import context, head_count, head_widths, unscaled_length
-from engine.architectures.places import Places, place_modules
+from engine.architectures.places import Found, Places, place_modules
 from engine.architectures.proven_types import PROVEN_TYPES
 from engine.architectures.rotary_types import unturned_for_certain
 from engine.architectures.rules import (
@@ -78,12 +78,7 @@ class Anatomy:
 
 
 def _attention(
-    module: str,
-    rule: Rule,
-    key_value_owner: str | None,
-    entries: Mapping[str, TensorEntry],
-    config: Mapping[str, Any],
-    place: Head,
+    place: Head, found: Found, entries: Mapping[str, TensorEntry], config: Mapping[str, Any]
 ) -> AttentionModule:
     """Describe one attention module, whose keys and values may be another one's.
 
@@ -91,7 +86,8 @@ def _attention(
     ------
     EngineError : when its shapes do not fit each other or the number of heads.
     """
-    owners = {"Q": module, "K": key_value_owner or module, "V": key_value_owner or module, "O": module}
+    module, rule, owner = found.module, found.rule, found.key_value_owner or found.module
+    owners = {"Q": module, "K": owner, "V": owner, "O": module}
     shapes, weights = shapes_of(owners, rule, entries, config)
     outline, is_gated = lay_out_heads(place, module, rule, shapes, head_count(config, place, module, rule.head_ratio))
     widths = head_widths(config, place)
@@ -108,7 +104,7 @@ def _attention(
     biases = biases_of(owners, rule, entries, shapes, outline)
     holding = {
         "weights shared by layers": config.get("model_type") in SHARING_TYPES,
-        "keys and values of another layer": key_value_owner is not None,
+        "keys and values of another layer": found.key_value_owner is not None,
         "output gate": is_gated,
         "query/key bias": not {"Q", "K"}.isdisjoint(biases),
     }
@@ -120,7 +116,7 @@ def _attention(
         biases=biases,
         latents=latents,
         output_first=named_tensor(entries, module, rule.output_first) if rule.output_first else None,
-        key_value_module=owners["K"],
+        key_value_module=owner,
         is_gated=is_gated,
     )
 
@@ -153,7 +149,6 @@ def read_anatomy(
     EngineError : when the model has no attention that the rules can cut into heads, naming its type.
     """
     model_type = config.get("model_type") or "unknown"
-    modules: dict[Head, AttentionModule] = {}
     if model_type in TYPES_WITHOUT_ONE_MATRIX:
         raise EngineError(f"models of type '{model_type}' have {TYPES_WITHOUT_ONE_MATRIX[model_type]}")
     if any(".lora_A." in tensor for tensor in entries):
@@ -161,8 +156,7 @@ def read_anatomy(
             f"{name} keeps adapters beside its weights; merge them first: model = model.merge_and_unload()"
         )
     places = place_modules(entries, model_type, config)
-    for place, (module, rule) in places.modules.items():
-        modules[place] = _attention(module, rule, places.key_value_owners.get(place), entries, config, place)
+    modules = {place: _attention(place, found, entries, config) for place, found in places.modules.items()}
     if not modules:
         raise EngineError(_why_none(model_type, entries))
     notes = (*notes, *_notes(model_type, places, config))
@@ -181,13 +175,13 @@ def anatomy_of(
     entries: Mapping[str, TensorEntry],
     longest: int | None,
     notes: tuple[str, ...],
-    counted: Mapping[str, TensorEntry] | None = None,
+    stored: Mapping[str, TensorEntry] | None = None,
 ) -> Anatomy:
     """Put attention modules in reading order, and say of the whole model what there is to say.
 
-    ``counted`` are the tensors that make up its size, where they are not all ``entries``.
+    ``stored`` are the tensors that make up its size, where they are not all ``entries``.
     """
-    counted = entries if counted is None else counted
+    stored = entries if stored is None else stored
     ordered = dict(sorted(modules.items(), key=lambda item: (STACKS.index(item[0].stack), item[0].layer)))
     first = next(iter(ordered.values()))
     outline = ModelOutline(
@@ -196,8 +190,8 @@ def anatomy_of(
         model_type,
         tuple(module.outline for module in ordered.values()),
         entries[first.weights["Q"]].dtype,
-        sum(entry.parameters for entry in counted.values()),
-        sum(entry.stored_bytes for entry in counted.values()),
+        sum(entry.parameters for entry in stored.values()),
+        sum(entry.stored_bytes for entry in stored.values()),
         longest,
         notes,
     )

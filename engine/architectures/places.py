@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from engine.architectures.configuration import layer_count
@@ -69,21 +69,35 @@ def turn_of(path: str, layer: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """An attention module.
+
+    Attributes
+    ----------
+    module : its dotted name.
+    rule : the first that fits all of its projections.
+    key_value_owner : the module whose keys and values it uses, where it has none of its own.
+    """
+
+    module: str
+    rule: Rule
+    key_value_owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Places:
     """Where a checkpoint's attention modules belong.
 
     Attributes
     ----------
-    modules : the dotted name and the rule of every layer's module; one that layers share is there several times.
+    modules : every layer's module; one that layers share is there several times.
     left_out : the roots of stacks that were left out, because they read no text.
     unknown : modules that look like attention and fit no rule, with ``N`` for their numbers.
-    key_value_owners : the modules whose keys and values layers without any of their own use.
     """
 
-    modules: Mapping[Head, tuple[str, Rule]]
+    modules: Mapping[Head, Found]
     left_out: tuple[str, ...]
     unknown: tuple[str, ...] = ()
-    key_value_owners: Mapping[Head, str] = field(default_factory=dict)
 
 
 def attention_modules(
@@ -194,80 +208,54 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
     """
     names = list(tensors)
     linear = {name[: name.rindex(f".{each}")] for each in LINEAR_NEIGHBOURS for name in names if f".{each}" in name}
-    found, left_out = [], []
+    found: list[Found] = []
+    left_out: dict[str, None] = {}
     for module, rule in attention_modules(names, model_type, config):
         if (tower := tower_of(module, model_type)) is not None:
-            left_out.append(tower)
+            left_out[tower] = None
         elif _is_after_last_layer(module, config):
-            left_out.append(module)
+            left_out[module] = None
         elif module not in linear:
-            found.append((module, rule))
-    found.sort(key=lambda each: numbers_of(each[0]))
+            found.append(Found(module, rule))
+    found.sort(key=lambda each: numbers_of(each.module))
     if model_type in SHARING_TYPES:
-        shared = _shared(found, layer_count(config, LAYERS), config.get(SHARING_TYPES[model_type], 1) or 0)
-        return Places(dict(shared), tuple(dict.fromkeys(left_out)))
-    stacks: dict[str, list[tuple[str, Rule]]] = {}
-    for module, rule in found:
-        stacks.setdefault(stack_of(module, model_type, config), []).append((module, rule))
-    placed = {place: each for stack, modules in stacks.items() for place, each in _numbered(stack, modules, model_type)}
+        groups = config.get(SHARING_TYPES[model_type], 1) or 0
+        return Places(_in_groups(found, layer_count(config, LAYERS), groups), tuple(left_out))
+    stacks: dict[str, list[Found]] = {}
+    for each in found:
+        stacks.setdefault(stack_of(each.module, model_type, config), []).append(each)
+    placed: dict[Head, Found] = {}
+    for stack, modules in stacks.items():
+        placed |= _by_number(stack, modules, model_type)
     kinds = config.get("layer_types") or []
-    placed = {
-        place: each for place, each in placed.items()
-        if place.layer >= len(kinds) or kinds[place.layer] not in LINEAR_KINDS
-    }  # fmt: skip
-    placed |= dict(_repeated(placed, config))
-    sharing = dict(_shared_keys(placed, config))
-    placed |= {place: each for place, (each, _) in sharing.items()}
-    key_value_owners = {place: key_value_owner for place, (_, key_value_owner) in sharing.items()}
-    fitting = {*linear, *left_out, *(module for module, _ in (*found, *placed.values()))}
-    unknown = [
+    for place in [each for each in placed if each.layer < len(kinds) and kinds[each.layer] in LINEAR_KINDS]:
+        del placed[place]
+    placed |= _in_turns(list(placed.values()), config)
+    placed |= _with_keys_of_others(placed, config)
+    fitting = {*linear, *left_out, *(each.module for each in (*found, *placed.values()))}
+    unknown = dict.fromkeys(
         re.sub(r"\d+", "N", module)
         for module in unknown_modules(names, fitting, model_type, config)
         if tower_of(module, model_type) is None
-    ]
-    return Places(placed, tuple(dict.fromkeys(left_out)), tuple(dict.fromkeys(unknown)), key_value_owners)
+    )
+    return Places(placed, tuple(left_out), tuple(unknown))
 
 
 def _is_after_last_layer(module: str, config: Mapping[str, Any]) -> bool:
-    """Say whether a module's layer comes after the last, to predict tokens further ahead; no sentence runs it."""
+    """Say whether a module's layer predicts tokens further ahead, which no sentence runs."""
     layers, further = layer_count(config, LAYERS), any((config.get(name) or 0) > 0 for name in FURTHER_LAYERS)
-    return further and 0 < layers <= next(iter(numbers_of(module)), 0)
+    return further and 0 < layers <= _first_number(module)
 
 
-def _shared_keys(
-    placed: Mapping[Head, tuple[str, Rule]], config: Mapping[str, Any]
-) -> Iterator[tuple[Head, tuple[tuple[str, Rule], str]]]:
-    """Find the last layers' modules where those use keys and values of the last layer of their kind before them."""
-    count, layers = layer_count(config, KEY_SHARING), layer_count(config, LAYERS)
-    kinds = config.get("layer_types") or []
-    if not 0 < count <= layers <= len(kinds):
-        return
-    for layer in range(layers - count, layers):
-        own = [each for each in range(layers - count) if kinds[each] == kinds[layer]]
-        key_value_owner = placed.get(Head("decoder", own[-1])) if own else None
-        if key_value_owner is not None:
-            module = re.sub(r"(^|\.)\d+(\.|$)", rf"\g<1>{layer}\g<2>", key_value_owner[0], count=1)
-            yield Head("decoder", layer), ((module, key_value_owner[1]), key_value_owner[0])
+def _first_number(module: str) -> int:
+    return next(iter(numbers_of(module)), 0)
 
 
-def _repeated(
-    placed: Mapping[Head, tuple[str, Rule]], config: Mapping[str, Any]
-) -> Iterator[tuple[Head, tuple[str, Rule]]]:
-    """Find the layers that run blocks which the file holds once, in turns, as Zamba's do."""
-    kinds = config.get("layers_block_type") or config.get("layer_types") or []
-    places = [place for place, kind in enumerate(kinds) if kind == "hybrid"]
-    blocks = list(placed.values())
-    if not blocks or not all(TURN_TAKING.intersection(module.split(".")) for module, _ in blocks):
-        return
-    for order, layer in enumerate(places):
-        yield Head("decoder", layer), blocks[order % len(blocks)]
-
-
-def _numbered(stack: str, modules: list[tuple[str, Rule]], model_type: str) -> Iterator[tuple[Head, tuple[str, Rule]]]:
+def _by_number(stack: str, modules: list[Found], model_type: str) -> dict[Head, Found]:
     """Give each module of a stack the number in its path, or its order where blocks of layers are numbered apart."""
     layers: dict[int, list[str]] = {}
-    for module, _ in modules:
-        layers.setdefault(next(iter(numbers_of(module)), 0), []).append(module)
+    for each in modules:
+        layers.setdefault(_first_number(each.module), []).append(each.module)
     for number, several in layers.items():
         if len({re.sub(r"\d+", "", module) for module in several}) > 1:
             raise EngineError(
@@ -275,18 +263,36 @@ def _numbered(stack: str, modules: list[tuple[str, Rule]], model_type: str) -> I
                 f"layer {number}; attn-tui does not know this form"
             )
     is_nested = any(len(several) > 1 for several in layers.values())
-    for order, (module, rule) in enumerate(modules):
-        yield Head(stack, order if is_nested else next(iter(numbers_of(module)), 0)), (module, rule)
+    return {Head(stack, order if is_nested else _first_number(each.module)): each for order, each in enumerate(modules)}
 
 
-def _shared(found: list[tuple[str, Rule]], layers: int, groups: int) -> Iterator[tuple[Head, tuple[str, Rule]]]:
-    """Lay modules out in the order in which a model runs them: each layer runs all of its group, one by one."""
+def _in_groups(found: list[Found], layers: int, groups: int) -> dict[Head, Found]:
+    """Lay shared modules out in the order in which a model runs them: each layer runs all of its group, one by one."""
     if not 0 < groups <= min(layers, len(found)):
         raise EngineError("config.json does not say how its layers share their weights")
     inner = len(found) // groups
-    place = 0
-    for layer in range(layers):
-        group = layer * groups // layers
-        for each in found[group * inner : (group + 1) * inner]:
-            yield Head("encoder", place), each
-            place += 1
+    run = [each for layer in range(layers) for each in found[layer * groups // layers * inner :][:inner]]
+    return {Head("encoder", place): each for place, each in enumerate(run)}
+
+
+def _in_turns(blocks: list[Found], config: Mapping[str, Any]) -> dict[Head, Found]:
+    """Find the layers that run blocks which the file holds once, in turns, as Zamba's do."""
+    if not all(TURN_TAKING.intersection(each.module.split(".")) for each in blocks):
+        return {}
+    kinds = config.get("layers_block_type") or config.get("layer_types") or []
+    layers = [layer for layer, kind in enumerate(kinds) if kind == "hybrid"] if blocks else []
+    return {Head("decoder", layer): blocks[order % len(blocks)] for order, layer in enumerate(layers)}
+
+
+def _with_keys_of_others(placed: Mapping[Head, Found], config: Mapping[str, Any]) -> dict[Head, Found]:
+    """Find the last layers' modules where those use keys and values of the last layer of their kind before them."""
+    count, layers = layer_count(config, KEY_SHARING), layer_count(config, LAYERS)
+    kinds = config.get("layer_types") or []
+    sharing: dict[Head, Found] = {}
+    for layer in range(layers - count, layers) if count <= layers <= len(kinds) else ():
+        own = [Head("decoder", each) for each in range(layers - count) if kinds[each] == kinds[layer]]
+        if own and own[-1] in placed:
+            owner = placed[own[-1]]
+            module = re.sub(r"(^|\.)\d+(\.|$)", rf"\g<1>{layer}\g<2>", owner.module, count=1)
+            sharing[Head("decoder", layer)] = Found(module, owner.rule, owner.module)
+    return sharing

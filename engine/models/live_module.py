@@ -128,7 +128,7 @@ class ModuleSource(Source):
         is_watched = any(each.observed is not None for each in search.found)
         notes = [*([WATCHED] if is_watched else []), *search.reasons]
         return anatomy_of(self._name, IN_MEMORY, type(self.module).__name__, modules, self.tensors.entries, None,
-                          tuple(notes), counted=real)  # fmt: skip
+                          tuple(notes), stored=real)  # fmt: skip
 
     def _described(self, found: FoundAttention, stack: str, number: int) -> AttentionModule:
         """Describe one layer, and mark what its own numbers show to take part besides its matrices."""
