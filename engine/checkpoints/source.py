@@ -19,11 +19,11 @@ from engine.checkpoints.quantised_weights import dequantise
 from engine.checkpoints.size_bounds import check_sizes
 from engine.checkpoints.tensor_reader import Checkpoint, stamps
 from engine.checkpoints.transformers_library import (
+    class_of_config,
     complete_config,
     empty_model,
     library_config,
     load_pretrained,
-    named_class,
     settings_of_config,
 )
 from engine.values.errors import EngineError
@@ -249,7 +249,7 @@ def _ties(directory: Path, entries: Mapping[str, TensorEntry]) -> dict[str, str]
     """
     try:
         config = library_config(directory)
-        named = named_class(config)
+        named = class_of_config(config)
         if named is None:
             return {}
         model = empty_model(named, config, entries)

@@ -212,7 +212,8 @@ def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, Place]]:
         for begin, end, name, described in sorted(tensors, key=lambda each: each[:2]):
             shape, dtype = tuple(described["shape"]), described["dtype"]
             entry = TensorEntry(shape, DTYPE_NAMES.get(dtype, dtype.lower()))
-            is_filled = dtype not in DTYPE_NAMES or entry.stored_bytes == end - begin
+            is_known = dtype in DTYPE_NAMES  # and else of four bits or more
+            is_filled = entry.stored_bytes == end - begin if is_known else entry.parameters <= 2 * (end - begin)
             is_whole = all(type(number) is int and number >= 0 for number in (begin, *shape))
             if begin != reached or end < begin or not is_filled or not is_whole:
                 raise ValueError(f"its header is wrong at '{name}'")

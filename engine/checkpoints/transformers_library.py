@@ -156,7 +156,7 @@ def model_class(config: Any, entries: Mapping[str, TensorEntry]) -> Any:
 
     found = transformers.AutoModel._model_mapping.get(type(config), ())
     bare = found if isinstance(found, tuple) else (found,)
-    named = named_class(config)
+    named = class_of_config(config)
     if named is None or named in bare:
         return named or transformers.AutoModel
     if bare:
@@ -180,7 +180,7 @@ def empty_model(kind: Any, config: Any, entries: Mapping[str, TensorEntry]) -> A
         return kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
 
 
-def named_class(config: Any) -> Any:
+def class_of_config(config: Any) -> Any:
     """Find the class that a configuration names, None where there is none."""
     return next(filter(None, (class_named(name, config) for name in config.architectures or ())), None)
 
