@@ -119,4 +119,4 @@ def verdicts_of(model: Model) -> dict[str, set[str]]:
 def hold_up(engine: Engine, free: threading.Event) -> None:
     """Have an engine do nothing on any lane until an event is set."""
     for lane in Lane:
-        engine._queue.submit(lambda: in_a_unit(lambda: free.wait(60)), Urgency.SELECTED, lane)
+        engine._queue.submit(lambda: in_a_unit(lambda: free.wait(600)), Urgency.SELECTED, lane)

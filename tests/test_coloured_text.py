@@ -181,7 +181,7 @@ async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel,
         pane = pane_of(app)
         assert pane.keys.display
         assert pane.queries.display
-        await press(pilot, "E")
+        await press(pilot, "e", "v")
         (file,) = tmp_path.glob("*text.csv")
     with file.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -196,7 +196,7 @@ async def test_e_writes_a_row_for_each_token(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with explorer(tiny_model("bert"), text=TEXT) as (app, pilot):
-        await press(pilot, "T", "l", "E")
+        await press(pilot, "T", "l", "e", "v")
         lines = lines_of(app)
         await press(pilot, "t", "g", "g")
         assert app.conductor.selected is None

@@ -122,7 +122,7 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
         assert screen_text(app) != before
         await press(pilot, "s")
         assert "linear scale" in shown(pane.title_line)
-        await press(pilot, "E")
+        await press(pilot, "e", "v")
         rows = written(tmp_path, "*-L0H0-L1H1-L1H0-spectrum.csv")
         table = spectrum_table([list(each.values()) for each in spectra])
         expected = as_exported(table)
@@ -153,7 +153,7 @@ async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(
         assert [each.cursor for each in maps] == [(4, 1), (4, 1)], "each of the maps leads while it has the focus"
         await press(pilot, "s")
         assert [each.scale for each in maps] == ["log", "log"]
-        await press(pilot, "E")
+        await press(pilot, "e", "v")
         rows = written(tmp_path, "*-L0H0-L1H0-attention.csv")
         assert [float(row["weight"]) for row in rows] == [*weights[0].ravel().tolist(), *weights[1].ravel().tolist()]
         await press(pilot, "]")
@@ -181,7 +181,7 @@ async def test_the_difference_is_the_selected_heads_map_less_the_first_pinned_on
         assert pooled is not None
         assert pooled.is_signed
         np.testing.assert_array_equal(pooled.values, weights[1] - weights[0])
-        await press(pilot, "E")
+        await press(pilot, "e", "v")
         rows = written(tmp_path, "*-L0H1-less-L0H0-difference.csv")
         assert {(row["head"], row["other_head"]) for row in rows} == {("0", "1")}
         differences = np.array([float(row["difference"]) for row in rows]).reshape(weights[0].shape)
@@ -221,7 +221,7 @@ async def test_the_maps_of_a_long_sentence_come_pooled(
             assert pooled.values.shape == (-(-tokens // block),) * 2
             whole = app.engine.whole_map(LONG, MapName("decoder", 0, number)).result().weights
             assert float(pooled.values[-1, 0]) == whole[(tokens - 1) // block * block :, :block].max()
-        await press(pilot, "E")
+        await press(pilot, "e", "v")
         rows = written(tmp_path, "*-L0-heads-attention.csv")
         assert len(rows) == 4 * len(pane.maps._maps[0].values) ** 2
         await press(pilot, "P ] C", "C")

@@ -134,14 +134,14 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
         await pilot.press(*["right"] * 9, *["left"] * 6)  # as fast as keys come
         await settle(pilot)
         assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 3")
-        await pilot.press("E")
+        await pilot.press("e", "v")
         await settle(pilot)
         at_three = written(tmp_path, "*L1H2-distance3-spectrum.csv")
         assert at_three == exported(model, "spectrum", "--head", "L1H2", "--distance", "3")
         await pilot.press("2")
         await settle(pilot)
         assert "Δ = 3" in shown(app.views.ranks.title_line)
-        await pilot.press("E")
+        await pilot.press("e", "v")
         await settle(pilot)
         ranks = written(tmp_path, "*L1-distance3-ranks.csv")
         every = [exported(model, "ranks", "--layer", "1", *head, "--distance", "3") for head in ([], ["--head", "all"])]
@@ -152,7 +152,7 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
         await pilot.press("6", "shift+left", "shift+left", "]")
         await settle(pilot)
         assert title_of_table(app) == "directions L1H3 Δ = 2"
-        await pilot.press("E")
+        await pilot.press("e", "v")
         await settle(pilot)
         directions = written(tmp_path, "*L1H3-distance2-directions.csv")
         assert directions == exported(model, "directions", "--head", "L1H3", "--distance", "2")
@@ -162,7 +162,7 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
         await pilot.press("6", "P", "[", "C", "shift+right")
         await settle(pilot)
         assert "Δ = 3" in shown(app.views.active.title_line)
-        await pilot.press("E")
+        await pilot.press("e", "v")
         await settle(pilot)
         compared = written(tmp_path, "*L1H3-L1H2-distance3-spectrum.csv")
         pair = [exported(model, "spectrum", "--head", head, "--distance", "3") for head in ("L1H3", "L1H2")]

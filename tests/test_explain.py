@@ -264,7 +264,7 @@ async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
         await pilot.press("x")
         await settle(pilot)
         assert shown(pane.title_line).startswith("explain L1H2 query 4")
-        await pilot.press("E")
+        await pilot.press("e", "v")
         await settle(pilot)
         written = list(csv.DictReader(next(tmp_path.glob("*L1H2-q4-k1-explain.csv")).open(encoding="utf-8")))
         assert written == as_exported(pane.table_on_screen())

@@ -35,7 +35,7 @@ async def test_a_module_is_explored_like_a_checkpoint(tmp_path: Path, monkeypatc
         assert "2 layers × 4 heads (2 key/value)" in screen
         assert "L1H2" in screen
         assert "1 → 1" in screen or "query" in screen
-        await pilot.press("E")
+        await pilot.press("e", "v")
         await settle(pilot)
     assert list(tmp_path.glob("*.csv"))
 

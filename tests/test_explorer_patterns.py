@@ -96,7 +96,7 @@ async def test_a_reaches_the_rollout_and_it_is_written(
         await pilot.press("j", "j", "l")
         weight, chance = float(found.weights[2, 1]), float(found.chance[2, 1])
         assert shown(app.views.attention.readout_line).endswith(f"  {weight:.4f}  chance {chance:.4f}")
-        await pilot.press("E")
+        await pilot.press("e", "v")
         await settle(pilot)
     (file,) = tmp_path.glob("*-rollout.csv")
     lines = file.read_text(encoding="utf-8").splitlines()

@@ -102,7 +102,7 @@ async def test_d_draws_what_the_other_model_looks_at_more_and_less(
         pane.heatmap.move_to(0, 0)
         await pilot.pause()
         assert ("+#" if difference > 0 else "-#") in screen_text(app), "the largest difference has the largest sign"
-        await pilot.press("E")
+        await pilot.press("e", "v")
         await settle(pilot)
         (file,) = tmp_path.glob("*attention.csv")
         with file.open(encoding="utf-8", newline="") as stream:
@@ -147,7 +147,7 @@ async def test_the_other_models_spectrum_is_drawn_over_this_ones(
         region = pane.graph.region
         lines = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
         assert any("o" in line for line in lines)
-        await pilot.press("E")
+        await pilot.press("e", "v")
         await settle(pilot)
         (file,) = tmp_path.glob("*spectrum.csv")
         with file.open(encoding="utf-8", newline="") as stream:

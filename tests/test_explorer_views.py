@@ -101,7 +101,7 @@ async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_expor
         lines = [line(pane, number) for number in range(len(pane.table.order))]
         assert lines == [[f"H{row[2]}", "", "", "", "", "", str(row[6])] for row in left]
         assert list(app.conductor.table()[0]) == left
-        await pilot.press("E")
+        await pilot.press("e", "v")
         await settle(pilot)
         (file,) = tmp_path.glob("*.csv")
         assert len(file.read_text().splitlines()) == 1 + len(left)
@@ -235,7 +235,7 @@ async def test_one_key_writes_the_same_table_as_the_export_command(
         again = written.with_name(f"{written.stem}-2.csv")
         await pilot.press(key)
         for path in (written, again):
-            await pilot.press("E")
+            await pilot.press("e", "v")
             await settle(pilot)
             assert app.views.active.view == view
             (notice,) = app._notifications  # the one before has made room
@@ -253,9 +253,9 @@ async def test_it_says_so_when_there_is_nothing_to_write(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
-        await pilot.press("3", "E")
+        await pilot.press("3", "e", "v")
         await settle(pilot)
-        assert [toast.severity for toast in app._notifications] == ["error"]
+        assert "the attention view shows nothing yet; nothing was written" in screen_text(app)
     assert list(tmp_path.glob("*.csv")) == []
 
 
@@ -267,7 +267,7 @@ async def test_it_says_where_it_cannot_write(
     monkeypatch.chdir(gone)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         gone.rmdir()
-        await pilot.press("1", "E")
+        await pilot.press("1", "e", "v")
         await settle(pilot)
-        assert [toast.severity for toast in app._notifications] == ["error"]
+        assert "the current folder is gone; start attn-tui in another one to write files" in screen_text(app)
         assert app.is_running

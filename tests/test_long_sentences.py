@@ -147,7 +147,7 @@ async def test_one_key_writes_every_weight_of_the_map_that_is_shown_pooled(
         await settle(pilot)
         notices: list[str] = []
         monkeypatch.setattr(app, "notify", lambda message, **settings: notices.append(message))
-        await pilot.press("E")
+        await pilot.press("e", "v")
         await settle(pilot)
     assert notices[0].startswith(f"{CONTEXT**2:,} rows, about ")
     assert notices[1].startswith(f"{CONTEXT**2:,} rows, ")

@@ -82,7 +82,7 @@ LINES = (
         ('[keys]\napp.spectra = "shift+1"\n', ", line 2", "shift+1 is no key"),
         ('[keys]\napp.spectra = "ctrl+N"\n', ", line 2", "ctrl+N is no key"),
         ('[keys]\napp.spectra = "return"\n', ", line 2", "return is no key"),
-        ('[keys]\napp.spectra = "shift+e"\n', ", line 2", "E is taken by app.export_again"),
+        ('[keys]\napp.spectra = "shift+p"\n', ", line 2", "P is taken by app.pin"),
         ('[keys]\ntree.down = "f8"\ntree.up = "f8"\n', ", line 3", "tree.up: f8 is taken by tree.down (Down)"),
         ('[keys]\ntree.up = "f8"\ntree.down = "f8"\n', ", line 3", "tree.down: f8 is taken by tree.up (Up)"),
         ('[keys]\napp.tree = "gt"\n', ", line 2", "pressed one after the other there is gg alone; it keeps t"),

@@ -209,7 +209,7 @@ async def test_e_writes_the_measure_of_all_heads(
     monkeypatch.chdir(tmp_path)
     model = tiny_model("llama")
     async with explorer(model) as (_, pilot):
-        await pilot.press("w", "m", "E")
+        await pilot.press("w", "m", "e", "v")
         await settle(pilot)
     (file,) = tmp_path.glob("*.csv")
     assert file.name == f"{model.name}-ov_numerical_rank-overview.csv"

@@ -80,7 +80,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         assert app.conductor.selected == Head("decoder", 1, 0)
         assert shown(pane.title_line) == "maps layer 1 · 4 heads"
         weights = app.engine.attention(TEXT, "decoder", 1).result().weights
-        await press(pilot, "E")
+        await press(pilot, "e", "v")
         rows = written(tmp_path, "*-L1-heads-attention.csv")
         assert [float(row["weight"]) for row in rows] == weights.ravel().tolist()
         x, y = pane.maps._tiles.origin(2)
@@ -115,7 +115,7 @@ async def test_another_sentence_has_small_maps_of_its_own(
         await pilot.press("i", "ctrl+u", *"acat", "enter")
         await settle(pilot)
         weights = app.engine.attention("acat", "decoder", 0).result().weights
-        await press(pilot, "E")
+        await press(pilot, "e", "v")
         rows = written(tmp_path, "*-L0-heads-attention.csv")
         assert [float(row["weight"]) for row in rows] == weights.ravel().tolist()
 

@@ -1,10 +1,9 @@
-"""The menu of what can be written, and the key that writes the last choice again."""
+"""The menu of what can be written."""
 
 from __future__ import annotations
 
 import itertools
 import json
-import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ from textual.events import Key
 
 from engine.values.table import Table
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
+from tests.explorer import explorer, hold, screen_text, settle, shown, type_keys, until
 from tests.exporting import run
-from tests.opening import hold_up
-from tui import jobs
+from tui import jobs, patience
 from tui.app import Explorer
 from tui.export_screen import ExportScreen
 
@@ -72,11 +70,11 @@ async def test_the_whole_models_tables_are_those_of_the_command(tiny_model: Tiny
     assert all(np.array_equal(matrices[key], expected[key]) for key in expected)
 
 
-async def test_the_menu_goes_by_keys_and_one_key_repeats_the_last_choice(tiny_model: TinyModel, folder: Path) -> None:
+async def test_the_menu_goes_by_keys_and_offers_the_last_choice_first(tiny_model: TinyModel, folder: Path) -> None:
     model = tiny_model("gpt2")
     table = f"{model.name}-L1-ranks"
     async with explorer(model, head="L1H2") as (app, pilot):
-        await pilot.press("2", "E")
+        await pilot.press("2", "e", "v")
         await settle(pilot)
         assert names(folder) == [f"{table}.csv"], "nothing was chosen yet: what is on screen, as CSV"
         await pilot.press("e")
@@ -95,7 +93,7 @@ async def test_the_menu_goes_by_keys_and_one_key_repeats_the_last_choice(tiny_mo
         assert names(folder) == [f"{table}.csv"], "esc writes nothing"
         await pilot.press("e", "right", "enter")
         await settle(pilot)
-        await pilot.press("2", "]", "E")
+        await pilot.press("2", "]", "e", "v")
         await settle(pilot)
         assert names(folder) == [f"{table}-2.jsonl", f"{table}.csv", f"{table}.jsonl"]
         assert notice(app).startswith("30 rows, ")
@@ -127,7 +125,7 @@ async def test_the_name_and_the_place_can_be_changed_and_nothing_is_written_over
         await settle(pilot)
         assert notice(app).endswith(f" in {other / 'mine.jsonl'}")
         assert "singular_value" in json.loads((other / "mine.jsonl").read_text().splitlines()[0])
-        await pilot.press("E")
+        await pilot.press("e", "v")
         await settle(pilot)
         (second,) = set(names(other)) - {"mine.jsonl"}
         assert second.endswith("-spectrum.jsonl"), "the folder is remembered, and the format that the name said"
@@ -171,10 +169,10 @@ async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
 
     monkeypatch.setattr(jobs, "_write_counted", endlessly)
     async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
-        await pilot.press("2", "E")
+        await pilot.press("2", "e", "v")
         await until(pilot, lambda: bool(names(folder)))
         assert {name.endswith(".part") for name in names(folder)} == {True}
-        await pilot.press("E")
+        await pilot.press("e", "v")
         await until(pilot, lambda: any("is still being written" in each.message for each in app._notifications))
         await pilot.press("]")
         await until(pilot, lambda: "L0H1" in str(app.conductor.selected))  # keys are answered meanwhile
@@ -200,8 +198,7 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
             await pilot.press("e", key)
             await settle(pilot)
         pictures = names(folder)
-        free = threading.Event()
-        hold_up(app.engine, free)
+        free = hold(app)
         app.conductor.read("another sentence")
         await pilot.press("P")
         for keys, view in zip(
@@ -209,9 +206,8 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
         ):
             await pilot.press(*keys)
             await until(pilot, lambda: app.views.active.is_waiting)
-            await pilot.press("E")
-            await pilot.pause()
-            assert f"the {view} view shows nothing yet" in screen_text(app)
+            await type_keys(pilot, "e", "a")
+            assert said(app) == f"the {view} view shows nothing yet; it is written once it does"
             await pilot.press("escape")
         free.set()
         await settle(pilot)
@@ -236,8 +232,7 @@ async def test_what_there_is_nothing_of_yet_is_offered_and_where_it_was_asked_fo
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
         await pilot.press("3")
         await settle(pilot)
-        free = threading.Event()
-        hold_up(app.engine, free)
+        free = hold(app)
         app.conductor.read("another sentence")
         await until(pilot, lambda: app.views.attention.shown_name is None)
         await type_keys(pilot, "e", *keys)
@@ -255,13 +250,35 @@ async def test_what_there_is_nothing_of_yet_is_offered_and_where_it_was_asked_fo
         assert len(app.screen_stack) == 1
 
 
+@pytest.mark.parametrize("is_read_first", [False, True])
+async def test_the_text_is_written_of_the_sentence_that_is_read_and_not_of_the_one_that_stays_for_a_moment(
+    is_read_first: bool, tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 600)
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        free = hold(app)
+        if is_read_first:
+            app.conductor.read("another one")
+        await type_keys(pilot, "T")
+        await until(pilot, lambda: "looks at" in screen_text(app))
+        if not is_read_first:
+            app.conductor.read("another one")
+        await type_keys(pilot, "e", "a")
+        assert said(app) == "the text view shows nothing yet; it is written once it does"
+        free.set()
+        await settle(pilot)
+        (file,) = folder.iterdir()
+        assert app.conductor.reading is not None
+        assert f" of {app.conductor.reading.tokens} " in file.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("typed", "written"),
     [
-        ("w mine.csv", "mine.csv"),
-        ("write mine.jsonl", "mine.jsonl"),
-        ("save mine.svg", "mine.svg"),
-        ("w mine.npz", "mine.npz"),
+        ("export mine.csv", "mine.csv"),
+        ("export mine.jsonl", "mine.jsonl"),
+        ("export mine.svg", "mine.svg"),
+        ("export mine.npz", "mine.npz"),
         ("export mine.txt", "mine.txt"),
     ],
 )
@@ -287,7 +304,7 @@ async def test_a_file_that_is_named_is_written_at_once_as_its_ending_says(
 
 async def test_a_name_in_a_folder_that_is_not_there_stays_to_be_mended(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
-        await type_keys(pilot, ":", *"w no/such.csv", "enter")
+        await type_keys(pilot, ":", *"export no/such.csv", "enter")
         await settle(pilot)
         assert "there is no folder" in said(app)
         assert file_name(app) == "such.csv"

@@ -296,7 +296,7 @@ def test_a_closed_terminal_while_a_long_map_is_written_leaves_nothing_behind(
         terminal.wait_for("max of")
         terminal.send("3")
         terminal.settle()
-        terminal.send("E")
+        terminal.send("ev")
         terminal.wait_for("writing")
         os.kill(terminal.process, signal.SIGHUP)
         assert terminal.exit_code() is not None

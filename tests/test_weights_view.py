@@ -207,7 +207,7 @@ async def test_the_weights_on_screen_are_those_of_the_export_and_are_filtered_as
         await pilot.pause()
         assert shown(pane(app).explanation_line).endswith("expected and, or, or the end")
         assert titled(pane(app).title_line) == "weights", "no filter holds that was never finished"
-        await pilot.press(*"d par", "tab", *" > 1000", "enter", "end", "o", "E")
+        await pilot.press(*"d par", "tab", *" > 1000", "enter", "end", "o", "e", "v")
         await settle(pilot)
         assert focus(app) is pane(app).grid
     (file,) = tmp_path.glob("*-weights.csv")

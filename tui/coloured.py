@@ -66,6 +66,7 @@ class Coloured:
         if pane is None or reading is None or not pane.display:
             return
         attention = self._app.views.attention
+        pane.is_waiting |= attention.is_waiting
         pooled = attention.heatmap.pooled
         if pooled is None or attention.shown_name is None:
             pane.show_message(attention.title, attention.message, is_waiting=attention.is_waiting)
@@ -100,4 +101,12 @@ class Coloured:
         if self._pane is None or sentence is None:
             return
         spellings = (sentence.spelled_along(lines.query_tokens), sentence.spelled_along(lines.key_tokens))
-        self._pane.show(lines, spellings, attention.title, heatmap.scale, heatmap.ink, heatmap.level_styles)
+        self._pane.show(
+            lines,
+            spellings,
+            attention.title,
+            heatmap.scale,
+            heatmap.ink,
+            heatmap.level_styles,
+            is_waiting=attention.is_waiting,
+        )

@@ -25,11 +25,6 @@ from tui.themes import SHORT, find_theme
 OWN = ("command_palette", "jump", "screen.copy_text")
 """Actions that ask for what the palette and the line at the foot are asked, or that are of what the mouse selects."""
 
-OF_EDITORS = {"h": "help", "e": "export", "w": "export", "write": "export", "open": "models"} | dict.fromkeys(
-    ("q", "q!", "qa", "qa!", "quit", "quit!", "exit", "wq", "wq!", "wqa", "x", "x!", "xa"), "quit"
-)
-"""What hands type that know editors, and which command does that here."""
-
 ALSO_CALLED = {
     "ablation": ("ablate", "knock out", "knockout"),
     "attention": ("heatmap",),
@@ -141,7 +136,7 @@ class NamedCommands:
         self.names = (*self._by_name, *(f"{THEME}{name}" for name in themes))
 
     def named(self, text: str) -> Callable[[], object] | None:
-        """Find what a name by itself does, or what the like of it does in editors; None where nothing is called so.
+        """Find what a name by itself does; None where nothing is called so.
 
         Raises
         ------
@@ -158,7 +153,7 @@ class NamedCommands:
         word, _, behind = text.partition(" ")
         if behind and (word in self._by_name or _parts_with(word)):
             raise EngineError(f"{word} takes nothing behind it; type it alone")
-        found = self._by_name.get(OF_EDITORS.get(text, text))
+        found = self._by_name.get(text)
         return next((each.do for each in in_view(self._app) if each.name == text), None) if found is None else found.do
 
     def begun(self, text: str) -> Callable[[], object]:

@@ -1,4 +1,4 @@
-"""The keys that take things out of the explorer: a menu, and the last choice again."""
+"""The key that takes things out of the explorer: a menu of what can be written."""
 
 from __future__ import annotations
 
@@ -25,14 +25,6 @@ class ExportActions(Parts):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "export", "Export: take away tables, matrices, pictures", id="app.export", group=TAKING_AWAY),
-        Binding(
-            "E",
-            "export_again",
-            "Export as last time, at first what is on screen",
-            show=False,
-            id="app.export_again",
-            group=TAKING_AWAY,
-        ),
     ]
 
     @property
@@ -63,18 +55,7 @@ class ExportActions(Parts):
         if chosen is not None:
             begin(self, partial(self._export, *chosen), "export", is_alone=False)
 
-    async def action_export_again(self) -> None:
-        """Write what was chosen last, under a new name; the menu waits with it for what is still worked out."""
-        from tui.export_screen import ExportScreen
-
-        self.clear_notifications()
-        exporting = self.conductor.exporting
-        if exporting.has_to_come(exporting.fitting(exporting.choice)):
-            await self.push_screen(ExportScreen(exporting, is_chosen=True), self._export_chosen)
-        else:
-            begin(self, partial(self._export, exporting.choice), "export", is_alone=False)
-
-    async def _export(self, choice: Choice, path: Path | None = None, may_replace: bool = False) -> None:
+    async def _export(self, choice: Choice, path: Path, may_replace: bool) -> None:
         """Write a file and say what is in it and where it is."""
         says = self.conductor.exporting.says(choice.what)
         try:

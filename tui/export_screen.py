@@ -46,7 +46,6 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
     ----------
     exporting : what there is to write, and what was chosen last.
     name : of a file that is to be written at once; where that is refused, it stays for another one to be typed.
-    is_chosen : whether what was chosen last is to be written, as soon as there is all of it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -65,12 +64,11 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="export.quit"),
     ]
 
-    def __init__(self, exporting: Exporting, name: str = "", *, is_chosen: bool = False) -> None:
+    def __init__(self, exporting: Exporting, name: str = "") -> None:
         super().__init__()
         self._exporting = exporting
         self._choice = exporting.fitting(choice_of(name, exporting.choice) if name else exporting.choice)
         self._asked_for = name
-        self._is_chosen = is_chosen
         self._suggested: Path | None = None
         self._confirmed: Path | None = None
         self._awaited: str | None = None
@@ -103,7 +101,6 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             with self.prevent(Input.Changed):  # which would take back what is said of it
                 self._file.value = self._asked_for
             self.set_focus(self._file)
-        if self._asked_for or self._is_chosen:
             self.action_write()
 
     @property

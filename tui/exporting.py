@@ -32,7 +32,7 @@ class Exporting:
 
     Attributes
     ----------
-    choice : the last one, which is offered first and made again by one key.
+    choice : the last one, which is offered first.
     folder : where files go; None is where the program was started.
     writing : the file that is being written.
     """
@@ -177,13 +177,13 @@ class Exporting:
         subject = "" if shown.is_rollout else f"L{shown.layer_label}H{shown.head_label}"
         return file_stem(outline, shown.stack, f"{subject}{self._asked.without}", self._table_name())
 
-    async def write(self, choice: Choice, path: Path | None = None, *, may_replace: bool = False) -> str:
+    async def write(self, choice: Choice, path: Path, *, may_replace: bool) -> str:
         """Write what is chosen; say what was written, and where.
 
         Parameters
         ----------
         choice : of what, and as what.
-        path : of the file; a new name unless one is given.
+        path : of the file.
         may_replace : whether a file that is there already is written over; else the new one gets a number.
 
         Raises
@@ -198,7 +198,6 @@ class Exporting:
         choice = self.fitting(choice)
         self._refuse_unfinished(choice)
         self.choice = choice
-        path = path or self.suggest(choice)
         if choice.what.is_table and choice.format != "npz":
             check_format(choice.format, path)
         self._conductor.restoring.keep_export(Exported(choice.what.name, choice.format, _folder_of(path)))

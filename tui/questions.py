@@ -20,8 +20,8 @@ from tui.ways import Ways, place_after
 OPEN = "open"
 """Stands before the name or path of a model."""
 
-WRITING = ("w", "write", "save", "export")
-"""Stand before the name of a file."""
+EXPORT = "export"
+"""Stands before the name of a file."""
 
 EPSILON = ("epsilon", "energy", "ε")
 """Stand before the ε of the energy rank."""
@@ -75,7 +75,7 @@ class WhereTo:
         if word.lower() == OPEN and behind.strip():
             app.call_later(partial(app.choose_model, is_first=False, named=behind.strip()))
             return
-        if behind.strip() and word.lower() in WRITING:
+        if behind.strip() and word.lower() == EXPORT:
             app.call_later(partial(app.action_export, behind.strip()))
             return
         if is_condition(typed):

@@ -137,6 +137,7 @@ class AttentionPane(Pane):
         """Take note that another map is to come, while what is on screen stays for a moment."""
         self.is_waiting = True
         self.heatmap.expect(True)
+        self.post_message(CellMoved())
 
     def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is no map, or none yet."""

@@ -89,6 +89,8 @@ class TextPane(Pane):
         scale: Scale,
         ink: Ink,
         styles: tuple[Style, ...],
+        *,
+        is_waiting: bool,
     ) -> None:
         """Colour the texts by a row and a column of a map.
 
@@ -98,10 +100,11 @@ class TextPane(Pane):
         spellings : what the tokens along the queries, and along the keys, stand for.
         title : of the map.
         scale, ink, styles : as the map is drawn; of its colours every second one is used.
+        is_waiting : whether another map is to come, and this one stays for a moment.
         """
         if ink is Ink.COLOUR and not lines.is_signed:  # the colours of differences are as few
             styles = in_pairs(styles)
-        self.shown, self._spellings, self.is_waiting = lines, spellings, False
+        self.shown, self._spellings, self.is_waiting = lines, spellings, is_waiting
         self.title_line.show(Text.assemble(("text ", "bold"), title))
         cells = signed_cells(ink) if lines.is_signed else ink.cells
         cursors = (lines.query, lines.query) if lines.is_of_one_text else (lines.query, lines.key)
