@@ -103,7 +103,7 @@ def run_python(page: Path) -> str:
     """Run a page's Python one block after the other, sessions with ``>>>`` as doctests; give what failed in these."""
     names: dict[str, Any] = {}
     said: list[str] = []
-    runner = doctest.DocTestRunner(NumbersAlike(), optionflags=doctest.ELLIPSIS)
+    runner = doctest.DocTestRunner(NumbersAlike(), verbose=False, optionflags=doctest.ELLIPSIS)
     for block in blocks(page, "python"):
         if block.startswith(">>> "):
             test = doctest.DocTestParser().get_doctest(block, names, page.name, None, None)

@@ -10,8 +10,9 @@ from textual import app, pilot
 from textual._context import active_app
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
-from textual.notifications import Notification
 from textual.screen import Screen
+
+from tui.lasting import Lasting
 
 LOOK = 0.002
 """Seconds between two looks at whether the event loop has something to do."""
@@ -63,4 +64,4 @@ def suit_tests() -> None:
     # Each application parses the style sheets of all its widgets: half of what it costs to open one.
     Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign, assignment]
     # Messages stay until they are taken away, however slow the machine is.
-    Notification.has_expired = False  # type: ignore[method-assign, assignment]
+    Lasting.has_expired = False  # type: ignore[method-assign, assignment]
