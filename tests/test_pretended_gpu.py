@@ -87,9 +87,9 @@ def changed(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[T
     """Compare a layer with another."""
     other = query + 0.1 * query.flip(0)
     return [
-        changes.distance(query, other),
-        changes.unrelated_distance(torch.linalg.matrix_norm(query), torch.linalg.matrix_norm(other)),
-        changes.circuit_distance((query[:2], key), (other[:2], key)),
+        changes.distance((query,), (other,)),
+        changes.unrelated_distance((query,), (other,)),
+        changes.distance((query[:2], key), (other[:2], key)),
         subspaces.principal_angles(factor_matrices(query).basis, factor_matrices(other).basis),
     ]
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from engine.analysis.circuits import measured
@@ -17,17 +15,10 @@ from engine.analysis.open_model import OpenModel
 from engine.analysis.two_models import other_spectra
 from engine.analysis.whole_layers import without_factors
 from engine.architectures.heads import LayerWeights
-from engine.mathematics.changes import (
-    circuit_distance,
-    differences,
-    distance,
-    image_angles,
-    product_norm,
-    unrelated_distance,
-)
+from engine.mathematics.changes import Factors, differences, distance, image_angles, unrelated_distance
 from engine.mathematics.circuits import Numbers
 from engine.mathematics.measures import MEASURES, numerical_rank
-from engine.mathematics.spectra import sum_over_groups
+from engine.mathematics.spectra import layer_factors
 from engine.mathematics.subspaces import angle_columns, principal_angles, random_bases
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
@@ -120,54 +111,33 @@ def _chance(model: OpenModel, layer: LayerOutline, whole_layer: bool, left_out: 
     return found
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """What is compared of some heads, or of a layer as one head.
+def _of_heads(weights: LayerWeights, numbers: Sequence[int]) -> dict[str, Factors]:
+    """Cut out some heads' matrices and biases, each with its own copy of what it shares.
 
-    Attributes
-    ----------
-    projections : by matrix, W_Q, W_K, W_V and W_Oᵀ: (heads, r, d).
-    circuits : by circuit, the factors left (heads, r, m) and right (heads, r, n) of ``leftᵀ right``.
-    biases : by matrix, those that there are: (heads, 1, size). That of W_O is the layer's, and no head's.
+    The bias of W_O is the layer's, and no head's.
     """
-
-    projections: Mapping[str, Tensor]
-    circuits: Mapping[str, tuple[Tensor, Tensor]]
-    biases: Mapping[str, Tensor]
-
-
-def _of_heads(weights: LayerWeights, numbers: Sequence[int]) -> _Parts:
-    """Cut out some heads, each with its own copy of what it shares."""
     own, shared = list(numbers), [number // weights.group for number in numbers]
     query, key, value, output = weights.query[own], weights.key[shared], weights.value[shared], weights.output[own].mT
-    biases = (("Q", weights.query_bias, own), ("K", weights.key_bias, shared), ("V", weights.value_bias, shared))
-    return _Parts(
-        {"Q": query, "K": key, "V": value, "O": output},
-        {"QK": (query, key), "OV": (value, output)},
-        {matrix: bias[places][:, None] for matrix, bias, places in biases if bias is not None},
-    )
+    biases = (("b_Q", weights.query_bias, own), ("b_K", weights.key_bias, shared), ("b_V", weights.value_bias, shared))
+    return {
+        "Q": (query,),
+        "K": (key,),
+        "V": (value,),
+        "O": (output,),
+        "QK": (query, key),
+        "OV": (output, value),
+        **{name: (bias[places][:, None],) for name, bias, places in biases if bias is not None},
+    }
 
 
-def _of_layer(weights: LayerWeights) -> _Parts:
-    """Stack a layer's heads.
-
-    The layer's circuits are sums over its heads, which are products of factors with the heads' rows one below the
-    other; heads that share a key/value head add up their queries, and their outputs, first.
-    """
-
-    def added(part: Tensor) -> Tensor:
-        return part if weights.group == 1 else sum_over_groups(part, len(weights.key))
-
-    def stacked(part: Tensor) -> Tensor:
-        return part.flatten(0, 1)[None]
-
-    query, key, value, output = weights.query, weights.key, weights.value, weights.output.mT
+def _of_layer(weights: LayerWeights) -> dict[str, Factors]:
+    """Take a layer's matrices and biases as if it were one head."""
+    factors = weights.query, weights.key, weights.value, weights.output
     biases = zip("QKVO", (weights.query_bias, weights.key_bias, weights.value_bias, weights.output_bias), strict=True)
-    return _Parts(
-        {"Q": stacked(query), "K": stacked(key), "V": stacked(value), "O": stacked(output)},
-        {"QK": (stacked(added(query)), stacked(key)), "OV": (stacked(value), stacked(added(output)))},
-        {matrix: bias.reshape(1, 1, -1) for matrix, bias in biases if bias is not None},
-    )
+    return {
+        **{matrix: layer_factors(matrix, *factors) for matrix in MATRICES},
+        **{f"b_{matrix}": (bias.reshape(1, 1, -1),) for matrix, bias in biases if bias is not None},
+    }
 
 
 def _measured(
@@ -178,42 +148,23 @@ def _measured(
     left_out: frozenset[str],
 ) -> list[Numbers]:
     """Measure some heads, or a layer as a whole: distances of matrices and circuits, angles between images."""
-    known = [matrix for matrix in MATRICES if matrix not in left_out]
     whole_layer = list(numbers) == [-1]
     first, second = (_of_layer(each) if whole_layer else _of_heads(each, numbers) for each in weights)
-    distances = {
-        matrix: circuit_distance(first.circuits[matrix], second.circuits[matrix])
-        if matrix in first.circuits
-        else distance(first.projections[matrix], second.projections[matrix])
-        for matrix in known
-    }
-    chances = {matrix: unrelated_distance(*(_norms(each, matrix) for each in (first, second))) for matrix in known}
-    for matrix, bias in first.biases.items():
-        if (other := second.biases.get(matrix)) is not None:
-            distances[f"b_{matrix}"] = distance(bias, other)
-            chances[f"b_{matrix}"] = unrelated_distance(
-                *(torch.linalg.matrix_norm(each.double()) for each in (bias, other))
-            )
+    both = [name for name in first if name in second and name not in left_out]
+    distances = {name: distance(first[name], second[name]) for name in both}
+    chances = {name: unrelated_distance(first[name], second[name]) for name in both}
     rows: list[Numbers] = [{} for _ in numbers]
     for place, row in enumerate(rows):
-        row |= {f"{matrix.lower()}_distance": float(values[place]) for matrix, values in distances.items()}
-        row |= {f"{matrix.lower()}_distance_chance": float(values[place]) for matrix, values in chances.items()}
+        row |= {f"{name.lower()}_distance": float(values[place]) for name, values in distances.items()}
+        row |= {f"{name.lower()}_distance_chance": float(values[place]) for name, values in chances.items()}
         for name in ("", "_chance"):
             row[f"change{name}"] = float(np.fmax(row[f"qk_distance{name}"], row[f"ov_distance{name}"]))
-    for matrix in first.projections.keys() - left_out:
+    for matrix in set("QKVO") - left_out:
         ranks = [
             [int(numerical_rank(each[matrix].singular_values, each[matrix].noise)) for each in spectra]
             for spectra in (before, now)
         ]
-        found = image_angles(first.projections[matrix], ranks[0], second.projections[matrix], ranks[1])
-        for row, each in zip(rows, found, strict=True):
-            row |= angle_columns(matrix, each)
+        found = image_angles(first[matrix][0], ranks[0], second[matrix][0], ranks[1])
+        for row, degrees in zip(rows, found, strict=True):
+            row |= angle_columns(matrix, degrees)
     return rows
-
-
-def _norms(parts: _Parts, matrix: str) -> Tensor:
-    if matrix in parts.circuits:
-        left, right = parts.circuits[matrix]
-        return product_norm(left.double(), right.double())
-    norms: Tensor = torch.linalg.matrix_norm(parts.projections[matrix].double())
-    return norms

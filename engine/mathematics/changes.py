@@ -21,27 +21,39 @@ CANCELLED = 1e-8
 """Share of its bound up to which a squared norm is computed again by QR; above it, it has at least eight digits."""
 
 
-def relative_distance(distance: Tensor, size: Tensor) -> Tensor:
-    """Divide distances by the sizes of A's parts, (batch,) each: 0 where both are zero, infinite where A's alone is."""
-    return torch.where(distance == 0, 0.0, distance / size)
+Factors = tuple[Tensor, ...]
+"""A batch of matrices (batch, r, d) alone, or of circuits ``leftᵀ right`` (batch, r, m) and (batch, r, n)."""
 
 
-def distance(first: Tensor, second: Tensor) -> Tensor:
-    """Compute ``‖B − A‖_F / ‖A‖_F`` of a batch of matrices.
+def norm(factors: Factors) -> Tensor:
+    """Compute ``‖W‖_F`` or ``‖leftᵀ right‖_F``: (batch,) float64."""
+    wide = [each.double() for each in factors]
+    norms: Tensor = torch.linalg.matrix_norm(*wide) if len(wide) == 1 else product_norm(*wide)
+    return norms
+
+
+def distance(first: Factors, second: Factors) -> Tensor:
+    """Compute ``‖B − A‖_F / ‖A‖_F`` of a batch of matrices or circuits: 0 where nothing differs, infinite where A is 0.
+
+    For circuits, with ``left_B = left_A + Δ_left`` and ``right_B = right_A + Δ_right``,
+    ``M_B − M_A = [Δ_left; left_A]ᵀ [right_B; Δ_right]``, exactly: a small change is no difference of large products.
 
     Parameters
     ----------
-    first, second : (batch, rows, cols) of A and of B, any real dtype.
+    first, second : of A and of B, any real dtype.
 
     Returns
     -------
     (batch,)
     """
-    norm = torch.linalg.matrix_norm
-    return relative_distance(norm(second.double() - first.double()), norm(first.double()))
+    deltas = [now.double() - before.double() for before, now in zip(first, second, strict=True)]
+    if len(deltas) == 2:
+        deltas = [torch.cat([deltas[0], first[0].double()], 1), torch.cat([second[1].double(), deltas[1]], 1)]
+    changed = norm(tuple(deltas))
+    return torch.where(changed == 0, 0.0, changed / norm(first))
 
 
-def unrelated_distance(first: Tensor, second: Tensor) -> Tensor:
+def unrelated_distance(first: Factors, second: Factors) -> Tensor:
     """Compute ``√(1 + ‖B‖² / ‖A‖²)``, the distance from A of a B that has nothing to do with it.
 
     If B is turned at random against A, ``E ⟨A, B⟩ = 0`` and so ``E ‖B − A‖² = ‖A‖² + ‖B‖²``: √2 for one of A's size.
@@ -49,33 +61,15 @@ def unrelated_distance(first: Tensor, second: Tensor) -> Tensor:
 
     Parameters
     ----------
-    first, second : (batch,) norms of A and of B.
+    first, second : of A and of B, any real dtype.
 
     Examples
     --------
-    >>> unrelated_distance(torch.tensor([3.0, 0.0, 0.0]), torch.tensor([4.0, 4.0, 0.0])).tolist()
-    [1.6666666269302368, inf, nan]
+    >>> unrelated_distance((torch.tensor([[[3.0]], [[0.0]], [[0.0]]]),), (torch.tensor([[[4.0]], [[4.0]], [[0.0]]]),))
+    tensor([1.6667,    inf,    nan], dtype=torch.float64)
     """
-    return torch.hypot(first, second) / first
-
-
-def circuit_distance(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> Tensor:
-    """Compute ``‖M_B − M_A‖_F / ‖M_A‖_F`` of circuits ``M = leftᵀ right``, from their factors.
-
-    With ``left_B = left_A + Δ_left`` and ``right_B = right_A + Δ_right`` it is
-    ``M_B − M_A = [Δ_left; left_A]ᵀ [right_B; Δ_right]``, exactly: a small change is no difference of large products.
-
-    Parameters
-    ----------
-    first, second : of A and of B, left (batch, r, m) and right (batch, r, n), any real dtype.
-
-    Returns
-    -------
-    (batch,)
-    """
-    (left, right), (left_now, right_now) = ((part.double() for part in pair) for pair in (first, second))
-    changed = product_norm(torch.cat([left_now - left, left], 1), torch.cat([right_now, right_now - right], 1))
-    return relative_distance(changed, product_norm(left, right))
+    size = norm(first)
+    return torch.hypot(size, norm(second)) / size
 
 
 def product_norm(left: Tensor, right: Tensor) -> Tensor:
@@ -94,9 +88,8 @@ def product_norm(left: Tensor, right: Tensor) -> Tensor:
     -------
     (batch,)
     """
-    norm = torch.linalg.matrix_norm
     if left.shape[1] >= min(left.shape[2], right.shape[2]):
-        multiplied: Tensor = norm(left.mT @ right)
+        multiplied: Tensor = torch.linalg.matrix_norm(left.mT @ right)
         return multiplied
     squares = ((left @ left.mT) * (right @ right.mT)).sum((1, 2))
     bound = (left.norm(dim=2) * right.norm(dim=2)).sum(1) ** 2
@@ -104,7 +97,7 @@ def product_norm(left: Tensor, right: Tensor) -> Tensor:
     doubtful = (squares <= CANCELLED * bound) & (bound > 0)
     if bool(doubtful.any()):
         triangles = [torch.linalg.qr(each[doubtful].mT, mode="r")[1] for each in (left, right)]
-        norms[doubtful] = norm(triangles[0] @ triangles[1].mT)
+        norms[doubtful] = torch.linalg.matrix_norm(triangles[0] @ triangles[1].mT)
     return norms
 
 

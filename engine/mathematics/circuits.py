@@ -21,7 +21,7 @@ from engine.mathematics.chance import WIDEST, chance_of, gaussian_pair
 from engine.mathematics.eigenvalues import SPECTRA, eigenvalue_measures, eigenvalues, negative_mass, positive_mass
 from engine.mathematics.factored_matrices import FactoredMatrix, FactoredProduct, factor_matrices, product
 from engine.mathematics.measures import numerical_rank
-from engine.mathematics.spectra import sum_over_groups
+from engine.mathematics.spectra import layer_factors
 from engine.mathematics.subspaces import (
     angle_columns,
     angles,
@@ -135,18 +135,10 @@ def factor_layer(factors: Factors, left_out: frozenset[str] = frozenset()) -> Ci
     factors : shapes as above.
     left_out : those of W_Q and W_O that are too large to be factored by themselves; the circuits are made without.
     """
-    query, key, value, output = factors
-    group = len(query) // len(key)
-    split = {
-        name: factor_matrices(part.flatten(0, 1)[None])
-        for name, part in (("Q", query), ("K", key), ("V", value), ("O", output.mT))
-        if name not in left_out
-    }
-    if group == 1 and not left_out:
+    split = {name: factor_matrices(*layer_factors(name, *factors)) for name in "QKVO" if name not in left_out}
+    if len(factors[0]) == len(factors[1]) and not left_out:
         return Circuits(split, (split["Q"], split["O"]))
-    queries, outputs = (  # heads that share keys add up their queries first
-        factor_matrices(sum_over_groups(part, len(key)).flatten(0, 1)[None]) for part in (query, output.mT)
-    )
+    queries, outputs = (factor_matrices(layer_factors(circuit, *factors)[0]) for circuit in ("QK", "OV"))
     return Circuits(split, (queries, outputs))
 
 
