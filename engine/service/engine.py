@@ -127,17 +127,13 @@ class Engine:
     def open(self, name: str, report: Callable[[Progress], None]) -> Future[ModelOutline]:
         """Find a model, downloading it if it must be, and read its headers."""
 
-        def reporting(progress: Progress) -> None:
-            self._queue.check()
-            report(progress)
-
         def work() -> Work[ModelOutline]:
             from engine.analysis.open_model import OpenModel
 
             if self._source is not None:
                 model = OpenModel(self._source(), self._options)
             else:
-                model = OpenModel.open(name, self._options, reporting)
+                model = OpenModel.open(name, self._options, self._while_wanted(report))
             yield None  # where it is ended if another one is opened by now
             model.notify, model.tell, model.check = self._tell, self._advance, self._queue.check
             self._model = model
@@ -194,12 +190,8 @@ class Engine:
     def compare(self, report: Callable[[Progress], None]) -> Future[Comparison]:
         """Open the second model that the options name, and find what can be compared of both."""
 
-        def reporting(progress: Progress) -> None:
-            self._queue.check()
-            report(progress)
-
         def work(model: OpenModel) -> Work[Comparison]:
-            yield from model.other(reporting)
+            yield from model.other(self._while_wanted(report))
             return model.comparison
 
         return self._ask(work, Urgency.OPENING, Lane.FILES, "compare")
@@ -531,6 +523,15 @@ class Engine:
     def _of_sentence(self, work: Callable[[OpenModel], Work[Answer]], view: str) -> Future[Answer]:
         """Queue work that runs the model."""
         return self._ask(work, Urgency.SENTENCE, Lane.MODEL, view)
+
+    def _while_wanted(self, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
+        """Report, unless the work has been given up, which then ends."""
+
+        def reporting(progress: Progress) -> None:
+            self._queue.check()
+            report(progress)
+
+        return reporting
 
     def _tell(self, notice: str) -> None:
         """Hand a notice to whoever listens, once where both models say the same."""

@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -59,19 +59,22 @@ class Urgency(IntEnum):
     SWEEP = 4
 
 
-@dataclass(order=True)
+@dataclass(eq=False)
 class _Job:
     """Work in the queue, in the order of urgency and then of arrival."""
 
     urgency: Urgency
     arrival: int
-    make: Callable[[], Work[Any]] = field(compare=False)
-    lane: Lane = field(compare=False)
-    future: Future[Any] = field(compare=False)
-    view: str = field(compare=False)
-    owner: object = field(compare=False)
-    work: Work[Any] | None = field(default=None, compare=False)
-    given_up: str = field(default="", compare=False)
+    make: Callable[[], Work[Any]]
+    lane: Lane
+    future: Future[Any]
+    view: str
+    owner: object
+    work: Work[Any] | None = None
+    given_up: str = ""
+
+    def __lt__(self, other: _Job) -> bool:
+        return (self.urgency, self.arrival) < (other.urgency, other.arrival)
 
     def fail(self, error: BaseException) -> None:
         """Answer with an error, unless there is an answer."""
