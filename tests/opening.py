@@ -26,7 +26,7 @@ from engine.service.engine import Engine
 from engine.service.queue import Urgency
 from engine.values.errors import EngineError, Superseded
 from engine.values.outline import LayerOutline, ModelOutline
-from engine.values.progress import Lane, finish, in_a_unit
+from engine.values.progress import Lane, finish, one_unit
 from engine.values.table import Table
 from engine.values.views import Query
 
@@ -119,4 +119,4 @@ def verdicts_of(model: Model) -> dict[str, set[str]]:
 def hold_up(engine: Engine, free: threading.Event) -> None:
     """Have an engine do nothing on any lane until an event is set."""
     for lane in Lane:
-        engine._queue.submit(lambda: in_a_unit(lambda: free.wait(600)), Urgency.SELECTED, lane)
+        engine._queue.submit(lambda: one_unit(lambda: free.wait(600)), Urgency.SELECTED, lane)

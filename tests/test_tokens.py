@@ -27,9 +27,9 @@ def test_special_tokens_look_otherwise_than_the_same_text(model_type: str, text:
     is_words = model_type == "bert"
     tokenizer = tiny_models.word_piece_tokenizer() if is_words else tiny_models.byte_level_tokenizer()
     sentence = Tokenizer(tokenizer).read(text, 64)
-    labels = spell_all(sentence.tokens, sentence.spelled_along(sentence.tokens))
+    labels = spell_all(sentence.tokens, sentence.spellings_along(sentence.tokens))
     assert list(labels) == expected.split(" ")
-    plain = spell_all(sentence.tokens, sentence.spelled_along(sentence.tokens), ascii_only=True)
+    plain = spell_all(sentence.tokens, sentence.spellings_along(sentence.tokens), ascii_only=True)
     assert all(label.isascii() for label in plain)
 
 
@@ -41,8 +41,8 @@ def test_a_token_of_some_bytes_is_named_as_files_name_it_beside_the_character() 
 
 def test_what_a_decoder_reads_begins_with_a_special_token() -> None:
     sentence = Sentence("a b", (5, 6), ("a", "b"), 2, (Spelling("text"), Spelling("special")))
-    assert [each.kind for each in sentence.spelled_along(("<pad>", "a"))] == ["added", "text"]
-    assert [each.kind for each in sentence.spelled_along(("<pad>", "a", "a", "b"))] == [
+    assert [each.kind for each in sentence.spellings_along(("<pad>", "a"))] == ["added", "text"]
+    assert [each.kind for each in sentence.spellings_along(("<pad>", "a", "a", "b"))] == [
         "added",
         "text",
         "text",

@@ -100,7 +100,7 @@ class Coloured:
         sentence, heatmap = attention.sentence, attention.heatmap
         if self._pane is None or sentence is None:
             return
-        spellings = (sentence.spelled_along(lines.query_tokens), sentence.spelled_along(lines.key_tokens))
+        spellings = (sentence.spellings_along(lines.query_tokens), sentence.spellings_along(lines.key_tokens))
         self._pane.show(
             lines,
             spellings,

@@ -13,7 +13,7 @@ from rich.text import Text
 from engine.analysis.attention import attention_table, block_table, difference_of_heads_table
 from engine.service.engine import Engine
 from engine.values.attention import AttentionMap, MapName, MapWindow, Minuend, PooledMap, Sentence
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head, Off
 from engine.values.table import AnyTable
@@ -82,7 +82,7 @@ class ComparedMaps:
             found = self._maps[head]
             title = Text().append(*pane.graph.line_sign(number)).append(f" {name}")
             maps.append(Titled(title, str(found) if isinstance(found, EngineError) else self._spelled(found)))
-        pane.show_maps(f"{counted(len(heads), 'head')}{_without(off)}", maps)
+        pane.show_maps(f"{quantity(len(heads), 'head')}{_without(off)}", maps)
 
     def draw_difference(
         self, pane: ComparePane, pair: tuple[Head, Head], names: tuple[str, str], text: str, off: Off

@@ -11,7 +11,7 @@ import numpy as np
 from engine.analysis.ranks import spectrum_table
 from engine.mathematics.chance import chance_curve
 from engine.service.engine import Engine
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
@@ -63,11 +63,11 @@ class ComparedSpectra:
             return
         chance = "" if front.stack.endswith(DELTA) else f"  chance of {names[list(heads).index(front)]}"
         curves = [self._curve(matrix, names, found, self._of(front)) for matrix in MATRICES]
-        pane.show_spectra(f"{counted(len(heads), 'head')}{self._at_distance}{chance}", names, curves)
+        pane.show_spectra(f"{quantity(len(heads), 'head')}{self._at_distance}{chance}", names, curves)
 
     def show_waiting(self, pane: ComparePane, heads: Sequence[Head]) -> None:
         """Say that the heads' spectra at the distance come next."""
-        pane.show_waiting(f"{counted(len(heads), 'head')}{self._at_distance}")
+        pane.show_waiting(f"{quantity(len(heads), 'head')}{self._at_distance}")
 
     @property
     def _at_distance(self) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.table import AnyTable, Cell
@@ -168,11 +168,11 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, sev
         )
     if isinstance(pane, ComparePane) and several is not None:
         found, says = rows_of(pane, several)
-        return Copied(written(found, "the rows"), f"{says}: {counted(len(found), 'line')} of the table")
+        return Copied(written(found, "the rows"), f"{says}: {quantity(len(found), 'line')} of the table")
     if attention is not None and isinstance(pane, AttentionPane) and pane.cell is not None:
         query = pane.cell[0]
         weights = attention.weights[query].tolist()
-        return Copied(written([weights], "the row"), f"query {query}, the weights of {counted(len(weights), 'key')}")
+        return Copied(written([weights], "the row"), f"query {query}, the weights of {quantity(len(weights), 'key')}")
     if isinstance(pane, SpectraPane) and pane.graph.matrix:
         table, _ = conductor.table()
         matrix, index = pane.graph.matrix, pane.graph.index

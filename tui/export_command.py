@@ -11,7 +11,7 @@ from engine.service.engine import Engine
 from engine.store.export import FORMATS, check_format, format_of, text_of, write_npz, write_table
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
-from engine.values.table import Table, reasons
+from engine.values.table import Table, left_out_reasons
 from tui.export import Export
 from tui.headless import open_headless
 from tui.provenance import facts_of
@@ -46,7 +46,7 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
             given = request.given() | {name: value for name, value in asked.items() if value}
             facts = facts_of(outline, options.revision, request.view, given)
             write_table(export.pieces(), request.output, request.written_as, facts)
-    for notice in (*export.notices, *export.lacking, *reasons(export.left_out)):
+    for notice in (*export.notices, *export.lacking, *left_out_reasons(export.left_out)):
         click.echo(f"attn-tui: {notice}", err=True)
     if request.output is not None:
         named = "npz" if request.output.suffix == ".npz" else format_of(request.output)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from engine.values.display_text import counted, plural
+from engine.values.display_text import plural, quantity
 from engine.values.memory import ACROSS_DEVICES, MemoryReport, size
 from engine.values.outline import MARKS
 
@@ -67,7 +67,7 @@ def _files(memory: MemoryReport | None) -> str:
     """Say how many files the weights are in."""
     if memory is None or memory.files == 0:
         return ""
-    return f" in {counted(memory.files, 'file')}"
+    return f" in {quantity(memory.files, 'file')}"
 
 
 def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
     if memory.need is None:
         return
     need, placement = memory.need, memory.placement
-    needed = f"a sentence of {counted(need.tokens, 'token')} takes {size(need.weights)} of weights as {need.dtype}"
+    needed = f"a sentence of {quantity(need.tokens, 'token')} takes {size(need.weights)} of weights as {need.dtype}"
     needed += f" and {size(need.maps)} for a layer's maps, made and kept"
     if placement is None:
         free = "" if memory.free is None else f"; {size(memory.free)} are free in main memory"
@@ -95,7 +95,7 @@ def model_facts(outline: ModelOutline, memory: MemoryReport | None = None) -> st
     lines = [f"{outline.name} is a {outline.model_type}"]
     for stack in outline.stacks:
         layers = outline.stack_layers(stack)
-        lines.append(f"{stack}: {counted(len(layers), 'layer')} with {_heads(layers)}")
+        lines.append(f"{stack}: {quantity(len(layers), 'layer')} with {_heads(layers)}")
     lines += [
         f"{mark}: {MARKS[mark]}" for mark in dict.fromkeys(mark for each in outline.layers for mark in each.marks)
     ]

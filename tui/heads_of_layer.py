@@ -9,7 +9,7 @@ from functools import partial
 from engine.analysis.attention import attention_table, block_table
 from engine.service.engine import Engine
 from engine.values.attention import AT_ONCE, MapName, MapWindow, PooledMap
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head, Off
 from engine.values.outline import ModelOutline
@@ -90,7 +90,7 @@ class HeadsOfLayer:
         """Say of which layer the maps are."""
         stack = f"{selected.stack} " if len(self._outline.stacks) > 1 else ""
         without = f" · with {off}" if off.heads else ""
-        count = counted(self._outline.layer(selected).heads, "head")
+        count = quantity(self._outline.layer(selected).heads, "head")
         return f"{stack}layer {selected.layer} · {count}{without}"
 
     def _names(self, layer: Head) -> list[str]:

@@ -15,7 +15,7 @@ from engine.values.display_text import plural
 from engine.values.memory import size
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
-from engine.values.table import LeftOut, Table, without
+from engine.values.table import LeftOut, Table, left_out_title
 from tui.choice import Choice, What
 from tui.export import Export
 from tui.export_view import LONG, estimated_bytes
@@ -152,7 +152,7 @@ class Jobs:
 
 def _said(count: int, word: str, left_out: LeftOut | None = None) -> str:
     """Say how many of something were written, and which layers are not among them."""
-    return " ".join(filter(None, (f"{count:,} {plural(word, count)}", without(left_out or {}))))
+    return " ".join(filter(None, (f"{count:,} {plural(word, count)}", left_out_title(left_out or {}))))
 
 
 def _draw(picture: Picture, what: What, title: str, colours: str | None, *, is_dark: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import EVERY, heads_named
@@ -45,7 +45,7 @@ class OffByName:
             which = f"{head}  L{head.layer}  {FOUND}" if word == OFF else f"{EVERY}  {head}  {FOUND}"
             return f"{which} · {key_of(self._app, 'prompt.complete')} completes"
         try:
-            return counted(len(self._heads(behind)), "head") + (" so far" if self._is_to_grow(behind) else "")
+            return quantity(len(self._heads(behind)), "head") + (" so far" if self._is_to_grow(behind) else "")
         except EngineError:
             return ""  # it may not be typed to its end
 
@@ -115,7 +115,7 @@ class OffByName:
             raise EngineError(f"nothing is filtered or searched; {key} does both")
         if not found and pane is not None and self._is_to_grow(FOUND):
             left, rows = pane.counts
-            so_far = f"{by} leaves no single head so far: {left} of {counted(rows, 'row')}"
+            so_far = f"{by} leaves no single head so far: {left} of {quantity(rows, 'row')}"
             raise EngineError(so_far if rows else "no row has come yet that a filter could leave")
         if not found:
             raise EngineError(f"{by} leaves no single head")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
-from engine.values.outline import ModelOutline, checked
+from engine.values.outline import ModelOutline, find_head
 from tui.walk import layer_after
 
 
@@ -58,7 +58,7 @@ def parse_place(
         layer = outline.layers[0].name
         raise EngineError(f"{typed} is a head of the selected layer, and none is selected; write it as {layer}{typed}")
     if typed and typed[-1].isdigit():
-        return checked(_head(typed, outline, here), outline)
+        return find_head(_head(typed, outline, here), outline)
     begun = [view for view in views if typed and view.startswith(typed.lower())]
     if len(begun) == 1:
         return begun[0]
@@ -105,7 +105,7 @@ def split_digits(text: str, outline: ModelOutline, here: Head | None) -> tuple[H
     for cut in range(1, len(text)):
         head = Head(stack, int(text[:cut]), int(text[cut:]))
         try:
-            heads.append(checked(head, outline))
+            heads.append(find_head(head, outline))
         except EngineError:
             continue
     return tuple(heads)

@@ -12,7 +12,7 @@ import click
 from engine.analysis.check import proof_table
 from engine.service.engine import Engine
 from engine.store.export import format_of, write_table
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
 from engine.values.progress import Progress
@@ -43,7 +43,7 @@ def summarise(proofs: Iterable[LayerProof]) -> str:
     parts += [f"{wrong} WRONG"] if wrong else []
     rest = len(states) - wrong - verified
     parts += [f"{rest} not wholly verifiable"] if rest else []
-    return f"{counted(len(states), 'layer')}: {', '.join(parts)}"
+    return f"{quantity(len(states), 'layer')}: {', '.join(parts)}"
 
 
 def run_check(model: str, output: Path | None, options: EngineOptions) -> None:

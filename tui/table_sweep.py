@@ -10,7 +10,7 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError, LayerLeftOut
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
-from engine.values.table import Cell, Table, none_left
+from engine.values.table import Cell, Table, no_rows_error
 from engine.values.views import VIEWS, Query
 from tui.patience import patiently
 
@@ -54,7 +54,7 @@ async def swept(
             rows += answer.rows
             lacking |= dict.fromkeys(answer.notes.lacking)
         if len(left_out) == len(layers):
-            yield none_left(left_out)
+            yield no_rows_error(left_out)
         else:
             view = VIEWS[name]
             yield Table.of_rows(name, view.columns, view.ranked(rows), dict(left_out), tuple(lacking))

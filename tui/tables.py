@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from engine.service.engine import Engine
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError, NotFolded, Superseded
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
@@ -96,7 +96,7 @@ class Tables(ChosenTables):
         if here is None:
             here = self._predicted_at(tokens - 1)
         if not 0 <= here + step < tokens:
-            return f"this is the {'last' if step > 0 else 'first'} of {counted(tokens, 'token')}"
+            return f"this is the {'last' if step > 0 else 'first'} of {quantity(tokens, 'token')}"
         self._chosen = replace(self._chosen, asked=replace(self.asked, position=here + step, token=None))
         self.draw()
         return ""
@@ -241,7 +241,7 @@ class Tables(ChosenTables):
                     if done == layers or isinstance(state, EngineError):
                         self._known[key] = state
                         break
-                    self._partial = (key, f"{done} of {counted(layers, 'layer')}", state)
+                    self._partial = (key, f"{done} of {quantity(layers, 'layer')}", state)
                     self.draw()
                     if key != self._sweeping:
                         break

@@ -11,7 +11,7 @@ from engine.values.errors import EngineError, LayerLeftOut
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
 from engine.values.progress import Progress
-from engine.values.table import Cell, RowGroup, none_left
+from engine.values.table import Cell, RowGroup, no_rows_error
 from engine.values.views import VIEWS, Query
 
 Unit = TypeVar("Unit")
@@ -52,7 +52,7 @@ def over_layers(
             left_out[layer.name] = error.what
             yield RowGroup(left_out={layer.name: error.what})
     if left_out and len(left_out) == len(layers):
-        raise none_left(left_out)
+        raise no_rows_error(left_out)
     yield RowGroup(progress=Progress(name, len(layers), len(layers), "layers"))
 
 

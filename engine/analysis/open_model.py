@@ -15,7 +15,7 @@ from engine.checkpoints.memory import free_memory
 from engine.checkpoints.tensor_reader import OpenedFiles
 from engine.models.memory import WeightCount, place
 from engine.values.attention import AttentionMaps, Sentence
-from engine.values.comparison import HOW_TO_COMPARE, Comparison, compared
+from engine.values.comparison import HOW_TO_COMPARE, Comparison, compare_outlines
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, NOTHING_OFF, Head, Off, no_attention
 from engine.values.memory import MemoryReport
@@ -308,7 +308,7 @@ class OpenModel:
         ------
         EngineError : when no layer of both can be compared.
         """
-        self._comparison = compared(self.outline, other.outline)
+        self._comparison = compare_outlines(self.outline, other.outline)
         self._other = other
 
     def forget_other(self) -> None:

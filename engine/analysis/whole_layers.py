@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from engine.checkpoints.memory import free_memory
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.heads import MATRICES
 from engine.values.memory import size
 from engine.values.outline import LayerOutline
@@ -150,4 +150,4 @@ def _what(layer: LayerOutline, matrices: Sequence[str]) -> str:
 
 def _time(layer: LayerOutline, matrices: Sequence[str]) -> str:
     minutes = needed_minutes(layer, matrices)
-    return f"{'all six ' if len(matrices) == len(MATRICES) else ''}about {counted(minutes, 'minute')} on one core"
+    return f"{'all six ' if len(matrices) == len(MATRICES) else ''}about {quantity(minutes, 'minute')} on one core"

@@ -24,7 +24,7 @@ from engine.architectures.rules import (
 from engine.architectures.shapes import biases_of, lay_out_heads, named_tensor, shapes_of
 from engine.architectures.tensors import TensorEntry
 from engine.architectures.vocabulary import has_known_norms
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
 from engine.values.outline import MARKS, LayerOutline, ModelOutline
@@ -241,7 +241,7 @@ def note_lost_files(anatomy: Anatomy, lost: Mapping[str, str], *, is_read: bool 
     why, files = next(iter(lost.values())), len(set(lost.values()))
     modules = anatomy.modules.values()
     without = sum(any(name in lost for name in (*each.weights.values(), *each.biases.values())) for each in modules)
-    until_then = [f"{without} of {counted(len(modules), 'layer')} cannot be shown"] if without else []
+    until_then = [f"{without} of {quantity(len(modules), 'layer')} cannot be shown"] if without else []
     until_then += ["no sentence can be read"] if is_read else []
     note = f"{why} ({files} files are missing or damaged)" if files > 1 else why
     note += f"; until then {', and '.join(until_then)}" if until_then else ""

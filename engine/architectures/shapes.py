@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.architectures.rules import CONVOLUTION_GROUPS, Layout, Rule, sibling, tensor_of
 from engine.architectures.tensors import TensorEntry
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
@@ -129,7 +129,7 @@ def lay_out_heads(
     value_head_dim, rest = divmod(width, heads)
     if rest or not value_head_dim:
         raise EngineError(
-            f"{module}: {counted(heads, 'head')} cannot share the output projection's width {width}; "
+            f"{module}: {quantity(heads, 'head')} cannot share the output projection's width {width}; "
             "config.json has another number of heads than the weights"
         )
     shared, head_dim = _key_value_heads(rule.layout, shapes, heads, value_head_dim)
@@ -137,7 +137,7 @@ def lay_out_heads(
     if shared < 1 or heads % shared or shared % parts:
         sizes = ", ".join(f"{matrix} {shapes[matrix][0]}×{shapes[matrix][1]}" for matrix in "QKVO")
         raise EngineError(
-            f"{module}: projections of {sizes} cannot be cut into {counted(heads, 'head')}; "
+            f"{module}: projections of {sizes} cannot be cut into {quantity(heads, 'head')}; "
             "attn-tui does not know this form"
         )
     reads = {matrix: shapes[f"down {matrix}" if matrix in rule.latents else matrix][1] for matrix in "QKV"}

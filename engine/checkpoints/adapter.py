@@ -33,7 +33,7 @@ from engine.checkpoints.model_folders import adapter_file
 from engine.checkpoints.model_names import ADAPTER_CONFIG
 from engine.checkpoints.source import FolderSource, Location, Source, stored_parameters
 from engine.checkpoints.tensor_reader import Checkpoint, stamps
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
 from engine.values.memory import SentenceNeed
@@ -319,7 +319,7 @@ class AdapterSource(Source):
                 changed[Head(f"{place.stack}{DELTA}", place.layer)] = _delta_module(module)
         outside = [each.module for each in self.changes if each not in self._changes.values()]
         if outside:
-            count = counted(len(outside), "change")
+            count = quantity(len(outside), "change")
             notes.append(f"the base model has no place for {count}, such as that of {outside[0]}")
         layers = (*base.outline.layers, *(module.outline for module in changed.values()))
         outline = replace(base.outline, name=self.location.name, directory=str(self.location.directory), layers=layers,

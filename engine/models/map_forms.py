@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 
 REASONS: Mapping[str, str] = {
     "BigBirdBlockSparseAttention": "it attends in sparse blocks, some of them random",
@@ -66,7 +66,7 @@ def reason_without_map(module: nn.Module, returned: Any, heads: int, pairs: tupl
     parts = returned if isinstance(returned, (tuple, list)) else ()
     others = [part.shape for part in parts if isinstance(part, Tensor) and part.ndim == 4]
     if others and others[-1][1] != heads:
-        return f"it returns probabilities of {counted(others[-1][1], 'head')}, and its weights are cut into {heads}"
+        return f"it returns probabilities of {quantity(others[-1][1], 'head')}, and its weights are cut into {heads}"
     if others and others[-1][2:] != pairs:
         return (
             f"it attends from {others[-1][2]} to {others[-1][3]} places, and the tokens are {pairs[0]} and {pairs[1]}"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.checkpoints import memory as main_memory
 from engine.values.attention import AT_ONCE
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.memory import FreeMemory, Placement, SentenceNeed, place_sentence
 from engine.values.outline import LayerOutline
@@ -135,7 +135,7 @@ def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, seen: f
     if free is not None and copies * needed + states > free:
         while_made = f", {copies} times that while they are made," if copies > 1 else ""
         raise EngineError(
-            f"one layer's maps of {counted(max(queries, keys), 'token')} need {(needed + states) / 1e9:.1f} GB"
+            f"one layer's maps of {quantity(max(queries, keys), 'token')} need {(needed + states) / 1e9:.1f} GB"
             f"{while_made} and {free / 1e9:.1f} GB are free; type a shorter sentence; the spectra still work"
         )
 

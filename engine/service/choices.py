@@ -15,7 +15,7 @@ from engine.service.queue import Queue, Urgency
 from engine.store.history import recent_models
 from engine.values.found_models import FoundModel, Origin, Place
 from engine.values.options import EngineOptions
-from engine.values.progress import Lane, Work, in_a_unit
+from engine.values.progress import Lane, Work, one_unit
 
 SOME = 10
 """Models that are handed on at a time."""
@@ -73,7 +73,7 @@ class Choices:
         """
         is_described = self._options.layout is not None
         return self._queue.submit(
-            lambda: in_a_unit(lambda: look_up(path, is_described=is_described)), Urgency.SELECTED, Lane.WEIGHTS, reason
+            lambda: one_unit(lambda: look_up(path, is_described=is_described)), Urgency.SELECTED, Lane.WEIGHTS, reason
         )
 
 

@@ -11,7 +11,7 @@ from engine.service.queue import Queue, Urgency, Writer
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import MATRICES, NOTHING_OFF, Off
 from engine.values.options import EngineOptions
-from engine.values.progress import Lane, Work, in_a_unit
+from engine.values.progress import Lane, Work, one_unit
 from engine.values.views import VIEWS
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Engine:
         self._queue.give_up_all(self, ANOTHER_IS_OPEN)
 
         # Where nothing reads with it any more.
-        self._queue.submit(lambda: in_a_unit(self._put_away), Urgency.SELECTED, Lane.MODEL)
+        self._queue.submit(lambda: one_unit(self._put_away), Urgency.SELECTED, Lane.MODEL)
 
     def _put_away(self) -> None:
         """Let go of the model, whoever still holds this."""
@@ -518,7 +518,7 @@ class Engine:
         self, work: Callable[[OpenModel], Answer], urgency: Urgency, lane: Lane, view: str = ""
     ) -> Future[Answer]:
         """Queue work of one unit."""
-        return self._ask(lambda model: in_a_unit(lambda: work(model)), urgency, lane, view)
+        return self._ask(lambda model: one_unit(lambda: work(model)), urgency, lane, view)
 
     def _of_sentence(self, work: Callable[[OpenModel], Work[Answer]], view: str) -> Future[Answer]:
         """Queue work that runs the model."""

@@ -34,7 +34,7 @@ Check = Callable[[], None]
 WRITING = "writing"
 """What the engine's work for a file is for."""
 
-FOR_A_FILE: ContextVar[str] = ContextVar("FOR_A_FILE", default="")
+FILE_VIEW: ContextVar[str] = ContextVar("FILE_VIEW", default="")
 """On a thread that writes a file: the view that its requests are for, so that they can be given up together."""
 
 STOPPED, REPLACED = "the engine has been stopped", "replaced by a newer request"
@@ -125,7 +125,7 @@ class Queue:
         future : of the answer. It fails with `Superseded` when the work is given up, and with an `EngineError` for
             every other error.
         """
-        if behind := FOR_A_FILE.get():
+        if behind := FILE_VIEW.get():
             view, urgency = behind, max(urgency, Urgency.LARGE)
         job = _Job(urgency, next(self._arrivals), make, lane, Future(), view, owner)
         with self._changed:
@@ -403,7 +403,7 @@ class Writer:
                 raise Superseded("the file is not wanted any more")
 
         def run() -> None:
-            FOR_A_FILE.set(WRITING)
+            FILE_VIEW.set(WRITING)
             try:
                 answer = work(check)
             except BaseException as error:  # whatever it raises is its answer

@@ -183,7 +183,7 @@ class Sentence:
     spellings: tuple[Spelling, ...] = ()
     limit: int | None = None
 
-    def spelled_along(self, tokens: tuple[str, ...]) -> tuple[Spelling, ...]:
+    def spellings_along(self, tokens: tuple[str, ...]) -> tuple[Spelling, ...]:
         """Say of the tokens along an axis of a map what each stands for, and which text it is a part of.
 
         An axis is the sentence itself, or what a decoder reads of it after its start token, or both, one behind the

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline, ModelOutline
@@ -68,7 +68,7 @@ class Comparison:
         own, theirs = ([layer.name for layer in outline.stack_layers(stack)] for outline in (self.first, self.other))
         if own != theirs:
             raise EngineError(
-                f"{self.first.name} and {self.other.name} have {len(own)} and {counted(len(theirs), 'layer')} "
+                f"{self.first.name} and {self.other.name} have {len(own)} and {quantity(len(theirs), 'layer')} "
                 f"in their {stack}, "
                 "so their means over layers are of other things; compare single layers"
             )
@@ -76,7 +76,7 @@ class Comparison:
             self.check(layer)
 
 
-def compared(first: ModelOutline, other: ModelOutline) -> Comparison:
+def compare_outlines(first: ModelOutline, other: ModelOutline) -> Comparison:
     """Find the layers that two models have in the same sizes, by stack and number; changes of adapters stay out.
 
     Raises
@@ -96,7 +96,7 @@ def compared(first: ModelOutline, other: ModelOutline) -> Comparison:
     notes = []
     if left:
         rest = len(left) - 1
-        others = f", nor {'is' if rest == 1 else 'are'} {counted(rest, 'more layer')}" if rest else ""
+        others = f", nor {'is' if rest == 1 else 'are'} {quantity(rest, 'more layer')}" if rest else ""
         notes.append(f"{_named(left[0])} is not compared{others}: {_difference(left[0], other)}")
     if more:
         count = f"{len(more)} layers" if len(more) > 1 else "one layer"

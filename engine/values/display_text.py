@@ -50,12 +50,12 @@ def plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
 
 
-def counted(count: int, word: str) -> str:
+def quantity(count: int, word: str) -> str:
     """Say how many things there are.
 
     Examples
     --------
-    >>> counted(1, "head"), counted(12, "head")
+    >>> quantity(1, "head"), quantity(12, "head")
     ('1 head', '12 heads')
     """
     return f"{count} {plural(word, count)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 
 MATRICES = ("Q", "K", "V", "O", "QK", "OV")
@@ -123,7 +123,7 @@ class Off:
         way = f" by {'its' if len(self.heads) == 1 else 'their'} mean" if self.by_mean else ""
         if len(self.heads) > NAMED_HEADS:
             return (
-                f"{counted(len(self.heads), 'head')} off{way}: {', '.join(map(str, self.heads[: NAMED_HEADS - 1]))} …"
+                f"{quantity(len(self.heads), 'head')} off{way}: {', '.join(map(str, self.heads[: NAMED_HEADS - 1]))} …"
             )
         return f"{', '.join(map(str, self.heads))} off{way}" if self.heads else ""
 

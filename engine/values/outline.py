@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from engine.values.display_text import counted, plural, span
+from engine.values.display_text import plural, quantity, span
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head, no_attention, parse_head
 
@@ -173,7 +173,7 @@ class ModelOutline:
         numbers = [layer.layer for layer in self.layers if layer.stack == name.stack]
         raise EngineError(
             f"{self.name} has no attention in layer {name.layer}: its {name.stack} has "
-            f"{counted(len(numbers), 'such layer')}, {span(numbers[0], numbers[-1])}"
+            f"{quantity(len(numbers), 'such layer')}, {span(numbers[0], numbers[-1])}"
         )
 
     def stack_layers(self, stack: str) -> tuple[LayerOutline, ...]:
@@ -248,7 +248,7 @@ def heads_named(text: str, outline: ModelOutline, here: Head | None = None) -> t
     return tuple(named)
 
 
-def checked(head: Head, outline: ModelOutline) -> Head:
+def find_head(head: Head, outline: ModelOutline) -> Head:
     """Give a head or layer that the model has.
 
     Raises
@@ -273,7 +273,7 @@ def _heads_of_word(word: str, outline: ModelOutline, here: Head | None) -> Itera
     if word.isdecimal():
         raise EngineError(f"'{word}' is a layer or a head? write L{word} for the layer, {word}.0 for a head")
     stack_here = None if here is None else replace(here, stack=here.stack.removesuffix(DELTA))
-    head = checked(parse_head(word, outline.stacks, stack_here), outline)
+    head = find_head(parse_head(word, outline.stacks, stack_here), outline)
     layer = outline.layer(head)
     if layer.is_change:
         raise EngineError(no_attention(head.stack))

@@ -190,7 +190,7 @@ def finish(work: Generator[object, None, Answer]) -> Answer:
             return answer
 
 
-def in_a_unit(compute: Callable[[], Answer]) -> Work[Answer]:
+def one_unit(compute: Callable[[], Answer]) -> Work[Answer]:
     """Make work of one unit."""
     yield from ()
     return compute()

@@ -243,25 +243,25 @@ UNREAD = "it takes no part in reading this sentence"
 """Why a layer is left out that the model does not run."""
 
 
-def reasons(left_out: LeftOut) -> Iterator[str]:
+def left_out_reasons(left_out: LeftOut) -> Iterator[str]:
     """Say of each layer that it is left out, and why.
 
     Examples
     --------
-    >>> list(reasons({Head("decoder", 2): "w holds 1 NaN or infinite numbers of 16"}))
+    >>> list(left_out_reasons({Head("decoder", 2): "w holds 1 NaN or infinite numbers of 16"}))
     ['decoder L2 is left out: w holds 1 NaN or infinite numbers of 16']
     """
     return (f"{layer.stack} {layer} is left out: {what}" for layer, what in left_out.items())
 
 
-def without(left_out: LeftOut) -> str:
+def left_out_title(left_out: LeftOut) -> str:
     """Name the layers in a title; nothing where all are there.
 
     Examples
     --------
-    >>> without({Head("decoder", 2): "w holds 1 NaN or infinite numbers of 16"}), without({})
+    >>> left_out_title({Head("decoder", 2): "w holds 1 NaN or infinite numbers of 16"}), left_out_title({})
     ('without L2 (NaN or infinite)', '')
-    >>> without({Head("decoder", number): "w holds numbers up to 1e+100, of which …" for number in range(5)})
+    >>> left_out_title({Head("decoder", number): "w holds numbers up to 1e+100, of which …" for number in range(5)})
     'without L0, L1, L2 and 2 more (beyond float64)'
     """
     if not left_out:
@@ -274,12 +274,12 @@ def without(left_out: LeftOut) -> str:
     return f"without {', '.join(names[:NAMED_LAYERS])}{more} ({why})"
 
 
-def none_left(left_out: LeftOut) -> EngineError:
+def no_rows_error(left_out: LeftOut) -> EngineError:
     """Say why there are no rows at all.
 
     Examples
     --------
-    >>> print(none_left({Head("decoder", number): "w holds 1 NaN or infinite numbers of 16" for number in (0, 1)}))
+    >>> print(no_rows_error({Head("decoder", number): "w holds 1 NaN or infinite numbers of 16" for number in (0, 1)}))
     nothing can be worked out: decoder L0: w holds 1 NaN or infinite numbers of 16, and so on in L1; open a sound copy
     """
     (first, what), *others = left_out.items()

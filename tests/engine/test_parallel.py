@@ -88,7 +88,7 @@ LEFT_AT_WORK = """
 import threading, torch
 from engine.analysis.decompositions import side_by_side
 from engine.service.queue import Queue, Urgency
-from engine.values.progress import Lane, in_a_unit
+from engine.values.progress import Lane, one_unit
 
 begun = threading.Event()
 
@@ -97,7 +97,7 @@ def piece():
     return torch.linalg.svdvals(torch.randn(1200, 1200))
 
 torch.set_num_threads(2)
-Queue().submit(lambda: in_a_unit(lambda: side_by_side([piece] * 2)), Urgency.SWEEP, Lane.LAYERS)
+Queue().submit(lambda: one_unit(lambda: side_by_side([piece] * 2)), Urgency.SWEEP, Lane.LAYERS)
 assert begun.wait(60)
 print("the program ends")
 """

@@ -12,10 +12,10 @@ from concurrent.futures import CancelledError, Future, wait
 import pytest
 import torch
 
-from engine.service.queue import FOR_A_FILE, Queue, Urgency
+from engine.service.queue import FILE_VIEW, Queue, Urgency
 from engine.store.files import log_file
 from engine.values.errors import EngineError, Interrupted, Superseded
-from engine.values.progress import Lane, Work, finish, in_a_unit, restartable
+from engine.values.progress import Lane, Work, finish, one_unit, restartable
 from tests.opening import run_apart
 
 PATIENCE = 10.0
@@ -50,7 +50,7 @@ class Gate:
 
     def unit(self) -> Work[str]:
         """Make work of it."""
-        return in_a_unit(self)
+        return one_unit(self)
 
 
 class Units:
@@ -78,7 +78,7 @@ def saying(word: str, said: list[str]) -> Callable[[], Work[str]]:
         said.append(word)
         return word
 
-    return lambda: in_a_unit(unit)
+    return lambda: one_unit(unit)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -231,9 +231,9 @@ def test_what_a_file_asks_for_comes_after_what_is_looked_at_and_is_given_up_with
     gate, said = Gate(), list[str]()
     queue.submit(gate.unit, Urgency.SELECTED, LANE)
     assert gate.begun.wait(PATIENCE)
-    token = FOR_A_FILE.set("writing")
+    token = FILE_VIEW.set("writing")
     first = queue.submit(saying("file", said), Urgency.SELECTED, LANE)
-    FOR_A_FILE.reset(token)
+    FILE_VIEW.reset(token)
     later = queue.submit(saying("sentence", said), Urgency.SENTENCE, LANE)
     gate.open.set()
     wait([first, later], PATIENCE)
@@ -252,7 +252,7 @@ def test_a_long_unit_of_a_sweep_lets_more_urgent_work_go_first_and_is_done_again
 
     labels = queue.submit(sweep, Urgency.SWEEP, Lane.MODEL)
     assert reading.begun.wait(PATIENCE)
-    assert queue.submit(lambda: in_a_unit(lambda: "typed"), Urgency.SENTENCE, Lane.MODEL).result(PATIENCE) == "typed"
+    assert queue.submit(lambda: one_unit(lambda: "typed"), Urgency.SENTENCE, Lane.MODEL).result(PATIENCE) == "typed"
     assert not labels.done()
     reading.open.set()
     assert labels.result(PATIENCE) == "through"
@@ -263,7 +263,7 @@ def test_a_sweep_that_minds_no_interruption_begins_again(queue: Queue) -> None:
     reading = Gate(queue.check)
     labels = queue.submit(reading.unit, Urgency.SWEEP, Lane.MODEL)
     assert reading.begun.wait(PATIENCE)
-    assert queue.submit(lambda: in_a_unit(lambda: "typed"), Urgency.SENTENCE, Lane.MODEL).result(PATIENCE) == "typed"
+    assert queue.submit(lambda: one_unit(lambda: "typed"), Urgency.SENTENCE, Lane.MODEL).result(PATIENCE) == "typed"
     reading.open.set()
     assert labels.result(PATIENCE) == "through"
 
@@ -274,8 +274,8 @@ def test_nothing_else_is_interrupted_and_other_lanes_interrupt_nothing(queue: Qu
     second = queue.submit(sweep.unit, Urgency.SWEEP, Lane.LAYERS)
     assert sentence.begun.wait(PATIENCE)
     assert sweep.begun.wait(PATIENCE)
-    waiting = queue.submit(lambda: in_a_unit(lambda: "next"), Urgency.SELECTED, Lane.MODEL)
-    assert queue.submit(lambda: in_a_unit(lambda: "head"), Urgency.SELECTED, Lane.WEIGHTS).result(PATIENCE) == "head"
+    waiting = queue.submit(lambda: one_unit(lambda: "next"), Urgency.SELECTED, Lane.MODEL)
+    assert queue.submit(lambda: one_unit(lambda: "head"), Urgency.SELECTED, Lane.WEIGHTS).result(PATIENCE) == "head"
     time.sleep(0.02)
     assert not waiting.done()
     for gate in (sentence, sweep):
@@ -378,7 +378,7 @@ def test_stopping_waits_for_no_call_of_lapack(queue: Queue) -> None:
         begun.set()
         return torch.linalg.svdvals(matrix)  # seconds on one core
 
-    running = queue.submit(lambda: in_a_unit(dense), Urgency.LARGE, Lane.LAYERS)
+    running = queue.submit(lambda: one_unit(dense), Urgency.LARGE, Lane.LAYERS)
     assert begun.wait(PATIENCE)
     started = time.monotonic()
     queue.stop()
@@ -391,9 +391,9 @@ def test_stopping_waits_for_no_call_of_lapack(queue: Queue) -> None:
 BUSY = """
 import sys, threading, time
 from engine.service.queue import Queue, Urgency
-from engine.values.progress import Lane, in_a_unit
+from engine.values.progress import Lane, one_unit
 queue, begun = Queue(), threading.Event()
-queue.submit(lambda: in_a_unit(lambda: (begun.set(), time.sleep(60))), Urgency.SWEEP, Lane.MODEL)
+queue.submit(lambda: one_unit(lambda: (begun.set(), time.sleep(60))), Urgency.SWEEP, Lane.MODEL)
 begun.wait()
 if "stop" in sys.argv: queue.stop()
 print("the program ends")
@@ -410,7 +410,7 @@ def test_busy_work_never_keeps_the_process_alive(how: str) -> None:
 LEFT_AT_WORK = """
 import threading, torch
 from engine.service.queue import Queue, Urgency
-from engine.values.progress import Lane, in_a_unit
+from engine.values.progress import Lane, one_unit
 
 begun, matrix = threading.Event(), torch.randn({width}, {width})
 
@@ -418,7 +418,7 @@ def unit():
     begun.set()
     return torch.linalg.svdvals(matrix)
 
-Queue().submit(lambda: in_a_unit(unit), Urgency.SWEEP, Lane.LAYERS)
+Queue().submit(lambda: one_unit(unit), Urgency.SWEEP, Lane.LAYERS)
 assert begun.wait(60)
 print("the program ends")
 """
@@ -435,12 +435,12 @@ def test_threads_of_linear_algebra_are_shared_out(queue: Queue) -> None:
     from engine.service import queue as module
 
     total = module._all_threads.setdefault("torch", torch.get_num_threads())
-    alone = queue.submit(lambda: in_a_unit(torch.get_num_threads), Urgency.SELECTED, Lane.WEIGHTS)
+    alone = queue.submit(lambda: one_unit(torch.get_num_threads), Urgency.SELECTED, Lane.WEIGHTS)
     assert alone.result(PATIENCE) == total
     gate = Gate()
     queue.submit(gate.unit, Urgency.LARGE, Lane.LAYERS)
     assert gate.begun.wait(PATIENCE)
-    beside = queue.submit(lambda: in_a_unit(torch.get_num_threads), Urgency.SELECTED, Lane.WEIGHTS)
+    beside = queue.submit(lambda: one_unit(torch.get_num_threads), Urgency.SELECTED, Lane.WEIGHTS)
     assert beside.result(PATIENCE) == max(1, total // 2)
     gate.open.set()
 
@@ -466,7 +466,7 @@ def test_what_work_was_at_goes_with_it_when_it_is_given_up(queue: Queue) -> None
 
     gc.disable()  # which would find in the end what nobody lets go of
     try:
-        given_up = queue.submit(lambda: in_a_unit(unit), Urgency.LARGE, LANE, "layer")
+        given_up = queue.submit(lambda: one_unit(unit), Urgency.LARGE, LANE, "layer")
         assert begun.wait(PATIENCE)
         assert queue.submit(saying("next", []), Urgency.LARGE, LANE, "layer").result(PATIENCE) == "next"
         with pytest.raises(Superseded):

@@ -80,7 +80,7 @@ def with_parts(tokens: tuple[str, ...], sentence: Sentence, *, ascii_only: bool 
         return tokens
     return tuple(
         spelled(token, "text", each.whole, each.part) if each.whole else token
-        for token, each in zip(tokens, sentence.spelled_along(tokens), strict=True)
+        for token, each in zip(tokens, sentence.spellings_along(tokens), strict=True)
     )
 
 
@@ -122,7 +122,7 @@ def strip_of(sentence: Sentence, width: int, *, at: int | None = None, ascii_onl
     bar, more = ("|", "~") if ascii_only else ("│", "…")
     count = count_of(sentence)
     room = max(width - len(count) - 2, 8)
-    spellings = sentence.spelled_along(sentence.tokens)
+    spellings = sentence.spellings_along(sentence.tokens)
     first = 0 if at is None else _first(sentence, room, at)
     line = Text(no_wrap=True, end="")
     if first:
@@ -159,7 +159,7 @@ def _first(sentence: Sentence, room: int, at: int) -> int:
 def _ends(sentence: Sentence) -> Iterator[int]:
     """Say where in the text each token ends, in characters; one that is not found there ends with the one before."""
     text, end, reach = sentence.text.lower(), 0, _REACH
-    for token, (kind, whole, part) in zip(sentence.tokens, sentence.spelled_along(sentence.tokens), strict=True):
+    for token, (kind, whole, part) in zip(sentence.tokens, sentence.spellings_along(sentence.tokens), strict=True):
         if kind != "added" and part <= 1:
             piece = (whole or token).lower().strip().removeprefix("##")
             found = text.find(piece, end, end + len(piece) + reach)

@@ -10,7 +10,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from engine.values.display_text import counted
+from engine.values.display_text import quantity
 from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head
 from tui.drawing.text import harmless
@@ -121,7 +121,7 @@ class FilteredPane(RowsPane):
                 state,
                 f"{left} of {rows}{self._so_far}" if has_filter and rows else "",
                 harmless(self._filter.text.strip()) if has_filter else "",
-                (f"→ {counted(beyond, 'more column')}", f"→ {beyond} more") if beyond else (),
+                (f"→ {quantity(beyond, 'more column')}", f"→ {beyond} more") if beyond else (),
             )
         )
 
@@ -206,7 +206,7 @@ class FilteredPane(RowsPane):
         if not left:
             self.readout_line.show("")
         self.explanation_line.show(
-            f"{left} of {counted(rows, 'row')}{self._so_far}" if self.filter_input.value
+            f"{left} of {quantity(rows, 'row')}{self._so_far}" if self.filter_input.value
             else f"{key_of(self.app, 'filter.complete')} completes columns; one by itself goes there"
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.table import CHANCE, Cell, Table, without
+from engine.values.table import CHANCE, Cell, Table, left_out_title
 from engine.values.views import VIEWS, View, explain
 from tui.drawing.readout import of_number, of_row
 from tui.drawing.text import first_fitting, harmless, quoted
@@ -91,7 +91,7 @@ class TablePane(LeadingPane):
             self._said = "".join(f"  {word} {_said(cell)}" for word, cell in agreed if cell is not None)
             if not rows:
                 self.grid.show_message(VIEWS[self.view].empty)
-        lacking = " ".join(filter(None, (without(table.notes.left_out), *table.notes.lacking)))
+        lacking = " ".join(filter(None, (left_out_title(table.notes.left_out), *table.notes.lacking)))
         self._set_title("  ".join(filter(None, (title, lacking))) + self._said, state)
         had_one, has_moved, self._selected = self._selected is not None, selected != self._selected, selected
         follows = has_moved and not is_new if self._begins_at_top else has_moved or (is_new and not grows_on)
