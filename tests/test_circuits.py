@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.mathematics.circuits import (
-    Factors,
     Frame,
+    LayerFactors,
     Numbers,
     factor_heads,
     factor_layer,
@@ -47,7 +47,7 @@ def spectral_norm(matrix: Tensor) -> float:
     return float(torch.linalg.matrix_norm(matrix, 2))
 
 
-def dense(factors: Factors, head: int | None) -> dict[str, Tensor]:
+def dense(factors: LayerFactors, head: int | None) -> dict[str, Tensor]:
     """Write out the six matrices of a head, or of the layer as a whole."""
     query, key, value, output = (factor.double() for factor in factors)
     group = len(query) // len(key)
@@ -64,7 +64,7 @@ def dense(factors: Factors, head: int | None) -> dict[str, Tensor]:
 
 
 def measured(
-    factors: Factors,
+    factors: LayerFactors,
     head: int | None = 0,
     token_map: Tensor | None = None,
     eigenvalues: bool = True,
@@ -94,7 +94,7 @@ def with_ov(value: Tensor, output: Tensor, token_map: Tensor | None = None) -> N
     return measured((value, value, value, output.mT), token_map=token_map)
 
 
-def draw(heads: int, shared: int, r: int, d: int, seed: int = 0) -> Factors:
+def draw(heads: int, shared: int, r: int, d: int, seed: int = 0) -> LayerFactors:
     """Draw a layer of Gaussian heads."""
     generator = torch.Generator().manual_seed(seed)
 

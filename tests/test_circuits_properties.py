@@ -12,8 +12,8 @@ from torch import Tensor
 
 from engine.mathematics.chance import DRAWS
 from engine.mathematics.circuits import (
-    Factors,
     Frame,
+    LayerFactors,
     circuit_chance,
     factor_heads,
     factor_layer,
@@ -66,7 +66,7 @@ def test_another_inner_basis_of_a_head_changes_nothing(is_rotation: bool) -> Non
 
 def test_scale_changes_nothing_but_norms() -> None:
     factors = draw(1, 1, 4, 12)
-    scaled: Factors = tuple(scale * each for scale, each in zip((1e-6, 3.0, 20.0, 1e7), factors, strict=True))  # type: ignore[assignment]
+    scaled: LayerFactors = tuple(scale * each for scale, each in zip((1e-6, 3.0, 20.0, 1e7), factors, strict=True))  # type: ignore[assignment]
     token_map = draw(1, 1, 12, 12, seed=2)[0][0]
     assert measured(scaled, 0, 7.0 * token_map) == pytest.approx(measured(factors, 0, token_map), rel=1e-7, abs=2e-5)
 

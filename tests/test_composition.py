@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.mathematics.circuits import Factors
+from engine.mathematics.circuits import LayerFactors
 from engine.mathematics.composition import KINDS, chance, composition, reading, writing
 from tests.test_circuits import axis, dense, draw, rows
 
 
-def composed(earlier: Factors, later: Factors) -> dict[str, Tensor]:
+def composed(earlier: LayerFactors, later: LayerFactors) -> dict[str, Tensor]:
     """Compare every head of one layer with every head of another, by kind."""
     return {kind: composition(writing(*earlier[2:]), part) for kind, part in reading(*later).items()}
 

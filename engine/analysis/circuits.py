@@ -22,8 +22,8 @@ from engine.architectures.heads import LayerWeights
 from engine.architectures.vocabulary import final_gain, gain_before, read_gain
 from engine.mathematics.circuits import (
     Circuits,
-    Factors,
     Frame,
+    LayerFactors,
     Numbers,
     circuit_chance,
     core_of_spectrum,
@@ -140,7 +140,7 @@ def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
     return Measured(dict(zip(numbers, own, strict=True)), chance, (*lacking, said) if said else lacking)
 
 
-def factors_at(model: OpenModel, layer: LayerOutline, weights: LayerWeights, query: Query) -> Factors:
+def factors_at(model: OpenModel, layer: LayerOutline, weights: LayerWeights, query: Query) -> LayerFactors:
     """Give a layer's W_Q, W_K, W_V and W_O by head, as a query looks at them.
 
     Parameters
@@ -163,7 +163,7 @@ def factors_at(model: OpenModel, layer: LayerOutline, weights: LayerWeights, que
     return own, key, value, output
 
 
-def factors_of(factors: Factors, numbers: list[int]) -> Factors:
+def factors_of(factors: LayerFactors, numbers: list[int]) -> LayerFactors:
     """Take the factors of some heads, each with its own copy of what it shares; of all of them as they are."""
     query, key, value, output = factors
     if len(numbers) == len(query):
@@ -172,7 +172,9 @@ def factors_of(factors: Factors, numbers: list[int]) -> Factors:
     return query[numbers], key[shared], value[shared], output[numbers]
 
 
-def _folded_spectra(layer: LayerOutline, whole_layer: bool, factors: Factors, weights: LayerWeights) -> SpectraGroup:
+def _folded_spectra(
+    layer: LayerOutline, whole_layer: bool, factors: LayerFactors, weights: LayerWeights
+) -> SpectraGroup:
     """Compute the spectra of weights with gains folded in, which are stored as finely as they are without."""
     values: dict[str, FloatArray]
     if whole_layer:
@@ -185,7 +187,9 @@ def _folded_spectra(layer: LayerOutline, whole_layer: bool, factors: Factors, we
     return assemble(layer, [-1] if whole_layer else range(layer.heads), values)
 
 
-def _measured(model: OpenModel, factors: Factors, ranks: Ranks, noise: FloatArray, frame: Frame) -> Work[list[Numbers]]:
+def _measured(
+    model: OpenModel, factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame: Frame
+) -> Work[list[Numbers]]:
     """Measure heads a few at a time, or a layer as a whole."""
     if not frame.of_heads:
         return [(yield from _of_layer(model, factors, ranks, noise, frame))]
@@ -203,11 +207,11 @@ def _measured(model: OpenModel, factors: Factors, ranks: Ranks, noise: FloatArra
     return [row for rows in found for row in rows]
 
 
-def _measure_heads(factors: Factors, ranks: Ranks, noise: FloatArray, frame: Frame) -> list[Numbers]:
+def _measure_heads(factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame: Frame) -> list[Numbers]:
     return measure_circuits(factor_heads(factors), ranks, noise, frame)
 
 
-def _of_layer(model: OpenModel, factors: Factors, ranks: Ranks, noise: FloatArray, frame: Frame) -> Work[Numbers]:
+def _of_layer(model: OpenModel, factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame: Frame) -> Work[Numbers]:
     """Measure a layer as a whole.
 
     Eigenvalues take longer than all else, and LAPACK finds them on one core: each problem alone, side by side.
@@ -276,7 +280,7 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
     return folded
 
 
-def _values_of_qk(factors: Factors, numbers: list[int], whole_layer: bool) -> FloatArray:
+def _values_of_qk(factors: LayerFactors, numbers: list[int], whole_layer: bool) -> FloatArray:
     """Compute the singular values of QK where keys are turned: (heads, rank)."""
     values = (
         layer_singular_values("QK", *factors)[None]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.analysis.layers import NOTHING, heads_of, over_layers, place_of
 from engine.analysis.open_model import OpenModel
-from engine.mathematics.circuits import Factors
+from engine.mathematics.circuits import LayerFactors
 from engine.mathematics.composition import KINDS, chance, composition, reading, writing
 from engine.values.errors import NotFinite
 from engine.values.heads import Head
@@ -79,7 +79,7 @@ class _Comparison:
                     fed.append((each, {kind: composition(written, part) for kind, part in read.items()}))
         return fed
 
-    def _factors(self, layer: LayerOutline) -> Factors:
+    def _factors(self, layer: LayerOutline) -> LayerFactors:
         """Read a layer, and note one whose weights hold NaN or infinite numbers."""
         try:
             weights = self._model.layer_weights(layer.name)

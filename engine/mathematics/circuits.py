@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 FACTORS_OF = (("QK", "K", "Q"), ("OV", "V", "O"))
 """Circuits with the factor that fills the head's own dimensions and the one that may drop some of them."""
 
-Factors = tuple[Tensor, Tensor, Tensor, Tensor]
+LayerFactors = tuple[Tensor, Tensor, Tensor, Tensor]
 Numbers = dict[str, float]
 
 
@@ -108,7 +108,7 @@ class Circuits:
         return product(self.factors["V"], self.own[1])
 
 
-def factor_heads(factors: Factors) -> Circuits:
+def factor_heads(factors: LayerFactors) -> Circuits:
     """Factor a layer's heads.
 
     Parameters
@@ -127,7 +127,7 @@ def factor_heads(factors: Factors) -> Circuits:
     return Circuits(split, (split["Q"], split["O"]))
 
 
-def factor_layer(factors: Factors, left_out: frozenset[str] = frozenset()) -> Circuits:
+def factor_layer(factors: LayerFactors, left_out: frozenset[str] = frozenset()) -> Circuits:
     """Factor a layer as a whole: projections of all heads stacked, circuits summed over the heads.
 
     Parameters
