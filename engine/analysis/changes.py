@@ -132,10 +132,9 @@ def _of_heads(weights: LayerWeights, numbers: Sequence[int]) -> dict[str, Factor
 
 def _of_layer(weights: LayerWeights) -> dict[str, Factors]:
     """Take a layer's matrices and biases as if it were one head."""
-    factors = weights.query, weights.key, weights.value, weights.output
     biases = zip("QKVO", (weights.query_bias, weights.key_bias, weights.value_bias, weights.output_bias), strict=True)
     return {
-        **{matrix: layer_factors(matrix, *factors) for matrix in MATRICES},
+        **{matrix: layer_factors(matrix, *weights.factors) for matrix in MATRICES},
         **{f"b_{matrix}": (bias.reshape(1, 1, -1),) for matrix, bias in biases if bias is not None},
     }
 
