@@ -12,6 +12,7 @@ from engine.analysis.circuits import measured
 from engine.analysis.decompositions import in_rounds
 from engine.analysis.layers import cells_of, heads_of, over_layers, parts_wanted, place_of
 from engine.analysis.open_model import OpenModel
+from engine.analysis.token_tables import token_tables
 from engine.analysis.two_models import other_spectra
 from engine.analysis.whole_layers import without_factors
 from engine.architectures.heads import LayerWeights
@@ -72,8 +73,8 @@ def _compared(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Q
     theirs = yield from measured(other, layer, whole_layer, query)
     chance = _chance(model, layer, whole_layer, left_out)
     said = without_factors(layer, left_out, first.lacking or second.lacking) if whole_layer else ""
-    in_other = (f"in {other.outline.name} {each}" for each in other.token_tables.wrong_of(layer.stack))
-    lacking = [*model.token_tables.wrong_of(layer.stack), *in_other]
+    in_other = (f"in {other.outline.name} {each}" for each in token_tables(other).wrong_of(layer.stack))
+    lacking = [*token_tables(model).wrong_of(layer.stack), *in_other]
     yield RowGroup(
         [
             (

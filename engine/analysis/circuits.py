@@ -16,7 +16,7 @@ from engine.analysis.decompositions import in_rounds
 from engine.analysis.layers import cells_of, heads_of, over_layers, parts_wanted, place_of
 from engine.analysis.open_model import OpenModel
 from engine.analysis.spectra import assemble
-from engine.analysis.token_tables import mean_row, token_map
+from engine.analysis.token_tables import mean_row, token_map, token_tables
 from engine.analysis.whole_layers import token_map_room, without_factors
 from engine.architectures.heads import LayerWeights
 from engine.architectures.vocabulary import final_gain, gain_before, read_gain
@@ -136,7 +136,7 @@ def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
     own = yield from _measured(model, chosen, ranks, noise, frame)
     chance = yield from _chance(model, layer, spectra[0], frame)
     said = without_factors(layer, group.left_out, group.lacking) if whole_layer else ""
-    lacking = tuple(f"without ov_copying: {each}" for each in model.token_tables.wrong_of(layer.stack))
+    lacking = tuple(f"without ov_copying: {each}" for each in token_tables(model).wrong_of(layer.stack))
     return Measured(dict(zip(numbers, own, strict=True)), chance, (*lacking, said) if said else lacking)
 
 
@@ -249,7 +249,7 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
     Folded, the gain of the last norm stands before the unembedding, whose mean over the tokens, which moves all logits
     alike, is taken off: ``diag(g) (W_U − 1 mᵀ)ᵀ W_E``.
     """
-    tables = model.token_tables
+    tables = token_tables(model)
     found = tables.sound(layer.stack)
     source, unembedding = found.source, found.unembedding
     if source is None or unembedding is None or source != found.queries:

@@ -12,7 +12,7 @@ from torch import Tensor
 from engine.analysis.circuits import factors_at, factors_of
 from engine.analysis.layers import NOTHING, heads_of, over_layers, place_of
 from engine.analysis.open_model import OpenModel
-from engine.analysis.token_tables import TokenTable
+from engine.analysis.token_tables import TokenTable, token_tables
 from engine.architectures.vocabulary import Gain, final_gain, read_gain
 from engine.mathematics.chance import chance_of
 from engine.mathematics.circuits import factor_heads
@@ -91,7 +91,7 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
             for value in [float(sigma[place, index])]
             for chance in [NOTHING if curve is None else float(curve[index] * scales[place])]
             for *cells, token_id, note in _of_direction(found, place, index, why)
-        ], lacking=tuple(f"without tokens: {each}" for each in model.token_tables.wrong_of(layer.stack)))  # fmt: skip
+        ], lacking=tuple(f"without tokens: {each}" for each in token_tables(model).wrong_of(layer.stack)))  # fmt: skip
 
 
 def _of_direction(found: Sequence[tuple[Side, Any]], place: int, index: int, why: str) -> Iterator[tuple[Cell, ...]]:
@@ -111,7 +111,7 @@ def _of_direction(found: Sequence[tuple[Side, Any]], place: int, index: int, why
 
 
 def _sides(model: OpenModel, layer: LayerOutline, matrix: str, query: Query) -> Work[tuple[Side, Side]]:
-    found = model.token_tables.of_stack(layer.stack)
+    found = token_tables(model).of_stack(layer.stack)
     if matrix == "QK":
         return (
             (yield from _side(model, "query", found.queries, layer.d_model, None, query.top)),
@@ -128,7 +128,7 @@ def _sides(model: OpenModel, layer: LayerOutline, matrix: str, query: Query) -> 
 
 def _side(model: OpenModel, name: str, tokens: str | None, d: int, gain: Gain | None, top: int) -> Work[Side]:
     """Read a side's tokens and the gain between, and work out what chance gives, once for all layers."""
-    tables = model.token_tables
+    tables = token_tables(model)
     table = tables.tokens(tokens, d)
     if tokens is None or table is None or not len(table.ids):
         return Side(name, None, note=tables.why_none(tokens))
@@ -159,7 +159,7 @@ def _tokens(model: OpenModel, side: Side, vectors: Tensor, top: int) -> Work[lis
         for end, sign in zip(ENDS, (1, -1), strict=True):
             values, places = met.topk(min(top, met.shape[1]), largest=end == "largest")
             ids = [side.table.ids[place] for place in places.flatten().tolist()]
-            named = zip(ids, model.token_tables.texts(ids), values.flatten().tolist(), strict=True)
+            named = zip(ids, model.words().texts(ids), values.flatten().tolist(), strict=True)
             for number, each in enumerate(named):
                 column, place = divmod(number, places.shape[1])
                 cells[column].append((end, place + 1, *each, sign * side.chance[place]))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.analysis.layers import NOTHING, heads_of, over_layers, place_of
 from engine.analysis.open_model import OpenModel
-from engine.analysis.token_tables import TokenTable
+from engine.analysis.token_tables import TokenTable, token_tables
 from engine.mathematics.chance import chance_of
 from engine.mathematics.directions import groups
 from engine.mathematics.measures import numerical_rank
@@ -80,7 +80,7 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
                 "the mask leaves no score; take a key that is seen"
             )
         cells = yield from _of_cell(model, layer, scoring, (number, place, seen), stored, query)
-        lacking = tuple(f"without tokens: {each}" for each in model.token_tables.wrong_of(layer.stack))
+        lacking = tuple(f"without tokens: {each}" for each in token_tables(model).wrong_of(layer.stack))
         yield RowGroup([(*place_of(layer, number), *row, *ends) for row in cells], lacking=lacking)
 
 
@@ -102,7 +102,7 @@ def _of_cell(
     pairs = sorted(_pairs(found), key=lambda term: -abs(term.value))
     claimed = [term.places[0] for term in pairs if term.places and not term.note]
     tokens = yield from _tokens(model, layer, found, claimed[: query.first], query.top)
-    tables = model.token_tables
+    tables = token_tables(model)
     unnamed = "" if tokens is not None else tables.why_none(tables.of_stack(layer.stack).queries)
     spectrum = _chance_of(layer, sides, scale)
     total = 0.0
@@ -142,7 +142,7 @@ def _tokens(
     model: OpenModel, layer: LayerOutline, found: ScoreTerms, places: Sequence[int], top: int
 ) -> Work[dict[int, tuple[str, str]] | None]:
     """Put pairs into words: by place, the tokens at the ends that the query and the key are on."""
-    tables = model.token_tables
+    tables = token_tables(model)
     names = tables.of_stack(layer.stack)
     both = (
         (tables.tokens(names.queries, layer.d_model), found.left, found.query),
@@ -166,7 +166,7 @@ def _at_ends(
     with model.telling("meeting tokens", "tokens") as telling:
         along = yield from table.along(vectors * signs, telling)
     rows = along.topk(min(top, along.shape[1])).indices
-    texts = model.token_tables.texts([table.ids[row] for row in rows.flatten().tolist()])
+    texts = model.words().texts([table.ids[row] for row in rows.flatten().tolist()])
     width = rows.shape[1]
     return [joined(texts[start : start + width]) for start in range(0, len(texts), width)]
 

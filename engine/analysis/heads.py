@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 from engine.analysis.layers import NOTHING, layers_of
 from engine.analysis.open_model import OpenModel
-from engine.analysis.ranks import rank_cells
+from engine.analysis.ranks import rank_rows_beside_chance
 from engine.analysis.spectra import with_torch
-from engine.mathematics.measures import DEFAULT_EPSILON
+from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
 from engine.values.progress import Progress, Work
 from engine.values.table import Cell, Groups, RowGroup
-from engine.values.views import HEAD_PARTS, Query
+from engine.values.views import CIRCUITS, HEAD_PARTS, HEADS, PATTERNS, Query
 
 OF_CHANGES = "of a change of weights there are ranks alone"
 """Why its heads have nothing else."""
 
-
-@dataclass(frozen=True)
-class Part:
-    """What one table says of a layer's heads.
-
-    Attributes
-    ----------
-    cells : by head number, in the order of the part's columns.
-    labels : by head number, where the table labels heads.
-    notes : by head number, what else is to be known.
-    """
-
-    cells: Mapping[int, tuple[Cell, ...]] = field(default_factory=dict)
-    labels: Mapping[int, str] = field(default_factory=dict)
-    notes: Mapping[int, str] = field(default_factory=dict)
-
-
 Key = tuple[str, Head, str | float | None]
 """A part, a layer, and what else the part is of: the ε of its ranks, or the sentence of its patterns."""
+
+Part = Mapping[int, Mapping[str, Cell]]
+"""What one table says of a layer's heads: by head number, cells by column, ``label`` and ``note`` among them."""
 
 
 def rows_of_heads(model: OpenModel, query: Query) -> Groups:
@@ -54,7 +39,7 @@ def rows_of_heads(model: OpenModel, query: Query) -> Groups:
     """
     layers = layers_of("heads", model, query)
     kept = model.cached("heads", dict[Key, Part])
-    known = {key: part for key, part in kept.items() if key[2] == _of(key[0], query)}
+    known = {key: part for key, part in kept.items() if key == _key(key[0], key[1], query)}
     kept.clear()  # of other sentences
     kept.update(known)
     yield RowGroup(
@@ -63,11 +48,11 @@ def rows_of_heads(model: OpenModel, query: Query) -> Groups:
     unread: EngineError | None = None
     for part in HEAD_PARTS if query.parts is None else [each for each in HEAD_PARTS if each in query.parts]:
         for done, layer in enumerate(layers, start=1):
-            key = _key(part, layer, query)
+            key = _key(part, layer.name, query)
             if key in known:
                 continue
             if layer.is_change and part != "ranks":
-                known[key] = Part(notes=dict.fromkeys(range(layer.heads), OF_CHANGES))
+                known[key] = {number: {"note": OF_CHANGES} for number in range(layer.heads)}
                 continue
             yield None
             try:
@@ -75,12 +60,16 @@ def rows_of_heads(model: OpenModel, query: Query) -> Groups:
             except Superseded:
                 raise
             except EngineError as error:
-                known[key] = Part(notes=dict.fromkeys(range(layer.heads), str(error)))
+                known[key] = {number: {"note": str(error)} for number in range(layer.heads)}
                 unread = error if part == "patterns" and query.text is not None else unread
             yield RowGroup(_rows(layer, query, known), progress=Progress(part, done, len(layers), "layers"))
     yield RowGroup([row for layer in layers if layer.is_change for row in _rows(layer, query, known)])
     if unread is not None:
         raise unread
+
+
+def _key(part: str, layer: Head, query: Query) -> Key:
+    return part, layer, query.epsilon if part == "ranks" else query.text if part == "patterns" else None
 
 
 def _part(part: str, model: OpenModel, layer: LayerOutline, query: Query) -> Work[Part]:
@@ -89,58 +78,41 @@ def _part(part: str, model: OpenModel, layer: LayerOutline, query: Query) -> Wor
     if part != "ranks":
         yield from with_torch()
     if part == "patterns":
-        from engine.analysis import patterns
+        from engine.analysis.patterns import rows_of_layer
 
-        return _of_patterns((yield from _rows_of(patterns.rows_of_layer(model, layer, asked))))
+        by_head: dict[int, Mapping[str, Cell]] = {}
+        for unit in rows_of_layer(model, layer, asked):
+            if isinstance(unit, RowGroup):
+                by_head |= {int(row[2] or 0): dict(zip(PATTERNS.columns, row, strict=True)) for row in unit.rows}
+            else:
+                yield unit
+        return by_head
     if part == "circuits":
         from engine.analysis import circuits
 
         found = yield from circuits.measured(model, layer, False, asked)
-        cells = {number: tuple(circuits.cells(own, found.chance)) for number, own in found.own.items()}
-        return Part(cells, notes=dict.fromkeys(cells, "; ".join(found.lacking)))
+        names, note = CIRCUITS.columns[3:], {"note": "; ".join(found.lacking)}
+        return {
+            number: dict(zip(names, circuits.cells(own, found.chance), strict=True)) | note
+            for number, own in found.own.items()
+        }
     group = yield from model.spectra.layer(layer.name, False)
     epsilon = DEFAULT_EPSILON if query.epsilon is None else query.epsilon
-    return Part(rank_cells(group.listed(), epsilon, with_chance=True))
-
-
-def _rows_of(groups: Groups) -> Work[list[tuple[Cell, ...]]]:
-    rows: list[tuple[Cell, ...]] = []
-    for unit in groups:
-        if isinstance(unit, RowGroup):
-            rows += map(tuple, unit.rows)
-        else:
-            yield unit
-    return rows
-
-
-def _of_patterns(rows: list[tuple[Cell, ...]]) -> Part:
-    by_head: dict[int, tuple[Any, ...]] = {int(row[2] or 0): row for row in rows}
-    return Part(
-        {head: row[4:-1] for head, row in by_head.items()},
-        {head: row[3] for head, row in by_head.items()},
-        {head: row[-1] for head, row in by_head.items()},
-    )
+    cells: dict[int, list[Cell]] = defaultdict(list)
+    for row in rank_rows_beside_chance(group.listed(), epsilon):
+        own, chance = row[-2 * len(MEASURES) : -len(MEASURES)], row[-len(MEASURES) :]
+        cells[int(row[2] or 0)] += [cell for pair in zip(own, chance, strict=True) for cell in pair]
+    return {number: dict(zip(HEAD_PARTS["ranks"], each, strict=True)) for number, each in cells.items()}
 
 
 def _rows(layer: LayerOutline, query: Query, known: Mapping[Key, Part]) -> list[tuple[Cell, ...]]:
     """Write what is known of a layer's heads that are asked for side by side; a cell is empty where nothing is."""
-    parts = {part: known.get(_key(part, layer, query), Part()) for part in HEAD_PARTS}
     rows: list[tuple[Cell, ...]] = []
     for head in layer.head_names():
-        number = head.head
-        if query.wants(number):
-            label = next((part.labels[number] for part in parts.values() if number in part.labels), "")
-            each = (parts[name].cells.get(number, (NOTHING,) * len(columns)) for name, columns in HEAD_PARTS.items())
-            notes = dict.fromkeys(part.notes[number] for part in parts.values() if part.notes.get(number))
-            cells = (cell for part in each for cell in part)
-            rows.append((head.stack, head.layer, head.label, label, *cells, "; ".join(notes)))
+        if query.wants(head.head):
+            parts = [known.get(_key(part, layer.name, query), {}).get(head.head, {}) for part in HEAD_PARTS]
+            cells = {column: cell for part in parts for column, cell in part.items()}
+            notes = dict.fromkeys(str(part["note"]) for part in parts if part.get("note"))
+            named = (cells.get(column, NOTHING) for column in HEADS.columns[3:-1])
+            rows.append((head.stack, head.layer, head.label, *named, "; ".join(notes)))
     return rows
-
-
-def _key(part: str, layer: LayerOutline, query: Query) -> Key:
-    return part, layer.name, _of(part, query)
-
-
-def _of(part: str, query: Query) -> str | float | None:
-    """Say what a part is of beside its layer."""
-    return query.epsilon if part == "ranks" else query.text if part == "patterns" else None

@@ -22,7 +22,6 @@ from engine.values.memory import MemoryReport
 from engine.values.progress import LOADING, Lane, Progress, ProgressReporter, Work
 
 if TYPE_CHECKING:
-    from engine.analysis.token_tables import TokenTables
     from engine.architectures.heads import LayerWeights
     from engine.checkpoints.source import Source
     from engine.models.map_reader import MapReader, Tokens
@@ -115,13 +114,6 @@ class OpenModel:
 
         self.outline.layer(layer)
         return read_layer(self.source.tensors, self.source.anatomy.modules[layer.whole_layer])
-
-    @property
-    def token_tables(self) -> TokenTables:
-        """Its tables of token embeddings."""
-        from engine.analysis.token_tables import TokenTables
-
-        return self.cached("token tables", lambda: TokenTables(self.source))
 
     # --- the model itself
 
@@ -218,15 +210,23 @@ class OpenModel:
         if "words" not in self._cached:
             yield from with_torch()
             yield Lane.FILES
-        words: Words = self.cached("words", self._open_words)
-        return words.read(text, self.outline.context)
+        return self.words().read(text, self.outline.context)
 
-    def _open_words(self) -> Words:
-        """Open the tokenizer."""
-        with IMPORTING:
-            from engine.models.loading import words_of
+    def words(self) -> Words:
+        """Give the tokenizer, opening it the first time.
 
-            return words_of(self.source)
+        Raises
+        ------
+        EngineError : when there is none.
+        """
+
+        def opened() -> Words:
+            with IMPORTING:
+                from engine.models.loading import words_of
+
+                return words_of(self.source)
+
+        return self.cached("words", opened)
 
     def read(self, text: str, off: Off = NOTHING_OFF) -> Work[Sentence]:
         """Run the model on a sentence, unless that was the last one, so that its layers' maps can be recomputed."""

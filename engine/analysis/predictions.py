@@ -89,7 +89,7 @@ def token_of(query: Query, logits: Tensor, predictor: Predictor) -> int:
     return int(logits.argmax()) if query.token is None else predictor.token(query.token, len(logits))
 
 
-def likely(words: Words, logits: Tensor, count: int) -> list[tuple[int, str, float, float, float, float]]:
+def likely(words: Words, logits: Tensor, count: int) -> list[tuple[Cell, ...]]:
     """List the most likely tokens: id, text, logit and probability, each with that of a token drawn at random.
 
     Parameters
@@ -97,12 +97,9 @@ def likely(words: Words, logits: Tensor, count: int) -> list[tuple[int, str, flo
     logits : (vocabulary,).
     count : how many.
     """
-    values, ids = logits.double().topk(min(count, len(logits)))
-    probabilities = logits.double().softmax(0)[ids].tolist()
-    texts = words.texts(ids.tolist())
-    mean = _mean(logits)
-    beside = zip(ids.tolist(), texts, values.tolist(), probabilities, strict=True)
-    return [(number, text, logit, mean, share, 1 / len(logits)) for number, text, logit, share in beside]
+    expected = _Expected(logits)
+    ids = expected.first(count)
+    return [(each, text, *expected.of(each)[1:]) for each, text in zip(ids, words.texts(ids), strict=True)]
 
 
 def _choices_of(model: OpenModel, query: Query) -> Work[tuple[Words, Asked, Tensor]]:
@@ -147,13 +144,13 @@ class _Expected:
 
     Parameters
     ----------
-    logits : (vocabulary,).
+    logits : (vocabulary,); some models rule tokens out by an infinite one.
     """
 
     def __init__(self, logits: Tensor) -> None:
         self._logits = logits.double()
         self._shares = self._logits.softmax(0)
-        self._mean = _mean(logits)
+        self._mean = float(self._logits[logits.isfinite()].mean())
 
     def has(self, token: int) -> bool:
         return token < len(self._logits)
@@ -195,11 +192,6 @@ def _texts_of_both(ids: list[int], words: Words, other: Words, own: _Expected, t
     return texts
 
 
-def _mean(logits: Tensor) -> float:
-    """Give the mean of the logits that are numbers; some models rule tokens out by an infinite one."""
-    return float(logits.double()[logits.isfinite()].mean())
-
-
 EMBEDDING = "embedding"
 """What the place before the first block is called."""
 
@@ -238,13 +230,6 @@ def rows_of_contributions(model: OpenModel, query: Query) -> Groups:
     ])  # fmt: skip
 
 
-Pair = tuple[float, float]
-"""A token's logit and probability, or what chance gives for their changes."""
-
-KEPT = 16
-"""Sweeps, whole or broken off, whose numbers are kept."""
-
-
 def rows_of_ablation(model: OpenModel, query: Query) -> Groups:
     """Switch off the heads that a query names together, or each head of its layers alone.
 
@@ -258,22 +243,16 @@ def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
     if not predictor.is_run(layer.name):
         raise Unread(UNREAD)
     token = token_of(query, logits, predictor)
-    sweeps = model.cached("ablation", dict[Any, dict[Head, tuple[Pair, Pair]]])
-    found = sweeps.setdefault((query.text, query.position, token, query.by_mean), {})
-    for oldest in list(sweeps)[:-KEPT]:
-        del sweeps[oldest]
+    key = "ablation", query.text, query.position, token, query.by_mean
+    found = model.cached(key, dict[Head, tuple[float, ...]])
     wanted = [head for head in layer.head_names() if query.wants(head.head)]
     missing = [head for head in wanted if head not in found]
     yield None
     for head, after in predictor.each_switched(asked, missing, model.check, by_mean=query.by_mean):
-        found[head] = _pair(after, token), _chance(ShuffledChanges(logits, after), token)
-    text, before = predictor.words.texts([token])[0], _pair(logits, token)
+        found[head] = _compared(logits, after, ShuffledChanges(logits, after), token)
+    text = predictor.words.texts([token])[0]
     yield RowGroup([
-        (
-            head.stack, head.layer, head.label, token, text,
-            *_compared(before, *found[head]), _name(model, head),
-        )
-        for head in wanted
+        (head.stack, head.layer, head.label, token, text, *found[head], _name(model, head)) for head in wanted
     ])  # fmt: skip
 
 
@@ -292,10 +271,7 @@ def _together(model: OpenModel, query: Query) -> Groups:
     names = " ".join(_name(model, head) for head in query.off)
     dealt = ShuffledChanges(logits, after)
     yield RowGroup([
-        (
-            NOTHING, NOTHING, NOTHING, token, text,
-            *_compared(_pair(logits, token), _pair(after, token), _chance(dealt, token)), names,
-        )
+        (NOTHING, NOTHING, NOTHING, token, text, *_compared(logits, after, dealt, token), names)
         for token, text in zip(tokens, predictor.words.texts(tokens), strict=True)
     ])  # fmt: skip
 
@@ -305,16 +281,11 @@ def _name(model: OpenModel, head: Head) -> str:
     return f"{head.stack}.{head}" if len(model.outline.stacks) > 1 else str(head)
 
 
-def _pair(logits: Tensor, token: int) -> Pair:
-    return float(logits[token]), float(logits.double().softmax(0)[token])
+def _compared(logits: Tensor, after: Tensor, dealt: ShuffledChanges, token: int) -> tuple[float, ...]:
+    """Give a token's probability, then its logit: before, after, the difference, and what chance gives for that.
 
-
-def _chance(dealt: ShuffledChanges, token: int) -> Pair:
-    """Give what a token's logit and probability would change by if the same changes fell on tokens at random."""
-    return dealt.logit_change, dealt.change(token)
-
-
-def _compared(before: Pair, after: Pair, chance: Pair) -> tuple[float, ...]:
-    """Put a token's numbers before and after side by side, with what chance gives for their differences."""
-    logit, probability = ((old, new, new - old, by) for old, new, by in zip(before, after, chance, strict=True))
-    return *probability, *logit
+    Chance is the same changes dealt to tokens at random.
+    """
+    shares = [float(each.double().softmax(0)[token]) for each in (logits, after)]
+    before, now = float(logits[token]), float(after[token])
+    return *shares, shares[1] - shares[0], dealt.change(token), before, now, now - before, dealt.logit_change

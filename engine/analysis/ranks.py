@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -21,6 +20,8 @@ from engine.values.progress import Work
 from engine.values.spectra import SpectraGroup, Spectrum
 from engine.values.table import SPECTRA_OF_TWO_COLUMNS, SPECTRUM_COLUMNS, Cell, Groups, LargeTable, RowGroup
 from engine.values.views import Query
+
+Row = tuple[str | int | float, ...]
 
 Compute = Callable[[Head, bool, tuple[str, ...], int | None], Work[SpectraGroup]]
 """Gives the spectra of a layer, as `SpectraStore.layer` does."""
@@ -56,7 +57,7 @@ def spectra_of(
     return group.listed(heads, query.matrix), (lacks,) if lacks else ()
 
 
-def rank_rows(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> list[tuple[str | int | float, ...]]:
+def rank_rows(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> list[Row]:
     """Measure spectra: a row of `engine.values.table.RANK_COLUMNS` each, in their order.
 
     Spectra of the same matrix and length, such as those of a layer's heads, are measured in one call.
@@ -64,7 +65,7 @@ def rank_rows(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> 
     batches: dict[tuple[str, int], list[int]] = defaultdict(list)
     for place, spectrum in enumerate(spectra):
         batches[spectrum.matrix, len(spectrum.singular_values)].append(place)
-    rows: list[tuple[str | int | float, ...]] = [()] * len(spectra)
+    rows: list[Row] = [()] * len(spectra)
     for places in batches.values():
         sigma = np.stack([spectra[place].singular_values for place in places])
         noise = np.array([spectra[place].noise for place in places])
@@ -83,26 +84,17 @@ def rank_rows_beside_chance(spectra: Sequence[Spectrum], epsilon: float = DEFAUL
     return [(*row, *(chance or nothing)) for row, chance in zip(rank_rows(spectra, epsilon), chances, strict=True)]
 
 
-def rank_cells(
-    spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON, *, with_chance: bool = False
-) -> dict[int, tuple[str | int | float, ...]]:
+def rank_cells(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> dict[int, Row]:
     """Measure the spectra of a layer's heads, whose matrices come in their order, one after the other.
 
     Returns
     -------
-    by head number, every measure of each matrix: `engine.values.views.RANK_MEASURES`; with what chance gives behind
-    each, the part ``ranks`` of `engine.values.views.HEAD_PARTS`.
+    by head number, every measure of each matrix: `engine.values.views.RANK_MEASURES`.
     """
-    cells: dict[int, tuple[str | int | float, ...]] = defaultdict(tuple)
-    chances = chance_measures(spectra, epsilon) if with_chance else [None] * len(spectra)
-    for spectrum, row, chance in zip(spectra, rank_rows(spectra, epsilon), chances, strict=True):
-        beside: tuple[str | float, ...] = (NOTHING,) * len(MEASURES) if chance is None else chance
-        pairs = zip(row[6:], beside, strict=True)
-        cells[spectrum.head.head] += tuple(itertools.chain.from_iterable(pairs)) if with_chance else row[6:]
+    cells: dict[int, Row] = defaultdict(tuple)
+    for spectrum, row in zip(spectra, rank_rows(spectra, epsilon), strict=True):
+        cells[spectrum.head.head] += row[6:]
     return dict(cells)
-
-
-Row = tuple[str | int | float, ...]
 
 
 def rows_of_spectrum(model: OpenModel, query: Query) -> Groups:

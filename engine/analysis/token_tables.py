@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import astuple, dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import torch
 
+from engine.analysis.open_model import OpenModel
 from engine.architectures.tensors import all_finite, not_finite
 from engine.architectures.vocabulary import Vocabulary, vocabulary
 from engine.mathematics.directions import Rows, projections
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.architectures.tensors import Cut
-    from engine.checkpoints.source import Source
-    from engine.models.tokenizer import Words
     from engine.values.progress import ProgressReporter
 
 
@@ -55,12 +54,8 @@ class TokenRows:
         for start in range(0, len(self._places), split_size):
             some = self._places[start : start + split_size]
             first, last = min(some), max(some)
-            rows = self._cut(partial(_rows_between, first, last))
+            rows = self._cut(itemgetter(slice(first, last + 1)))
             yield rows if len(rows) == len(some) else rows[[place - first for place in some]]
-
-
-def _rows_between(first: int, last: int, table: Tensor) -> Tensor:
-    return table[first : last + 1]
 
 
 @dataclass(frozen=True)
@@ -91,22 +86,25 @@ class TokenTable:
         return torch.cat(parts, 1)
 
 
+def token_tables(model: OpenModel) -> TokenTables:
+    """Give a model's tables of tokens."""
+    return model.cached("token tables", lambda: TokenTables(model))
+
+
 class TokenTables:
     """Reads tables of tokens; the model is not loaded, and the tokenizer only when tokens are to be named."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._vocabularies: dict[str, Vocabulary] = {}
+    def __init__(self, model: OpenModel) -> None:
+        self._model, self._tensors = model, model.source.tensors
         self._wrong: dict[str, str] = {}
-        self._words: Words | None = None
 
     def of_stack(self, stack: str) -> Vocabulary:
         """Name the tables that a stack's heads meet tokens through."""
-        if stack not in self._vocabularies:
-            source = self._source
-            found = vocabulary(source.anatomy.outline, stack, source.tensors.entries, source.settings())
-            self._vocabularies[stack] = found
-        return self._vocabularies[stack]
+        source = self._model.source
+        return self._model.cached(
+            ("vocabulary", stack),
+            lambda: vocabulary(source.anatomy.outline, stack, self._tensors.entries, source.settings()),
+        )
 
     def sound(self, stack: str) -> Vocabulary:
         """Name the tables that can lead from tokens to tokens; without one that holds what is no number, none."""
@@ -119,23 +117,21 @@ class TokenTables:
     def wrong(self, name: str) -> str:
         """Say why nothing can be computed with a table, or nothing where all is well; it is read for that, once."""
         if name not in self._wrong:
-            tensors = self._source.tensors
-            for part in tensors.parts(name):
+            wrong = ""
+            for part in self._tensors.parts(name):
                 if not part.is_floating_point():
-                    self._wrong[name] = f"{name} holds packed numbers"
+                    wrong = f"{name} holds packed numbers"
                 elif not all_finite(part):
-                    self._wrong[name] = not_finite({name: tensors.parts(name)})
-                if name in self._wrong:
+                    wrong = not_finite({name: self._tensors.parts(name)})
+                if wrong:
                     break
-            else:
-                self._wrong[name] = ""
+            self._wrong[name] = wrong
         return self._wrong[name]
 
     def wrong_of(self, stack: str) -> tuple[str, ...]:
         """Say of a stack's tables what has been found wrong with them so far."""
-        found = self.of_stack(stack)
-        names = dict.fromkeys(getattr(found, each.name) for each in fields(found))
-        return tuple(said for name in names if name is not None and (said := self._wrong.get(name, "")))
+        names = dict.fromkeys(astuple(self.of_stack(stack)))
+        return tuple(said for name in names if (said := self._wrong.get(name, "")))
 
     def why_none(self, name: str | None) -> str:
         """Say why there are no tokens of a table."""
@@ -143,11 +139,11 @@ class TokenTables:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Give a table's shape without reading it."""
-        return self._source.tensors.entries[name].shape
+        return self._tensors.entries[name].shape
 
     def rows(self, name: str, places: Sequence[int] | None = None) -> TokenRows:
         """Give some rows of a table, or all of them, rows for padding included."""
-        return TokenRows(self._source.tensors.cutting(name), self.shape(name), places)
+        return TokenRows(self._tensors.cutting(name), self.shape(name), places)
 
     def tokens(self, name: str | None, d: int) -> TokenTable | None:
         """Give the rows of a table that are tokens, if it is as wide as what they are to meet and nothing is wrong.
@@ -159,19 +155,8 @@ class TokenTables:
         if name is None or self.shape(name)[1] != d or self.wrong(name):
             return None
         count = self.shape(name)[0]
-        ids = self._opened().known(count)
+        ids = self._model.words().known(count)
         return TokenTable(self.rows(name, None if len(ids) == count else ids), ids)
-
-    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Give the text of each id."""
-        return self._opened().texts(ids)
-
-    def _opened(self) -> Words:
-        if self._words is None:
-            from engine.models.loading import words_of
-
-            self._words = words_of(self._source)
-        return self._words
 
 
 def token_map(source: Rows, target: Rows | None, telling: ProgressReporter) -> Work[Tensor]:
