@@ -305,7 +305,6 @@ class Model:
         return self._model
 
     def _named(self, name: str) -> Head:
-        """Read the name of a head or layer that the model has."""
         head = parse_head(name, self._stacks)
         self.outline.layer(head)
         return head
@@ -447,7 +446,6 @@ def _warn(said: str) -> None:
 
 
 def _sizes(layers: Sequence[LayerOutline]) -> str:
-    """Write the sizes of a stack."""
     first = layers[0]
     heads = f"{first.heads} heads"
     if first.key_value_heads != first.heads:

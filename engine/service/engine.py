@@ -521,7 +521,6 @@ class Engine:
         return self._ask(lambda model: one_unit(lambda: work(model)), urgency, lane, view)
 
     def _of_sentence(self, work: Callable[[OpenModel], Work[Answer]], view: str) -> Future[Answer]:
-        """Queue work that runs the model."""
         return self._ask(work, Urgency.SENTENCE, Lane.MODEL, view)
 
     def _while_wanted(self, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
@@ -540,6 +539,5 @@ class Engine:
             self._listener(notice)
 
     def _advance(self, progress: Progress) -> None:
-        """Hand on how far something is."""
         if self._watcher is not None and not self._is_closed:
             self._watcher(progress)

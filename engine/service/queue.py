@@ -191,11 +191,9 @@ class Queue:
         _join(self._lanes, seconds)
 
     def _known(self) -> list[_Job]:
-        """List what waits and what runs; the lock is held."""
         return [*itertools.chain(*self._waiting.values()), *self._running.values()]
 
     def _put(self, job: _Job) -> None:
-        """Let a job wait for its lane; the lock is held."""
         heapq.heappush(self._waiting[job.lane], job)
         self._changed.notify_all()
 
@@ -212,7 +210,6 @@ class Queue:
                 job.fail(Superseded(why))
 
     def _run(self, lane: Lane) -> None:
-        """Do units of a lane until told to stop."""
         while (job := self._take(lane)) is not None:
             self._do(job)
             del job  # while nothing is wanted, nothing is kept
@@ -271,13 +268,11 @@ class Queue:
             self._go_on(job, lane or job.lane)
 
     def _forget(self, job: _Job) -> None:
-        """Let nothing be known of a job that is done."""
         with self._changed:
             if self._latest.get(job.view) is job:
                 del self._latest[job.view]
 
     def _go_on(self, job: _Job, lane: Lane) -> None:
-        """Let a job wait for its next unit."""
         with self._changed:
             job.lane = lane
             if job.given_up:

@@ -64,7 +64,6 @@ def unpack(packed: bytes, of: str) -> dict[str, FloatArray]:
 
 
 def _sum(content: bytes | memoryview, of: str) -> bytes:
-    """Add up bytes and what they are of."""
     return zlib.crc32(content, zlib.crc32(of.encode())).to_bytes(4, "little")
 
 

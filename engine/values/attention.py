@@ -30,28 +30,23 @@ class MapName:
     @property
     def layer_label(self) -> str:
         """What the ``layer`` column of a table says: the number, or ``mean``, or ``rollout``."""
-        if self.is_rollout:
-            return "rollout"
-        return "mean" if self.layer is None else str(self.layer)
+        return self._label(self.layer)
 
     @property
     def head_label(self) -> str:
         """What the ``head`` column of a table says: the number, or ``mean``, or ``rollout``."""
-        if self.is_rollout:
-            return "rollout"
-        return "mean" if self.head is None else str(self.head)
+        return self._label(self.head)
+
+    def _label(self, number: int | None) -> str:
+        return "rollout" if self.is_rollout else "mean" if number is None else str(number)
 
     def __str__(self) -> str:
         """Name the map in words."""
         if self.is_rollout:
             return "rollout"
-        if self.layer is None and self.head is None:
-            return "mean over layers and heads"
         if self.layer is None:
-            return f"H{self.head}, mean over layers"
-        if self.head is None:
-            return f"L{self.layer}, mean over heads"
-        return f"L{self.layer}H{self.head}"
+            return "mean over layers and heads" if self.head is None else f"H{self.head}, mean over layers"
+        return f"L{self.layer}, mean over heads" if self.head is None else f"L{self.layer}H{self.head}"
 
 
 @dataclass(frozen=True, slots=True)

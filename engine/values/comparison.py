@@ -105,12 +105,10 @@ def compare_outlines(first: ModelOutline, other: ModelOutline) -> Comparison:
 
 
 def _named(layer: LayerOutline) -> str:
-    """Name a layer with its stack."""
     return f"{layer.stack} {layer.name}"
 
 
 def _other_sizes(own: LayerOutline, theirs: LayerOutline) -> Iterator[tuple[str, int, int]]:
-    """List in which sizes two layers differ."""
     for field, words in SIZES.items():
         one, other = getattr(own, field), getattr(theirs, field)
         if one != other:

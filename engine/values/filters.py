@@ -286,7 +286,6 @@ class _Writer:
         raise self._unknown(token)
 
     def _relation(self, left: _Token, sign: _Token, right: _Token) -> str:
-        """Write a comparison of two operands."""
         column, other = self._column(left), self._column(right)
         if right.word == CHANCE.lstrip("_") and not other and f"{column}{CHANCE}" in self._columns:
             other = f"{column}{CHANCE}"
@@ -371,7 +370,6 @@ def _text_in(column: str, token: _Token) -> str:
 
 
 def _holds(sql: str, text: str) -> str:
-    """Write that a text holds another, whatever the case."""
     return f"REGEXP_LIKE({sql}, {_quoted('(?i)' + re.escape(text))})"  # STRPOS reads patterns, too
 
 

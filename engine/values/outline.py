@@ -265,7 +265,6 @@ def find_head(head: Head, outline: ModelOutline) -> Head:
 
 
 def _heads_of_word(word: str, outline: ModelOutline, here: Head | None) -> Iterator[Head]:
-    """Yield the heads that a word names."""
     if word.lower() == EVERY:
         for layer in outline.attending_layers:
             yield from layer.head_names()

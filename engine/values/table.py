@@ -160,7 +160,6 @@ class Table:
 
 
 def _series(name: str, cells: Sequence[Cell]) -> polars.Series:
-    """Make a column."""
     import polars
 
     kind = kind_of(name)
