@@ -11,12 +11,12 @@ from textual.app import ComposeResult
 from textual.pilot import Pilot
 
 from engine.values.heads import Head
-from engine.values.measure_map import MeasureMap
 from engine.values.outline import LayerOutline, head_places
 from engine.values.views import VIEWS
 from tests.painted import PaintedApp, good_terminal
 from tui.drawing.head_grid import lay_out_heads
 from tui.drawing.measure_scale import scale_of
+from tui.measure_map import MeasureMap
 from tui.measures import MEASURES
 from tui.widgets.head_map import HeadMap
 

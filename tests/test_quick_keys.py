@@ -14,7 +14,6 @@ from textual.widgets import Input, Tree
 
 from engine.service.engine import Engine
 from engine.values.heads import Head
-from engine.values.measure_map import DEFAULT_MEASURE
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from tests.conftest import TinyModel
@@ -25,6 +24,7 @@ from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.export_screen import ExportScreen
 from tui.first_look import FirstLook
+from tui.measure_map import DEFAULT_MEASURE
 from tui.measures import measure_after
 from tui.pasting import PasteParser
 from tui.remembered import Remembered

@@ -19,7 +19,6 @@ from engine.analysis.open_model import OpenModel
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
-from engine.values.measure_map import DEFAULT_MEASURE
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
@@ -28,6 +27,7 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
+from tui.measure_map import DEFAULT_MEASURE
 from tui.measures import measure_after
 from tui.messages import GroupReady, HeadPicked
 from tui.start import Start

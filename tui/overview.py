@@ -16,7 +16,6 @@ from engine.service.engine import Engine
 from engine.values.display_text import plural
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.measure_map import DEFAULT_MEASURE, SIGNED, MeasureMap, part_of
 from engine.values.outline import ModelOutline, head_places
 from engine.values.progress import Progress
 from engine.values.table import CHANCE, Cell, Table
@@ -25,6 +24,7 @@ from tui.beside import Run
 from tui.drawing.levels import Scale
 from tui.drawing.measure_scale import scale_of
 from tui.growing import PLACES, Grown, grown
+from tui.measure_map import DEFAULT_MEASURE, SIGNED, MeasureMap, part_of
 from tui.measures import MEASURES, group_after, measure_after
 from tui.panes.overview import Said
 from tui.views import Views

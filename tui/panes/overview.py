@@ -15,7 +15,6 @@ from textual.widgets import Input
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.measure_map import MeasureMap
 from engine.values.outline import LayerOutline
 from engine.values.table import Table
 from engine.values.views import HEADS, OVERVIEW, explain
@@ -24,6 +23,7 @@ from tui.drawing.readout import of_measure
 from tui.drawing.text import first_fitting, in_ascii
 from tui.filter_input import NameInput
 from tui.measure_input import MeasureInput
+from tui.measure_map import MeasureMap
 from tui.measures import MEASURES
 from tui.messages import ConditionWanted, HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
 from tui.missing import why_empty

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.values.heads import Head
 from engine.values.table import Cell, Table
-from engine.values.views import HEAD_PARTS, OVERVIEW
+from engine.values.views import OVERVIEW, parts_of
 
 DEFAULT_MEASURE = "ov_energy_rank"
 
@@ -22,7 +22,7 @@ SIGNED = frozenset({"qk_symmetry", "ov_copying", "ov_copying_residual"})
 
 def part_of(measure: str) -> str:
     """Say which part of the table of all heads a measure belongs to."""
-    return next(part for part, columns in HEAD_PARTS.items() if measure in columns)
+    return parts_of((measure,))[0]
 
 
 @dataclass(frozen=True)
