@@ -223,7 +223,7 @@ def main() -> None:
     tearing its libraries down under it aborts the process.
     """
     code: int | str | None = 0
-    warnings.simplefilter("ignore")  # of libraries, which would be written over the screen
+    warnings.showwarning = lambda *said: None  # of libraries, which would be written over the screen
     sys.stdin = sys.stdin or ClosedStream()
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _leave)

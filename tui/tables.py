@@ -187,7 +187,7 @@ class Tables(ChosenTables):
         if view.grows and key != self._following and (found is None or key not in self._complete):
             self._following = key
             self._run(partial(self._follow, key, pane), f"growing {view.name}")
-        if found is None and view.ranked_by and view.goes_by_layer(query):
+        if found is None and view.ranked_by and view.is_by_layer and not query.off:
             if self._partial is not None and self._partial[0] == key:
                 state = self._swept(*self._partial[:2], pane)
                 pane.is_stopped = key == self._stopped

@@ -201,23 +201,12 @@ class Parameter:
     @property
     def layer(self) -> int | None:
         """The number of the layer it belongs to, or None: the first number in its name."""
-        return layer_in(self.name)
+        return next((int(part) for part in self.name.split(".") if part.isdigit()), None)
 
     @property
     def parameters(self) -> int:
         """How many numbers it holds."""
         return math.prod(self.shape)
-
-
-def layer_in(name: str) -> int | None:
-    """Give the number of the layer that a tensor belongs to, the first number in its name; None where there is none.
-
-    Examples
-    --------
-    >>> layer_in("encoder.block.3.layer.0.wo.weight"), layer_in("lm_head.weight")
-    (3, None)
-    """
-    return next((int(part) for part in name.split(".") if part.isdigit()), None)
 
 
 def head_places(layers: Iterable[LayerOutline]) -> dict[Head, int]:

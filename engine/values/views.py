@@ -82,10 +82,6 @@ class View:
         """Give the columns of one model's table, or of that with a second model's numbers."""
         return (*self.columns, *self.beside) if of_two else self.columns
 
-    def goes_by_layer(self, query: Query) -> bool:
-        """Say whether what is asked for is worked out layer by layer; heads switched off together are of no layer."""
-        return self.is_by_layer and not query.off
-
     def on_screen(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Put columns of this table in the order in which a screen shows them.
 
