@@ -12,7 +12,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from engine.architectures.rotary_types import ROTARY_TYPES, unturned_for_certain
+from engine.architectures.rotary_types import ROTARY_TYPES, why_never_rotated
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, hold, screen_text, settle, shown, titled, until
@@ -238,9 +238,9 @@ async def test_without_rotary_positions_d_is_not_offered_and_refuses_before_the_
 
 
 def test_a_type_that_is_said_to_turn_nothing_is_configured_as_no_other_that_does() -> None:
-    said = [name for name in transformers.CONFIG_MAPPING if unturned_for_certain(name, {})]
+    said = [name for name in transformers.CONFIG_MAPPING if why_never_rotated(name, {})]
     assert {"gpt2", "bert", "t5"} <= set(said)
     for name in said:
         kind = transformers.CONFIG_MAPPING[name].model_type
         assert kind in (name, "evolla") or kind not in ROTARY_TYPES, name  # Evolla's own files say evolla
-    assert unturned_for_certain("llava", {"text_config": {"model_type": "llama"}}) == ""
+    assert why_never_rotated("llava", {"text_config": {"model_type": "llama"}}) == ""

@@ -37,7 +37,7 @@ class Distance:
     @property
     def refusal(self) -> str:
         """Why there is none of this model, where its type alone says so."""
-        return self._weights.knowledge.outline.unturned
+        return self._weights.knowledge.outline.no_rotation
 
     def toggle(self) -> None:
         """Show QK with the key at a distance from the query, 0 to begin with, or without positions again.

@@ -9,7 +9,7 @@ from typing import Any
 from engine.architectures.configuration import context, head_count, head_widths, unscaled_length
 from engine.architectures.places import Found, Places, place_modules
 from engine.architectures.proven_types import PROVEN_TYPES
-from engine.architectures.rotary_types import unturned_for_certain
+from engine.architectures.rotary_types import why_never_rotated
 from engine.architectures.rules import (
     NEIGHBOUR_MARKS,
     REFUSED_TENSORS,
@@ -163,8 +163,8 @@ def read_anatomy(
     if any(ADAPTED in module.outline.marks for module in modules.values()):
         notes = (*notes, f"{ADAPTED}: {MARKS[ADAPTED]}")
     anatomy = anatomy_of(name, where, model_type, modules, entries, context(config, model_type), notes)
-    unturned, known = unturned_for_certain(model_type, config), has_known_norms(anatomy.outline.model_type)
-    return replace(anatomy, outline=replace(anatomy.outline, unturned=unturned, has_known_norms=known))
+    no_rotation, known = why_never_rotated(model_type, config), has_known_norms(anatomy.outline.model_type)
+    return replace(anatomy, outline=replace(anatomy.outline, no_rotation=no_rotation, has_known_norms=known))
 
 
 def anatomy_of(

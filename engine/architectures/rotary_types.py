@@ -1,4 +1,4 @@
-"""Which types of transformers turn queries and keys by their positions, and how: a type is a row, nothing more."""
+"""Which types of transformers rotate queries and keys by their positions, and how: a type is a row, nothing more."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RotaryType:
-    """How a type turns queries and keys: without more being said, the first half of what it turns against the second.
+    """How a type rotates queries and keys: unless more is said, the first half against the second.
 
     Attributes
     ----------
-    is_interleaved : whether neighbouring dimensions are turned against each other.
+    is_interleaved : whether neighbouring dimensions are rotated against each other.
     is_reordered : whether neighbours are first put apart, into two halves, of queries and of keys, unless
-        ``rope_interleave`` is false: in the order of W_K's rows it is neighbours that are turned.
-    is_latent : whether attention is by way of a latent, where heads' last dimensions are turned, and not the first.
-    is_sliding_alone : whether nothing is turned in the layers that attend to the whole sentence.
-    is_backwards : whether queries and keys are turned the other way.
-    is_turned : false for a part of such a model that turns nothing itself.
-    width : the setting of the number w of turned dimensions, where the frequencies are no module's but 10000^(−2i/w).
+        ``rope_interleave`` is false: in the order of W_K's rows it is neighbours that are rotated.
+    is_latent : whether attention is by way of a latent, where heads' last dimensions are rotated, and not the first.
+    is_sliding_alone : whether nothing is rotated in the layers that attend to the whole sentence.
+    is_backwards : whether queries and keys are rotated the other way.
+    is_rotated : false for a part of such a model that rotates nothing itself.
+    width : the setting of the number w of rotated dimensions, where the frequencies are no module's but 10000^(−2i/w).
         Empty where w is a head's width; None where a module of the type's own has the frequencies.
     learned : the end of the name of the tensor whose exponential the frequencies take, where that is learned.
-    chosen : a setting, and what it says where something is turned at all.
+    chosen : a setting, and what it says where something is rotated at all.
     refused : why circuits at a distance of so many tokens are not products of the projections, where they are not.
     """
 
@@ -32,7 +32,7 @@ class RotaryType:
     is_latent: bool = False
     is_sliding_alone: bool = False
     is_backwards: bool = False
-    is_turned: bool = True
+    is_rotated: bool = True
     width: str | None = None
     learned: str = ""
     chosen: tuple[str, str | bool] | None = None
@@ -99,7 +99,7 @@ ROTARY_TYPES: Mapping[str, RotaryType] = {
     "hy_v4": RotaryType(is_latent=True),
     "minicpm3": RotaryType(is_latent=True),
     "mistral_large4_text": RotaryType(is_reordered=True, is_latent=True, learned="rotary_emb.alpha"),
-    "moonshine_streaming_encoder": RotaryType(is_turned=False),
+    "moonshine_streaming_encoder": RotaryType(is_rotated=False),
     "nanochat": RotaryType(is_backwards=True),
     "roformer": RotaryType(is_interleaved=True, width=""),
     "zamba2": RotaryType(chosen=("use_mem_rope", True)),
@@ -110,22 +110,22 @@ PARTS = {
     ("evolla", "encoder"): ("protein_encoder_config", "EvollaSaProtRotaryEmbedding"),
     ("evolla", "decoder"): ("", "EvollaRotaryEmbedding"),
 }
-"""By type and stack, where several are turned in one model: the setting that holds the stack's own configuration, and
+"""By type and stack, where several are rotated in one model: the setting that holds the stack's own configuration, and
 the class that computes its frequencies."""
 
 
-def why_unturned(model_type: str, turning: RotaryType | None) -> str:
+def why_not_rotated(model_type: str, rotary: RotaryType | None) -> str:
     """Say why there is no QK at a distance of a type; nothing where there may be."""
-    if turning is None:
+    if rotary is None:
         return f"type '{model_type}' has no rotary positions that attn-tui knows; there is no QK at a distance"
-    return f"type '{model_type}' {turning.refused}; there is no QK at a distance" if turning.refused else ""
+    return f"type '{model_type}' {rotary.refused}; there is no QK at a distance" if rotary.refused else ""
 
 
-def unturned_for_certain(model_type: str, config: Mapping[str, Any]) -> str:
+def why_never_rotated(model_type: str, config: Mapping[str, Any]) -> str:
     """Say of a model whose configuration was just read why there is no QK at a distance; nothing where that is open.
 
     It is open where a part of the model has a type of its own, or may have, and where a setting decides.
     """
     has_parts = any(isinstance(each, Mapping) and "model_type" in each for each in config.values())
     is_of_parts = has_parts or any(whole == model_type for whole, _ in PARTS)
-    return "" if is_of_parts else why_unturned(model_type, ROTARY_TYPES.get(model_type))
+    return "" if is_of_parts else why_not_rotated(model_type, ROTARY_TYPES.get(model_type))

@@ -2,7 +2,7 @@
 
 Queries and keys are rotated by their positions, ``q_i → R_i q_i`` and ``k_j → R_j k_j``, so that the score of a query
 at i and a key at j is ``x_iᵀ W_Qᵀ R_{j−i} W_K x_j``. With the key Δ tokens before the query the circuit is
-``W_Qᵀ R_{−Δ} W_K``: a product of W_Q and of W_K with its rows turned, of which everything can be measured that is
+``W_Qᵀ R_{−Δ} W_K``: a product of W_Q and of W_K with its rows rotated, of which everything can be measured that is
 measured of QK. A factor on all scores, as some kinds of scaling have, is left out.
 """
 
@@ -18,14 +18,14 @@ from engine.values.errors import EngineError
 
 @dataclass(frozen=True)
 class Rotation:
-    """How a model turns a head's queries and keys.
+    """How a model rotates a head's queries and keys.
 
     Attributes
     ----------
-    frequencies : (pairs,) radians per token; ``2 · pairs`` dimensions of a head are turned, the rest is not.
+    frequencies : (pairs,) radians per token; ``2 · pairs`` dimensions of a head are rotated, the rest is not.
     is_interleaved : whether a pair is two neighbours (GPT-J's form), and not one of the first half and one of the
         second (GPT-NeoX's, "rotate half").
-    start : the first dimension that is turned; in latent attention those without positions come before it.
+    start : the first dimension that is rotated; in latent attention those without positions come before it.
     longest : tokens of the longest sentence in which they are the frequencies; None where they are in every one.
     """
 

@@ -1,4 +1,4 @@
-"""How a type turns its queries and keys by their positions, with the frequencies that transformers computes."""
+"""How a type rotates its queries and keys by their positions, with the frequencies that transformers computes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from engine.architectures.configuration import unscaled_length
-from engine.architectures.rotary_types import PARTS, ROTARY_TYPES, RotaryType, why_unturned
+from engine.architectures.rotary_types import PARTS, ROTARY_TYPES, RotaryType, why_not_rotated
 from engine.architectures.tensors import Tensors
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.transformers_library import silence
@@ -20,7 +20,7 @@ from engine.mathematics.rotary import Rotation
 from engine.values.errors import EngineError
 from engine.values.outline import LayerOutline, ModelOutline
 
-UNTURNED = Rotation(torch.empty(0), False)
+NO_ROTATION = Rotation(torch.empty(0), False)
 """That of a layer whose scores do not depend on positions."""
 
 FIXED_SCALING = frozenset({"default", "linear", "llama3", "yarn", "proportional"})
@@ -28,9 +28,9 @@ FIXED_SCALING = frozenset({"default", "linear", "llama3", "yarn", "proportional"
 
 
 def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any], tensors: Tensors) -> Rotation:
-    """Find how a layer's keys are turned; where its type turns none in it, by no frequency.
+    """Find how a layer's keys are rotated; where its type rotates none in it, by no frequency.
 
-    Norms that a type puts on queries and keys, before or after it turns them, are left out, as they are of QK; so is
+    Norms that a type puts on queries and keys, before or after it rotates them, are left out, as they are of QK; so is
     what it multiplies a query by for its position, which all the scores of that query share.
 
     Parameters
@@ -43,30 +43,30 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
     EngineError : when the type has no rotary positions that are known, or they depend on the sentence.
     """
     config = _configuration(outline, layer, settings)
-    turning = ROTARY_TYPES.get(config.model_type or settings["model_type"])
-    if turning is not None and turning.chosen is not None and not turning.refused:
-        setting, value = turning.chosen
+    rotary = ROTARY_TYPES.get(config.model_type or settings["model_type"])
+    if rotary is not None and rotary.chosen is not None and not rotary.refused:
+        setting, value = rotary.chosen
         if getattr(config, setting, "") != value:
-            turning = None
-    if turning is None or turning.refused:
-        raise EngineError(why_unturned(outline.model_type, turning))
-    if not _is_turned(config, turning, layer):
-        return UNTURNED
-    frequencies, longest = _frequencies(outline, config, turning, layer)
-    if turning.learned:
-        (name,) = (each for each in tensors.entries if each.endswith(turning.learned))
+            rotary = None
+    if rotary is None or rotary.refused:
+        raise EngineError(why_not_rotated(outline.model_type, rotary))
+    if not _is_rotated(config, rotary, layer):
+        return NO_ROTATION
+    frequencies, longest = _frequencies(outline, config, rotary, layer)
+    if rotary.learned:
+        (name,) = (each for each in tensors.entries if each.endswith(rotary.learned))
         frequencies = frequencies.double() * tensors.read(name).double().exp()
     if 2 * len(frequencies) > layer.head_dim:
         raise EngineError(f"{outline.name} turns {2 * len(frequencies)} dimensions of heads of {layer.head_dim}")
-    start = layer.head_dim - 2 * len(frequencies) if turning.is_latent else 0
-    is_interleaved = turning.is_interleaved or is_reordered(config)
-    return Rotation(-frequencies if turning.is_backwards else frequencies, is_interleaved, start, longest)
+    start = layer.head_dim - 2 * len(frequencies) if rotary.is_latent else 0
+    is_interleaved = rotary.is_interleaved or is_reordered(config)
+    return Rotation(-frequencies if rotary.is_backwards else frequencies, is_interleaved, start, longest)
 
 
 def is_reordered(config: Any) -> bool:
-    """Say whether a model puts the dimensions of queries and keys into another order before it turns them."""
-    turning = ROTARY_TYPES.get(config.model_type)
-    return turning is not None and turning.is_reordered and bool(getattr(config, "rope_interleave", True))
+    """Say whether a model puts the dimensions of queries and keys into another order before it rotates them."""
+    rotary = ROTARY_TYPES.get(config.model_type)
+    return rotary is not None and rotary.is_reordered and bool(getattr(config, "rope_interleave", True))
 
 
 def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any]) -> Any:
@@ -97,22 +97,22 @@ def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping
     return getattr(config, "text_config", config)
 
 
-def _is_turned(config: Any, turning: RotaryType, layer: LayerOutline) -> bool:
-    """Say whether a layer turns anything: some attend without positions, by their kind or by a list."""
-    if layer.stack == "cross" or not turning.is_turned:
+def _is_rotated(config: Any, rotary: RotaryType, layer: LayerOutline) -> bool:
+    """Say whether a layer rotates anything: some attend without positions, by their kind or by a list."""
+    if layer.stack == "cross" or not rotary.is_rotated:
         return False
-    if turning.is_sliding_alone:
+    if rotary.is_sliding_alone:
         return config.sliding_window is None or config.layer_types[layer.layer] == "sliding_attention"
     kinds, given = getattr(config, "layer_types", None), getattr(config, "rope_parameters", None) or {}
     if kinds and given.get(kinds[layer.layer], given) is None:
         return False
-    flags = getattr(config, "no_rope_layers", None)  # which, despite its name, holds 1 for a layer that turns
+    flags = getattr(config, "no_rope_layers", None)  # which, despite its name, holds 1 for a layer that rotates
     bases = getattr(config, "layer_rope_theta", None)
     return all(bool(each[layer.layer]) for each in (flags, bases) if each)
 
 
 def _frequencies(
-    outline: ModelOutline, config: Any, turning: RotaryType, layer: LayerOutline
+    outline: ModelOutline, config: Any, rotary: RotaryType, layer: LayerOutline
 ) -> tuple[Tensor, int | None]:
     """Compute the frequencies of a layer, (pairs,) radians per token, and up to which length of sentence they hold.
 
@@ -120,7 +120,7 @@ def _frequencies(
     ------
     EngineError : where the type's own code cannot say them, or says several.
     """
-    width = layer.head_dim if turning.width == "" else getattr(config, turning.width or "", 0)
+    width = layer.head_dim if rotary.width == "" else getattr(config, rotary.width or "", 0)
     if width:
         exponents = torch.arange(0, width, 2, dtype=torch.float64) / width
         return torch.pow(10000.0, -exponents), None

@@ -115,7 +115,7 @@ class ModelOutline:
     context : the longest sentence in tokens, or None when the model sets no limit.
     notes : what the person should know about this model, one sentence each.
     unreadable : why no sentence can be read, where a file of the weights is missing or damaged.
-    unturned : why there is no QK at a distance, where the type alone says so.
+    no_rotation : why there is no QK at a distance, where the type alone says so.
     has_known_norms : whether norms before its attention are known by name, whose gains can be folded in.
     """
 
@@ -129,7 +129,7 @@ class ModelOutline:
     context: int | None
     notes: tuple[str, ...] = ()
     unreadable: str = ""
-    unturned: str = ""
+    no_rotation: str = ""
     has_known_norms: bool = True
 
     @property
