@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from engine.analysis.decompositions import Decomposer
 from engine.analysis.open_model import OpenModel
-from engine.checkpoints.byte_ranges import read_placed
+from engine.checkpoints.byte_ranges import read_tensor
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.checkpoints.tensor_reader import Checkpoint
@@ -107,7 +107,7 @@ def test_a_read_that_comes_too_late_is_one_line(tiny_copy: TinyModel, monkeypatc
         stream.truncate(placed.begin + 10)
     assert refused(lambda: checkpoint.read(name)).endswith("model.safetensors" + SAID)
     with pytest.raises(OSError, match="bytes too early"):
-        read_placed(folder / "model.safetensors", placed)
+        read_tensor(folder / "model.safetensors", placed)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.bool])

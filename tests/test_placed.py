@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.architectures.heads import StoredLayer
 from engine.checkpoints import byte_ranges as reading
 from engine.checkpoints import tensor_reader as checkpoints
-from engine.checkpoints.byte_ranges import Placed, read_pickled, read_placed
+from engine.checkpoints.byte_ranges import TensorInFile, read_pickled, read_tensor
 from engine.checkpoints.tensor_reader import Checkpoint
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -53,12 +53,12 @@ VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> tuple[Path, Tensor, Placed]:
+def file(tmp_path: Path) -> tuple[Path, Tensor, TensorInFile]:
     """Write a tensor behind something else, with something behind it."""
     tensor = torch.arange(ROWS * COLUMNS, dtype=torch.float64).view(ROWS, COLUMNS)
     place = tmp_path / "tensor"
     place.write_bytes(b"x" * BEGIN + tensor.numpy().tobytes() + b"yy")
-    return place, tensor, Placed(BEGIN, torch.empty_like(tensor, device="meta"))
+    return place, tensor, TensorInFile(BEGIN, torch.empty_like(tensor, device="meta"))
 
 
 @pytest.fixture
@@ -84,11 +84,11 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("at_once", [1, 1000, 10**6])
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_part_that_is_read_is_the_part_of_what_is_there(
-    view: str, at_once: int, file: tuple[Path, Tensor, Placed], monkeypatch: pytest.MonkeyPatch
+    view: str, at_once: int, file: tuple[Path, Tensor, TensorInFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "AT_ONCE", at_once)
     place, tensor, placed = file
-    found, expected = read_placed(place, placed, VIEWS[view]), VIEWS[view](tensor)
+    found, expected = read_tensor(place, placed, VIEWS[view]), VIEWS[view](tensor)
     assert found.shape == expected.shape
     assert torch.equal(found, expected)
 
@@ -97,9 +97,9 @@ def test_a_part_that_is_read_is_the_part_of_what_is_there(
     ("view", "most"), [("rows", 2 * COLUMNS), ("columns", ROWS * COLUMNS), ("one", 1), ("none", 0)]
 )
 def test_no_more_is_read_than_lies_between_what_is_wanted(
-    view: str, most: int, file: tuple[Path, Tensor, Placed], taken: list[int]
+    view: str, most: int, file: tuple[Path, Tensor, TensorInFile], taken: list[int]
 ) -> None:
-    read_placed(file[0], file[2], VIEWS[view])
+    read_tensor(file[0], file[2], VIEWS[view])
     assert sum(taken) <= 8 * most
 
 
@@ -185,8 +185,8 @@ def test_tensors_of_an_old_file_are_found_in_it(tmp_path: Path) -> None:
     assert found.keys() == tensors.keys()
     for name, expected in tensors.items():
         place = found[name]
-        assert isinstance(place, Placed), name
-        read = read_placed(file, place)
+        assert isinstance(place, TensorInFile), name
+        read = read_tensor(file, place)
         assert read.dtype == expected.dtype
         assert torch.equal(read, expected)
 

@@ -164,15 +164,10 @@ def read_settings(directory: Path) -> dict[str, Any]:
     return settings
 
 
-def sort_changes(
+def _sort_changes(
     adapter: Checkpoint, settings: Mapping[str, Any], name: str
 ) -> tuple[tuple[Change, ...], dict[str, str]]:
-    """Sort an adapter's tensors into changes of modules and tensors that stand in the place of the base model's.
-
-    Raises
-    ------
-    EngineError : when one is of another kind, a part is missing, settings contradict it, or nothing is changed.
-    """
+    """Sort an adapter's tensors into changes of modules and tensors that stand in the place of the base model's."""
     parts: dict[str, dict[str, str]] = {}
     replaced: dict[str, str] = {}
     for stored in adapter.entries:
@@ -254,7 +249,7 @@ class AdapterSource(Source):
         self._settings = read_settings(location.directory)
         file = adapter_file(location.directory)
         self.adapter = Checkpoint(location.directory if file is None else plain_file(file))
-        self.changes, self.replaced = sort_changes(self.adapter, self._settings, location.name)
+        self.changes, self.replaced = _sort_changes(self.adapter, self._settings, location.name)
         entries = base.tensors.entries
         by_name = {_find(entries, f"{change.module}.weight"): change for change in self.changes}
         self._changes = {name: change for name, change in by_name.items() if name is not None}

@@ -36,7 +36,7 @@ _HEADER, _LENGTHS = 30, struct.Struct("<HH")
 
 
 @dataclass(frozen=True)
-class Placed:
+class TensorInFile:
     """A tensor in a file.
 
     Attributes
@@ -49,7 +49,7 @@ class Placed:
     form: Tensor
 
 
-def read_placed(file: Path, placed: Placed, view: View = whole) -> Tensor:
+def read_tensor(file: Path, placed: TensorInFile, view: View = whole) -> Tensor:
     """Read a tensor, or what a view leaves of it; no more is resident than that, and `AT_ONCE` bytes while it is read.
 
     Parameters
@@ -107,7 +107,7 @@ def _fill(stream: io.RawIOBase, place: int, wanted: Tensor) -> None:
         room = room[count:]
 
 
-def read_pickled(file: Path) -> dict[str, Placed | Tensor]:
+def read_pickled(file: Path) -> dict[str, TensorInFile | Tensor]:
     """Find the tensors of an old PyTorch file; ``weights_only`` executes nothing that is in it.
 
     Since PyTorch 1.6 they are ZIP archives that hold the memory of each tensor as it is; of these no numbers are read.
@@ -150,7 +150,7 @@ def _memories(file: Path) -> dict[int, int]:
     return memories
 
 
-def _place_in_archive(tensor: Tensor, memories: Mapping[int, int], file: Path) -> Placed:
+def _place_in_archive(tensor: Tensor, memories: Mapping[int, int], file: Path) -> TensorInFile:
     """Say where in an archive a tensor without numbers lies.
 
     `torch.load` notes that on its storage, under a private name, and lets a storage grow to what a tensor takes.
@@ -159,7 +159,7 @@ def _place_in_archive(tensor: Tensor, memories: Mapping[int, int], file: Path) -
     begin = storage._checkpoint_offset
     if begin is None or memories.get(begin) != storage.nbytes():
         raise EngineError(f"{file} {DAMAGED}")
-    return Placed(begin, tensor)
+    return TensorInFile(begin, tensor)
 
 
 def _why_unreadable(file: Path, error: Exception) -> str:

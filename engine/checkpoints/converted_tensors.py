@@ -112,7 +112,7 @@ class ModuleTensors(Tensors):
         return view(self._tensors[name].detach()).cpu()
 
 
-def with_model_names(stored: Tensors, directory: Path) -> Tensors:
+def rename_tensors(stored: Tensors, directory: Path) -> Tensors:
     """See a checkpoint's tensors under the names that they have in the loaded model.
 
     Raises

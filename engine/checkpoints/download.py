@@ -30,7 +30,7 @@ LOOK_SECONDS = 0.1
 Message = dict[str, Any]
 
 
-def from_hub(name: str, revision: str | None, report: Callable[[Progress], None]) -> Path:
+def download_model(name: str, revision: str | None, report: Callable[[Progress], None]) -> Path:
     """Download a model's configuration, tokenizer and weights into the local Hub cache.
 
     Parameters

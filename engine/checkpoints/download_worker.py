@@ -71,13 +71,8 @@ def needed(sizes: dict[str, int]) -> dict[str, int]:
     raise NotAModel("has neither safetensors nor PyTorch weights on the Hub; attn-tui reads no others")
 
 
-def check_room(name: str, wanted: int) -> None:
-    """Refuse what the disk has no room for, before it is full.
-
-    Raises
-    ------
-    OSError : ``ENOSPC``, with both numbers.
-    """
+def _check_room(name: str, wanted: int) -> None:
+    """Refuse with both numbers what the disk has no room for, before it is full."""
     cache = Path(constants.HF_HUB_CACHE)
     existing = next(each for each in (cache, *cache.parents) if each.exists())
     free = disk_usage(existing).free
@@ -113,7 +108,7 @@ def download(name: str, revision: str | None) -> Path:
     here = [file for file in files if isinstance(try_to_load_from_cache(name, file, revision=info.sha), str)]
     ByteCount.here = sum(files[file] for file in here)
     write(files=sum(files.values()), done=ByteCount.here)
-    check_room(name, sum(files.values()) - ByteCount.here)
+    _check_room(name, sum(files.values()) - ByteCount.here)
     # Weights come last: a snapshot that has them counts as complete.
     first = [file for file in files if not WEIGHTS.fullmatch(file) and file not in ADAPTER_FILES]
     snapshot_download(name, revision=info.sha, allow_patterns=first, tqdm_class=ByteCount)
@@ -121,7 +116,7 @@ def download(name: str, revision: str | None) -> Path:
     return Path(snapshot_download(name, revision=revision, allow_patterns=list(files), tqdm_class=ByteCount))
 
 
-def end_with_input() -> None:
+def _end_with_input() -> None:
     """End the process when its standard input closes, a moment after the library could remove what is not whole."""
     sys.stdin.buffer.read()
     ByteCount.is_wanted = False
@@ -131,7 +126,7 @@ def end_with_input() -> None:
 
 def main() -> None:
     """Download the model that the arguments name."""
-    threading.Thread(target=end_with_input, daemon=True).start()
+    threading.Thread(target=_end_with_input, daemon=True).start()
     name, revision = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
     write(asking=name)
     try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from engine.checkpoints.download import from_hub
+from engine.checkpoints.download import download_model
 from engine.checkpoints.model_folders import ADAPTER_FILES, WEIGHT_FILES, adapter_file, find_in_cache, weight_file
 from engine.checkpoints.model_names import ADAPTER_CONFIG, DEMO, clean_name, model_at_path
 from engine.checkpoints.source import GGUF, FolderSource, GgufSource, Location, Source
@@ -104,7 +104,7 @@ def locate(
         )
     if name.startswith((".", "/", "~", "\\")) or name.count("/") > 1 or name.endswith("/"):
         raise EngineError(f"there is no folder {folder}; check the path, or try: attn-tui {DEMO}")
-    return _check_model(name, find_in_cache(name, revision) or from_hub(name, revision, report))
+    return _check_model(name, find_in_cache(name, revision) or download_model(name, revision, report))
 
 
 def _check_model(name: str, directory: Path) -> Location:

@@ -101,19 +101,8 @@ def _scale_blocks(stored: Tensors, name: str, block_rows: int, block_columns: in
     return weight.float() * scale
 
 
-def unpack(words: Tensor, bits: int, order: tuple[int, ...] | None = None) -> Tensor:
-    """Take the numbers out of 32-bit words, the lowest bits first.
-
-    Parameters
-    ----------
-    words : (rows, words) integers.
-    bits : of a number; divides 32.
-    order : which of a word's places each number is at; one after the other unless given.
-
-    Returns
-    -------
-    numbers : (rows, words · 32 / bits), not negative.
-    """
+def _unpack(words: Tensor, bits: int, order: tuple[int, ...] | None = None) -> Tensor:
+    """Take numbers of so many bits out of 32-bit words (rows, words), the lowest bits first, or in another order."""
     import torch
 
     places = torch.tensor(order or range(32 // bits), dtype=torch.int64)
@@ -153,8 +142,8 @@ def _gptq(stored: Tensors, module: str, bits: int, offset: int) -> Tensor:
     import torch
 
     words, zeros, scales = (stored.read(f"{module}.{part}") for part in _PARTS[:3])
-    numbers = unpack(words.T, bits).T  # (in, out)
-    zero = unpack(zeros, bits)[:, : numbers.shape[1]] + offset
+    numbers = _unpack(words.T, bits).T  # (in, out)
+    zero = _unpack(zeros, bits)[:, : numbers.shape[1]] + offset
     if f"{module}.g_idx" in stored.entries:
         group = stored.read(f"{module}.g_idx").long()
     else:
@@ -166,7 +155,7 @@ def _gptq(stored: Tensors, module: str, bits: int, offset: int) -> Tensor:
 def _awq(stored: Tensors, module: str) -> Tensor:
     """Read a weight whose groups of inputs follow each other."""
     words, zeros, scales = (stored.read(f"{module}.{part}") for part in _PARTS[:3])
-    numbers, zero = unpack(words, 4, AWQ_ORDER), unpack(zeros, 4, AWQ_ORDER)  # (in, out), (groups, out)
+    numbers, zero = _unpack(words, 4, AWQ_ORDER), _unpack(zeros, 4, AWQ_ORDER)  # (in, out), (groups, out)
     inputs = len(numbers) // len(scales)
     weight: Tensor = scales.float().repeat_interleave(inputs, 0) * (numbers - zero.repeat_interleave(inputs, 0))
     return weight.T.contiguous()

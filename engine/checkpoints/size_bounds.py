@@ -116,10 +116,10 @@ def text_growth(tokenizer: Mapping[str, Any]) -> int:
     return once * again * math.prod(max(1, number) for number in copies)
 
 
-def without_labels(config: Mapping[str, Any]) -> dict[str, Any]:
+def drop_labels(config: Mapping[str, Any]) -> dict[str, Any]:
     """Leave the settings of classifiers out of a configuration and of those inside it."""
     return {
-        name: without_labels(value) if isinstance(value, dict) else value
+        name: drop_labels(value) if isinstance(value, dict) else value
         for name, value in config.items()
         if name not in LABELS
     }

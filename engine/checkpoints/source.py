@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.architectures.outline import Anatomy, note_lost_files, read_anatomy
 from engine.architectures.tensors import TensorEntry, Tensors
-from engine.checkpoints.converted_tensors import ModuleTensors, with_model_names
+from engine.checkpoints.converted_tensors import ModuleTensors, rename_tensors
 from engine.checkpoints.json_files import read_config
 from engine.checkpoints.memory import sentence_need
 from engine.checkpoints.quantised_weights import dequantise
@@ -142,7 +142,7 @@ class FolderSource(Source):
                 complete = complete_config(directory)
                 with suppress(EngineError):
                     return read_anatomy(name, str(directory), complete, self.tensors.entries, (DEFAULTS_USED,))
-                own_names = with_model_names(self.tensors, directory)
+                own_names = rename_tensors(self.tensors, directory)
                 anatomy = read_anatomy(name, str(directory), complete, own_names.entries)
                 self.tensors = own_names
                 return anatomy

@@ -18,7 +18,7 @@ from engine.values.errors import EngineError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.checkpoints.byte_ranges import Placed
+    from engine.checkpoints.byte_ranges import TensorInFile
 
 
 def stamps(files: Iterable[Path]) -> str:
@@ -85,14 +85,8 @@ MOST_WHOLE = 2**25
 """Bytes of a tensor up to which it is read whole, and once; of larger ones a person may be waiting for a few rows."""
 
 
-def like_other_layers(known: Mapping[str, TensorEntry], names: Iterable[str]) -> dict[str, TensorEntry]:
-    """Suppose that tensors are as those of the same name in other layers; of others nothing is known.
-
-    Examples
-    --------
-    >>> like_other_layers({"0.w": TensorEntry((2, 3), "float32")}, ["1.w", "end"])
-    {'1.w': TensorEntry(shape=(2, 3), dtype='float32'), 'end': TensorEntry(shape=(0,), dtype='unknown')}
-    """
+def _like_other_layers(known: Mapping[str, TensorEntry], names: Iterable[str]) -> dict[str, TensorEntry]:
+    """Suppose that tensors are as those of the same name in other layers; of others nothing is known."""
     of_layers: dict[str, set[TensorEntry]] = defaultdict(set)
     for name, entry in known.items():
         of_layers[NUMBER.sub("#", name)].add(entry)
@@ -100,7 +94,7 @@ def like_other_layers(known: Mapping[str, TensorEntry], names: Iterable[str]) ->
     return {name: next(iter(like)) if len(like) == 1 else UNKNOWN for name, like in found.items()}
 
 
-Place: TypeAlias = "int | Placed | Tensor"
+TensorPlace: TypeAlias = "int | TensorInFile | Tensor"
 """The byte of a file at which a tensor begins, or more about it, or the tensor itself."""
 
 
@@ -128,7 +122,7 @@ class Checkpoint(Tensors):
         self.files = tuple(file for file in shard_files(weights) if file.is_file())
         self.opened = OpenedFiles(self.files)
         self.entries: dict[str, TensorEntry] = {}
-        self._places: dict[str, tuple[Path, Place]] = {}
+        self._places: dict[str, tuple[Path, TensorPlace]] = {}
         unread: dict[str, str] = {}
         for file in shard_files(weights):
             try:
@@ -149,7 +143,7 @@ class Checkpoint(Tensors):
             raise EngineError(
                 f"{weights.name} lists {min(lacking)}, which is in none of its files; download the model again"
             )
-        self.entries |= like_other_layers(self.entries, self.lost)
+        self.entries |= _like_other_layers(self.entries, self.lost)
 
     def read(self, name: str, view: View = whole) -> Tensor:
         """Read what a view leaves of one tensor, as stored.
@@ -158,30 +152,30 @@ class Checkpoint(Tensors):
         ------
         EngineError : when the file no longer holds what its header said, or is another than was opened.
         """
-        from engine.checkpoints.byte_ranges import Placed, read_placed
+        from engine.checkpoints.byte_ranges import TensorInFile, read_tensor
 
         if name in self.lost:
             raise EngineError(self.lost[name])
         file, place = self._places[name]
         try:
             stored = self._placed(name, place) if isinstance(place, int) else place
-            tensor = read_placed(file, stored, view) if isinstance(stored, Placed) else view(stored)
+            tensor = read_tensor(file, stored, view) if isinstance(stored, TensorInFile) else view(stored)
         except (OSError, ValueError) as error:
             self.opened.check(file)
             raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
         self.opened.check(file)  # what has been read by now stays what it is
         return tensor
 
-    def _placed(self, name: str, begin: int) -> Placed:
+    def _placed(self, name: str, begin: int) -> TensorInFile:
         import torch
 
-        from engine.checkpoints.byte_ranges import Placed
+        from engine.checkpoints.byte_ranges import TensorInFile
 
         entry = self.entries[name]
         dtype = getattr(torch, entry.dtype, None)
         if not isinstance(dtype, torch.dtype):
             raise ValueError(f"torch has no numbers of the kind {entry.dtype}")
-        return Placed(begin, torch.empty(entry.shape, dtype=dtype, device="meta"))
+        return TensorInFile(begin, torch.empty(entry.shape, dtype=dtype, device="meta"))
 
     def cutting(self, name: str) -> Cut:
         """Give what reads parts of a large tensor as they are wanted; others are read now."""
@@ -198,9 +192,9 @@ def _check_shard(file: Path, weights: Path) -> None:
     plain_file(file, weights.parent)
 
 
-def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, Place]]:
+def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
     """Read the header of a safetensors file: of every tensor its shape and dtype, and where in the file it begins."""
-    found: dict[str, tuple[TensorEntry, Place]] = {}
+    found: dict[str, tuple[TensorEntry, TensorPlace]] = {}
     try:
         with file.open("rb") as stream:
             length = int.from_bytes(stream.read(LENGTH_BYTES), "little")
@@ -226,11 +220,11 @@ def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, Place]]:
     return found
 
 
-def _pickled_tensors(file: Path) -> dict[str, tuple[TensorEntry, Place]]:
-    from engine.checkpoints.byte_ranges import Placed, read_pickled
+def _pickled_tensors(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
+    from engine.checkpoints.byte_ranges import TensorInFile, read_pickled
 
-    found: dict[str, tuple[TensorEntry, Place]] = {}
+    found: dict[str, tuple[TensorEntry, TensorPlace]] = {}
     for name, place in read_pickled(file).items():
-        form = place.form if isinstance(place, Placed) else place
+        form = place.form if isinstance(place, TensorInFile) else place
         found[name] = TensorEntry(tuple(form.shape), str(form.dtype).removeprefix("torch.")), place
     return found

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from engine.architectures.tensors import TensorEntry
 from engine.checkpoints.json_files import FIELDS, NUMBER, OBJECT, TEXT, Kind, plain_file, read_object, shown
 from engine.checkpoints.library_imports import IMPORTING
-from engine.checkpoints.size_bounds import bound_size, without_labels
+from engine.checkpoints.size_bounds import bound_size, drop_labels
 from engine.checkpoints.tensor_reader import Checkpoint
 from engine.values.errors import EngineError
 
@@ -92,7 +92,7 @@ def library_config(directory: Path) -> Any:
         raise EngineError(f"{file}: model_type is {shown(model_type)}, which transformers does not know; upgrade it")
     if model_type == "mistral" and "layer_types" in settings:  # as transformers' own automatic class does
         model_type = "ministral"
-    known = {name: value for name, value in without_labels(settings).items() if name not in LEFT_OUT}
+    known = {name: value for name, value in drop_labels(settings).items() if name not in LEFT_OUT}
     try:
         with IMPORTING:
             kind = CONFIG_MAPPING[model_type]
