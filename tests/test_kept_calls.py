@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -50,18 +51,18 @@ def test_states_are_read_back_bit_for_bit_and_masks_stay_where_they_are(tmp_path
     states[0, 0, 0] = torch.nan
     mask, small = torch.zeros(1, 1, 1024, 1024), torch.ones(1, 3, 5)
     calls = AttentionCalls(tmp_path / "new" / "folder")
-    calls.keep(Head("decoder", 0), ((states,), {"mask": mask, "both": [states, small], "none": None}))
-    calls.keep(LAYER, ((2 * states,), {"mask": mask}))
+    calls.keep(Head("decoder", 0), (states,), {"mask": mask, "same": states, "small": small, "none": None})
+    calls.keep(LAYER, (2 * states,), {"mask": mask})
     assert calls.nbytes == 2 * states.nbytes + mask.nbytes + small.nbytes
     expected = states.view(torch.uint8).clone()
     states.zero_()  # nobody's memory any more
-    (found,), named = calls[Head("decoder", 0)]
+    (found,), named = calls.of(Head("decoder", 0))
     assert torch.equal(found.view(torch.uint8), expected)
-    assert named["both"][0] is found
+    assert named["same"] is found
     assert named["mask"] is mask
-    assert named["both"][1] is small
+    assert named["small"] is small
     assert named["none"] is None
-    again = calls[LAYER][0][0]
+    again = calls.of(LAYER)[0][0]
     assert torch.equal(again.nan_to_num(), (2 * expected.view(dtype).view(again.shape)).nan_to_num())
 
 
@@ -69,7 +70,7 @@ def test_states_are_read_back_bit_for_bit_and_masks_stay_where_they_are(tmp_path
 def test_the_file_has_no_name_is_nobody_elses_and_goes_with_the_sentence(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     calls = AttentionCalls(folder)
-    calls.keep(LAYER, ((torch.randn(1, 1024, 512),), {}))
+    calls.keep(LAYER, (torch.randn(1, 1024, 512),), {})
     (file,) = is_open(folder)
     assert list(folder.iterdir()) == []
     assert file.st_nlink == 0
@@ -100,53 +101,45 @@ def maps(reader: Reader) -> list[np.ndarray[Any, Any]]:
     return [reader.layer_maps(Head("decoder", layer)).weights for layer in (1, 0, 1)]
 
 
-def test_maps_from_disk_are_those_from_memory(folder: Path, reader: Reader) -> None:
+@needs_proc
+def test_maps_from_disk_are_those_from_memory(folder: Path, reader: Reader, tmp_path: Path) -> None:
     in_memory = open_reader(folder)
     in_memory.folder = None
     for found, expected in zip(maps(reader), maps(in_memory), strict=True):
         np.testing.assert_array_equal(found, expected)
-    assert isinstance(calls_of(reader)[LAYER][1], dict)
-    file = calls_of(reader)._file
-    assert file is not None
-    assert file._end >= 2 * TOKENS * 32 * 4  # what two layers read
+    (file,) = is_open(tmp_path / "cache")
+    assert file.st_size >= 2 * TOKENS * 32 * 4  # what two layers read
 
 
-def calls_of(reader: Reader) -> AttentionCalls:
-    """Give what was kept of the sentence that was read last."""
-    assert reader._reading is not None
-    return reader._reading.calls
-
-
-def full(*_: Any) -> int:
+def full(**_: Any) -> Any:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+@needs_proc
 @pytest.mark.parametrize("harm", ["no folder can be made", "the disk is full", "hardly any room", "none is wanted"])
 def test_where_nothing_can_be_written_memory_keeps_it(
     harm: str, reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = maps(reader)
-    reader._reading = None
+    reader._readings.clear()
     if harm == "no folder can be made":
         (tmp_path / "file").touch()
         reader.folder = tmp_path / "file" / "cache"
     elif harm == "the disk is full":
-        monkeypatch.setattr(attention_calls._NamelessFile, "_append", full)
+        monkeypatch.setattr(tempfile, "TemporaryFile", full)
     elif harm == "hardly any room":
         monkeypatch.setattr(attention_calls, "LEFT_FREE", 2**62)
     else:
         reader.folder = None
     for found, wanted in zip(maps(reader), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
-    file = calls_of(reader)._file
-    assert file is None or file._end == 0
+    assert [file.st_size for file in is_open(tmp_path) if file.st_size] == []
 
 
 def test_what_cannot_be_read_back_is_said_and_the_sentence_is_read_anew(reader: Reader) -> None:
     expected = maps(reader)
-    file = calls_of(reader)._file
-    assert file is not None
-    os.ftruncate(file._file.fileno(), 0)
+    assert reader._reading is not None
+    os.ftruncate(reader._reading.calls._file.fileno(), 0)
     with pytest.raises(EngineError, match=r"cannot be read back .*; look again and it is read anew"):
         reader.layer_maps(LAYER)
     assert not reader.has_read(TEXT)

@@ -20,7 +20,6 @@ from torch.utils._pytree import tree_leaves
 
 from engine.models import attention_capture
 from engine.models.reader import Reader
-from engine.values.errors import Superseded
 from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_reader
@@ -116,22 +115,6 @@ def test_half_precision_is_read_with_kernels(dtype: str, tiny_model: TinyModel) 
     assert maps_made(open_reader(tiny_model("llama"), dtype), SENTENCE) == 0
 
 
-def test_a_model_is_in_eager_mode_but_while_it_reads(tiny_model: TinyModel) -> None:
-    reader = open_reader(tiny_model("bart"))
-    config: Any = reader.model.config
-    during: set[str] = set()
-    assert config._attn_implementation == "eager"
-    reader.read(SENTENCE, lambda: during.add(config._attn_implementation))
-    assert (during, config._attn_implementation) == ({attention_capture.NAME}, "eager")
-
-    def hurry() -> None:
-        raise Superseded("replaced by a newer request")
-
-    with pytest.raises(Superseded):
-        reader.read(ANOTHER, hurry)
-    assert config._attn_implementation == "eager"
-
-
 @pytest.mark.parametrize("missing", ["AttentionInterface", "AttentionMaskInterface"])
 def test_without_the_interface_sentences_are_read_in_eager_mode(
     missing: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
@@ -140,19 +123,6 @@ def test_without_the_interface_sentences_are_read_in_eager_mode(
     monkeypatch.setitem(sys.modules, "transformers", _without(transformers, missing))
     reader = open_reader(tiny_model("llama"))
     assert maps_made(reader, SENTENCE) > 0
-
-
-def test_a_sentence_that_kernels_fail_on_is_read_in_eager_mode(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tiny_model("llama")
-    reader = open_reader(folder)
-    monkeypatch.setattr(attention_capture, "eager_function", lambda kind: None)
-    before = reader.reads_with_kernels
-    sentence = reader.read(SENTENCE, no_hurry)
-    assert (before, reader.reads_with_kernels) == (True, False)
-    assert reader.model.config._attn_implementation == "eager"
-    assert_same_maps(shown_maps(reader, folder), eager_maps(folder, sentence.ids))
 
 
 def _without(module: Any, name: str) -> Any:

@@ -13,10 +13,10 @@ import torch
 import transformers
 from transformers.activations import ACT2FN
 
-from engine.models import model_state
+from engine.models import activation_memory
+from engine.models.activation_memory import PIECE, activating_in_pieces
 from engine.models.live_module import ModuleSource
 from engine.models.loading import load_reader
-from engine.models.model_state import PIECE, activating_in_pieces
 from engine.values.heads import Head, Off
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_reader, run_apart
@@ -87,7 +87,7 @@ def test_activations_in_pieces_are_the_same_bit_for_bit(name: str) -> None:
 def test_an_activation_makes_no_more_than_its_result_and_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.test_layers_in_memory import Made
 
-    monkeypatch.setattr(model_state, "PIECE", 1024)
+    monkeypatch.setattr(activation_memory, "PIECE", 1024)
     activation: Any = ACT2FN["gelu_new"]
     seen: list[int] = []
     own = activation.forward
@@ -100,7 +100,7 @@ def test_an_activation_makes_no_more_than_its_result_and_pieces(monkeypatch: pyt
             assert made.largest == 4 * input.numel()
             return result
 
-    Watched.__module__ = model_state.ACTIVATIONS
+    Watched.__module__ = activation_memory.ACTIVATIONS
     with activating_in_pieces(watched := Watched()):
         result = watched(torch.randn(2, 2, 1025))
     assert seen == [1024, 1024, 1024, 1024, 4]

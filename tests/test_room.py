@@ -13,6 +13,7 @@ from engine.checkpoints import memory
 from engine.models import map_array
 from engine.models.map_array import MapArray
 from engine.values.errors import EngineError
+from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, one_line, open_reader, run_apart
 from tests.test_attention import ANOTHER, SENTENCE
@@ -35,6 +36,8 @@ def test_maps_that_do_not_fit_are_refused_before_they_are_tried(
             reader.read(SENTENCE, no_hurry)
         assert one_line(caught.value)
 
+
+LAYER = Head("decoder", 0)
 
 PEAK = """
 import json, sys, threading
@@ -112,9 +115,9 @@ def test_a_layer_that_a_mask_keeps_small_is_made_where_a_whole_one_has_no_room(m
     mask = torch.full((1, 1, 4096, 4096), -torch.inf).triu(1)
     half, whole = 2 * 4096**2 * 4 * 5 // 8, 2 * 4096**2 * 4
     monkeypatch.setattr(memory, "free_memory", lambda: (half + whole) // 2)
-    MapArray().begin((2, 4096, 4096), mask)
+    MapArray().begin(LAYER, (2, 4096, 4096), mask)
     with pytest.raises(EngineError, match=r"maps of 4,?096 tokens"):
-        MapArray().begin((2, 4096, 4096))
+        MapArray().begin(LAYER, (2, 4096, 4096))
     monkeypatch.setattr(memory, "free_memory", lambda: half - 2**23)
     with pytest.raises(EngineError, match=r"maps of 4,?096 tokens"):
-        MapArray().begin((2, 4096, 4096), mask)
+        MapArray().begin(LAYER, (2, 4096, 4096), mask)

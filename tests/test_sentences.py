@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import stat
-import weakref
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from textual.widget import Widget
 
 from engine.models.reader import EARLIER_SENTENCES
@@ -262,7 +259,7 @@ def test_a_sentence_of_before_is_as_it_was_without_a_run_and_few_are_kept(tiny_m
     assert len(runs) == len(texts) + 1
     for number in range(EARLIER_SENTENCES + 3):
         reader.read(f"a mat {number}", no_hurry)
-    assert len(reader._earlier) == EARLIER_SENTENCES
+    assert len(reader._readings) == EARLIER_SENTENCES + 1
 
 
 @pytest.mark.parametrize("said", ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"])
@@ -275,23 +272,6 @@ def test_a_lack_of_memory_that_is_no_tensors_is_said_to_be_one(said: str, tiny_m
     with pytest.raises(EngineError, match="2 tokens do not fit on cpu; type a shorter sentence"):
         reader.running(2, lambda: None, run)
     assert reader.reads_with_kernels, "it is not the kernels' fault"
-
-
-def test_a_sentence_that_did_not_fit_beside_kept_ones_is_tried_again_with_nothing_left_of_it(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reader, left = open_reader(tiny_model("llama")), list[weakref.ref[torch.Tensor]]()
-    kept: Any = {"a sentence": None}
-    monkeypatch.setattr(reader, "_earlier", kept)
-
-    def run() -> str:
-        if kept:
-            activations = torch.zeros(3)
-            left.append(weakref.ref(activations))
-            raise torch.OutOfMemoryError("out of memory")
-        return "read" if left[0]() is None else "what was computed before is still there"
-
-    assert reader.running(2, lambda: None, run) == "read"
 
 
 async def test_a_long_sentence_that_is_not_read_yet_stands_from_its_beginning(tiny_model: TinyModel) -> None:

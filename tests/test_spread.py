@@ -19,7 +19,7 @@ from engine.architectures.heads import read_layer
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.models import attention_capture
-from engine.models.loaded_model import Loaded, cause_of_nan
+from engine.models.loaded_model import cause_of_nan
 from engine.models.loading import input_device, load_model, load_reader
 from engine.models.proof import prove
 from engine.models.reader import Reader
@@ -60,7 +60,7 @@ class Spread(FolderSource):
 def reader_of(source: Spread) -> Reader:
     """Read with the model as it is laid out."""
     words = Tokenizer.of_folder(source.location.directory)
-    return Reader(source.anatomy, Loaded(source.loaded, words, input_device(source.loaded)))
+    return Reader(source.anatomy, source.loaded, words, input_device(source.loaded))
 
 
 @load_reader.register

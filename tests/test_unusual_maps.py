@@ -38,7 +38,7 @@ def saved(folder: Path, model_type: str, **settings: Any) -> Path:
 def call(reader: Reader, layer: Head) -> tuple[Any, Tensor]:
     """Give a layer's attention module and the hidden states (tokens, width) that it was called with."""
     assert reader._reading is not None
-    args, kwargs = reader._reading.calls[layer]
+    args, kwargs = reader._reading.calls.of(layer)
     states = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
     return reader.modules[layer], states[0, : len(reader._reading.sentence.ids)]
 
@@ -253,9 +253,10 @@ def test_a_layer_with_the_keys_of_another_attends_to_them(model_type: str, tmp_p
     sentence = reader.read(SENTENCE, no_hurry)
     expected = eager_maps(tmp_path, sentence.ids)[""]
     assert len(expected) == 4
-    assert reader._reading is not None
     for layer in reversed(layers):
-        returned = reader._call_again(reader.modules[layer], *reader._reading.calls[layer])
+        call = reader._call_of(layer)
+        with torch.inference_mode():
+            returned = reader.modules[layer](*call.args, **call.kwargs)
         found = returned_probabilities(returned, 1, 4)
         assert found is not None
         np.testing.assert_allclose(found[0], expected[layer.layer], rtol=0, atol=1e-5)

@@ -8,6 +8,7 @@ there. The file is gone with the sentence or with the program, however that ends
 from __future__ import annotations
 
 import inspect
+import os
 import shutil
 import tempfile
 import weakref
@@ -17,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
-from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.progress import ProgressReporter
 
@@ -45,143 +47,87 @@ class _Written:
     place: int
     shape: torch.Size
     dtype: torch.dtype
-
-    @property
-    def nbytes(self) -> int:
-        return self.shape.numel() * self.dtype.itemsize
+    nbytes: int
 
 
-class _NamelessFile:
-    """A file without a name, made when something is to be written; where nothing can be, nothing more is tried."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder: Path | None = folder
-        self._file: Any = None
-        self._end = 0
-
-    def write(self, numbers: Tensor) -> _Written | None:
-        """Write a tensor; None where the disk is full or cannot be written to."""
-        if self._folder is None:
-            return None
-        try:
-            self._append(memoryview(_as_bytes(numbers)))
-        except OSError:
-            self._folder = None
-            return None
-        written = _Written(self._end, numbers.shape, numbers.dtype)
-        self._end += written.nbytes
-        return written
-
-    def _append(self, rest: memoryview) -> None:
-        assert self._folder is not None  # something is written to it
-        if self._file is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  # until nobody wants it
-            weakref.finalize(self, self._file.close)
-        if shutil.disk_usage(self._folder).free < LEFT_FREE + len(rest):
-            raise OSError("the disk is nearly full")
-        self._file.seek(self._end)
-        while rest:
-            rest = rest[self._file.write(rest) :]
-
-    def read(self, written: _Written) -> Tensor:
-        """Read a tensor back.
-
-        Raises
-        ------
-        OSError : when it cannot be read.
-        """
-        numbers = torch.empty(written.shape, dtype=written.dtype)
-        rest = memoryview(_as_bytes(numbers))
-        self._file.seek(written.place)
-        while rest:
-            count = self._file.readinto(rest)
-            if not count:
-                raise OSError("the file has become shorter")
-            rest = rest[count:]
-        return numbers
-
-
-def _as_bytes(numbers: Tensor) -> Any:
-    return numbers.detach().view(-1).view(torch.uint8).numpy()
-
-
-class AttentionCalls(Mapping[Head, Call]):
+class AttentionCalls:
     """The arguments of every attention module's call, by layer.
 
     Parameters
     ----------
-    folder : where large states are written; None keeps all in memory.
+    folder : where large states are written, as long as something can be; None keeps all in memory.
 
     Attributes
     ----------
-    is_lost : whether something cannot be read back, so that the sentence has to be read again.
+    kept : the arguments by layer, or where they are written.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._calls: dict[Head, Call] = {}
-        self._file = None if folder is None else _NamelessFile(folder)
-        self.is_lost = False
+        self.kept: dict[Head, Call] = {}
+        self._folder = folder
+        self._file: Any = None
 
-    def keep(self, layer: Head, call: Call) -> None:
+    def keep(self, layer: Head, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Keep the arguments of a layer's call."""
-        aside: dict[int, _Written | Tensor] = {}
+        self.kept[layer] = _changed((args, kwargs), self._write)
 
-        def put_aside(value: Any) -> Any:
-            if self._file is None or not _is_large_state(value):
-                return value
-            if id(value) not in aside:
-                aside[id(value)] = self._file.write(value) or value
-            return aside[id(value)]
-
-        self._calls[layer] = _changed(call, put_aside)
-
-    def __getitem__(self, layer: Head) -> Call:
-        """Give the arguments of a layer's call; what is the same object twice among them stays so.
+    def of(self, layer: Head) -> Call:
+        """Give the arguments of a layer's call.
 
         Raises
         ------
-        EngineError : when they cannot be read back.
+        OSError : when they cannot be read back.
         """
-        found: dict[int, Tensor] = {}
+        return _changed(self.kept[layer], self._read)
 
-        def read(value: Any) -> Any:
-            if not isinstance(value, _Written):
-                return value
-            assert self._file is not None
-            if value.place not in found:
-                found[value.place] = self._file.read(value)
-            return found[value.place]
-
+    def _write(self, value: Any) -> Any:
+        """Write what are large states; they are kept themselves where the disk is full or cannot be written to."""
+        if self._folder is None or not _is_large_state(value):
+            return value
         try:
-            call: Call = _changed(self._calls[layer], read)
-        except OSError as error:
-            self.is_lost = True
-            reason = error.strerror or error
-            raise EngineError(
-                f"what was kept of this sentence on disk cannot be read back ({reason}); look again and it is read anew"
-            ) from error
-        return call
+            if self._file is None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  # until nobody wants it
+                weakref.finalize(self, self._file.close)
+            if shutil.disk_usage(self._folder).free < LEFT_FREE + value.nbytes:
+                raise OSError("the disk is nearly full")
+            place = self._file.seek(0, os.SEEK_END)
+            value.detach().view(-1).view(torch.uint8).numpy().tofile(self._file)
+        except OSError:
+            self._folder = None
+            return value
+        return _Written(place, value.shape, value.dtype, value.nbytes)
 
-    def __iter__(self) -> Iterator[Head]:
-        return iter(self._calls)
-
-    def __len__(self) -> int:
-        return len(self._calls)
+    def _read(self, value: Any) -> Any:
+        """Read back what was written."""
+        if not isinstance(value, _Written):
+            return value
+        self._file.seek(value.place)
+        numbers = np.fromfile(self._file, np.uint8, value.nbytes)
+        if len(numbers) < value.nbytes:
+            raise OSError("the file has become shorter")
+        return torch.from_numpy(numbers).view(value.dtype).view(value.shape)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all tensors, in memory and on disk, each memory once."""
         sizes: dict[Any, int] = {}
-
-        def count(value: Any) -> None:
+        for value in tree_leaves(list(self.kept.values())):
             if isinstance(value, Tensor):
                 sizes[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
             elif isinstance(value, _Written):
-                sizes["aside", value.place] = value.nbytes
-
-        _changed(list(self._calls.values()), count)
+                sizes[value] = value.nbytes
         return sum(sizes.values())
+
+
+def _changed(call: Call, change: Callable[[Any], Any]) -> Call:
+    """Change the arguments of a call; what is the same object twice among them stays so."""
+    args, kwargs = call
+    changed: dict[int, Any] = {}
+    for value in (*args, *kwargs.values()):
+        if id(value) not in changed:
+            changed[id(value)] = change(value)
+    return tuple([changed[id(value)] for value in args]), {name: changed[id(kwargs[name])] for name in kwargs}
 
 
 def _is_large_state(value: Any) -> bool:
@@ -193,15 +139,6 @@ def _is_large_state(value: Any) -> bool:
         and value.device.type == "cpu"
         and value.is_contiguous()
     )
-
-
-def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Change what is in nested tuples, lists and dictionaries."""
-    if type(value) in (tuple, list):
-        return type(value)(_changed(each, change) for each in value)
-    if type(value) is dict:
-        return {name: _changed(each, change) for name, each in value.items()}
-    return change(value)
 
 
 class _AllKept(Exception):
@@ -219,30 +156,24 @@ def keeping_calls(
 
     Parameters
     ----------
-    modules : the attention modules by layer; layers may share one.
+    modules : the attention modules by layer; layers may share one, which is called for one after the other.
     calls : where they are kept, by layer.
     check : called before every module; it may raise to give up.
     report : told before every module how many have been called, of all.
     """
-
-    def keeper(names: list[Head]) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
-        waiting = iter(names)  # a module that layers share is called for one after the other
-
-        def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            report(len(calls), len(modules))
-            check()
-            name = next(waiting, None)
-            if name is not None:
-                calls.keep(name, (args, kwargs))
-            if len(calls) == len(modules):
-                raise _AllKept
-
-        return keep
-
-    sharing: dict[nn.Module, list[Head]] = {}
+    waiting: dict[nn.Module, list[Head]] = {}
     for name, module in modules.items():
-        sharing.setdefault(module, []).append(name)
-    hooks = [module.register_forward_pre_hook(keeper(names), with_kwargs=True) for module, names in sharing.items()]
+        waiting.setdefault(module, []).append(name)
+
+    def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        report(len(calls.kept), len(modules))
+        check()
+        if waiting[module]:
+            calls.keep(waiting[module].pop(0), args, kwargs)
+        if len(calls.kept) == len(modules):
+            raise _AllKept
+
+    hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in waiting]
     try:
         yield
     except _AllKept as end:

@@ -1,12 +1,16 @@
-"""Reading a sentence without its attention maps, and one layer's maps in blocks, through transformers' interface.
+"""Attention of a model of transformers in another way than its own: without maps, or one layer's maps in blocks.
 
 transformers hands queries, keys, values and an explicit mask to a function chosen by name (``AttentionInterface``,
-https://huggingface.co/docs/transformers/attention_interface). The one registered here calls PyTorch's
-``scaled_dot_product_attention``, which keeps no probabilities. It does so only where that is what the model's own eager
-function computes: some rows are computed in both ways, and a cap, a sink or whatever else sets them apart is left to
-the eager function, for some queries after the other. Where a layer's maps are wanted its module is called alone, and
-the call of its eager function is captured, to be made for some queries after the other. Types outside the interface are
-read in their eager way.
+https://huggingface.co/docs/transformers/attention_interface). The one registered here calls the model's own eager
+function, unless something else is asked for within `attending`:
+
+- To read a sentence, PyTorch's ``scaled_dot_product_attention``, which keeps no probabilities. It does so only where
+  that is what the eager function computes: some rows are computed in both ways, and a cap, a sink or whatever else sets
+  them apart is left to the eager function, for some queries after the other.
+- For one layer's maps its module is called alone, and the call of its eager function is captured, to be made for some
+  queries after the other.
+
+Types outside the interface are read in their eager way.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.models.map_forms import four_dimensional
+from engine.models.map_forms import four_dimensional, is_distribution
 
 NAME = "attn_tui"
 """What the function is called in transformers' tables."""
@@ -44,124 +48,87 @@ HONOURED = frozenset({"module", "query", "key", "value", "attention_mask", "scal
 """What an eager function can take and the kernel computes with too. A bias of the positions, made anew for every layer,
 is as large as the layer's maps, so that the kernel would spare nothing."""
 
+HALVES = (torch.bfloat16, torch.float16)
+
+FAILURES = (RuntimeError, ValueError, TypeError, IndexError, AttributeError)
+"""What models' own code raises that is called as it was not made to be called."""
+
 Check = Callable[[], None]
 Attended = tuple[Tensor, Tensor | None]
 States = tuple[Tensor, Tensor, Tensor, Tensor | None]
+"""Queries, keys, values, and the mask."""
+
 Eager = Callable[..., Attended]
+Way = Callable[[Eager, nn.Module, States, dict[str, Any]], Attended]
+"""What a module attends with, given its eager function, itself, and what that function is called with."""
 
 _BRANCHES = re.compile(r"_attn_implementation\s*(?:==|!=|in|not in)\s*\(?\s*[\"'](?:eager|sdpa)")
 """Where a model's code asks for an implementation by its name, so that another name would change what it does."""
+
+_way: ContextVar[Way | None] = ContextVar("way", default=None)
 
 
 class Unsuitable(Exception):
     """An attention module that does more with its probabilities than to make them and hand them on."""
 
 
-class CapturedCall:
-    """The call of a module's eager function: kept, with something that stands for its probabilities, and made later.
+@contextmanager
+def attending(way: Way | None) -> Iterator[None]:
+    """Let models that `take_over_attention` has changed attend in a way for a while; None is their eager one."""
+    token = _way.set(way)
+    try:
+        yield
+    finally:
+        _way.reset(token)
+
+
+def attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **settings: Any,
+) -> Attended:
+    """Attend in the way that is asked for, as transformers' attention interface calls it.
 
     Parameters
     ----------
-    shape : heads, queries and keys that the module is expected to attend with.
+    module : the attention module that is running.
+    query : (sentences, heads, queries, head_dim)
+    key, value : (sentences, key_value_heads, keys, head_dim)
+    attention_mask : explicit, added to the scores; it broadcasts to (sentences, heads, queries, keys).
+    settings : what else the module hands on, such as ``scaling``, a soft cap, or sinks.
+
+    Returns
+    -------
+    tuple
+        (sentences, queries, heads, head_dim), and the probabilities, or what stands for them, where there are any.
     """
-
-    def __init__(self, shape: tuple[int, int, int]) -> None:
-        self._shape = shape
-        self._stand_in: Tensor | None = None
-        self._call: tuple[Eager, nn.Module, States, dict[str, Any]] | None = None
-
-    @property
-    def mask(self) -> Tensor | None:
-        """What is added to the scores, if anything; it broadcasts to (sentences, heads, queries, keys)."""
-        return None if self._call is None else self._call[2][3]
-
-    def keep(self, eager: Eager, module: nn.Module, states: States, settings: dict[str, Any]) -> Attended:
-        """Keep what an eager function is called with, and give in place of its results what stands for them.
-
-        Raises
-        ------
-        Unsuitable : when a module attends twice, or to other places than expected.
-        """
-        query, key, value, mask = states
-        shape = heads, queries, _ = query.shape[1], query.shape[2], key.shape[2]
-        if self._stand_in is not None or shape != self._shape:
-            raise Unsuitable
-        self._stand_in = query.new_zeros(()).expand(1, *shape)
-        # Nobody looks at what the heads would write, so the eager function mixes one column of the values only.
-        self._call = eager, module, (query, key, value[..., :1].contiguous(), mask), settings
-        return value.new_zeros(()).expand(1, queries, heads, value.shape[-1]), self._stand_in
-
-    def is_in(self, returned: Any) -> bool:
-        """Say whether an attention module that has returned handed on what it got from `keep`.
-
-        Queries and keys are laid together then: what lies apart would be so for every block anew, and keeps in memory
-        what it lies between.
-        """
-        found = four_dimensional(returned)
-        if self._call is None or self._stand_in is None:
-            return False
-        if not found or found[-1].data_ptr() != self._stand_in.data_ptr():
-            return False
-        eager, module, (query, key, value, mask), settings = self._call
-        self._call = eager, module, (query.contiguous(), key.contiguous(), value, mask), settings
-        return True
-
-    def blocks(self, check: Check) -> Iterator[tuple[int, Tensor]]:
-        """Compute the probabilities: each block's first query, and (heads, some queries, keys).
-
-        The module has returned by then, so that of what it made on the way nothing is held but queries and keys.
-
-        Raises
-        ------
-        Unsuitable : when the eager function does not return them.
-        """
-        assert self._call is not None, "a module attends before its maps are made"
-        (eager, module, states, settings), self._call = self._call, None
-        for first, _, weights in _blocks(eager, module, states, settings, check):
-            if weights is None or weights.ndim != 4:
-                raise Unsuitable
-            yield first, weights[0]
-            del weights  # before there are those of the next block
+    eager, way = eager_function(type(module)), _way.get()
+    if eager is None:
+        raise TypeError(f"{type(module).__name__} has no eager attention")
+    if way is None:
+        return eager(module, query, key, value, attention_mask, **settings)
+    return way(eager, module, (query, key, value, attention_mask), settings)
 
 
-_captured: ContextVar[tuple[CapturedCall | None, Check]] = ContextVar("captured")
-"""What takes the one call that is made, if anything does, and what is called between blocks."""
-
-
-def kernels_can_read(model: Any) -> bool:
-    """Say whether a loaded model, in eager mode, can read sentences with the function registered here."""
+def take_over_attention(model: Any) -> bool:
+    """Let a loaded model in eager mode attend with `attend`; where it cannot, it stays as it is, and that is said."""
     if not _register() or getattr(model.config, "_attn_implementation", None) != "eager":
         return False
     if not getattr(model, "_supports_attention_backend", False) and not getattr(model, "_supports_sdpa", False):
         return False
     if not _asks_for_no_name(model):
         return False
-    try:
+    with suppress(AttributeError, KeyError, TypeError, ValueError, ImportError):
         model.set_attn_implementation(NAME)
-        taken = getattr(model.config, "_attn_implementation", None) == NAME
-    except (AttributeError, KeyError, TypeError, ValueError, ImportError):
-        taken = False
-    _restore_eager(model)
-    return taken
-
-
-@contextmanager
-def attending_with_kernels(model: Any, check: Check, captured: CapturedCall | None = None) -> Iterator[None]:
-    """Let a model that `kernels_can_read` attend with kernels for a while, and in its eager way again afterwards.
-
-    Parameters
-    ----------
-    model : of transformers.
-    check : called between the blocks of what has no kernel; it may raise to give up.
-    captured : takes the call of the one module that is called meanwhile; None has every module attend.
-    """
-    model.set_attn_implementation(NAME)
-    token = _captured.set((captured, check))
-    try:
-        yield
-    finally:
-        _captured.reset(token)
-        _restore_eager(model)
+        if model.config._attn_implementation == NAME:
+            return True
+    for module in model.modules():  # also parts that `set_attn_implementation` does not reach
+        if getattr(getattr(module, "config", None), "_attn_implementation", None) == NAME:
+            module.config._attn_implementation = "eager"
+    return False
 
 
 @cache
@@ -204,66 +171,40 @@ def _names(kind: type[nn.Module]) -> tuple[str, ...]:
     return code.co_names if code is not None else ()
 
 
-def eager_function(kind: type[nn.Module]) -> Eager | None:
+def eager_function(kind: Any) -> Eager | None:
     """Find the function that attention modules of a class fall back to in eager mode."""
-    names = [name for name in _names(kind) if name.endswith("eager_attention_forward")]
-    found = getattr(inspect.unwrap(kind.forward), "__globals__", {}).get(names[0]) if len(names) == 1 else None
-    return found if callable(found) else None
+    names, name = _eager_place(kind)
+    return names.get(name)
 
 
-def _restore_eager(model: Any) -> None:
-    """Put a model back into its eager mode, also the parts of it that `set_attn_implementation` does not reach."""
-    with suppress(AttributeError, KeyError, TypeError, ValueError, ImportError):
-        model.set_attn_implementation("eager")
-    configs: list[Any] = [module.config for module in model.modules() if hasattr(module, "config")]
-    for config in configs:
-        if getattr(config, "_attn_implementation", None) == NAME:
-            config._attn_implementation = "eager"
+@cache
+def _eager_place(kind: type[Any]) -> tuple[dict[str, Any], str]:
+    """Give the names that a module's forward pass knows, and which is the eager function's; nothing where none is."""
+    own = [name for name in _names(kind) if name.endswith("eager_attention_forward")]
+    return (getattr(inspect.unwrap(kind.forward), "__globals__", {}), own[0]) if len(own) == 1 else ({}, "")
 
 
-def attend(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **settings: Any,
+def attend_without_maps(
+    check: Check, eager: Eager, module: nn.Module, states: States, settings: dict[str, Any]
 ) -> Attended:
-    """Compute what a model's eager function computes, without its probabilities where a kernel can.
+    """Attend with PyTorch's kernel where it computes what an eager function does, else with that in blocks.
 
-    Parameters
-    ----------
-    module : the attention module that is running.
-    query : (sentences, heads, queries, head_dim)
-    key, value : (sentences, key_value_heads, keys, head_dim)
-    attention_mask : explicit, added to the scores; it broadcasts to (sentences, heads, queries, keys).
-    settings : what else the module hands on, such as ``scaling``, a soft cap, or sinks.
-
-    Returns
-    -------
-    tuple
-        (sentences, queries, heads, head_dim), and what stands for the probabilities where the call is captured.
+    ``check`` is called between blocks and may raise to give up; with it bound to `functools.partial` this is a `Way`.
     """
-    eager = eager_function(type(module))
-    if eager is None:
-        raise TypeError(f"{type(module).__name__} has no eager attention")
-    states = (query, key, value, attention_mask)
-    captured, check = _captured.get()
-    if captured is not None:
-        return captured.keep(eager, module, states, settings)
-    if not module.training and _kernel_fits(eager, settings):
-        try:
+    unknown = set(inspect.signature(eager).parameters) - HONOURED
+    if not module.training and all(settings.get(name) is None for name in unknown):
+        with suppress(*FAILURES):  # what a kernel refuses, the model's own function computes
             attended = _kernel(*states, settings.get("scaling"))
-            if _agrees(attended, eager, module, states, settings):
+            if _computes_the_same(attended, eager, module, states, settings):
                 return attended, None
-        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
-            pass  # what a kernel refuses, the model's own function computes
-    return _in_blocks(eager, module, states, settings, check), None
-
-
-def _kernel_fits(eager: Eager, settings: dict[str, Any]) -> bool:
-    """Say whether the kernel knows of everything that the eager function computes with."""
-    return all(settings.get(name) is None for name in set(inspect.signature(eager).parameters) - HONOURED)
+    whole: Tensor | None = None
+    for first, block, weights in _blocks(eager, module, states, settings, check):
+        del weights  # before there are those of the next block
+        if whole is None:  # one tensor from the start: small ones kept between large ones would scatter the heap
+            whole = block.new_empty(block.shape[0], states[0].shape[2], *block.shape[2:])
+        whole[:, first : first + block.shape[1]] = block
+    assert whole is not None  # a sentence has tokens
+    return whole, None
 
 
 def _kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float | None) -> Tensor:
@@ -275,17 +216,20 @@ def _kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scal
     return attended.transpose(1, 2).contiguous()  # (sentences, queries, heads, head_dim)
 
 
-def _agrees(attended: Tensor, eager: Eager, module: nn.Module, states: States, settings: dict[str, Any]) -> bool:
+def _computes_the_same(
+    attended: Tensor, eager: Eager, module: nn.Module, states: States, settings: dict[str, Any]
+) -> bool:
     """Compare some queries' results with those of the eager function, from the first query to the last."""
     query, key, value, mask = states
     length = query.shape[2]
     rows = torch.linspace(0, length - 1, min(COMPARED_ROWS, length), device=query.device).long()
     expected = eager(module, query[:, :, rows], key, value, _rows(mask, rows), **settings)[0]
-    found = attended[:, rows]
-    if expected.shape != found.shape:
-        return False
-    slack = 0.05 if query.dtype in (torch.bfloat16, torch.float16) else 1e-4
-    return bool(((found - expected).abs().amax() <= slack * expected.abs().amax()).item())
+    return _agree(attended[:, rows], expected, 0.05 if query.dtype in HALVES else 1e-4)
+
+
+def _agree(one: Tensor, other: Tensor, slack: float) -> bool:
+    """Say whether two tensors are the same but for rounding, which is so much of the largest number at most."""
+    return one.shape == other.shape and bool((one - other).abs().amax() <= slack * other.abs().amax())
 
 
 def _rows(mask: Tensor | None, queries: slice | Tensor) -> Tensor | None:
@@ -293,28 +237,10 @@ def _rows(mask: Tensor | None, queries: slice | Tensor) -> Tensor | None:
     return mask if mask is None or mask.shape[2] == 1 else mask[:, :, queries]
 
 
-def _in_blocks(eager: Eager, module: nn.Module, states: States, settings: dict[str, Any], check: Check) -> Tensor:
-    """Compute what an eager function gives: (sentences, queries, heads, head_dim)."""
-    attended: Tensor | None = None
-    for first, block, weights in _blocks(eager, module, states, settings, check):
-        del weights  # before there are those of the next block
-        if attended is None:  # one tensor from the start: small ones kept between large ones would scatter the heap
-            attended = block.new_empty(block.shape[0], states[0].shape[2], *block.shape[2:])
-        attended[:, first : first + block.shape[1]] = block
-    assert attended is not None  # a sentence has tokens
-    return attended
-
-
 def _blocks(
     eager: Eager, module: nn.Module, states: States, settings: dict[str, Any], check: Check
 ) -> Iterator[tuple[int, Tensor, Tensor | None]]:
     """Call an eager function for some queries after the other, where that changes nothing.
-
-    Parameters
-    ----------
-    eager : a model's own function, as transformers' attention interface calls it.
-    module, states, settings : what it is called with, for one sentence.
-    check : called between blocks; it may raise to give up.
 
     Yields
     ------
@@ -339,22 +265,80 @@ def _goes_by_queries(eager: Eager, module: nn.Module, states: States, settings: 
     if mask is not None:
         mask = mask[..., :count] if mask.shape[2] == 1 else mask[:, :, :count, :count]
     key, value = key[:, :, :count], value[:, :, :count]
-
-    def compute(some: slice) -> Attended:
-        return eager(module, query[:, :, some], key, value, _rows(mask, some), **settings)
-
+    slack = 0.02 if query.dtype in HALVES else 1e-5
     try:
-        whole, weights = compute(slice(0, count))
-        pairs = [compute(some) for some in (slice(0, count // 3), slice(count // 3, count))]
-        parts = [pair[1] for pair in pairs if pair[1] is not None]
-        return _agree(whole, torch.cat([pair[0] for pair in pairs], 1)) and (
-            weights is None or _agree(weights, torch.cat(parts, 2))
+        (whole, weights), *pairs = (
+            eager(module, query[:, :, some], key, value, _rows(mask, some), **settings)
+            for some in (slice(0, count), slice(0, count // 3), slice(count // 3, count))
         )
-    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+        parts = [pair[1] for pair in pairs if pair[1] is not None]
+        return _agree(torch.cat([pair[0] for pair in pairs], 1), whole, slack) and (
+            weights is None or _agree(torch.cat(parts, 2), weights, slack)
+        )
+    except FAILURES:
         return False  # it knows how many queries there are
 
 
-def _agree(one: Tensor, other: Tensor) -> bool:
-    """Say whether two tensors are the same but for rounding."""
-    slack = 0.02 if one.dtype in (torch.bfloat16, torch.float16) else 1e-5
-    return one.shape == other.shape and bool((one - other).abs().amax() <= slack * one.abs().amax())
+class CapturedCall:
+    """The call of one module's eager function: kept, with something that stands for its probabilities, and made later.
+
+    Parameters
+    ----------
+    shape : heads, queries and keys that the module is expected to attend with.
+
+    Attributes
+    ----------
+    mask : what is added to the scores, if anything; it broadcasts to (sentences, heads, queries, keys).
+    """
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        self._shape = shape
+        self._stand_in: Tensor | None = None
+        self._call: tuple[Eager, nn.Module, States, dict[str, Any]] | None = None
+        self.mask: Tensor | None = None
+
+    def keep(self, eager: Eager, module: nn.Module, states: States, settings: dict[str, Any]) -> Attended:
+        """Keep what an eager function is called with, and give in place of its results what stands for them: a `Way`.
+
+        Raises
+        ------
+        Unsuitable : when a module attends twice, or to other places than expected.
+        """
+        query, key, value, self.mask = states
+        shape = heads, queries, _ = query.shape[1], query.shape[2], key.shape[2]
+        if self._stand_in is not None or shape != self._shape:
+            raise Unsuitable
+        self._stand_in = query.new_zeros(()).expand(1, *shape)
+        # Nobody looks at what the heads would write, so the eager function mixes one column of the values only.
+        self._call = eager, module, (query, key, value[..., :1].contiguous(), self.mask), settings
+        return value.new_zeros(()).expand(1, queries, heads, value.shape[-1]), self._stand_in
+
+    def expect_in(self, returned: Any) -> None:
+        """Check that an attention module that has returned handed on what it got from `keep`.
+
+        Raises
+        ------
+        Unsuitable : when it did not.
+        """
+        found = four_dimensional(returned)
+        if self._stand_in is None or not found or found[-1].data_ptr() != self._stand_in.data_ptr():
+            raise Unsuitable
+
+    def blocks(self, check: Check) -> Iterator[tuple[int, Tensor]]:
+        """Compute the probabilities: each block's first query, and (heads, some queries, keys).
+
+        The module has returned by then, so that of what it made on the way nothing is held but queries and keys.
+
+        Raises
+        ------
+        Unsuitable : when the eager function does not return them.
+        """
+        assert self._call is not None, "a module attends before its maps are made"
+        (eager, module, (query, key, value, mask), settings), self._call = self._call, None
+        # What lies apart would be laid together for every block anew, and keeps in memory what it lies between.
+        query, key = query.contiguous(), key.contiguous()
+        for first, _, weights in _blocks(eager, module, (query, key, value, mask), settings, check):
+            if weights is None or weights.ndim != 4 or not is_distribution(weights[0]):
+                raise Unsuitable
+            yield first, weights[0]
+            del weights  # before there are those of the next block

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.models.attention_watch import AttentionWatch
-from engine.models.observations import Observation
+from engine.models.proof import Observation
 from engine.values.errors import EngineError
 
 PRODUCTS = frozenset({torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm})

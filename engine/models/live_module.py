@@ -25,17 +25,14 @@ from engine.checkpoints.transformers_library import settings_of_config
 from engine.models.attention_watch import AttentionWatch, ModuleCall
 from engine.models.devices import memory_told
 from engine.models.head_tracing import trace_heads
-from engine.models.loaded_model import Loaded
 from engine.models.loading import load_reader, words_of
 from engine.models.map_array import MapArray
 from engine.models.map_reader import MapReader, Tokens
 from engine.models.model_inputs import vocabulary_of
-from engine.models.model_state import evaluating
 from engine.models.module_attention import Example, FoundAttention, Search, Taker, find_attention, layer_numbers
-from engine.models.observations import Observation
 from engine.models.predictions import Asked, checked_position
-from engine.models.proof import prove
-from engine.models.reader import Reader
+from engine.models.proof import Observation, prove
+from engine.models.reader import Reader, evaluating
 from engine.models.score_formula import ScoreFormula
 from engine.models.tokenizer import Words, words_from
 from engine.values.attention import Sentence
@@ -215,7 +212,7 @@ def _(source: ModuleSource, device: str, dtype: str) -> MapReader:
     if source.found:
         return ModuleReader(source.module, source.anatomy.outline, source.found, source.example, source.words)
     place = next(source.module.parameters()).device
-    return Reader(source.anatomy, Loaded(source.module, source.words, str(place), is_borrowed=True))
+    return Reader(source.anatomy, source.module, source.words, str(place), is_borrowed=True)
 
 
 @words_of.register
@@ -265,9 +262,6 @@ class ModuleReader(MapReader):
     def has_read(self, text: str, off: Off = NOTHING_OFF) -> bool:
         """Say whether a sentence is the one that was read last; none of the heads can be off."""
         return self._sentence is not None and self._sentence.text == text and not off.heads
-
-    def forget(self, text: str) -> None:
-        """Do nothing: no sentence is kept but the one that was read last."""
 
     @property
     def _example(self) -> Example:
@@ -404,7 +398,7 @@ class ModuleReader(MapReader):
             raise EngineError("no sentence has been read; type one")
         weights = self._maps_of(self._found[layer])
         heads, queries, keys = weights.shape
-        array.begin((heads, queries, keys))
+        array.begin(layer, (heads, queries, keys))
         array.put(0, weights)
         tokens = self._sentence.tokens
         names = [tokens if count == len(tokens) else tuple(map(str, range(count))) for count in (queries, keys)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,27 +16,8 @@ from engine.architectures.places import attention_modules, numbers_of, stack_nam
 from engine.architectures.rules import ENDINGS, Rule, sibling
 from engine.architectures.tensors import all_finite, not_finite
 from engine.models.devices import weight_of
-from engine.models.tokenizer import Words
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A model that can read sentences.
-
-    Attributes
-    ----------
-    model : the module itself, in the state in which it computes and not learns.
-    words : what makes ids of text.
-    device : where it is.
-    is_borrowed : whether it belongs to somebody else, who finds it afterwards as it was.
-    """
-
-    model: Any
-    words: Words
-    device: str
-    is_borrowed: bool = False
 
 
 def attention_in(model: nn.Module, anatomy: Anatomy) -> dict[Head, nn.Module]:

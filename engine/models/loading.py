@@ -15,7 +15,7 @@ from engine.checkpoints.layout import LayoutSource
 from engine.checkpoints.source import FolderSource, GgufSource, Source
 from engine.checkpoints.transformers_library import first_line, load_pretrained
 from engine.models.devices import computing_device, lacks_memory
-from engine.models.loaded_model import Loaded, find_path
+from engine.models.loaded_model import find_path
 from engine.models.map_reader import MapReader
 from engine.models.reader import Reader
 from engine.models.tokenizer import Tokenizer, TokenNumbers, Words, words_of_folder
@@ -61,7 +61,7 @@ def _(source: FolderSource, device: str, dtype: str) -> MapReader:
     options = {"trust_remote_code": source.trust_remote_code}
     model = load_model(location.name, location.directory, device, dtype, **options)
     source.opened.check()  # loading takes a while
-    return Reader(source.anatomy, Loaded(model, words, input_device(model) if device == ACROSS_DEVICES else device))
+    return Reader(source.anatomy, model, words, input_device(model) if device == ACROSS_DEVICES else device)
 
 
 @words_of.register
@@ -87,10 +87,10 @@ def _(source: GgufSource, device: str, dtype: str) -> MapReader:
     kind = torch.float32 if dtype == "auto" else getattr(torch, dtype)
     words = words_of(source)
     if device == "cpu" and kind == torch.float32:
-        return Reader(source.anatomy, Loaded(source.model, words, device))
+        return Reader(source.anatomy, source.model, words, device)
     options = {"gguf_file": source.file.name}
     model = load_model(source.name, source.file.parent, device, str(kind).removeprefix("torch."), **options)
-    return Reader(source.anatomy, Loaded(model, words, device))
+    return Reader(source.anatomy, model, words, device)
 
 
 @words_of.register

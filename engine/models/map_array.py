@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import mmap
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -9,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.models.map_forms import is_distribution
-from engine.models.memory import TOGETHER, maps_of_zeros, need_memory
+from engine.models.memory import TOGETHER, heads_lie_together, need_memory
 from engine.values.errors import EngineError
+from engine.values.heads import Head
 
 HIDING = -9999.0
 """What a mask adds at most to the score of a key that is hidden."""
@@ -27,10 +30,6 @@ class MapArray:
     ----------
     buffer : an array that nobody looks at any more, to be used again where it has the right shape.
     report : called with how many of how many queries of a layer are there; None reports nothing.
-
-    Attributes
-    ----------
-    is_valid : whether all blocks of the layer that was begun last can be probabilities.
     """
 
     def __init__(
@@ -38,22 +37,29 @@ class MapArray:
     ) -> None:
         self._array, self._report = buffer, report
         self._is_zero = False  # what has not been written since
-        self._layers = 0
-        self.is_valid = True
+        self._layers: list[Head] = []
 
-    def begin(self, shape: tuple[int, int, int], mask: Tensor | None = None) -> None:
-        """Begin with a layer.
+    def begin(self, layer: Head, shape: tuple[int, int, int], mask: Tensor | None = None) -> None:
+        """Begin with a layer, or once more with the one that was begun last.
 
         Parameters
         ----------
+        layer : whose maps come.
         shape : heads, queries, keys.
         mask : what will be added to the scores, if it is known; what it hides takes no memory.
 
         Raises
         ------
-        EngineError : when there is no room for it, or it has another shape than the layers before.
+        EngineError : when there is no room for it, it has another shape than the layers before, or some of it has been
+            added to them already.
         """
-        self._is_zero, self.is_valid = False, True
+        self._is_zero = False
+        if self._layers[-1:] == [layer]:
+            self._layers.pop()
+            if self._layers:
+                raise EngineError(
+                    "some layers' maps cannot be had in parts, so there is no mean over layers; try again"
+                )
         if self._array is None or self._array.shape != shape:
             if self._layers:
                 raise EngineError("the layers' maps differ in their shape, so there is no mean over layers")
@@ -65,48 +71,34 @@ class MapArray:
                     raise
                 need_memory(*shape, seen=seen_through(mask, *shape[1:]))
             self._array, self._is_zero = maps_of_zeros(shape), True
-        self._layers += 1
+        self._layers.append(layer)
 
     def put(self, first: int, block: Tensor) -> None:
-        """Take in a block (heads, some queries, keys) that begins with the query ``first``."""
-        assert self._array is not None, "a layer begins before its blocks come"
-        self.is_valid = self.is_valid and is_distribution(block)
-        array = torch.from_numpy(self._array)
-        for number, part in enumerate(block.split(TOGETHER, 1)):
-            start = first + number * TOGETHER
-            self._put(part, array[:, start : start + part.shape[1]])
-        if self._report is not None:
-            self._report(first + block.shape[1], array.shape[1])
+        """Take in a block (heads, some queries, keys) that begins with the query ``first``.
 
-    def _put(self, block: Tensor, place: Tensor) -> None:
-        """Write some queries' weights, or add them, from the first key that any of them gives some to to the last."""
-        seen = _seen_keys(block)
-        if self._layers > 1:
-            place[..., seen] += block[..., seen].to(place)
-        else:
+        Of queries that are written together it writes the keys from the first that any of them looks at to the last.
+        """
+        assert self._array is not None, "a layer begins before its blocks come"
+        places = torch.from_numpy(self._array)[:, first : first + block.shape[1]]
+        for some, place in zip(block.split(TOGETHER, 1), places.split(TOGETHER, 1), strict=True):
+            seen = _seen_keys(some)
+            if len(self._layers) > 1:
+                place[..., seen] += some[..., seen].to(place)
+                continue
             if not self._is_zero:
                 for hidden in (place[..., : seen.start], place[..., seen.stop :]):
                     if bool(hidden.any()):  # it is read, which takes no memory where it was never written
                         hidden.zero_()
-            place[..., seen].copy_(block[..., seen])
-
-    def undo(self) -> None:
-        """Forget the layer that was begun last.
-
-        Raises
-        ------
-        EngineError : when it has been added to others.
-        """
-        self._layers -= 1
-        if self._layers:
-            raise EngineError("some layers' maps cannot be had in parts, so there is no mean over layers; try again")
+            place[..., seen].copy_(some[..., seen])
+        if self._report is not None:
+            self._report(first + block.shape[1], self._array.shape[1])
 
     def mean(self) -> NDArray[np.float32]:
         """Give the mean over the layers that were put in: (heads, queries, keys)."""
         assert self._array is not None, "nothing was put in"
-        if self._layers > 1:
+        if len(self._layers) > 1:
             for some in torch.from_numpy(self._array).split(TOGETHER, 1):
-                some[..., _seen_keys(some)] /= self._layers
+                some[..., _seen_keys(some)] /= len(self._layers)
         return self._array
 
 
@@ -129,3 +121,30 @@ def _seen_keys(weights: Tensor) -> slice:
     """Find the keys from the first to the last that gets any of some weights (heads, some queries, keys)."""
     seen = weights.amax((0, 1)).nonzero()  # none is below zero, and NaN is not zero
     return slice(int(seen[0]), int(seen[-1]) + 1) if len(seen) else slice(0, 0)
+
+
+def maps_of_zeros(shape: tuple[int, int, int]) -> NDArray[np.float32]:
+    """Make room for a layer's maps (heads, queries, keys): zeros, laid out so that what a mask hides takes little.
+
+    The operating system fills them with memory page by page, where they are written; what is read before takes none.
+    NumPy's own arrays ask for pages of two mebibytes, of which a row of a map would take all for the half that its mask
+    lets it use.
+
+    Examples
+    --------
+    >>> maps_of_zeros((3, 1000, 1000)).strides
+    (4, 12000, 12)
+    """
+    heads, queries, keys = shape
+    numbers = math.prod(shape)
+    size = max(1, numbers * np.dtype(np.float32).itemsize)
+    if sys.platform == "win32":
+        pages = mmap.mmap(-1, size)
+    else:  # pages of a mapping that may be shared would be filled by reading them
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # of Linux, where pages may be large unasked
+        pages.madvise(mmap.MADV_NOHUGEPAGE)
+    zeros = np.frombuffer(pages, np.float32, numbers)
+    if heads_lie_together(*shape):
+        return zeros.reshape(queries, keys, heads).transpose(2, 0, 1)
+    return zeros.reshape(shape)

@@ -14,6 +14,9 @@ from torch import Tensor, nn
 
 from engine.values.display_text import quantity
 
+SLACK = {torch.bfloat16: 0.05, torch.float16: 0.05}
+"""How far rounding may bring a sum of probabilities from one, by dtype; a thousandth in wider types."""
+
 REASONS: Mapping[str, str] = {
     "BigBirdBlockSparseAttention": "it attends in sparse blocks, some of them random",
     "CpmAntAttention": "it attends to prompt tokens of its own too, which are no tokens of the sentence",
@@ -88,7 +91,7 @@ def returned_probabilities(returned: Any, sentences: int, heads: int) -> Tensor 
     if not found or found[-1].shape[:2] != (sentences, heads):
         return None
     last = found[-1]
-    slack = _slack(last)
+    slack = SLACK.get(last.dtype, 1e-3)
     if len(found) > 1 and found[-2].shape[:3] == last.shape[:3]:
         both = torch.cat([found[-2], last], -1)
         is_part = bool((last.sum(-1) < 1 - slack).all())
@@ -99,12 +102,7 @@ def returned_probabilities(returned: Any, sentences: int, heads: int) -> Tensor 
 
 def is_distribution(weights: Tensor) -> bool:
     """Say whether weights (…, keys) can be probabilities: none below zero, and no sum above one."""
-    return bool(weights.amin() >= 0) and bool(weights.sum(-1).amax() <= 1 + _slack(weights))
-
-
-def _slack(weights: Tensor) -> float:
-    """Say how far rounding may bring a sum of probabilities from one."""
-    return 0.05 if weights.dtype in (torch.bfloat16, torch.float16) else 1e-3
+    return bool(weights.amin() >= 0) and bool(weights.sum(-1).amax() <= 1 + SLACK.get(weights.dtype, 1e-3))
 
 
 def four_dimensional(returned: Any) -> list[Tensor]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from engine.values.outline import ModelOutline
 from engine.values.progress import ProgressReporter, Tell
 
 if TYPE_CHECKING:
-    from engine.models.observations import Observation
+    from engine.models.proof import Observation
     from engine.models.score_formula import ScoreFormula
     from engine.models.tokenizer import Words
 
@@ -31,7 +31,7 @@ def never_give_up() -> None:
     """Check nothing."""
 
 
-class MapReader(Protocol):
+class MapReader(ABC):
     """A model that reads sentences and gives attention maps, one layer's at a time.
 
     Wherever there is a ``check``, it is called between steps and may raise to give up.
@@ -89,20 +89,14 @@ class MapReader(Protocol):
 
     @abstractmethod
     def read_ids(self, ids: tuple[int, ...], check: Callable[[], None]) -> None:
-        """Run the model on token ids in the place of a sentence.
-
-        Parameters
-        ----------
-        ids : the whole sequence, with what special tokens it is to have.
-        check : as in `read`.
+        """Run the model on token ids in the place of a sentence, special tokens included.
 
         Raises
         ------
         EngineError : when the model fails on them, or reads no tokens.
         """
 
-    @abstractmethod
-    def forget(self, text: str) -> None:
+    def forget(self, text: str) -> None:  # noqa: B027  # where no more than the last one is kept
         """Let go of what is kept of a sentence, unless it is the one that was read last."""
 
     def ids_along(self, stack: str) -> tuple[int, ...]:
@@ -111,17 +105,7 @@ class MapReader(Protocol):
 
     @abstractmethod
     def gather(self, layer: Head, array: MapArray, check: Callable[[], None]) -> Tokens:
-        """Recompute the maps of all heads of one layer for the sentence that was read last.
-
-        Parameters
-        ----------
-        layer : whose.
-        array : what takes them.
-        check : called between blocks of queries, where there are several.
-
-        Returns
-        -------
-        tokens : their texts along the axis of the queries and along that of the keys.
+        """Put the maps of all heads of one layer, for the sentence that was read last, into an array.
 
         Raises
         ------
@@ -149,7 +133,7 @@ class MapReader(Protocol):
         Parameters
         ----------
         layer : whose.
-        check : as in `gather`.
+        check : called between blocks of queries.
         buffer : an array that nobody looks at any more, to hold them where it has the right shape.
 
         Raises

@@ -1,18 +1,15 @@
-"""Whether a model and a sentence's maps fit into memory, and arrays that take memory only where they are written."""
+"""Whether a model and a sentence's maps fit into memory."""
 
 from __future__ import annotations
 
 import importlib.util
-import math
 import mmap
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.checkpoints import memory as main_memory
 from engine.values.attention import AT_ONCE
@@ -198,39 +195,3 @@ def heads_lie_together(heads: int, queries: int, keys: int) -> bool:
     """
     is_short = keys * np.dtype(np.float32).itemsize < ROW_PAGES * mmap.PAGESIZE
     return heads > 1 and is_short and queries * keys > AT_ONCE
-
-
-def maps_of_zeros(shape: tuple[int, int, int]) -> NDArray[np.float32]:
-    """Make room for a layer's maps (heads, queries, keys): zeros, laid out so that what a mask hides takes little.
-
-    Examples
-    --------
-    >>> maps_of_zeros((3, 1000, 1000)).strides
-    (4, 12000, 12)
-    """
-    heads, queries, keys = shape
-    if not heads_lie_together(heads, queries, keys):
-        return unwritten_zeros(shape)
-    return unwritten_zeros((queries, keys, heads)).transpose(2, 0, 1)
-
-
-def unwritten_zeros(shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Make an array of zeros that the operating system fills with memory page by page, where it is written.
-
-    What is read before takes none. NumPy's own arrays ask for pages of two mebibytes, of which a row of a map would
-    take all for the half that its mask lets it use.
-
-    Examples
-    --------
-    >>> unwritten_zeros((2, 3)).tolist()
-    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
-    """
-    numbers = math.prod(shape)
-    size = max(1, numbers * np.dtype(np.float32).itemsize)
-    if sys.platform == "win32":
-        pages = mmap.mmap(-1, size)
-    else:  # pages of a mapping that may be shared would be filled by reading them
-        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # of Linux, where pages may be large unasked
-        pages.madvise(mmap.MADV_NOHUGEPAGE)
-    return np.frombuffer(pages, np.float32, numbers).reshape(shape)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from engine.models.attention_watch import AttentionWatch, ModuleCall, WatchedAttention
 from engine.models.head_tracing import HeadRows, TracedHeads, trace_heads
-from engine.models.observations import Observation
+from engine.models.proof import Observation
 from engine.values.errors import EngineError
 
 ENCODERS = (nn.TransformerEncoder, nn.TransformerEncoderLayer)
