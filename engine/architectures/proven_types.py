@@ -23,9 +23,9 @@ _NAMES = """
     internlm3 internvl iquestcoder jais2 jamba janus jina_embeddings_v3 kimi_k25 kimi_linear kolibri1 kosmos-2.5
     kosmos_2_5_text_model kosmos_2_text_model laguna layoutlm layoutlmv3 led lfm2 lfm2_moe lfm2_vl lfm3 lfm3_vl
     lighton_ocr lilt llama llama4 llama4_text llava llava_next llava_next_video llava_onevision longcat_flash longformer
-    luke m2m_100 marian markuplm mbart megatron-bert mellum metaclip_2_text_model mimo_v2_flash minicpm3 minicpm_ocr
-    minicpmv4_6 minicpmv4_7 minimax minimax_m2 minimax_m3_vl minimax_m3_vl_text ministral ministral3 mistral mistral3
-    mistral4 mistral_large4 mistral_large4_text mixtral mllama mllama_text_model mobilebert modernbert
+    longt5 luke m2m_100 marian markuplm mbart megatron-bert mellum metaclip_2_text_model mimo_v2_flash minicpm3
+    minicpm_ocr minicpmv4_6 minicpmv4_7 minimax minimax_m2 minimax_m3_vl minimax_m3_vl_text ministral ministral3 mistral
+    mistral3 mistral4 mistral_large4 mistral_large4_text mixtral mllama mllama_text_model mobilebert modernbert
     modernbert-decoder modernvbert molmo2 molmo2_text moonshine moonshine_streaming moshi moss_transcribe_diarize mpnet
     mpt mt5 muse_glimmer muse_glimmer_text muse_spark muse_spark_text musicflamingo mvp nanochat nemo_speechlm nemotron
     nemotron_h nemotron_h_omni nllb-moe nomic_bert olmo olmo2 olmo3 olmo_hybrid olmoe openai-gpt openai_privacy_filter

@@ -115,7 +115,7 @@ def attend(
 
 def take_over_attention(model: Any) -> bool:
     """Let a loaded model in eager mode attend with `attend`; where it cannot, it stays as it is, and that is said."""
-    if not _register() or getattr(model.config, "_attn_implementation", None) != "eager":
+    if not _register() or getattr(model.config, "_attn_implementation", None) not in ("eager", NAME):
         return False
     if not getattr(model, "_supports_attention_backend", False) and not getattr(model, "_supports_sdpa", False):
         return False

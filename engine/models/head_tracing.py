@@ -94,7 +94,7 @@ class TracedHeads:
         written = last.by_token(last.written.detach())[None]
         if last.bias is not None and last.bias_is_apart:
             written = written + last.bias.detach()
-        return Observation(module, module, reads=reads, mixed=reads["O"], written=written,
+        return Observation(module, module, reads=reads, written=written,
                            probabilities=self.weights[None], positions_are_held=False)  # fmt: skip
 
 

@@ -447,7 +447,7 @@ class ModuleReader(MapReader):
         elif not found.module.batch_first:
             sides = [each.transpose(0, 1) for each in sides]
         reads = dict(zip("QKV", sides[:3], strict=True))
-        return replace(seen, reads=reads, mixed=sides[3], written=sides[3], probabilities=weights)
+        return replace(seen, reads=reads, written=sides[3], probabilities=weights)
 
 
 def _bound(call: ModuleCall) -> inspect.BoundArguments:

@@ -34,28 +34,29 @@ REASONS: Mapping[str, str] = {
 """Why there is no map of tokens by tokens, by attention class."""
 
 
-def probabilities_of(module: nn.Module, returned: Any, heads: int, tokens: int) -> Tensor | None:
-    """Find the probabilities in what an attention module returned for one sentence.
+def probabilities_of(module: nn.Module, returned: Any, heads: int, tokens: int, sentences: int = 1) -> Tensor | None:
+    """Find the probabilities in what an attention module returned.
 
     Parameters
     ----------
     module : the attention module.
     returned : all that it returned.
     heads : how many it has.
-    tokens : of the sentence; modules that work in blocks pad it.
+    tokens : of a sentence; modules that work in blocks pad it.
+    sentences : how many it read.
 
     Returns
     -------
     Tensor or None
-        (1, heads, queries, keys), or None where there is nothing of that shape that sums to at most one.
+        (sentences, heads, queries, keys), or None where there is nothing of that shape that sums to at most one.
     """
     kind = type(module).__name__
     if kind not in _CONVERSIONS:
-        return returned_probabilities(returned, 1, heads)
+        return returned_probabilities(returned, sentences, heads)
     parts = tuple(returned.values()) if isinstance(returned, dict) else returned
     tensors = [part for part in parts if isinstance(part, Tensor)]
     found = _CONVERSIONS[kind](tensors, tokens) if tensors else None
-    return None if found is None else returned_probabilities((found,), 1, heads)
+    return None if found is None else returned_probabilities((found,), sentences, heads)
 
 
 def reason_without_map(module: nn.Module, returned: Any, heads: int, pairs: tuple[int, int]) -> str | None:

@@ -33,7 +33,7 @@ from engine.architectures.tensors import all_finite
 from engine.mathematics.scores import fit_scale
 from engine.models.devices import weights_loaded, wide
 from engine.models.loaded_model import first_beside, loaded_attention, own_path, path_of
-from engine.models.map_forms import four_dimensional, returned_probabilities
+from engine.models.map_forms import probabilities_of
 from engine.models.model_inputs import (
     POSITION_TABLES,
     inputs_at_position_zero,
@@ -109,9 +109,6 @@ VALUE_SCALE, CLIP = "v_scale", "clip_qkv"
 Try = tuple[str, float, float]
 """What a model does beside a plain formula, how far that is from its own numbers, and the largest that are rounded."""
 
-RETURNING_SCORES = frozenset({"squeezebert"})
-"""Types whose attention modules return scores from before the softmax."""
-
 ROW_LENGTH, DRAWN_TOKENS = 9, 50_000
 """Tokens of a random row, and from how many of the vocabulary they are drawn."""
 
@@ -127,8 +124,8 @@ class Observation:
     module : the module itself, whose norms can be called.
     key_value_module : the module that keys and values are of, another one's where layers share them.
     projections : the modules of its projections by matrix, and the norms of first steps as ``norm Q``.
-    reads : by matrix, what its projection (the first step of two) read, (sentences, tokens, width).
-    mixed : what the output projection read, (sentences, tokens, heads · value_head_dim).
+    reads : by matrix, what its projection (the first step of two) read, (sentences, tokens, width); of O
+        (sentences, tokens, heads · value_head_dim).
     written : what the output projection wrote, (sentences, tokens, d_output).
     probabilities : (sentences, heads, queries, keys), or None where the module does not return them.
     positions_are_held : whether all positions were zero, or the model has no rotations.
@@ -139,7 +136,6 @@ class Observation:
     key_value_module: nn.Module
     projections: dict[str, nn.Module] = field(default_factory=dict)
     reads: dict[str, Tensor] = field(default_factory=dict)
-    mixed: Tensor | None = None
     written: Tensor | None = None
     probabilities: Tensor | None = None
     positions_are_held: bool = True
@@ -191,7 +187,7 @@ def observe(
             seen[head] = Observation(
                 named[own], named[shared], positions_are_held=are_held, loaded_as=half_precision(named[own])
             )
-            watch = _ModuleWatch(seen[head], module, ids, model_type in RETURNING_SCORES, check)
+            watch = _ModuleWatch(seen[head], module, ids, check)
             paths = {"Q": own, "K": shared, "V": shared, "O": own}
             stack.enter_context(watch.watching(named, paths, loaded.get(shared)))
         try:
@@ -206,14 +202,9 @@ def observe(
 class _ModuleWatch:
     """Keeps what one attention module and its projections read and write; a module that runs again is kept once."""
 
-    def __init__(
-        self, seen: Observation, module: AttentionModule, ids: Tensor, is_scores: bool, check: Callable[[], None]
-    ) -> None:
-        self._seen = seen
-        self._module = module
+    def __init__(self, seen: Observation, module: AttentionModule, ids: Tensor, check: Callable[[], None]) -> None:
+        self._seen, self._module, self._check = seen, module, check
         self._sentences = len(ids)
-        self._is_scores = is_scores
-        self._check = check
         self._calls = 0
 
     @contextmanager
@@ -254,8 +245,8 @@ class _ModuleWatch:
             result = forward(*args, **kwargs)
         seen = self._seen
         if seen.probabilities is None and "Q" in seen.reads:
-            returned = tuple(each.softmax(-1) for each in four_dimensional(result)) if self._is_scores else result
-            seen.probabilities = returned_probabilities(returned, self._sentences, self._module.outline.heads)
+            heads, tokens = self._module.outline.heads, seen.reads["Q"].shape[-2]
+            seen.probabilities = probabilities_of(seen.module, result, heads, tokens, self._sentences)
         return result if half is None else _converted(result, {torch.float32}, half)
 
     def _keep_call(self, matrix: str, projection: nn.Module, args: tuple[Any, ...], result: Any) -> None:
@@ -269,7 +260,7 @@ class _ModuleWatch:
         read = self._by_sentence(read)
         if matrix == "O":
             if seen.written is None:
-                seen.reads["O"] = seen.mixed = read
+                seen.reads["O"] = read
                 seen.written = self._by_sentence(written)
         elif matrix not in seen.reads:
             seen.reads[matrix] = read
@@ -582,12 +573,11 @@ def _output_normed(case: Case, norm: nn.Module, mixed: Tensor) -> Iterator[Tenso
 
 def _tail(case: Case) -> Tensor | None:
     """Write what the output projection reads after the heads, in columns that are no head's."""
-    outline, mixed = case.module.outline, case.seen.mixed
-    own = outline.heads * outline.value_head_dim
-    if not case.module.rule.has_tail or mixed is None:
+    if not case.module.rule.has_tail:
         return None
+    own = case.module.outline.heads * case.module.outline.value_head_dim
     weight: Any = case.seen.projections["O"].weight
-    tail: Tensor = wide(mixed[..., own:]) @ wide(weight.detach()[:, own:]).T
+    tail: Tensor = wide(case.seen.reads["O"][..., own:]) @ wide(weight.detach()[:, own:]).T
     return tail
 
 

@@ -185,8 +185,8 @@ class Reader(MapReader):
 
     def read(self, text: str, check: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
         """Tokenize a sentence and run the model on it, unless it was read before and is still kept."""
-        if self.has_read(text, off):
-            return self._readings[text, off].sentence
+        if (last := self._reading) is not None and self.has_read(text, off):
+            return last.sentence
         kept = self._readings.pop((text, off), None)
         if kept is None:
             return self._run(self.words.read(text, self.outline.context), check, off)
