@@ -189,7 +189,6 @@ def test_matrices_of_whole_layers_that_take_more_than_browsing_may_are_left_to_a
 ) -> None:
     monkeypatch.setattr(whole_layers, "free_memory", lambda: None)
     outline = session(write_checkpoint(tmp_path / shape, SHAPES[shape], filled=())).outline.layers[0]
-    assert not whole_layers.is_left_out(outline)
     asked = whole_layers.room_for(outline, MATRICES, is_browsing=False)
     assert asked.fitting == MATRICES
     assert asked.notice.endswith(takes)

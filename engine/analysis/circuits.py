@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from engine.analysis.spectra import assemble
 from engine.analysis.token_tables import mean_row, token_map, token_tables
 from engine.analysis.whole_layers import token_map_room, without_factors
 from engine.architectures.heads import LayerWeights
-from engine.architectures.vocabulary import final_gain, gain_before, read_gain
+from engine.architectures.vocabulary import Vocabulary, final_gain, gain_before, read_gain
 from engine.mathematics.circuits import (
     Circuits,
     Frame,
@@ -235,12 +234,9 @@ def _of_spectrum(layer: Circuits, frame: Frame, kind: str) -> Numbers:
 def _chance(model: OpenModel, layer: LayerOutline, spectra: Mapping[str, Spectrum], frame: Frame) -> Work[Numbers]:
     """Give what Gaussian factors of a layer's shapes give, stored as finely; layers of one shape share it."""
     sizes = sizes_of(layer, not frame.of_heads, {matrix: each.chance_noise for matrix, each in spectra.items()})
-    key = (repr(sizes), frame.of_heads, frame.compared, frame.spectra, *sorted(frame.tolerance.items()))
-    known = model.cached("chance of circuits", dict[Any, Numbers])
-    if key not in known:
-        yield None
-        known[key] = circuit_chance(sizes, frame)
-    return known[key]
+    of = (repr(sizes), frame.of_heads, frame.compared, frame.spectra, *sorted(frame.tolerance.items()))
+    yield None
+    return model.cached(("chance of circuits", of), partial(circuit_chance, sizes, frame))
 
 
 def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[Tensor | None]:
@@ -257,7 +253,7 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
     shapes = tables.shape(source), tables.shape(unembedding)
     if shapes[0][0] != shapes[1][0] or (shapes[0][1], shapes[1][1]) != (layer.d_values, layer.d_output):
         return None
-    known = model.cached("token maps", dict[Any, Any])
+    known = model.cached("token maps", dict[Vocabulary, Tensor | None])
     if found not in known:
         has_room, notice = token_map_room(layer, model.options.is_browsing)
         if notice:
@@ -268,16 +264,16 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
             with model.telling("from tokens to tokens", "tokens") as telling:
                 target = None if source == unembedding else tables.rows(unembedding)
                 known[found] = yield from token_map(tables.rows(source), target, telling)
-    plain: Tensor | None = known[found]
+    plain = known[found]
     if plain is None or not is_folded:
         return plain
     gain = final_gain(model.outline, layer.stack, layer.d_output, model.source.tensors.entries)
-    if (found, gain) not in known:
-        means = [mean_row(tables.rows(name)) for name in (unembedding, source)]
-        centred = plain - shapes[0][0] * torch.outer(*means)
-        known[found, gain] = centred.mul_(read_gain(model.source.tensors, gain)[:, None])
-    folded: Tensor = known[found, gain]
-    return folded
+
+    def folded() -> Tensor:
+        centred = plain - shapes[0][0] * torch.outer(mean_row(tables.rows(unembedding)), mean_row(tables.rows(source)))
+        return centred.mul_(read_gain(model.source.tensors, gain)[:, None])
+
+    return model.cached(("folded token map", found, gain), folded)
 
 
 def _values_of_qk(factors: LayerFactors, numbers: list[int], whole_layer: bool) -> FloatArray:

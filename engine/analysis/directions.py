@@ -136,12 +136,12 @@ def _side(model: OpenModel, name: str, tokens: str | None, d: int, gain: Gain | 
         factors = None if gain is None else read_gain(model.source.tensors, gain)
     except NotFinite as error:  # of the norm after the last layer: it is in the way of these tokens alone
         return Side(name, None, note=f"{error.what}; these tokens have answers without that norm")
-    known = model.cached("chance of directions", dict[Any, Sequence[float]])
-    key = tokens, gain, top
-    if key not in known:
-        yield None
-        known[key] = chance_projections(table.rows, top, model.check, factors).tolist()
-    return Side(name, table, factors, known[key])
+    yield None
+    chance: list[float] = model.cached(
+        ("chance of directions", tokens, gain, top),
+        lambda: chance_projections(table.rows, top, model.check, factors).tolist(),
+    )
+    return Side(name, table, factors, chance)
 
 
 def _tokens(model: OpenModel, side: Side, vectors: Tensor, top: int) -> Work[list[list[list[Tokens]]] | None]:

@@ -71,11 +71,6 @@ def _rank(layer: LayerOutline, matrix: str) -> int:
     return layer.key_value_heads * width * (2 if layer.is_change else 1)
 
 
-def is_left_out(layer: LayerOutline) -> bool:
-    """Say whether every matrix of a layer as a whole takes more memory than browsing may."""
-    return all(_is_too_much(needed_memory(layer, matrix)) for matrix in MATRICES)
-
-
 def _is_too_much(needed: int) -> bool:
     return needed > max(MOST_BROWSED, FREE_SHARE * (free_memory() or 0))
 

@@ -155,7 +155,7 @@ def _products(left: Tensor, right: Tensor) -> Tensor:
     group, rows = len(left) // len(right), max(1, 4 * PIECE // left.shape[-1])
     products = torch.zeros(len(left), left.shape[-1], right.shape[-1], dtype=torch.float64, device=left.device)
     for own, shared in zip(left.split(rows, -2), right.split(rows, -2), strict=True):
-        products += own.double().mT @ shared.double().repeat_interleave(group, 0)
+        products.baddbmm_(own.double().mT, shared.double().repeat_interleave(group, 0))
     return products
 
 

@@ -160,8 +160,6 @@ class ModelOutline:
         ------
         EngineError : when the model has no such stack, layer or head.
         """
-        if name.stack not in self.stacks:
-            raise EngineError(f"{self.name} has no stack '{name.stack}'; it has {', '.join(self.stacks)}")
         for layer in self.layers:
             if (layer.stack, layer.layer) == (name.stack, name.layer):
                 if name.head >= layer.heads:
@@ -170,6 +168,8 @@ class ModelOutline:
                         f"{plural('head', layer.heads)} {span(0, layer.heads - 1)}"
                     )
                 return layer
+        if name.stack not in self.stacks:
+            raise EngineError(f"{self.name} has no stack '{name.stack}'; it has {', '.join(self.stacks)}")
         numbers = [layer.layer for layer in self.layers if layer.stack == name.stack]
         raise EngineError(
             f"{self.name} has no attention in layer {name.layer}: its {name.stack} has "
