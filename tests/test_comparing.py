@@ -12,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.analysis.ranks import spectrum_table
-from engine.values.attention import MapName
+from engine.values.attention import MapName, MapQuery
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
@@ -219,7 +219,7 @@ async def test_the_maps_of_a_long_sentence_come_pooled(
         assert block > 1
         for number, pooled in pane.maps._maps.items():
             assert pooled.values.shape == (-(-tokens // block),) * 2
-            whole = app.engine.whole_map(LONG, MapName("decoder", 0, number)).result().weights
+            whole = app.engine.whole_map(MapQuery(LONG, MapName("decoder", 0, number))).result().weights
             assert float(pooled.values[-1, 0]) == whole[(tokens - 1) // block * block :, :block].max()
         await press(pilot, "e", "v")
         rows = written(tmp_path, "*-L0-heads-attention.csv")
@@ -230,7 +230,9 @@ async def test_the_maps_of_a_long_sentence_come_pooled(
         assert len({each.pooled.window.block for each in compare.maps.heatmaps if each.pooled}) == 1
         await press(pilot, "C")
         compared(app, Side.DIFFERENCE)
-        base, other = (app.engine.whole_map(LONG, MapName("decoder", 0, head)).result().weights for head in (0, 1))
+        base, other = (
+            app.engine.whole_map(MapQuery(LONG, MapName("decoder", 0, head))).result().weights for head in (0, 1)
+        )
         difference = other - base
         drawn = compare.maps.leading.pooled
         assert drawn is not None

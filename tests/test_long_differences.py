@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from engine.analysis.large_maps import large_maps
 from engine.service.engine import Engine
-from engine.values.attention import MapName, MapWindow, Minuend, PooledMap, Pooling
+from engine.values.attention import MapName, MapQuery, MapWindow, PooledMap, Pooling
 from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
@@ -60,18 +60,18 @@ def test_windows_are_those_of_the_dense_difference(pair: tuple[Path, Path]) -> N
     engine = Engine(EngineOptions(device="cpu", use_cache=False, other=str(pair[1])))
     engine.open(str(pair[0]), lambda progress: None).result()
     name, mean = MapName("decoder", 1, 2), MapName("decoder", None, None)
-    cases: list[tuple[MapName, Off, Minuend, NDArray[Any], NDArray[Any]]] = [
-        (name, NOTHING_OFF, Minuend(), own[1, 2], theirs[1, 2]),
-        (mean, NOTHING_OFF, Minuend(), own.mean((0, 1)), theirs.mean((0, 1))),
-        (name, OFF, Minuend(), own[1, 2], without[1, 2]),
-        (name, NOTHING_OFF, Minuend(MapName("decoder", 0, 1)), own[1, 2], own[0, 1]),
-        (name, OFF, Minuend(MapName("decoder", 1, 0)), without[1, 2], without[1, 0]),
+    cases: list[tuple[MapQuery, NDArray[Any], NDArray[Any]]] = [
+        (MapQuery(TEXT, name, minuend=name), own[1, 2], theirs[1, 2]),
+        (MapQuery(TEXT, mean, minuend=mean), own.mean((0, 1)), theirs.mean((0, 1))),
+        (MapQuery(TEXT, name, OFF, name), own[1, 2], without[1, 2]),
+        (MapQuery(TEXT, name, minuend=MapName("decoder", 0, 1)), own[1, 2], own[0, 1]),
+        (MapQuery(TEXT, name, OFF, MapName("decoder", 1, 0)), without[1, 2], without[1, 0]),
     ]
-    for name, off, minuend, before, now in cases:
+    for query, before, now in cases:
         dense = now - before
 
-        def ask(window: MapWindow, name: MapName = name, off: Off = off, minuend: Minuend = minuend) -> PooledMap:
-            return engine.pooled(TEXT, name, window, off=off, minuend=minuend).result()
+        def ask(window: MapWindow, query: MapQuery = query) -> PooledMap:
+            return engine.pooled(query, window).result()
 
         for pooling, expected in blocks(dense, 48).items():
             pooled = ask(MapWindow(48, range(99), range(99), pooling))
@@ -82,13 +82,13 @@ def test_windows_are_those_of_the_dense_difference(pair: tuple[Path, Path]) -> N
             assert part.largest == pooled.largest, "one scale for all of the map"
         single = ask(MapWindow(1, range(300, 340), range(200, 230)))
         np.testing.assert_allclose(single.values, dense[300:340, 200:230], rtol=0, atol=1e-6)
-        lines = engine.map_lines(TEXT, name, (400, 7), off=off, minuend=minuend).result()
+        lines = engine.map_lines(query, (400, 7)).result()
         assert lines.is_signed
         np.testing.assert_allclose(lines.row, dense[400], rtol=0, atol=1e-6)
         np.testing.assert_allclose(lines.column, dense[:, 7], rtol=0, atol=1e-6)
         held = large_maps(engine._model)._layers  # type: ignore[arg-type]
         assert len(held) <= 2, "no more than two layers' maps"
-    plain = engine.pooled(TEXT, MapName("decoder", 0, 3), MapWindow(1, range(9), range(9))).result()
+    plain = engine.pooled(MapQuery(TEXT, MapName("decoder", 0, 3)), MapWindow(1, range(9), range(9))).result()
     np.testing.assert_allclose(plain.values, own[0, 3, :9, :9], rtol=0, atol=1e-6)
     assert len(large_maps(engine._model)._layers) == 1  # type: ignore[arg-type]
     assert not large_maps(engine._model._other)._layers  # type: ignore

@@ -13,7 +13,7 @@ import pytest
 from engine.checkpoints import memory
 from engine.mathematics.pooling import pool
 from engine.service.engine import Engine
-from engine.values.attention import AT_ONCE, AttentionMap, MapName, MapWindow, PooledMap
+from engine.values.attention import AT_ONCE, AttentionMap, MapName, MapQuery, MapWindow, PooledMap
 from engine.values.errors import Superseded
 from engine.values.options import EngineOptions
 from engine.values.table import PIECE, LargeTable
@@ -198,9 +198,9 @@ def test_windows_of_a_map_are_pooled_and_do_not_change_when_the_next_layer_comes
     names = [MapName("decoder", layer, head) for layer, head in ((0, 1), (0, None), (1, 1), (None, 2), (None, None))]
     mean = np.mean(layers, axis=0)
     maps = [layers[0][1], layers[0].mean(0), layers[1][1], mean[2], mean.mean(0)]
-    found = [(answer(engine.pooled(TEXT, name, window)), weights)
+    found = [(answer(engine.pooled(MapQuery(TEXT, name), window)), weights)
              for name, weights in zip(names, maps, strict=True) for window in windows]  # fmt: skip
-    kept = [answer(engine.whole_map(TEXT, name)) for name in names]
+    kept = [answer(engine.whole_map(MapQuery(TEXT, name))) for name in names]
     for pooled, weights in found:
         assert_is(pooled, weights)
     for whole, weights in zip(kept, maps, strict=True):

@@ -11,7 +11,7 @@ import pytest
 from rich.color import Color
 from rich.style import Style
 
-from engine.values.attention import MapName, MapWindow
+from engine.values.attention import MapName, MapQuery, MapWindow
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, titled, until
@@ -50,7 +50,7 @@ async def test_small_maps_are_those_of_the_engine(
         assert maps.largest == top
         for number, expected in enumerate(weights):
             window = MapWindow(block, range(99), range(99))
-            asked = app.engine.pooled(TEXT, MapName(name.stack, name.layer, number), window).result()
+            asked = app.engine.pooled(MapQuery(TEXT, MapName(name.stack, name.layer, number)), window).result()
             np.testing.assert_array_equal(maps._maps[number].values, asked.values)
             if block == 1:
                 np.testing.assert_array_equal(asked.values, expected)

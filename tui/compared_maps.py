@@ -12,7 +12,7 @@ from rich.text import Text
 
 from engine.analysis.attention import attention_table, block_table, difference_of_heads_table
 from engine.service.engine import Engine
-from engine.values.attention import AttentionMap, MapName, MapWindow, Minuend, PooledMap, Sentence
+from engine.values.attention import AttentionMap, MapName, MapQuery, MapWindow, PooledMap, Sentence
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head, Off
@@ -119,8 +119,8 @@ class ComparedMaps:
         if pair not in self._differences:
             assert isinstance(self._sentence, Sentence)  # else no map would be known
             assert self._read is not None
-            minuend = Minuend(_map_of(pair[1]))
-            self._differences = {pair: self._large(pane, pair, _map_of(pair[0]), self._sentence, self._read, minuend)}
+            name, minuend = map(_map_of, pair)
+            self._differences = {pair: self._large(pane, pair, name, self._sentence, self._read, minuend)}
         return self._differences[pair]
 
     def _both(self, pair: Pair, names: tuple[str, str]) -> AttentionMap | None:
@@ -184,7 +184,7 @@ class ComparedMaps:
         name: MapName,
         sentence: Sentence,
         read: Read,
-        minuend: Minuend | None = None,
+        minuend: MapName | None = None,
     ) -> LargeMap:
         """Make a map of which only what is in view comes here."""
         view = f"compare {name.stack} {of}" if minuend is None else "compare difference"
@@ -193,7 +193,7 @@ class ComparedMaps:
             self._run(partial(fetch, window), view)
 
         async def fetch(window: MapWindow) -> None:
-            asked = self._engine.pooled(read[0], name, window, view, read[1], minuend)
+            asked = self._engine.pooled(MapQuery(read[0], name, read[1], minuend), window, view)
             pooled = await patiently(asked, lambda: None)
             if read != self._read or of not in self._order:
                 return
@@ -234,7 +234,7 @@ class ComparedMaps:
         both, name = self._both(pair, (str(pair[0]), str(pair[1]))), _map_of(pair[1])
         if both is None:
             text, off = self._read
-            asked = self._engine.whole_map(text, _map_of(pair[0]), off=off, minuend=Minuend(name))
+            asked = self._engine.whole_map(MapQuery(text, _map_of(pair[0]), off, name))
             both = await asyncio.wrap_future(asked)
         return difference_of_heads_table(both, name)
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from engine.analysis.attention import attention_table, block_table
 from engine.service.engine import Engine
-from engine.values.attention import AT_ONCE, MapName, MapWindow, PooledMap
+from engine.values.attention import AT_ONCE, MapName, MapQuery, MapWindow, PooledMap
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head, Off
@@ -139,7 +139,7 @@ class HeadsOfLayer:
     ) -> PooledMap | EngineError:
         """Ask for one head's whole map in the tiles' blocks."""
         name, window = MapName(layer.stack, layer.layer, number), MapWindow(tiles.block, EVERY, EVERY)
-        return await patiently(self._engine.pooled(text, name, window, "heads", off), waiting)
+        return await patiently(self._engine.pooled(MapQuery(text, name, off), window, "heads"), waiting)
 
     async def table(self) -> AnyTable:
         """Give every weight of the maps that are drawn; of a long sentence's the blocks that are drawn.

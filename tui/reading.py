@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from engine.service.engine import Engine
-from engine.values.attention import AttentionMap, AttentionMaps, MapLines, MapName, MapWindow, Minuend, Sentence
+from engine.values.attention import AttentionMap, AttentionMaps, MapLines, MapName, MapQuery, MapWindow, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, NOTHING_OFF, Head, Off, no_attention
 from engine.values.outline import ModelOutline
@@ -26,7 +26,6 @@ from tui.widgets.large_map import LargeMap
 MapKey = tuple[str, int | None, bool]
 """A stack and a layer, None for the mean over the stack's layers; and whether its rollout is meant instead."""
 
-LargeKey = tuple[str, MapName, Off, Minuend | None]
 """A sentence, a map of it, the heads that are switched off, and what the map is subtracted from."""
 
 
@@ -58,8 +57,8 @@ class Reading:
         self._text: str | None = None
         self._sentence: Sentence | EngineError | None = None
         self._maps: dict[MapKey, AttentionMaps | EngineError] = {}
-        self._large: LargeKey | None = None
-        self._drawn: LargeKey | None = None
+        self._large: MapQuery | None = None
+        self._drawn: MapQuery | None = None
         self._averaging = Averaging.NOTHING
         self._is_difference = False
         self._selected: Head | None = None
@@ -119,12 +118,11 @@ class Reading:
         name = self._pane.shown_name
         assert name is not None
         assert self._text is not None
-        return self._engine.map_lines(self._text, name, place, "map lines", self._off, self._minuend)
+        return self._engine.map_lines(self._large_query(self._text, name), place, "map lines")
 
-    @property
-    def _minuend(self) -> Minuend | None:
-        """What the map on screen is subtracted from: its counterpart, where a difference is looked at."""
-        return Minuend() if self._is_difference else None
+    def _large_query(self, text: str, name: MapName) -> MapQuery:
+        """Name one map of a long sentence as it is looked at: by itself, or subtracted from its counterpart."""
+        return MapQuery(text, name, self._off, name if self._is_difference else None)
 
     def switch_off(self, off: Off) -> None:
         """Show maps with other heads switched off."""
@@ -215,7 +213,7 @@ class Reading:
     def _draw_map(self, wanted: MapName, title: str, text: str, sentence: Sentence) -> None:
         """Draw one map of the sentence that was read; a long sentence's maps stay with the engine."""
         if sentence.is_long and not wanted.is_rollout:
-            large = (text, wanted, self._off, self._minuend)
+            large = self._large_query(text, wanted)
             if wanted != self._pane.shown_name or large != self._large:
 
                 def ask(window: MapWindow) -> None:
@@ -223,8 +221,8 @@ class Reading:
 
                 self._large = large
                 self._pane.await_next()
-                is_signed = self._minuend is not None
-                self._pane.begin_large(LargeMap(wanted, sentence.tokens, sentence.tokens, ask, is_signed=is_signed))
+                tokens = sentence.tokens
+                self._pane.begin_large(LargeMap(wanted, tokens, tokens, ask, is_signed=large.is_difference))
             return
         key = (wanted.stack, wanted.layer, wanted.is_rollout)
         maps = self._maps.get(key)
@@ -236,16 +234,16 @@ class Reading:
         else:
             self._pane.show(maps, wanted, title)
 
-    async def _fetch_window(self, large: LargeKey, window: MapWindow, sentence: Sentence, title: str) -> None:
+    async def _fetch_window(self, large: MapQuery, window: MapWindow, sentence: Sentence, title: str) -> None:
         """Learn a rectangle of one map of a long sentence, or of a difference."""
-        text, name, off, minuend = large
 
         def waiting() -> None:
-            if name != self._pane.shown_name or large != self._drawn:
+            if large.name != self._pane.shown_name or large != self._drawn:
                 self._pane.show_waiting(title)
 
-        pooled = await patiently(self._engine.pooled(text, name, window, "maps", off, minuend), waiting)
-        if large != (self._text, self._wanted(), self._off, self._minuend):
+        pooled = await patiently(self._engine.pooled(large, window, "maps"), waiting)
+        wanted = self._wanted()
+        if self._text is None or wanted is None or large != self._large_query(self._text, wanted):
             return
         if isinstance(pooled, EngineError):
             self._pane.show_message(title, str(pooled))
@@ -264,8 +262,8 @@ class Reading:
             return self._pane.shown
         if self._pane.shown_name is None or self._text is None:
             raise EngineError("the attention view shows nothing yet; nothing was written")
-        name, off, minuend = self._pane.shown_name, self._off, self._minuend
-        return await asyncio.wrap_future(self._engine.whole_map(self._text, name, off=off, minuend=minuend))
+        query = self._large_query(self._text, self._pane.shown_name)
+        return await asyncio.wrap_future(self._engine.whole_map(query))
 
     async def _fetch(self, key: MapKey, text: str, title: str) -> None:
         """Learn one layer's maps; of the others only the means are kept, so that memory holds few.

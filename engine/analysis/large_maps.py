@@ -16,8 +16,8 @@ from engine.values.attention import (
     AttentionMaps,
     MapLines,
     MapName,
+    MapQuery,
     MapWindow,
-    Minuend,
     PooledMap,
     Pooling,
 )
@@ -34,9 +34,7 @@ Reading = tuple[str, Off]
 """A sentence, and the heads that are switched off while it is read."""
 
 
-def large_map(
-    model: OpenModel, text: str, name: MapName, off: Off = NOTHING_OFF, minuend: Minuend | None = None
-) -> Work[AttentionMap]:
+def large_map(model: OpenModel, query: MapQuery) -> Work[AttentionMap]:
     """Give one map of a sentence, with the one that it is subtracted from beside it.
 
     It is true until another one is asked for: to be used within the same unit.
@@ -45,9 +43,10 @@ def large_map(
     ------
     EngineError : when a map cannot be had, does not fit into memory, or has other tokens along its sides.
     """
-    reading = text, off
-    if minuend is not None and minuend.name is None and not off.heads:
-        other = yield from check_maps_of_both(model, text, name.stack, name.layer)
+    name, minuend = query.name, query.minuend
+    reading = query.text, query.off
+    if minuend == name and not query.off.heads:
+        other = yield from check_maps_of_both(model, query.text, name.stack, name.layer)
         yield from other.reader()
         (own,) = yield from _large_maps(model, [(reading, name)])
         (theirs,) = finish(_large_maps(other, [(reading, name)]))  # in the same unit
@@ -55,8 +54,10 @@ def large_map(
     if minuend is None and model.is_comparing and not large_maps(model).holds(reading, name):
         (yield from model.other()).forget_large_maps()  # nobody looks at a difference any more
     asked = [(reading, name)]
-    if minuend is not None:
-        asked = [*asked, (reading, minuend.name)] if minuend.name else [((text, NOTHING_OFF), name), *asked]
+    if minuend == name:
+        asked = [((query.text, NOTHING_OFF), name), *asked]
+    elif minuend is not None:
+        asked = [*asked, (reading, minuend)]
     first, *others = yield from _large_maps(model, asked)
     for other_map in others:
         if (first.query_tokens, first.key_tokens) != (other_map.query_tokens, other_map.key_tokens):

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
         AttentionMap,
         AttentionMaps,
         MapLines,
-        MapName,
+        MapQuery,
         MapWindow,
-        Minuend,
         PooledMap,
         Sentence,
     )
@@ -388,55 +387,37 @@ class Engine:
 
         return self._of_sentence(work, view)
 
-    def pooled(
-        self,
-        text: str,
-        name: MapName,
-        window: MapWindow,
-        view: str = "",
-        off: Off = NOTHING_OFF,
-        minuend: Minuend | None = None,
-    ) -> Future[PooledMap]:
-        """Ask for a rectangle of one map of a long sentence, pooled to blocks, or of a difference from it."""
+    def pooled(self, query: MapQuery, window: MapWindow, view: str = "") -> Future[PooledMap]:
+        """Ask for a rectangle of a map of a long sentence, pooled to blocks."""
 
         def work(model: OpenModel) -> Work[PooledMap]:
             from engine.analysis.large_maps import large_map, large_maps
 
-            attention = yield from large_map(model, text, name, off, minuend)
-            return large_maps(model).window(attention, (text, name, off, minuend), window, model.check)
+            attention = yield from large_map(model, query)
+            return large_maps(model).window(attention, query, window, model.check)
 
         return self._of_sentence(work, view)
 
-    def whole_map(
-        self, text: str, name: MapName, view: str = "", off: Off = NOTHING_OFF, minuend: Minuend | None = None
-    ) -> Future[AttentionMap]:
-        """Ask for one whole map of a long sentence, or two for their difference, to be written to a file."""
+    def whole_map(self, query: MapQuery, view: str = "") -> Future[AttentionMap]:
+        """Ask for a whole map of a long sentence, or two for their difference, to be written to a file."""
 
         def work(model: OpenModel) -> Work[AttentionMap]:
             from engine.analysis.large_maps import large_map
 
-            shown = yield from large_map(model, text, name, off, minuend)
+            shown = yield from large_map(model, query)
             other = None if shown.other is None else shown.other.copy()
             return replace(shown, weights=shown.weights.copy(), other=other)
 
         return self._of_sentence(work, view)
 
-    def map_lines(
-        self,
-        text: str,
-        name: MapName,
-        place: tuple[int, int],
-        view: str = "",
-        off: Off = NOTHING_OFF,
-        minuend: Minuend | None = None,
-    ) -> Future[MapLines]:
-        """Ask for the row of a query and the column of a key, ``place``, of one map of a long sentence."""
+    def map_lines(self, query: MapQuery, place: tuple[int, int], view: str = "") -> Future[MapLines]:
+        """Ask for the row of a query and the column of a key, ``place``, of a map of a long sentence."""
 
         def work(model: OpenModel) -> Work[MapLines]:
             from engine.analysis.large_maps import large_map, large_maps
 
-            attention = yield from large_map(model, text, name, off, minuend)
-            return large_maps(model).lines(attention, (text, name, off, minuend), place, model.check)
+            attention = yield from large_map(model, query)
+            return large_maps(model).lines(attention, query, place, model.check)
 
         return self._of_sentence(work, view)
 

@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.values.heads import NOTHING_OFF, Off
+
 
 @dataclass(frozen=True, slots=True)
 class MapName:
@@ -50,16 +52,27 @@ class MapName:
 
 
 @dataclass(frozen=True, slots=True)
-class Minuend:
-    """The map that another one is subtracted from: a difference is this one less that one.
+class MapQuery:
+    """One map of a sentence, or the difference of two: the minuend, less which is the map that is named.
 
     Attributes
     ----------
-    name : a map of the same reading; None for the same map of another one: with heads switched off, where any are, or
-        else of the second model.
+    text : the sentence.
+    name : of the map.
+    off : the heads that are switched off.
+    minuend : another map of the same reading, or the same one, which stands for that of another reading: with no heads
+        off, where any are, or else of the second model. None for no difference.
     """
 
-    name: MapName | None = None
+    text: str
+    name: MapName
+    off: Off = NOTHING_OFF
+    minuend: MapName | None = None
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether it is of differences."""
+        return self.minuend is not None
 
 
 Places = NDArray[np.int64]
