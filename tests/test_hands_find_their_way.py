@@ -269,5 +269,5 @@ async def test_a_colon_takes_a_place_behind_a_view_an_epsilon_and_a_filter(tiny_
         assert isinstance(table, TablePane)
         assert table.view == "heads"
         assert 0 < table.counts[0] < table.counts[1]
-        await press(pilot, "colon", "w", "enter")
+        await press(pilot, "colon", *"export", "enter")
         assert isinstance(app.screen, ExportScreen)
