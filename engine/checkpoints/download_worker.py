@@ -71,7 +71,7 @@ def needed(sizes: dict[str, int]) -> dict[str, int]:
     raise NotAModel("has neither safetensors nor PyTorch weights on the Hub; attn-tui reads no others")
 
 
-def _check_room(name: str, wanted: int) -> None:
+def _check_room(wanted: int) -> None:
     """Refuse with both numbers what the disk has no room for, before it is full."""
     cache = Path(constants.HF_HUB_CACHE)
     existing = next(each for each in (cache, *cache.parents) if each.exists())
@@ -108,7 +108,7 @@ def download(name: str, revision: str | None) -> Path:
     here = [file for file in files if isinstance(try_to_load_from_cache(name, file, revision=info.sha), str)]
     ByteCount.here = sum(files[file] for file in here)
     write(files=sum(files.values()), done=ByteCount.here)
-    _check_room(name, sum(files.values()) - ByteCount.here)
+    _check_room(sum(files.values()) - ByteCount.here)
     # Weights come last: a snapshot that has them counts as complete.
     first = [file for file in files if not WEIGHTS.fullmatch(file) and file not in ADAPTER_FILES]
     snapshot_download(name, revision=info.sha, allow_patterns=first, tqdm_class=ByteCount)
