@@ -80,21 +80,21 @@ class AttentionWatch(TorchFunctionMode):
         weights = func(*args, **kwargs)
         if not isinstance(dim, int) or logits.ndim < 3 or dim % logits.ndim != logits.ndim - 1:
             return weights
-        return self._kept(logits, weights)
+        return self._keep(logits, weights)
 
     def other(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function that is no attention."""
         return func(*args, **kwargs)
 
-    def handed_on(self, weights: Tensor) -> Tensor:
+    def hand_on(self, weights: Tensor) -> Tensor:
         """Give the probabilities, (..., queries, keys), that go on from an attention."""
         return weights
 
-    def _kept(self, logits: Tensor, weights: Tensor) -> Tensor:
+    def _keep(self, logits: Tensor, weights: Tensor) -> Tensor:
         """Keep one attention."""
         flat = (each.reshape(-1, *each.shape[-2:]) for each in (logits, weights.detach()))
         self.seen.append(WatchedAttention(tuple(self._running), *flat))
-        return self.handed_on(weights)
+        return self.hand_on(weights)
 
     def _fused(
         self,
@@ -117,7 +117,7 @@ class AttentionWatch(TorchFunctionMode):
         if attn_mask is not None:
             is_choice = attn_mask.dtype == torch.bool
             scores = scores.masked_fill(~attn_mask, -torch.inf) if is_choice else scores + attn_mask
-        return self._kept(scores, scores.softmax(-1)) @ value
+        return self._keep(scores, scores.softmax(-1)) @ value
 
     @contextmanager
     def watching(self, model: nn.Module) -> Iterator[Self]:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.mathematics.logits import root_mean_square
-from engine.models.interventions import HeldNorm, at_token, first_tensor, is_norm, replaced
+from engine.models.interventions import HeldNorm, at_token, first_tensor, is_norm, with_states
 from engine.models.predictions import CLOSE, Asked, Check, Predictor
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
@@ -168,7 +168,7 @@ class _Replay:
 
             def put(module: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
                 state = next(given[module], None)
-                return None if state is None else replaced(result, state)
+                return None if state is None else with_states(result, state)
 
             def put_norm(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
                 norm = next(norms[module], None)
@@ -215,14 +215,14 @@ class _Replay:
         if self._is_same(elsewhere, final[0]):  # then heads could not be followed to the end either
             raise self._refusal("its blocks do not hand on what they read")
         is_before_cap = not self._follows(final[:2], raw[:2])
-        added = [_added(first[is_before_cap], token)]
+        added = [_gains(first[is_before_cap], token)]
         own = float(final[1, token])
         logit = float(raw[1, token]) if is_before_cap else float(self._logits[token])
         del first, final, raw
         for start in range(count, len(tried), count):
             self._check()
             several = self._logits_with([None, *tried[start : start + count]])
-            added.append(_added(several[is_before_cap], token)[1:])
+            added.append(_gains(several[is_before_cap], token)[1:])
         rest, whole, *alone = torch.cat(added)
         slack = CLOSE.get(self._dtype, 4e-2)
         size = max(1.0, float(torch.stack(alone)[:, 0].abs().max()), float(self._logits.abs().max()))
@@ -275,7 +275,7 @@ def _takes_several(module: nn.Module) -> bool:
     return sum(each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD for each in taken) > 1
 
 
-def _added(logits: Tensor, token: int) -> Tensor:
+def _gains(logits: Tensor, token: int) -> Tensor:
     """Give what each row but the first adds to that one's logits: (rows, 2), to a token's and, as RMS, to all."""
     nothing = logits[0]
     spread = [root_mean_square(row - nothing if number else row) for number, row in enumerate(logits)]

@@ -117,7 +117,7 @@ class ProjectionWatch(AttentionWatch):
         self.projections: list[Projection] = []
         self.factors: list[Tensor] = []
 
-    def handed_on(self, weights: Tensor) -> Tensor:
+    def hand_on(self, weights: Tensor) -> Tensor:
         """Cut probabilities off the graph, so that what comes after depends on values and factors alone."""
         factors = weights.new_ones(weights.shape[:-2].numel()).requires_grad_()
         self.factors.append(factors)

@@ -247,7 +247,7 @@ def first_tensor(result: Any) -> Any:
     return result[0] if isinstance(result, (tuple, list)) and result else result
 
 
-def replaced(result: Any, states: Tensor) -> Any:
+def with_states(result: Any, states: Tensor) -> Any:
     """Put other states, (sentences, width), in the place of those in what a module gives, one token each."""
     whole = first_tensor(result)
     each = states.to(whole).reshape(-1, *[1] * (whole.ndim - 2), states.shape[-1])
@@ -306,7 +306,7 @@ class ResidualStream:
         def after(block: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
             nonlocal call
             call += 1
-            return replaced(result, states) if call == calls else None
+            return with_states(result, states) if call == calls else None
 
         with self._hooked(None, after):
             yield
@@ -322,8 +322,8 @@ class ResidualStream:
                 return None
             is_first = False
             if args:
-                return (replaced(args[0], state), *args[1:]), kwargs
-            return args, {**kwargs, "hidden_states": replaced(kwargs["hidden_states"], state)}
+                return (with_states(args[0], state), *args[1:]), kwargs
+            return args, {**kwargs, "hidden_states": with_states(kwargs["hidden_states"], state)}
 
         with self._hooked(before, None):
             yield
@@ -379,7 +379,7 @@ class HeldNorm:
         )
         gain, bias = (alternating - zero) * wide(signs), zero
         is_centred = bool((constant - zero).abs().max() < 0.1 * gain.abs().max())
-        plain, made = _centred(wide(read), is_centred) * gain, wide(written)
+        plain, made = _centre(wide(read), is_centred) * gain, wide(written)
         scale = ((made - bias) * plain).sum(-1, keepdim=True) / plain.square().sum(-1, keepdim=True).clamp_min(1e-30)
         held = cls(gain, bias, scale, is_centred)
         slack = NORM_SLACK if read.dtype in (torch.float32, torch.float64) else 40 * NORM_SLACK
@@ -397,16 +397,16 @@ class HeldNorm:
         bias = norm.forward(torch.zeros_like(read))
         moved = norm.forward(read + read.abs().amax())
         is_centred = bool((moved - written).abs().amax() <= NORM_SLACK * (written - bias).abs().amax())
-        plain = _centred(read, is_centred)
+        plain = _centre(read, is_centred)
         gain = torch.where(plain == 0, 0.0, (written - bias) / plain)
         return cls(gain, bias, read.new_ones(()), is_centred)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Treat other numbers, (..., width), as those tokens were treated, in a wider dtype."""
-        return self.scale * self.gain * _centred(wide(x.to(self.gain.device)), self.is_centred) + self.bias
+        return self.scale * self.gain * _centre(wide(x.to(self.gain.device)), self.is_centred) + self.bias
 
 
-def _centred(x: Tensor, is_centred: bool) -> Tensor:
+def _centre(x: Tensor, is_centred: bool) -> Tensor:
     return x - x.mean(-1, keepdim=True) if is_centred else x
 
 

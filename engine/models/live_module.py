@@ -75,7 +75,7 @@ class ModuleSource(Source):
     def __init__(self, module: nn.Module, tokenizer: Any = None, name: str = "", example: Any = None) -> None:
         if not isinstance(module, nn.Module):
             raise EngineError(f"{type(module).__name__} is no torch.nn.Module; give the model itself")
-        self.module = _unwrapped(module)
+        self.module = _unwrap(module)
         if any(parameter.is_meta for parameter in self.module.parameters()):
             raise EngineError(f"{type(self.module).__name__} has parameters on the meta device; load its weights first")
         self.words = words_from(tokenizer)
@@ -121,13 +121,13 @@ class ModuleSource(Source):
         for stack, several in by_stack.items():
             for number, each in zip(layer_numbers([one.path for one in several]), several, strict=True):
                 self.found[Head(stack, number)] = each
-                modules[Head(stack, number)] = self._described(each, stack, number)
+                modules[Head(stack, number)] = self._describe(each, stack, number)
         is_watched = any(each.observed is not None for each in search.found)
         notes = [*([WATCHED] if is_watched else []), *search.reasons]
         return anatomy_of(self._name, IN_MEMORY, type(self.module).__name__, modules, self.tensors.entries, None,
                           tuple(notes), stored=real)  # fmt: skip
 
-    def _described(self, found: FoundAttention, stack: str, number: int) -> AttentionModule:
+    def _describe(self, found: FoundAttention, stack: str, number: int) -> AttentionModule:
         """Describe one layer, and mark what its own numbers show to take part besides its matrices."""
         names = {name: f"{found.path}#{name}" for name in found.takers}
         shapes = {matrix: self.tensors.entries[names[matrix]].shape for matrix in "QKVO"}
@@ -157,7 +157,7 @@ class ModuleSource(Source):
         return settings_of_config(config) if isinstance(config, transformers.PretrainedConfig) else {}
 
 
-def _unwrapped(module: nn.Module) -> nn.Module:
+def _unwrap(module: nn.Module) -> nn.Module:
     """Take a model out of what compiles it or spreads it over devices."""
     while True:
         inner = getattr(module, "_orig_mod", None)
@@ -424,14 +424,14 @@ class ModuleReader(MapReader):
         with evaluating(self._model):
             for head, found in self._found.items():
                 check()
-                seen[head] = self._observed(found)
+                seen[head] = self._observe(found)
         return seen
 
     def scoring(self, layer: Head, check: Callable[[], None]) -> tuple[ScoreFormula, Tokens]:
         """Refuse: what projects queries and keys has no module that is known by name."""
         raise EngineError(f"{self._name} is no model of transformers; its scores cannot be split into terms")
 
-    def _observed(self, found: FoundAttention) -> Observation:
+    def _observe(self, found: FoundAttention) -> Observation:
         seen = Observation(found.module, found.module, positions_are_held=False)
         if found.module not in self._calls:
             return seen

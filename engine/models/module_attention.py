@@ -118,11 +118,11 @@ def find_attention(module: nn.Module, given: Example | None) -> Search:
         for part, path in paths.items()
         if isinstance(part, nn.MultiheadAttention)
     }
-    example, seen, failure = _watched(module, given, may_see_nothing=bool(found))
+    example, seen, failure = _call_watched(module, given, may_see_nothing=bool(found))
     reasons = []
     for attention in seen:
         try:
-            traced = _followed(attention, paths)
+            traced = _follow(attention, paths)
             found.setdefault(traced.module, traced)
         except EngineError as error:
             reasons.append(str(error))
@@ -136,7 +136,7 @@ def find_attention(module: nn.Module, given: Example | None) -> Search:
     raise EngineError(f"{name} computes no softmax attention that attn-tui can see: no softmax over scores")
 
 
-def _watched(
+def _call_watched(
     module: nn.Module, given: Example | None, *, may_see_nothing: bool
 ) -> tuple[Example | None, list[WatchedAttention], str]:
     """Call a module until a call goes through and attention is seen in it."""
@@ -154,7 +154,7 @@ def _watched(
     return called, [], failure
 
 
-def _followed(attention: WatchedAttention, paths: Mapping[nn.Module, str]) -> FoundAttention:
+def _follow(attention: WatchedAttention, paths: Mapping[nn.Module, str]) -> FoundAttention:
     """Follow one computation of attention to its projections, from the innermost module outwards."""
     reason: EngineError | None = None
     for call in reversed(attention.calls):
@@ -187,7 +187,7 @@ def _of_traced(path: str, call: ModuleCall, traced: TracedHeads) -> FoundAttenti
 
 def _weight_of(rows: HeadRows, dim: int) -> Taker:
     """Take every head's rows or columns and put them one after the other."""
-    return partial(_together, [each.weight for each in rows.projections], rows.places, dim)
+    return partial(_take_together, [each.weight for each in rows.projections], rows.places, dim)
 
 
 def _bias_of(rows: HeadRows, *, is_output: bool) -> Taker | None:
@@ -195,17 +195,17 @@ def _bias_of(rows: HeadRows, *, is_output: bool) -> Taker | None:
     biases = [each.bias for each in rows.projections if each.bias is not None]
     if is_output:
         return biases[0].detach if biases else None
-    return partial(_together, biases, rows.places, 0) if len(biases) == len(rows.projections) else None
+    return partial(_take_together, biases, rows.places, 0) if len(biases) == len(rows.projections) else None
 
 
-def _together(parameters: list[Tensor], places: Tensor, dim: int) -> Tensor:
+def _take_together(parameters: list[Tensor], places: Tensor, dim: int) -> Tensor:
     """Take places out of each parameter as it is now, and put them one after the other."""
     if all(parameter is parameters[0] for parameter in parameters):
-        return _taken(parameters[0], dim, places.flatten())
-    return torch.cat([_taken(parameter, dim, own) for parameter, own in zip(parameters, places, strict=True)], dim)
+        return _take(parameters[0], dim, places.flatten())
+    return torch.cat([_take(parameter, dim, own) for parameter, own in zip(parameters, places, strict=True)], dim)
 
 
-def _taken(parameter: Tensor, dim: int, places: Tensor) -> Tensor:
+def _take(parameter: Tensor, dim: int, places: Tensor) -> Tensor:
     """Take rows or columns out of a parameter as it is now."""
     return parameter.detach().index_select(dim, places.to(parameter.device))
 
@@ -220,9 +220,9 @@ def _of_pytorch(path: str, module: nn.MultiheadAttention, *, is_encoder: bool) -
     for order, matrix in enumerate("QKV"):
         places = torch.arange(order * width, (order + 1) * width)
         separate = getattr(module, f"{matrix.lower()}_proj_weight", None)
-        takers[matrix] = partial(_taken, module.in_proj_weight, 0, places) if separate is None else separate.detach
+        takers[matrix] = partial(_take, module.in_proj_weight, 0, places) if separate is None else separate.detach
         if module.in_proj_bias is not None:
-            takers[f"{matrix}.bias"] = partial(_taken, module.in_proj_bias, 0, places)
+            takers[f"{matrix}.bias"] = partial(_take, module.in_proj_bias, 0, places)
     marks = ["query/key bias"] if "Q.bias" in takers else []
     marks += ["added key and value"] if module.bias_k is not None or module.add_zero_attn else []
     is_cross = path.endswith("multihead_attn")  # what PyTorch's own decoder layer calls its second attention

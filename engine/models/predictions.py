@@ -81,7 +81,9 @@ class Predictor:
         self.is_masked = self.stack == "encoder"
         self.words = reader.words
         self.model: Any = with_head(reader.model, tensors, outline.name, is_masked=self.is_masked)
-        self.unembedding = unembedding_of(self.model)
+        unembedding = unembedding_of(self.model)
+        assert unembedding is not None  # of a model that `with_head` gave
+        self.unembedding = unembedding
         self.outputs = reader.outputs
         paths = {module: path for path, module in reader.model.named_modules()}
         own = [paths[module] for layer, module in reader.modules.items() if layer.stack == self.stack]
@@ -330,7 +332,7 @@ def with_head(model: Any, tensors: Tensors, name: str, *, is_masked: bool) -> An
     ------
     EngineError : when its type has no such head, or its checkpoint was saved without.
     """
-    if _unembedding(model) is not None:
+    if unembedding_of(model) is not None:
         return model
     reasons = []
     silence()
@@ -345,14 +347,8 @@ def with_head(model: Any, tensors: Tensors, name: str, *, is_masked: bool) -> An
     raise EngineError(f"{name} has no language-modelling head to predict with ({reason}); its maps and spectra work")
 
 
-def unembedding_of(model: Any) -> nn.Module:
-    """Give the module of a model with a head that turns its last states into logits."""
-    found = _unembedding(model)
-    assert found is not None  # of a model that `with_head` gave
-    return found
-
-
-def _unembedding(model: Any) -> nn.Module | None:
+def unembedding_of(model: Any) -> nn.Module | None:
+    """Give the module that turns a model's last states into logits; None where it has no head."""
     try:
         found = model.get_output_embeddings()
     except (NotImplementedError, AttributeError, TypeError):
@@ -378,7 +374,7 @@ def _around(chosen: Any, model: Any, tensors: Tensors) -> Any:
     """
     with torch.device("meta"):
         whole = chosen(model.config).eval()
-    if _unembedding(whole) is None:
+    if unembedding_of(whole) is None:
         raise EngineError(f"{chosen.__name__} writes no logits")
     place = _place(whole, model)
     own = [name for name, _ in _tensors(whole) if not any(name.startswith(f"{path}.") for path in place)]
@@ -427,29 +423,26 @@ def _tensors(whole: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _fill(whole: nn.Module, name: str, tensors: Tensors, dtype: torch.dtype, device: torch.device) -> bool:
-    """Read a tensor of the head, in the dtype and to the place of the loaded model; False where it is not stored."""
+    """Read a tensor of the head, in the dtype and to the place of the loaded model; False where it is not stored.
+
+    Unembeddings have had other names than they have now.
+    """
     parent_name, _, leaf = name.rpartition(".")
     parent = whole.get_submodule(parent_name)
-    stored = _stored(name, tensors.entries, parent is _unembedding(whole))
+    names = [name, sibling(parent_name, OLD_ENDINGS.get(leaf, leaf))]
+    if parent is unembedding_of(whole):
+        names += [f"{each}.{leaf}" for each in UNEMBEDDINGS]
+    stored = next((each for each in names if each in tensors.entries), None)
     if stored is not None:
         value = tensors.read(stored).to(device=device, dtype=dtype if dtype.is_floating_point else None)
-        if value.shape != getattr(parent, leaf).shape:
-            return False
     elif leaf in ZERO_BUFFERS:
         value = torch.zeros_like(getattr(parent, leaf), device=device, dtype=dtype)
     else:
+        return False
+    if value.shape != getattr(parent, leaf).shape:
         return False
     if leaf in dict(parent.named_parameters(recurse=False)):
         setattr(parent, leaf, nn.Parameter(value, requires_grad=False))
     else:
         parent.register_buffer(leaf, value, persistent=False)
     return True
-
-
-def _stored(name: str, entries: Mapping[str, Any], is_unembedding: bool) -> str | None:
-    """Find what the checkpoint calls a tensor of the head; unembeddings have had other names than they have now."""
-    parent, _, leaf = name.rpartition(".")
-    names = [name, sibling(parent, OLD_ENDINGS.get(leaf, leaf))]
-    if is_unembedding:
-        names += [f"{each}.{leaf}" for each in UNEMBEDDINGS]
-    return next((each for each in names if each in entries), None)

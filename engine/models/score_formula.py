@@ -197,11 +197,11 @@ class ScoreFormula:
         self._call = call
         self._shape = shape
         own = self._as_it_is()
-        query, key = _there(own.query), _there(own.key)
+        query, key = _present(own.query), _present(own.key)
         if not bool(query.isfinite().all() & key.isfinite().all()):
             raise self._refusal("has queries or keys that are NaN or infinite, as its weights are, or some before them")
         self.dtype = query.dtype
-        self.weights = _there(own.weights)[..., : shape[2]].detach()
+        self.weights = _present(own.weights)[..., : shape[2]].detach()
         self._linearised = _Linearised()
         self._made = self._in_float64(self._linearised)
         norms = self._linearised.norms
@@ -214,15 +214,15 @@ class ScoreFormula:
 
     def _as_it_is(self) -> WatchedScores:
         self._step()
-        args, kwargs = tree_map(_afresh(None), self._call)
+        args, kwargs = tree_map(_copying(None), self._call)
         with torch.no_grad(), ScoreWatch(self._shape) as watch:
             self._module(*args, **kwargs)
-        return self._checked(watch.seen)
+        return self._check(watch.seen)
 
     def _in_float64(self, linearised: _Linearised, is_zero: bool = False) -> WatchedScores:
         """Call the module in float64, holding its norms."""
         self._step()
-        afresh = _afresh(widest(next(self._module.parameters()).device))
+        afresh = _copying(widest(next(self._module.parameters()).device))
         args, kwargs = tree_map(afresh, self._call)
         parts = {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
         with ExitStack() as stack, torch.enable_grad():
@@ -236,9 +236,9 @@ class ScoreFormula:
             torch.func.functional_call(
                 self._module, {name: afresh(part.detach()) for name, part in parts.items()}, args, kwargs
             )
-        return self._checked(watch.seen)
+        return self._check(watch.seen)
 
-    def _checked(self, made: WatchedScores) -> WatchedScores:
+    def _check(self, made: WatchedScores) -> WatchedScores:
         """Refuse a module whose scores do not come of one product of queries and keys."""
         if made.scores is None:
             raise self._refusal("does not take the softmax of products of queries and keys")
@@ -254,7 +254,7 @@ class ScoreFormula:
 
         A module with a sink takes a row's largest score off all of them first; what became of the sink tells how much.
         """
-        scores, keys = wide(_there(made.scores).detach()), self._shape[2]
+        scores, keys = wide(_present(made.scores).detach()), self._shape[2]
         if scores.shape[-1] == keys:
             return scores
         sinks = getattr(self._module, "sinks", None)
@@ -264,7 +264,7 @@ class ScoreFormula:
 
     def _formula(self, made: Tensor) -> tuple[float | None, Tensor]:
         """Find the cap, if there is one, and each head's scale with which products make scores."""
-        products = wide((_there(self._made.query) @ _there(self._made.key).mT).detach())
+        products = wide((_present(self._made.query) @ _present(self._made.key).mT).detach())
         seen, made = self.seen, torch.where(self.seen, made, 0.0)
         cap = getattr(getattr(self._module, "config", None), "attn_logit_softcapping", None)
         tells, raw = seen, made
@@ -273,14 +273,14 @@ class ScoreFormula:
             raw = cap * torch.atanh(torch.where(tells, made / cap, 0.0))
         used = torch.where(tells, products, 0.0)
         scales = (used * raw).sum((1, 2)) / used.square().sum((1, 2)).clamp_min(torch.finfo(used.dtype).tiny)
-        off = torch.where(seen, _capped(scales[:, None, None] * products, cap) - made, 0.0)
+        off = torch.where(seen, _cap_scores(scales[:, None, None] * products, cap) - made, 0.0)
         if bool(off.abs().amax() <= EXACT * made.abs().amax()):
             return cap, scales
         raise self._refusal("has scores that are no scaled product of query and key with something added")
 
     def capped(self, score: float) -> float:
         """Give what a cap makes of a score; the score itself where there is none."""
-        return float(_capped(torch.tensor(score, dtype=torch.float64), self._cap))
+        return float(_cap_scores(torch.tensor(score, dtype=torch.float64), self._cap))
 
     @torch.inference_mode(False)
     def side(self, matrix: str, head: int, place: int) -> Side:
@@ -292,7 +292,7 @@ class ScoreFormula:
         """
         projection = self._projections[matrix]
         made, of_nothing = (
-            _there(each.query if matrix == "Q" else each.key) for each in (self._made, self._of_nothing)
+            _present(each.query if matrix == "Q" else each.key) for each in (self._made, self._of_nothing)
         )
         if projection not in self._linearised.written:
             raise self._refusal("projects with a module that another layer calls")
@@ -309,8 +309,8 @@ class ScoreFormula:
         return Side(read_here, weight, rest)
 
 
-def _there(found: Tensor | None) -> Tensor:
-    assert found is not None  # of a call that `ScoreFormula._checked` has let pass
+def _present(found: Tensor | None) -> Tensor:
+    assert found is not None  # of a call that `ScoreFormula._check` has let pass
     return found
 
 
@@ -337,11 +337,11 @@ def _weight(projection: nn.Module) -> Tensor:
     return weight.T if type(projection).__name__ == "Conv1D" else weight.flatten(1)
 
 
-def _capped(scores: Tensor, cap: float | None) -> Tensor:
+def _cap_scores(scores: Tensor, cap: float | None) -> Tensor:
     return scores if cap is None else cap * torch.tanh(scores / cap)
 
 
-def _afresh(dtype: torch.dtype | None) -> Callable[[Any], Any]:
+def _copying(dtype: torch.dtype | None) -> Callable[[Any], Any]:
     """Copy tensors so that gradients can go through them, floats to a dtype where one is given."""
 
     def copied(value: Any) -> Any:

@@ -183,17 +183,17 @@ class Tokenizer(Words):
     def read(self, text: str, context: int | None) -> Sentence:
         """Tokenize a sentence, special tokens included."""
         _refuse_blank(text)
-        marked = self._marked(text)
+        marked = self._ids_and_marks(text)
         full_length = len(marked)
         limit = min((length for length in (context, self.limit) if length is not None), default=None)
         if limit is not None and full_length > limit:
-            marked = self._marked(text, truncation=True, max_length=limit)[:limit]
+            marked = self._ids_and_marks(text, truncation=True, max_length=limit)[:limit]
         if not marked:
             raise EngineError(NO_TOKENS)
         ids = tuple(each for each, _ in marked)
         return Sentence(text, ids, self.texts(ids), full_length, self._spellings(marked), limit)
 
-    def _marked(self, text: str, **settings: Any) -> list[tuple[int, bool]]:
+    def _ids_and_marks(self, text: str, **settings: Any) -> list[tuple[int, bool]]:
         """Tokenize without padding, which a tokenizer may add unasked; say of each id whether it stands for no text.
 
         Raises
@@ -269,7 +269,7 @@ class Tokenizer(Words):
 
     def frame(self) -> Frame:
         """Give the special tokens that the tokenizer puts before, and after, a sentence."""
-        ids = [each for each, _ in self._marked("a")]
+        ids = [each for each, _ in self._ids_and_marks("a")]
         text = [place for place, each in enumerate(ids) if each not in self.special]
         return (tuple(ids[: text[0]]), tuple(ids[text[-1] + 1 :])) if text else ((), ())
 
