@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from engine.models import attention_capture
 from engine.models.reader import Reader
 from tests import tiny_models
 from tests.conftest import TinyModel
@@ -113,28 +110,6 @@ def test_a_sentence_longer_than_the_window(model_type: str, tiny_model: TinyMode
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_is_read_with_kernels(dtype: str, tiny_model: TinyModel) -> None:
     assert maps_made(open_reader(tiny_model("llama"), dtype), SENTENCE) == 0
-
-
-@pytest.mark.parametrize("missing", ["AttentionInterface", "AttentionMaskInterface"])
-def test_without_the_interface_sentences_are_read_in_eager_mode(
-    missing: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attention_capture, "_register", attention_capture._register.__wrapped__)
-    monkeypatch.setitem(sys.modules, "transformers", _without(transformers, missing))
-    reader = open_reader(tiny_model("llama"))
-    assert maps_made(reader, SENTENCE) > 0
-
-
-def _without(module: Any, name: str) -> Any:
-    """Copy a module's names but one."""
-
-    class Rest:
-        def __getattr__(self, wanted: str) -> Any:
-            if wanted == name:
-                raise AttributeError(wanted)
-            return getattr(module, wanted)
-
-    return Rest()
 
 
 def test_a_model_whose_own_attention_does_more_is_not_read_with_kernels(

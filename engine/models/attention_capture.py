@@ -115,7 +115,12 @@ def attend(
 
 def take_over_attention(model: Any) -> bool:
     """Let a loaded model in eager mode attend with `attend`; where it cannot, it stays as it is, and that is said."""
-    if not _register() or getattr(model.config, "_attn_implementation", None) not in ("eager", NAME):
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import eager_mask  # not of the public interface: without it there is no mask
+
+    AttentionInterface.register(NAME, attend)
+    AttentionMaskInterface.register(NAME, eager_mask)
+    if getattr(model.config, "_attn_implementation", None) not in ("eager", NAME):
         return False
     if not getattr(model, "_supports_attention_backend", False) and not getattr(model, "_supports_sdpa", False):
         return False
@@ -129,20 +134,6 @@ def take_over_attention(model: Any) -> bool:
         if getattr(getattr(module, "config", None), "_attn_implementation", None) == NAME:
             module.config._attn_implementation = "eager"
     return False
-
-
-@cache
-def _register() -> bool:
-    """Enter the function, and the explicit masks of eager attention for it, into transformers' tables."""
-    try:
-        from transformers import AttentionInterface, AttentionMaskInterface
-        from transformers.masking_utils import eager_mask
-
-        AttentionInterface.register(NAME, attend)
-        AttentionMaskInterface.register(NAME, eager_mask)
-    except (ImportError, AttributeError):
-        return False
-    return True
 
 
 def _asks_for_no_name(model: Any) -> bool:

@@ -142,33 +142,29 @@ class Observation:
     loaded_as: torch.dtype | None = None
 
 
-def random_rows(model: Any) -> Tensor:
-    """Draw the ids of two rows of random tokens, the same each time and none of them padding: (2, tokens)."""
-    generator = torch.Generator().manual_seed(0)
-    padding = getattr(model.config, "pad_token_id", None)
-    tokens = [token for token in range(min(vocabulary_of(model), DRAWN_TOKENS)) if token != padding]
-    places = torch.randint(len(tokens), (2, ROW_LENGTH), generator=generator)
-    return torch.tensor(tokens)[places]
-
-
 def observe(
-    model: Any, modules: Mapping[Head, AttentionModule], ids: Tensor, check: Callable[[], None]
+    model: Any, modules: Mapping[Head, AttentionModule], device: str, check: Callable[[], None]
 ) -> dict[Head, Observation]:
-    """Run a model on sentences of equal length, with all positions held at zero where it takes positions.
+    """Run a model on two rows of random tokens, with all positions held at zero where it takes positions.
 
-    Rotations are then equal and cancel in q · k, so that the scores follow from the weights alone.
+    Rotations are then equal and cancel in q · k, so that the scores follow from the weights alone. The tokens are the
+    same each time, and none of them is padding.
 
     Parameters
     ----------
     model : of transformers, with eager attention.
     modules : the attention modules by layer.
-    ids : (sentences, tokens)
+    device : where it reads them.
     check : called before every attention module; it may raise to give up.
 
     Raises
     ------
     EngineError : when a module is not in the model, or the model does not run.
     """
+    padding = getattr(model.config, "pad_token_id", None)
+    tokens = [token for token in range(min(vocabulary_of(model), DRAWN_TOKENS)) if token != padding]
+    places = torch.randint(len(tokens), (2, ROW_LENGTH), generator=torch.Generator().manual_seed(0))
+    ids = torch.tensor(tokens)[places].to(device)
     model_type = str(getattr(model.config, "model_type", ""))
     named = dict(model.named_modules())
     loaded = dict(loaded_attention(named))
@@ -187,7 +183,7 @@ def observe(
             seen[head] = Observation(
                 named[own], named[shared], positions_are_held=are_held, loaded_as=half_precision(named[own])
             )
-            watch = _ModuleWatch(seen[head], module, ids, check)
+            watch = _ModuleWatch(seen[head], module, len(ids), check)
             paths = {"Q": own, "K": shared, "V": shared, "O": own}
             stack.enter_context(watch.watching(named, paths, loaded.get(shared)))
         try:
@@ -202,9 +198,9 @@ def observe(
 class _ModuleWatch:
     """Keeps what one attention module and its projections read and write; a module that runs again is kept once."""
 
-    def __init__(self, seen: Observation, module: AttentionModule, ids: Tensor, check: Callable[[], None]) -> None:
+    def __init__(self, seen: Observation, module: AttentionModule, sentences: int, check: Callable[[], None]) -> None:
         self._seen, self._module, self._check = seen, module, check
-        self._sentences = len(ids)
+        self._sentences = sentences
         self._calls = 0
 
     @contextmanager

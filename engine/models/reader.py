@@ -43,7 +43,7 @@ from engine.models.map_forms import attend_in_full, longest_in_full, probabiliti
 from engine.models.map_reader import MapReader, Tokens
 from engine.models.memory import need_memory, need_memory_to_read
 from engine.models.model_inputs import sentence_inputs, vocabulary_of
-from engine.models.proof import Observation, observe, random_rows
+from engine.models.proof import Observation, observe
 from engine.models.score_formula import CALLS, ScoreFormula
 from engine.models.tokenizer import Words
 from engine.store.files import cache_directory
@@ -421,6 +421,5 @@ class Reader(MapReader):
 
     def observe(self, check: Callable[[], None]) -> dict[Head, Observation]:
         """Watch every attention module while the model reads two rows of random tokens, for `prove`."""
-        ids = random_rows(self.model).to(self._device)
         with self._state():
-            return observe(self.model, self.anatomy.modules, ids, check)
+            return observe(self.model, self.anatomy.modules, self._device, check)
