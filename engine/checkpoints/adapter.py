@@ -288,7 +288,7 @@ class AdapterSource(Source):
             for name in (*module.weights.values(), *module.biases.values()):
                 entry = TensorEntry(stored.entries[name].shape, "float32")
                 conversions[f"{CHANGED}{name}"] = Conversion(entry, partial(self._change, name))
-        return ConvertedTensors(stored, {name: name for name in stored.entries}, conversions)
+        return ConvertedTensors(stored, conversions)
 
     def _changed_weight(self, name: str) -> Tensor:
         weight = self.base.tensors.read(name)

@@ -56,12 +56,15 @@ class ConvertedTensors(Tensors):
     Parameters
     ----------
     stored : as they are in the files.
-    names : of each that is as stored, its stored name.
-    conversions : the others.
+    conversions : of those that are made.
+    names : of each that is as stored, its stored name; all have their own unless given.
     """
 
-    def __init__(self, stored: Tensors, names: Mapping[str, str], conversions: Mapping[str, Conversion]) -> None:
+    def __init__(
+        self, stored: Tensors, conversions: Mapping[str, Conversion], names: Mapping[str, str] | None = None
+    ) -> None:
         self._stored = stored
+        names = {name: name for name in stored.entries} if names is None else names
         self._names = {name: own for name, own in names.items() if name not in conversions}
         self._conversions = conversions
         self.entries = {name: stored.entries[own] for name, own in self._names.items()}
@@ -157,7 +160,7 @@ def _convert_names(stored: Tensors, model: Any) -> Tensors:
                 entry = TensorEntry(tuple(own[target].shape), stored.entries[name].dtype)
                 make = partial(_convert, stored, model, converter, several, first, target)
                 conversions[target] = Conversion(entry, make)
-    return ConvertedTensors(stored, names, conversions)
+    return ConvertedTensors(stored, conversions, names)
 
 
 def _convert(

@@ -68,9 +68,9 @@ def dequantise(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensor
     )
 
 
-def _replace_parts(stored: Tensors, hidden: set[str], conversions: Mapping[str, Conversion]) -> Tensors:
-    """Put weights in the place of what they are made of."""
-    return ConvertedTensors(stored, {name: name for name in stored.entries if name not in hidden}, conversions)
+def _replace_parts(stored: Tensors, parts: set[str], conversions: Mapping[str, Conversion]) -> Tensors:
+    """Put weights in the place of the tensors that they are made of."""
+    return ConvertedTensors(stored, conversions, {name: name for name in stored.entries if name not in parts})
 
 
 def _block_scaled(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
@@ -82,7 +82,7 @@ def _block_scaled(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
         for name, entry in stored.entries.items()
         if f"{name}{SCALE_SUFFIX}" in stored.entries
     }
-    return _replace_parts(stored, set(), conversions) if conversions else stored
+    return ConvertedTensors(stored, conversions) if conversions else stored
 
 
 def _scale_blocks(stored: Tensors, name: str, block_rows: int, block_columns: int) -> Tensor:

@@ -116,7 +116,7 @@ class ModuleSource(Source):
             for each in search.found
             for name, take in each.takers.items()
         }
-        self.tensors = ConvertedTensors(self.tensors, {name: name for name in real}, conversions)
+        self.tensors = ConvertedTensors(self.tensors, conversions)
         modules: dict[Head, AttentionModule] = {}
         for stack, several in by_stack.items():
             for number, each in zip(layer_numbers([one.path for one in several]), several, strict=True):
