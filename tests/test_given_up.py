@@ -165,7 +165,7 @@ def test_a_sweep_that_is_given_up_hands_out_no_layer_that_failed(made: Callable[
         assert [group for group in groups if isinstance(group, EngineError)] == []
 
 
-PASSING_ON = ("service/writer.py",)
+PASSING_ON = ("service/queue.py",)
 """What hands whatever work raises to whoever waits for its answer."""
 
 
