@@ -41,6 +41,12 @@ _GRID = 4001
 """Points at which the Marchenko–Pastur law is summed up."""
 
 
+def inner_rows(layer: LayerOutline, whole_layer: bool) -> dict[str, int]:
+    """Count the rows of the two factors that each circuit is a product of; heads that share keys are added up first."""
+    shared = layer.key_value_heads if whole_layer else 1
+    return {"QK": shared * layer.head_dim, "OV": shared * layer.value_head_dim}
+
+
 def chance_of(layer: LayerOutline, whole_layer: bool, matrices: Collection[str] = MATRICES) -> Mapping[str, FloatArray]:
     """Give what chance gives for the shapes of a layer's heads, or of the layer as a whole; changes have no chance.
 
@@ -52,8 +58,7 @@ def chance_of(layer: LayerOutline, whole_layer: bool, matrices: Collection[str] 
     """
     if layer.is_change:
         return {}
-    shared = layer.key_value_heads if whole_layer else 1
-    inner = {"QK": shared * layer.head_dim, "OV": shared * layer.value_head_dim}
+    inner = inner_rows(layer, whole_layer)
     shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES if matrix in matrices}
     return {
         matrix: chance_of_product(inner[matrix], *shape) if matrix in inner else chance_of_factor(*shape)

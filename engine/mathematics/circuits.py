@@ -1,7 +1,7 @@
 """What circuits do as maps of the residual stream: how symmetric, how near the identity, how copying; and by chance.
 
 ``M = QK = W_Qᵀ W_K`` scores a query against a key, and ``OV = W_Vᵀ W_Oᵀ`` says what is written for what is read
-(Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"). `measure` gives all numbers of the
+(Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"). `measure_circuits` gives all numbers of the
 ``circuits`` table for a batch of heads, or for a layer as a whole, and `circuit_chance` what Gaussian factors give. A
 measure of a product is one number per product, NaN for one that is zero.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from engine.mathematics.chance import WIDEST, chance_of, gaussian_pair
+from engine.mathematics.chance import WIDEST, chance_of, gaussian_pair, inner_rows
 from engine.mathematics.eigenvalues import SPECTRA, eigenvalue_measures, eigenvalues, negative_mass, positive_mass
 from engine.mathematics.factored_matrices import FactoredMatrix, FactoredProduct, factor_matrices, product
 from engine.mathematics.measures import numerical_rank
@@ -289,8 +289,7 @@ def sizes_of(layer: LayerOutline, whole_layer: bool, noises: Mapping[str, float]
     """
     draws = chance_of(layer, whole_layer, noises)
     shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
-    shared = layer.key_value_heads if whole_layer else 1
-    inner = {"QK": shared * layer.head_dim, "OV": shared * layer.value_head_dim}
+    inner = inner_rows(layer, whole_layer)
     ranks = {matrix: float(min(*shape, inner.get(matrix, shape[0]))) for matrix, shape in shapes.items()}
     ranks |= {matrix: float(numerical_rank(draws[matrix], noise).mean()) for matrix, noise in noises.items()}
     return Sizes({"QK": layer.d_model, "OV": layer.d_values}, inner["QK"], ranks)

@@ -161,7 +161,7 @@ def image_in_kernel(matrix: FactoredProduct, rank: int, tolerance: float) -> int
     ----------
     matrix : one product (1, d, k), (1, k, l), (1, d, l).
     rank : its numerical rank.
-    tolerance : as for `lost`.
+    tolerance : as for `count_lost`.
     """
     kernel = matrix.left.shape[-2] - rank
     if kernel == 0:
