@@ -27,7 +27,7 @@ ROWS: list[tuple[Cell, ...]] = [
 
 
 def kept(text: str) -> list[int]:
-    return list(parse_filter(text, COLUMNS).kept(ROWS))
+    return list(parse_filter(text, COLUMNS).matches(ROWS))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_filter_keeps_these_rows(text: str, rows: list[int]) -> None:
 )
 def test_layers_among_words_are_numbers_still(text: str, rows: list[int]) -> None:
     cells = [("mean", 1.0), ("1", 3.0), ("2", 2.0), ("10", 0.5)]
-    assert list(parse_filter(text, ("layer", "x")).kept(cells)) == rows
+    assert list(parse_filter(text, ("layer", "x")).matches(cells)) == rows
 
 
 HEADS_OF = ("stack", "layer", "head", "label", "token", "from_layer", "from_head")
@@ -155,25 +155,25 @@ HEAD_ROWS: list[tuple[Cell, ...]] = [
     ],
 )
 def test_names_of_heads_and_layers_and_the_labels_of_the_tree_find_rows(text: str, rows: list[int]) -> None:
-    assert list(parse_filter(text, HEADS_OF).kept(HEAD_ROWS)) == rows
+    assert list(parse_filter(text, HEADS_OF).matches(HEAD_ROWS)) == rows
 
 
 def test_the_name_of_a_layer_finds_its_parameters() -> None:
     names = ["model.layers.1.mlp.0.weight", "model.layers.11.norm", "h.0.x.1", "lm_head.weight", "block.l1"]
     for text, kept_rows in (("L1", [0, 4]), ('"layer 11"', [1]), ("L0 or lm_head", [2, 3]), ("L1H0", []), ("H1", [])):
-        assert list(parse_filter(text, ("name", "note")).kept([(name, "") for name in names])) == kept_rows, text
+        assert list(parse_filter(text, ("name", "note")).matches([(name, "") for name in names])) == kept_rows, text
 
 
 def test_the_name_of_a_head_finds_nothing_where_no_column_says_of_which_head_a_row_is() -> None:
     rows = [("decoder", 1, "a"), ("decoder", 2, "l1h0")]
-    assert list(parse_filter("L1H0", ("stack", "layer", "token")).kept(rows)) == [1]
-    assert list(parse_filter("L1", ("stack", "layer", "token")).kept(rows)) == [0, 1]
+    assert list(parse_filter("L1H0", ("stack", "layer", "token")).matches(rows)) == [1]
+    assert list(parse_filter("L1", ("stack", "layer", "token")).matches(rows)) == [0, 1]
 
 
 def test_two_columns_are_the_same_to_the_case_of_a_letter() -> None:
     rows = [("The", " The"), ("The", "the")]
-    assert list(parse_filter("token = at", ("token", "at")).kept(rows)) == [0]
-    assert list(parse_filter("token = the", ("token", "at")).kept(rows)) == [0, 1]
+    assert list(parse_filter("token = at", ("token", "at")).matches(rows)) == [0]
+    assert list(parse_filter("token = the", ("token", "at")).matches(rows)) == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_what_cannot_be_seen_may_be_typed_as_it_is_or_as_tables_write_it() -> No
     cells = [family.replace("\u200d", r"\u200d"), word.replace("\u200c", r"\u200c"), r"a\tb", "a"]
     for place, typed in enumerate((family, word, "a\tb")):
         for text in (f'token = "{typed}"', f'token = "{cells[place]}"', f'token contains "{typed}"', f'"{typed}"'):
-            assert list(parse_filter(text, ("token",)).kept([(cell,) for cell in cells])) == [place], text
+            assert list(parse_filter(text, ("token",)).matches([(cell,) for cell in cells])) == [place], text
 
 
 def test_a_filter_knows_which_columns_it_compares() -> None:

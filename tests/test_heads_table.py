@@ -124,7 +124,7 @@ def test_every_column_is_explained() -> None:
 def test_a_filter_reads_names_in_capitals(text: str) -> None:
     rows: list[tuple[Cell, ...]] = [(12, 0.9), (31, 0.9), (12, 0.1), (12, None), (None, 0.9)]
     columns = ("ov_energy_rank", "induction")
-    assert list(parse_filter(text, columns).kept(rows)) == [0]
+    assert list(parse_filter(text, columns).matches(rows)) == [0]
 
 
 @pytest.mark.parametrize(

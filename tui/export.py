@@ -114,7 +114,7 @@ def _query_of(request: Request, selection: Selection, outline: ModelOutline) -> 
     is_one = selection.is_one_layer and len(names) == 1
     if view is HEADS:
         kept = request.kept()
-        asked["parts"] = parts_of({*request.chosen(), *(kept.read if kept is not None else ())})
+        asked["parts"] = parts_of({*request.chosen(), *(kept.input_columns if kept is not None else ())})
     return Query(
         layer=names[0] if is_one else None,
         layers=() if is_one or len(names) == len(outline.layers) else names,

@@ -57,4 +57,4 @@ async def swept(
             yield no_rows_error(left_out)
         else:
             view = VIEWS[name]
-            yield Table.of_rows(name, view.columns, view.ranked(rows), dict(left_out), tuple(lacking))
+            yield Table.of_rows(name, view.columns, view.sort_rows(rows), dict(left_out), tuple(lacking))

@@ -97,7 +97,7 @@ def groups(model: OpenModel, name: str, query: Query) -> Groups:
                 yield replace(unit, rows=())
             else:
                 yield unit
-        yield RowGroup([tuple(row) for row in view.ranked(grown.rows)])
+        yield RowGroup([tuple(row) for row in view.sort_rows(grown.rows)])
     else:
         yield from _rows(model, name, query)
 

@@ -50,7 +50,7 @@ def check_both_read(model: OpenModel, text: str) -> Work[OpenModel]:
     own_need, their_need = (each.source.sentence_need(model.options.dtype) for each in (model, other))
     if not (model.is_loaded or other.is_loaded or own_need is None or their_need is None):
         names = f"{model.outline.name} beside {other.outline.name}"
-        if refusal := place(names, own_need.beside(their_need), model.options.device).refusal:
+        if refusal := place(names, own_need.plus(their_need), model.options.device).refusal:
             raise EngineError(refusal)
     return other
 

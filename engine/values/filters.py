@@ -84,22 +84,23 @@ class Filter:
     columns: frozenset[str] = frozenset()
 
     @cached_property
-    def read(self) -> tuple[str, ...]:
+    def input_columns(self) -> tuple[str, ...]:
         """The columns that decide: those it compares, and every text that a word is searched in."""
         return tuple(name for name in self.names if f'"{name}"' in self.sql) or self.names[:1]
 
-    def kept(self, rows: Sequence[Row]) -> Sequence[int]:
+    def matches(self, rows: Sequence[Row]) -> Sequence[int]:
         """List the numbers of the rows of which it is true."""
         from engine.values.table import Table
 
         if not self.sql:
             return range(len(rows))
-        places = [self.names.index(name) for name in self.read]
-        return self._true(Table.of_rows("", self.read, ([row[place] for place in places] for row in rows)).frame)
+        places = [self.names.index(name) for name in self.input_columns]
+        cells = ([row[place] for place in places] for row in rows)
+        return self._true(Table.of_rows("", self.input_columns, cells).frame)
 
     def rows_of(self, frame: polars.DataFrame) -> polars.DataFrame:
         """Take the rows of which it is true."""
-        return frame[self._true(frame.select(self.read))] if self.sql else frame
+        return frame[self._true(frame.select(self.input_columns))] if self.sql else frame
 
     def _true(self, frame: polars.DataFrame) -> list[int]:
         """List the rows of which it is true; what is no number in a column of numbers is null."""
@@ -122,7 +123,7 @@ def parse_filter(text: str, columns: Sequence[str]) -> Filter:
     Examples
     --------
     >>> rows = [("0", 0.9), ("1", 0.1), ("2", None)]
-    >>> parse_filter("copying > 0.5 or head = 1", ("head", "copying")).kept(rows)
+    >>> parse_filter("copying > 0.5 or head = 1", ("head", "copying")).matches(rows)
     [0, 1]
     """
     writer = _Writer(text, columns)
@@ -131,7 +132,7 @@ def parse_filter(text: str, columns: Sequence[str]) -> Filter:
         import polars
 
         try:
-            found.kept(())
+            found.matches(())
         except polars.exceptions.PolarsError as error:
             said = str(error).partition("\n")[0].replace("filter predicate must be", "a condition must be")
             raise FilterError(f"it cannot be read: {said}") from error

@@ -57,7 +57,7 @@ class SentenceNeed:
         """Bytes of weights and maps."""
         return self.weights + self.maps
 
-    def beside(self, other: SentenceNeed) -> SentenceNeed:
+    def plus(self, other: SentenceNeed) -> SentenceNeed:
         """Give what two models take together."""
         return replace(
             self,

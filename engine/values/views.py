@@ -93,12 +93,12 @@ class View:
         order = {name: number for number, name in enumerate(self.leading)} | dict.fromkeys(self.places, -1)
         return tuple(sorted(columns, key=lambda name: order.get(name, len(order))))
 
-    def ranked(self, rows: Iterable[Sequence[Cell]]) -> list[Sequence[Cell]]:
+    def sort_rows(self, rows: Iterable[Sequence[Cell]]) -> list[Sequence[Cell]]:
         """Put rows in order by the size of the numbers in `ranked_by`, the largest first; what is no number comes last.
 
         Examples
         --------
-        >>> View("", "", "", "", ("head", "change"), ranked_by="change").ranked([("0", 0.1), ("1", -0.2)])
+        >>> View("", "", "", "", ("head", "change"), ranked_by="change").sort_rows([("0", 0.1), ("1", -0.2)])
         [('1', -0.2), ('0', 0.1)]
         """
         kept = list(rows)

@@ -194,7 +194,7 @@ class RanksPane(FilteredPane):
 
     def _left(self, rows: Sequence[Sequence[Cell]]) -> list[Sequence[Cell]]:
         """List the rows that the filter leaves."""
-        return [rows[number] for number in self._filter.kept(rows)]
+        return [rows[number] for number in self._filter.matches(rows)]
 
     def narrow(self) -> None:
         """Show the numbers of the rows that the filter leaves, in the lines that have any."""

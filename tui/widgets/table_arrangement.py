@@ -172,7 +172,7 @@ def _kept(wanted: Wanted, kept_by: Filter, goes_on: Callable[[], bool]) -> Itera
     """Yield the numbers of the rows that a filter leaves."""
     for start in range(0, len(wanted.rows), STEP):
         _look(goes_on)
-        for number in kept_by.kept(wanted.rows[start : start + STEP]):
+        for number in kept_by.matches(wanted.rows[start : start + STEP]):
             yield start + number
 
 
