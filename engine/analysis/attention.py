@@ -60,7 +60,7 @@ def arrays_of_attention(model: OpenModel, query: Query) -> Arrays:
     """Give one array per layer, (heads, queries, keys) float32, keyed ``L5``, or ``mean`` for the mean over the layers.
 
     A second model's follow each, keyed ``L5.other``. Of several stacks the stack stands before: ``encoder.L5``. Raises
-    as `rows`.
+    as `rows_of_attention`.
     """
     for unit in _maps(model, query):
         if isinstance(unit, AttentionMaps):
@@ -97,7 +97,10 @@ def _maps(model: OpenModel, query: Query) -> Iterator[AttentionMaps | RowGroup |
     for done, place in enumerate(places):
         yield RowGroup(progress=Progress("attention", done, len(places), "layers"))
         try:
-            maps = yield from _maps_of(model, query, *place)
+            if query.of_two:
+                maps = yield from attention_of_both(model, query.text or "", *place)
+            else:
+                maps = yield from model.attention(query.text or "", *place, Off(query.off, query.by_mean))
         except NoMap as error:
             lacking.append(error)
             yield RowGroup(lacking=(str(error),))
@@ -108,14 +111,6 @@ def _maps(model: OpenModel, query: Query) -> Iterator[AttentionMaps | RowGroup |
         del maps
     if lacking and len(lacking) == len(places):
         raise lacking[-1]
-
-
-def _maps_of(model: OpenModel, query: Query, stack: str, layer: int | None) -> Work[AttentionMaps]:
-    """Give the maps of a layer, or the means over the layers, with the second model's where that is asked for."""
-    text = query.text or ""
-    if not query.of_two:
-        return (yield from model.attention(text, stack, layer, Off(query.off, query.by_mean)))
-    return (yield from attention_of_both(model, text, stack, layer))
 
 
 def _in_groups(attention: AttentionMap) -> Groups:

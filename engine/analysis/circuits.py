@@ -36,7 +36,7 @@ from engine.mathematics.circuits import (
 from engine.mathematics.eigenvalues import eigenvalue_measures, eigenvalues
 from engine.mathematics.measures import cosine_noise, numerical_rank
 from engine.mathematics.rotary import rotate_keys
-from engine.mathematics.spectra import circuit_singular_values, head_singular_values, layer_singular_values
+from engine.mathematics.spectra import head_singular_values, layer_singular_values
 from engine.models.rotations import rotation_of
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
@@ -105,13 +105,14 @@ def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
     LayerLeftOut : when the weights hold NaN or infinite numbers.
     EngineError : when the layer has no known rotary positions, or norms, that are asked for.
     """
-    yield Lane.LAYERS if whole_layer else Lane.WEIGHTS
+    lane = Lane.LAYERS if whole_layer else Lane.WEIGHTS
+    yield lane
     weights = model.layer_weights(layer.name)
     factors = factors_at(model, layer, weights, query)
     if query.fold_norm:
         group = _folded_spectra(layer, whole_layer, factors, weights)
     else:
-        group = (yield from model.spectra.layer(layer.name, whole_layer)).with_circuits()
+        group = (yield from model.spectra.layer(layer.name, whole_layer, distance=query.distance)).with_circuits()
     numbers = [-1] if whole_layer else heads_of(layer, query)
     spectra = [group.spectra[number] for number in numbers]
     ranks = {
@@ -119,8 +120,6 @@ def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
         for matrix in spectra[0]
     }
     noise = np.array([own["QK"].noise for own in spectra])  # turned keys are as large as they were
-    if query.distance is not None and not query.fold_norm:
-        ranks["QK"] = numerical_rank(_values_of_qk(factors, numbers, whole_layer), noise)
     stored = weights.epsilons
     tolerance = {
         circuit: cosine_noise(max(layer.shape(circuit, False)), max(stored[each].max() for each in circuit))
@@ -130,7 +129,7 @@ def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
     has_eigenvalues = not whole_layer or query.eigenvalues or layer.d_model <= QUICK
     solved = spectra_of(compared, token_map is not None) if has_eigenvalues else ()
     frame = Frame(compared, tolerance, not whole_layer, solved, token_map)
-    yield None
+    yield lane
     chosen = factors if whole_layer else factors_of(factors, numbers)
     own = yield from _measured(model, chosen, ranks, noise, frame)
     chance = yield from _chance(model, layer, spectra[0], frame)
@@ -274,17 +273,6 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
         return centred.mul_(read_gain(model.source.tensors, gain)[:, None])
 
     return model.cached(("folded token map", found, gain), folded)
-
-
-def _values_of_qk(factors: LayerFactors, numbers: list[int], whole_layer: bool) -> FloatArray:
-    """Compute the singular values of QK where keys are turned: (heads, rank)."""
-    values = (
-        layer_singular_values("QK", *factors)[None]
-        if whole_layer
-        else circuit_singular_values("QK", *factors[:2])["QK"][numbers]
-    )
-    found: FloatArray = values.numpy()
-    return found
 
 
 def _compared(layer: LayerOutline) -> frozenset[str]:

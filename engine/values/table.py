@@ -230,9 +230,9 @@ class RowGroup:
 
 
 Groups: TypeAlias = Iterator[RowGroup | Lane | None]
-"""What a view's ``rows`` yields: groups, and between them, as `Work`, a lane to move to or None to let others go first.
+"""What a view yields: groups of rows, and between them, as `Work`, a lane to move to or None to let others go first.
 
-So that ``values = yield from model.spectra(…)`` can stand in it.
+So that ``values = yield from model.spectra.layer(…)`` can stand in it.
 """
 
 NAMED_LAYERS = 3
