@@ -59,17 +59,17 @@ class AttentionCalls:
 
     Attributes
     ----------
-    kept : the arguments by layer, or where they are written.
+    by_layer : the arguments, or where they are written.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.kept: dict[Head, Call] = {}
+        self.by_layer: dict[Head, Call] = {}
         self._folder = folder
         self._file: Any = None
 
     def keep(self, layer: Head, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Keep the arguments of a layer's call."""
-        self.kept[layer] = _changed((args, kwargs), self._write)
+        self.by_layer[layer] = _changed((args, kwargs), self._write)
 
     def of(self, layer: Head) -> Call:
         """Give the arguments of a layer's call.
@@ -78,7 +78,7 @@ class AttentionCalls:
         ------
         OSError : when they cannot be read back.
         """
-        return _changed(self.kept[layer], self._read)
+        return _changed(self.by_layer[layer], self._read)
 
     def _write(self, value: Any) -> Any:
         """Write what are large states; they are kept themselves where the disk is full or cannot be written to."""
@@ -112,7 +112,7 @@ class AttentionCalls:
     def nbytes(self) -> int:
         """Bytes of all tensors, in memory and on disk, each memory once."""
         sizes: dict[Any, int] = {}
-        for value in tree_leaves(list(self.kept.values())):
+        for value in tree_leaves(list(self.by_layer.values())):
             if isinstance(value, Tensor):
                 sizes[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
             elif isinstance(value, _Written):
@@ -141,7 +141,7 @@ def _is_large_state(value: Any) -> bool:
     )
 
 
-class _AllKept(Exception):
+class _AllCalled(Exception):
     """Every attention module has been called: what the model does from there on, nobody looks at."""
 
 
@@ -166,17 +166,17 @@ def keeping_calls(
         waiting.setdefault(module, []).append(name)
 
     def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        report(len(calls.kept), len(modules))
+        report(len(calls.by_layer), len(modules))
         check()
         if waiting[module]:
             calls.keep(waiting[module].pop(0), args, kwargs)
-        if len(calls.kept) == len(modules):
-            raise _AllKept
+        if len(calls.by_layer) == len(modules):
+            raise _AllCalled
 
     hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in waiting]
     try:
         yield
-    except _AllKept as end:
+    except _AllCalled as end:
         # In some versions of Python the frame that throws it in here holds it, and it, by its traceback, that frame:
         # with them the states of the last block would stay until the collector comes.
         end.__traceback__ = None

@@ -187,12 +187,12 @@ class Reader(MapReader):
         """Tokenize a sentence and run the model on it, unless it was read before and is still kept."""
         if (last := self._reading) is not None and self.has_read(text, off):
             return last.sentence
-        kept = self._readings.pop((text, off), None)
-        if kept is None:
+        earlier = self._readings.pop((text, off), None)
+        if earlier is None:
             return self._run(self.words.read(text, self.outline.context), check, off)
-        self._need_memory(len(kept.sentence.ids))
-        self._readings[text, off] = kept
-        return kept.sentence
+        self._need_memory(len(earlier.sentence.ids))
+        self._readings[text, off] = earlier
+        return earlier.sentence
 
     def read_ids(self, ids: tuple[int, ...], check: Callable[[], None]) -> None:
         """Run the model on token ids in the place of a sentence."""
@@ -217,10 +217,10 @@ class Reader(MapReader):
                 f"{self.outline.name} reads more than {limit} tokens in sparse blocks, which have no maps; "
                 f"type a shorter sentence than these {len(sentence.ids)} tokens; its spectra still work"
             )
-        kept = self._readings
-        kept.pop((sentence.text, off), None)
-        while len(kept) > EARLIER_SENTENCES or sum(each.nbytes for each in kept.values()) > EARLIER_BYTES:
-            del kept[next(iter(kept))]
+        readings = self._readings
+        readings.pop((sentence.text, off), None)
+        while len(readings) > EARLIER_SENTENCES or sum(each.nbytes for each in readings.values()) > EARLIER_BYTES:
+            del readings[next(iter(readings))]
         self._need_memory(len(sentence.ids))
         inputs = self.inputs(sentence)
 
@@ -245,7 +245,7 @@ class Reader(MapReader):
         if "decoder_input_ids" in inputs:
             ids = tuple(inputs["decoder_input_ids"][0].tolist())
             tokens = self.words.texts(ids)
-        kept[sentence.text, off] = Reading(sentence, calls, calls.nbytes, ids, tokens)
+        readings[sentence.text, off] = Reading(sentence, calls, calls.nbytes, ids, tokens)
         return sentence
 
     def _refuse_unknown(self, sentence: Sentence, error: EngineError) -> None:
@@ -348,7 +348,7 @@ class Reader(MapReader):
         reading = self._reading
         if reading is None:
             raise EngineError("no sentence has been read; type one")
-        if layer not in reading.calls.kept:
+        if layer not in reading.calls.by_layer:
             raise NoMap(
                 f"{layer.stack} {layer} took no part in reading this sentence and has no map to show; its spectra work"
             )
