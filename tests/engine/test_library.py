@@ -174,9 +174,9 @@ def test_only_what_is_asked_for_is_computed(tiny_model: TinyModel, monkeypatch: 
     asked: list[Any] = []
     spectra = model._model.spectra.layer
 
-    def noted(*arguments: Any) -> Any:
+    def noted(*arguments: Any, **narrowed: Any) -> Any:
         asked.append(arguments)
-        return spectra(*arguments)
+        return spectra(*arguments, **narrowed)
 
     monkeypatch.setattr(model._model.spectra, "layer", noted)
     model.ranks(layer=1, matrix="QK")
