@@ -359,12 +359,10 @@ def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
     assert gate.begun.wait(PATIENCE)
     until(lambda: units.done > 0)
     waiting = [queue.submit(saying("late", said), urgency, LANE) for urgency in list(Urgency)[1:]]
-    started = time.monotonic()
     queue.stop()
     for future in (running, moving, *waiting, queue.submit(saying("after", said), Urgency.SELECTED, LANE)):
         with pytest.raises((Superseded, CancelledError)):
             future.result(0)
-    assert time.monotonic() - started < 0.2
     gate.open.set()
     until(lambda: units.is_closed)
     queue.join(PATIENCE)
@@ -372,19 +370,20 @@ def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
 
 
 def test_stopping_waits_for_no_call_of_lapack(queue: Queue) -> None:
-    matrix, begun = torch.randn(1500, 1500, dtype=torch.float64), threading.Event()
+    matrix = torch.randn(1500, 1500, dtype=torch.float64)
+    begun, ended = threading.Event(), threading.Event()
 
-    def dense() -> object:
+    def dense() -> None:
         begun.set()
-        return torch.linalg.svdvals(matrix)  # seconds on one core
+        torch.linalg.svdvals(matrix)  # seconds on one core
+        ended.set()
 
     running = queue.submit(lambda: one_unit(dense), Urgency.LARGE, Lane.LAYERS)
     assert begun.wait(PATIENCE)
-    started = time.monotonic()
     queue.stop()
     with pytest.raises(Superseded):
         running.result(0)
-    assert time.monotonic() - started < 0.2
+    assert not ended.is_set()
     queue.join(PATIENCE)
 
 
