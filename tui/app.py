@@ -171,10 +171,8 @@ class Explorer(Actions):
         from tui.conductor import Conductor
         from tui.views import Views
 
-        views = Views(ascii_only=self.ascii_only, first=start.view)
+        views = Views(ascii_only=self.ascii_only, first=start.view, log_scale=start.log_scale)
         await self.screen_stack[0].query_one("#body").mount(views)
-        if start.log_scale is not None:
-            views.choose_scale("log" if start.log_scale else "linear")
         self._views = views
         self._conductor = Conductor(self, start)
 

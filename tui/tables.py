@@ -11,12 +11,12 @@ from functools import partial
 from engine.service.engine import Engine
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError, NotFolded, Superseded
+from engine.values.heads import Head, Off
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.table import Notes, Table
 from engine.values.views import PREDICTIONS, VIEWS, Query, View, ring_of
 from tui.beside import Run
-from tui.chosen_tables import ChosenTables
 from tui.drawing.view_titles import COMPUTING
 from tui.facts import at_distance
 from tui.growing import grown
@@ -25,7 +25,7 @@ from tui.panes.table import TablePane
 from tui.patience import patiently
 from tui.status_line import describe
 from tui.table_awaited import TableAwaited
-from tui.table_choice import FOLDED
+from tui.table_choice import FOLDED, TableChoice
 from tui.table_sweep import SWEEP, swept
 from tui.unread import no_place, no_sentence
 from tui.views import Views
@@ -45,7 +45,7 @@ TABLE = "table"
 """What work on one table is called, by which newer work takes its place."""
 
 
-class Tables(ChosenTables):
+class Tables:
     """One open model's worked-out tables.
 
     Parameters
@@ -67,7 +67,8 @@ class Tables(ChosenTables):
         report: Callable[[Progress], None],
         epsilon: float,
     ) -> None:
-        super().__init__(epsilon)
+        self._chosen = TableChoice(epsilon)
+        self._is_announced = False
         self._engine = engine
         self._views = views
         self._outline = outline
@@ -84,6 +85,46 @@ class Tables(ChosenTables):
         self._fetching: Key | None = None
         self._awaited = TableAwaited(lambda: key_of(views.app, "app.leave"))
         self._waiting: TablePane | None = None
+
+    @property
+    def asked(self) -> Query:
+        """What was chosen of the tables: the token, and the position in the sentence."""
+        return self._chosen.asked
+
+    def turn(self, distance: int | None, *, is_announced: bool = False) -> None:
+        """Show QK with the key so many tokens before the query, or without positions (None); announced, only say so."""
+        self._chosen, self._is_announced = replace(self._chosen, distance=distance), is_announced
+        self.draw()
+
+    @property
+    def folds(self) -> bool:
+        """Whether the gains of norms are folded into directions."""
+        return self._chosen.folds
+
+    def fold(self) -> None:
+        """Fold the gains of norms into directions, or leave them out again."""
+        self._chosen = replace(self._chosen, folds=not self.folds)
+        self.draw()
+
+    def measure_again(self, epsilon: float) -> None:
+        """Show ranks of another ε, where a table has them."""
+        self._chosen = replace(self._chosen, epsilon=epsilon)
+        self.draw()
+
+    def switch_off(self, off: Off) -> None:
+        """Show what becomes of predictions with other heads switched off."""
+        self._chosen = replace(self._chosen, off=off)
+        self.draw()
+
+    def choose_token(self, number: int) -> None:
+        """Show what becomes of another token than the model's first choice."""
+        self._chosen = replace(self._chosen, asked=replace(self.asked, token=f"#{number}"))
+        self.draw()
+
+    def select(self, name: Head | None) -> None:
+        """Show the table of a head, a layer, or the model (None), if a table is looked at."""
+        self._chosen = replace(self._chosen, selected=name)
+        self.draw()
 
     def read(self, text: str) -> None:
         """Show tables of another sentence, if one is looked at."""

@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.containers import Container, Vertical
 from textual.widget import Widget
 
 from engine.values.heads import Head
 from engine.values.views import OVERVIEW, VIEWS, Scope, ring_of
+from tui.drawing.levels import Scale
 from tui.main_screen import MainScreen
-from tui.messages import Action, ViewActivated
+from tui.messages import Action, Numbered, ViewActivated
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
 from tui.panes.compare import ComparePane
@@ -24,7 +26,6 @@ from tui.panes.ranks import RanksPane
 from tui.panes.rows import RowsPane
 from tui.panes.spectra import SpectraPane
 from tui.panes.table import TablePane
-from tui.view_looks import ViewLooks
 
 if TYPE_CHECKING:
     from tui.parts import Parts
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 PaneKind = TypeVar("PaneKind", bound=Pane)
 
 
-class Views(ViewLooks):
+class Views(Container):
     """Spectra, ranks and attention: one at a time, or side by side where the terminal is large.
 
     Tables that are worked out come in the place of the attention, each made when it is first looked at; what follows
@@ -43,6 +44,7 @@ class Views(ViewLooks):
     ----------
     ascii_only : whether only ASCII characters are drawn.
     first : the name of the view that is active to begin with.
+    log_scale : whether spectra and maps begin on the logarithmic scale or on the linear one; None for what is usual.
 
     Attributes
     ----------
@@ -51,8 +53,8 @@ class Views(ViewLooks):
     has_opened : set but while a view that was just made waits to be laid out, and then to have the focus.
     """
 
-    def __init__(self, *, ascii_only: bool, first: str = "spectra") -> None:
-        super().__init__()
+    def __init__(self, *, ascii_only: bool, first: str, log_scale: bool | None) -> None:
+        super().__init__(id="views")
         self.spectra = SpectraPane(ascii_only=ascii_only)
         self.ranks = RanksPane(ascii_only=ascii_only)
         self.attention = AttentionPane(ascii_only=ascii_only)
@@ -65,10 +67,15 @@ class Views(ViewLooks):
         self._zoomed_from: tuple[Widget, Pane] | None = None
         self._opening: Pane | None = None
         self._struck: frozenset[Head] = frozenset()
+        self._is_numbered = False
+        self._scale: Scale | None = None if log_scale is None else "log" if log_scale else "linear"
+        self._last_of_ring = dict[tuple[str, ...], str]()
         self.leaving: Callable[[], None] = lambda: None
         self.has_opened = asyncio.Event()
         self.has_opened.set()
         self._left = Vertical(self.spectra, self.ranks, id="left")
+        for pane in self.panes:
+            self._begin_on_scale(pane)
         self.activate(next(each for each in self.panes if each.view == first))
 
     def compose(self) -> ComposeResult:
@@ -178,8 +185,7 @@ class Views(ViewLooks):
 
     def add(self, made: Pane, *, takes_focus: bool = True) -> None:
         """Take one more view and activate it, and put the focus on it unless that is to stay where it is."""
-        if self._first_scale is not None:
-            made.begin_on(self._first_scale)
+        self._begin_on_scale(made)
         self.panes.append(made)
         self.strike(self._struck)
         self.mount(made)
@@ -188,6 +194,11 @@ class Views(ViewLooks):
             self.has_opened.clear()
             self._opening = made
             self.call_after_refresh(self._focus_opened, made, self._moves_of_focus)
+
+    def _begin_on_scale(self, pane: Pane) -> None:
+        """Have a view that was just made begin on the scale that was asked for."""
+        if self._scale is not None:
+            pane.begin_on(self._scale)
 
     def strike(self, heads: frozenset[Head]) -> None:
         """Strike out the rows of heads, which are switched off, in all tables."""
@@ -266,6 +277,50 @@ class Views(ViewLooks):
         is_as_it_was = focused is not None and before is not None and before[1] is self.active in focused.ancestors
         if before is not None and not is_zoomed and is_as_it_was:
             self.screen.set_focus(before[0])
+
+    def last_like(self, view: str) -> str:
+        """Give the view that was looked at last of those that share a key with one; that one before any was."""
+        return self._last_of_ring.get(ring_of(view), view) if ring_of(view) else view
+
+    @on(Numbered)
+    def _number(self, event: Numbered) -> None:
+        """Write weights into the cells of all maps, or not."""
+        event.stop()
+        self._is_numbered = event.is_numbered
+        self._number_what_is_seen()
+
+    def _number_what_is_seen(self) -> None:
+        """Write weights into the cells of the maps that are on screen; a hidden one would be worked out for nobody."""
+        for pane in self.panes:
+            if pane.display:
+                pane.number(self._is_numbered)
+
+    def toggle_scale(self) -> bool:
+        """Change the scale of the active view, or of what it is beside; False where none is in view."""
+        if (pane := self.scaled) is not None:
+            pane.toggle_scale()
+        return pane is not None
+
+    @property
+    def scaled(self) -> Pane | None:
+        """What has a scale: the active view; the ranks have none, so with them it is the spectra, if in view."""
+        is_of_map = self.active.view == "text"
+        pane = self.active if self.active.has_scale else self.attention if is_of_map else self.spectra
+        is_seen = pane is not self.spectra or (self.spectra.graph.display and self._shows_spectra)
+        return pane if is_seen else None
+
+    def toggle_baseline(self) -> bool:
+        """Show or hide the baseline of chance, in the spectra that are in view; False where none are."""
+        graph = (self.active if isinstance(self.active, ComparePane) else self.spectra).graph
+        is_seen = graph.display and (isinstance(self.active, ComparePane) or self._shows_spectra)
+        if is_seen:
+            graph.toggle_baseline()
+        return is_seen
+
+    @property
+    def _shows_spectra(self) -> bool:
+        """Whether the selected head's spectra are on screen, or soon are."""
+        return self.spectra.display and self._left.display and not self.spectra.is_without_curves
 
 
 def _is_of_heads(pane: Pane) -> bool:
