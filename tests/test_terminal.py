@@ -241,7 +241,7 @@ def test_without_a_model_the_demo_is_offered() -> None:
 
 def test_leaving_while_the_model_opens_is_no_error(tiny_model: TinyModel) -> None:
     slow = (
-        "import time\nfrom engine.analysis.spectra import SpectraStore\n"
+        "import time\nfrom engine.analysis.open_model import OpenModel\n"
         "opened = OpenModel.open.__func__\n"
         "def slow(cls, name, options, report):\n"
         "    time.sleep(2)\n"
