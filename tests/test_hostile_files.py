@@ -114,6 +114,7 @@ def test_a_field_of_another_type_is_named_with_its_file(
         (b"\xff\xfe", "not readable JSON"),
         (b"[]", "holds no JSON object"),
     ],
+    ids=["lists in lists", "objects in objects", "spaces", "digits", "bytes", "a list"],
 )
 def test_a_file_that_is_no_such_file_is_refused(content: bytes, said: str, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from engine.checkpoints.library_imports import IMPORTING
 from engine.service.engine import Engine
+from engine.store.files import remove_partial_files
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
 from tui.headless import open_headless
@@ -42,6 +43,7 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
 
     def end(status: int) -> None:
         engine.stop(LAST_SECONDS)
+        remove_partial_files()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)  # else the interpreter waits for the toolkit's threads, and takes torch apart piece by piece

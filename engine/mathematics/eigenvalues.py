@@ -3,8 +3,8 @@
 LAPACK turns M into a triangle by orthogonal similarities, so that what it gives are the exact eigenvalues of a matrix
 that differs from M by rounding (Golub & Van Loan, Matrix Computations, 7.5). They say nothing of M where it is so far
 from normal that eigenvalues move by far more than M (Trefethen & Embree, Spectra and Pseudospectra, 2005), as those of
-a nilpotent chain of k steps do, which rounding spreads to a ring of a radius ``ε^(1/k)``. Whether they do is tried: a
-head is solved a second time with noise of several roundings added on purpose.
+a nilpotent chain of k steps do, which rounding spreads to a ring of a radius ``ε^(1/k)``. Whether they do is tried: M
+is solved a second time with noise of several roundings added on purpose.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ SPECTRA = {
     "tokens": ("ov_copying",),
 }
 """What is measured of the eigenvalues of QK, of OV, and of OV from tokens to tokens."""
-
-WIDE = 512
-"""The size from which noise is not tried: it doubles the time, and a layer, the sum of its heads, is hardly a chain."""
 
 NOISE = 32.0
 """How many roundings are added to each element, in the mean square: more than solving it takes by itself."""
@@ -44,14 +41,13 @@ def eigenvalues(squares: Tensor) -> Tensor:
     is_finite = squares.isfinite().flatten(1).all(1)
     finite, k = squares[is_finite], squares.shape[-1]
     own: Tensor = torch.linalg.eigvals(finite)
-    if k < WIDE:
-        noise = torch.randn((k, k), generator=torch.Generator().manual_seed(0)).to(finite) / k
-        size = NOISE * torch.finfo(finite.dtype).eps * torch.linalg.matrix_norm(finite)
-        others = torch.linalg.eigvals(finite + size[:, None, None] * noise)
-        totals = others.abs().sum(-1) / own.abs().sum(-1)
-        moved = [share(own) - share(others) for share in (positive_mass, negative_mass)]
-        largest = torch.stack([*moved, 1.0 - totals]).abs().amax(0)
-        own = own.masked_fill((largest > TOLERATED)[:, None], torch.nan)
+    noise = torch.randn((k, k), generator=torch.Generator().manual_seed(0)).to(finite) / k
+    size = NOISE * torch.finfo(finite.dtype).eps * torch.linalg.matrix_norm(finite)
+    others = torch.linalg.eigvals(finite + size[:, None, None] * noise)
+    totals = others.abs().sum(-1) / own.abs().sum(-1)
+    moved = [share(own) - share(others) for share in (positive_mass, negative_mass)]
+    largest = torch.stack([*moved, 1.0 - totals]).abs().amax(0)
+    own = own.masked_fill((largest > TOLERATED)[:, None], torch.nan)
     found = torch.full(squares.shape[:-1], torch.nan, dtype=own.dtype, device=own.device)
     found[is_finite] = own
     return found

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
+from engine.store.files import remove_partial_files
 from engine.store.log import write_log
 from engine.values.errors import EngineError, Interrupted, Superseded
 from engine.values.progress import Lane, Work
@@ -360,6 +361,7 @@ def _end_all() -> None:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
+        remove_partial_files()
         os._exit(int(hasattr(sys, "last_value")))
 
 

@@ -15,6 +15,9 @@ from engine.values.errors import EngineError
 
 APPLICATION = "attn-tui"
 
+_partial_files: set[Path] = set()
+"""What this process is writing."""
+
 
 def cache_directory() -> Path:
     """Say where spectra are kept between runs, and what a long sentence leaves beside memory."""
@@ -50,6 +53,7 @@ def replaced_file(path: Path) -> Iterator[Path]:
         yield path
         return
     partial = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+    _partial_files.add(partial)
     try:
         yield partial
         if path.exists():
@@ -58,6 +62,15 @@ def replaced_file(path: Path) -> Iterator[Path]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+    finally:
+        _partial_files.discard(partial)
+
+
+def remove_partial_files() -> None:
+    """Delete what this process has begun to write, before it ends without clean-up."""
+    for partial in list(_partial_files):
+        with suppress(OSError):
+            partial.unlink()
 
 
 def remove_abandoned(folder: Path) -> None:
