@@ -49,12 +49,12 @@ def eager_maps(folder: Path, ids: tuple[int, ...]) -> Maps:
     return {stack: [layer[0].numpy() for layer in layers] for stack, layers in by_stack.items()}
 
 
-def shown_maps(reader: Reader, folder: Path, breathe: Callable[[], None] = no_hurry) -> Maps:
+def shown_maps(reader: Reader, folder: Path, check: Callable[[], None] = no_hurry) -> Maps:
     """Take every layer's maps from the engine, named as `eager_maps` names them."""
     outline = open_folder(folder)[2].outline
     one = len(outline.stacks) == 1
     return {
-        "" if one else stack: [reader.layer_maps(layer.name, breathe).weights for layer in outline.stack_layers(stack)]
+        "" if one else stack: [reader.layer_maps(layer.name, check).weights for layer in outline.stack_layers(stack)]
         for stack in outline.stacks
     }
 

@@ -181,23 +181,23 @@ def guarded(node: ast.Try) -> bool:
     return True
 
 
-def breathes(nodes: Sequence[ast.AST]) -> bool:
+def checks(nodes: Sequence[ast.AST]) -> bool:
     """Say whether code names what is called between steps."""
     names = (
         each.id if isinstance(each, ast.Name) else getattr(each, "attr", "")
         for node in nodes
         for each in ast.walk(node)
     )
-    return any(name in ("breathe", "_breathe", "check", "report") for name in names)
+    return any(name in ("check", "report") for name in names)
 
 
 def swallowing(source: str) -> list[int]:
     """Give the lines where code would take a request that is given up for one that failed."""
     lines = []
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Try) and breathes(node.body) and not guarded(node):
+        if isinstance(node, ast.Try) and checks(node.body) and not guarded(node):
             lines.append(node.lineno)
-        if isinstance(node, ast.With) and breathes(node.body):
+        if isinstance(node, ast.With) and checks(node.body):
             for item in node.items:
                 names = {each.id for each in ast.walk(item.context_expr) if isinstance(each, ast.Name)}
                 if "suppress" in names and names & {"EngineError", "Exception", "BaseException"}:
@@ -228,4 +228,4 @@ def test_nothing_in_the_engine_takes_what_is_given_up_for_a_failure() -> None:
     ],
 )
 def test_what_would_keep_it_is_seen(handlers: str, lines: list[int]) -> None:
-    assert swallowing(f"try:\n    work(breathe)\n{handlers}\n") == lines
+    assert swallowing(f"try:\n    work(check)\n{handlers}\n") == lines

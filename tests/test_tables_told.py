@@ -129,11 +129,11 @@ def test_a_table_is_given_up_before_the_next_layer(tiny_model: TinyModel, table:
         for most in range(LAYERS):
             with attending() as called:
 
-                def breathe(most: int = most, called: list[str] = called) -> None:
+                def check(most: int = most, called: list[str] = called) -> None:
                     if len(called) > most:
                         raise Superseded("given up")
 
-                model.check = breathe
+                model.check = check
                 with pytest.raises(Superseded):
                     worked_out(model, table, query)
             assert len(called) <= most + 1

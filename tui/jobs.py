@@ -88,8 +88,8 @@ class Jobs:
         shaped = self._asking.on_screen(table.name)
         facts = facts_of(self._outline, self._app.engine.options.revision, table.name, shaped)
 
-        def work(breathe: Check, report: Report) -> int:
-            return _write_counted(table.pieces(), path, format, facts, breathe, told(report))
+        def work(check: Check, report: Report) -> int:
+            return _write_counted(table.pieces(), path, format, facts, check, told(report))
 
         return _said(await self._writing.write(path, work), "row")
 
@@ -97,9 +97,9 @@ class Jobs:
         """Write a table of the whole model, a layer at a time; say how many rows."""
         facts = facts_of(self._outline, self._app.engine.options.revision, request.view, request.given())
 
-        def work(breathe: Check, report: Report) -> str:
-            export = self._export(request, breathe, report)
-            count = _write_counted(export.pieces(), path, format, facts, breathe, lambda rows: None)
+        def work(check: Check, report: Report) -> str:
+            export = self._export(request, check, report)
+            count = _write_counted(export.pieces(), path, format, facts, check, lambda rows: None)
             return " ".join((_said(count, "row", export.left_out), *export.lacking))
 
         return await self._writing.write(path, work)
@@ -108,13 +108,13 @@ class Jobs:
         """Write arrays; say how many."""
         count = 0
 
-        def work(breathe: Check, report: Report) -> str:
-            export = self._export(request, breathe, report)
+        def work(check: Check, report: Report) -> str:
+            export = self._export(request, check, report)
 
             def counted() -> Iterator[tuple[str, NDArray[Any]]]:
                 nonlocal count
                 for name, array in export.arrays():
-                    breathe()
+                    check()
                     count += 1
                     yield name, array
                     del array  # before there is the next one
@@ -124,11 +124,11 @@ class Jobs:
 
         return await self._writing.write(path, work)
 
-    def _export(self, request: Request, breathe: Check, report: Report) -> Export:
+    def _export(self, request: Request, check: Check, report: Report) -> Export:
         """Begin what ``attn-tui export`` does; between its layers it may be given up."""
 
         def step(progress: Progress) -> None:
-            breathe()
+            check()
             report(Progress(self._writing.said, progress.done, progress.total, progress.unit))
 
         return Export.begin(self._app.engine, self._outline, request, step)
@@ -141,7 +141,7 @@ class Jobs:
         title = f"{self._outline.name}: {'attn-tui' if is_whole else self._app.views.active.view}"
         colours, is_dark = self._app.console.color_system, self._app.current_theme.dark
 
-        def work(breathe: Check, report: Report) -> None:
+        def work(check: Check, report: Report) -> None:
             with requested_file(path) as partial:
                 partial.write_text(_draw(picture, what, title, colours, is_dark=is_dark), encoding="utf-8", newline="")
 
@@ -167,7 +167,7 @@ def _write_counted(
     path: Path,
     format: str,
     facts: Mapping[str, str],
-    breathe: Check,
+    check: Check,
     told: Callable[[int], None],
 ) -> int:
     """Write a table and count its rows."""
@@ -176,7 +176,7 @@ def _write_counted(
     def pieces() -> Iterator[Table]:
         nonlocal count
         for piece in table:
-            breathe()
+            check()
             told(count)
             count += piece.frame.height
             yield piece

@@ -88,7 +88,7 @@ class Writing:
 
         self._written = path
         try:
-            return await asyncio.wrap_future(self._app.engine.write(lambda breathe: work(breathe, report)))
+            return await asyncio.wrap_future(self._app.engine.write(lambda check: work(check, report)))
         finally:
             self._written = None
             if has_told:
