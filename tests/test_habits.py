@@ -153,6 +153,7 @@ async def test_a_message_whose_time_is_over_while_it_is_put_on_screen_goes_at_on
         await until(pilot, lambda: bool(app._notifications))
         (notification,) = app._notifications
         notification.timeout = -1
+        assert notification.has_expired
         toast = Toast(notification)
         assert toast._timeout > 0, "the toolkit's timer of a time below zero never lets go of the event loop"
         await app.mount(toast)

@@ -10,6 +10,7 @@ from textual import app, pilot
 from textual._context import active_app
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+from textual.notifications import Notification
 from textual.screen import Screen
 
 from tui.lasting import Lasting
@@ -21,6 +22,7 @@ LOOKS = 2
 """How often in a row it has nothing to do before it is at rest."""
 
 _parse_rules = Stylesheet._parse_rules
+_message_of = Lasting.of
 _parsed: dict[tuple[Any, ...], list[RuleSet]] = {}
 
 
@@ -50,6 +52,13 @@ def _is_at_work() -> bool:
     return running.screen._repaint_required or any(map(_is_to_draw, (running.screen, *running._background_screens)))
 
 
+def _stay(notification: Notification) -> Lasting:
+    """Make a message that no clock takes away while a test runs."""
+    message = _message_of(notification)
+    message.timeout = 3600.0
+    return message
+
+
 def _is_to_draw(screen: Screen[Any]) -> bool:
     """Say whether a screen has anything to lay out or to draw, or to do once it has."""
     is_required = screen._layout_required or screen._scroll_required
@@ -64,4 +73,4 @@ def suit_tests() -> None:
     # Each application parses the style sheets of all its widgets: half of what it costs to open one.
     Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign, assignment]
     # Messages stay until they are taken away, however slow the machine is.
-    Lasting.has_expired = False  # type: ignore[method-assign, assignment]
+    Lasting.of = staticmethod(_stay)  # type: ignore[method-assign]
