@@ -93,6 +93,7 @@ def test_a_start_token_that_there_is_no_token_of_is_refused(tiny_copy: TinyModel
         ("config.json", {"num_attention_heads": {"a": 4}}, 'config.json: num_attention_heads is {"a": 4}, not a whole'),
         ("config.json", {"rope_parameters": {"rope_type": 5}}, "config.json: rope_parameters.rope_type is 5, not a"),
         ("config.json", {"model_type": "x" * 5000}, "config.json: model_type is"),
+        ("config.json", {"decoder_start_token_id": 10**29}, "config.json: decoder_start_token_id is 1000"),
         ("config.json", {"hidden_act": {}}, "config.json is refused by transformers"),
         ("tokenizer_config.json", {"model_max_length": "x"}, "tokenizer_config.json: model_max_length is"),
         ("tokenizer_config.json", {"tokenizer_class": "AutoTokenizer"}, "tokenizer_class is"),

@@ -33,6 +33,10 @@ LONGEST_SHOWN = 40
 """Characters of a value that are shown where it is refused."""
 
 
+LARGEST_WHOLE = 2**63 - 1
+"""More is no whole number that a tensor can hold."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """What a field may hold; nothing (``null``) is always allowed.
@@ -61,6 +65,8 @@ class Kind:
         if isinstance(value, bool):  # which Python counts among the numbers
             return bool in types
         if isinstance(value, float) and not math.isfinite(value):
+            return False
+        if isinstance(value, int) and float not in types and abs(value) > LARGEST_WHOLE:
             return False
         return isinstance(value, types) and not (isinstance(value, str) and len(value) > self.longest)
 
