@@ -10,10 +10,9 @@ from textual import app, pilot
 from textual._context import active_app
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
-from textual.notifications import Notification
 from textual.screen import Screen
 
-from tui.lasting import Lasting
+from tui.lasting import MOMENT, Lasting
 
 LOOK = 0.002
 """Seconds between two looks at whether the event loop has something to do."""
@@ -22,7 +21,6 @@ LOOKS = 2
 """How often in a row it has nothing to do before it is at rest."""
 
 _parse_rules = Stylesheet._parse_rules
-_message_of = Lasting.of
 _parsed: dict[tuple[Any, ...], list[RuleSet]] = {}
 
 
@@ -52,13 +50,6 @@ def _is_at_work() -> bool:
     return running.screen._repaint_required or any(map(_is_to_draw, (running.screen, *running._background_screens)))
 
 
-def _stay(notification: Notification) -> Lasting:
-    """Make a message that no clock takes away while a test runs."""
-    message = _message_of(notification)
-    message.timeout = 3600.0
-    return message
-
-
 def _is_to_draw(screen: Screen[Any]) -> bool:
     """Say whether a screen has anything to lay out or to draw, or to do once it has."""
     is_required = screen._layout_required or screen._scroll_required
@@ -73,4 +64,5 @@ def suit_tests() -> None:
     # Each application parses the style sheets of all its widgets: half of what it costs to open one.
     Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign, assignment]
     # Messages stay until they are taken away, however slow the machine is.
-    Lasting.of = staticmethod(_stay)  # type: ignore[method-assign]
+    Lasting.time_left = property(lambda message: 3600.0 if message.timeout > 0 else MOMENT)  # type: ignore[method-assign, assignment]
+    Lasting.has_expired = property(lambda message: message.timeout <= 0)  # type: ignore[method-assign, assignment]
