@@ -89,7 +89,7 @@ async def strips_of(shot: Shot) -> list[list[Segment]]:
     """
     app = Explorer(Engine(EngineOptions(use_cache=False)), Start("demo", head="L1H0"))
     app.theme = shot.theme
-    with patch("tui.visited.REST", 0.0):
+    with patch("tui.state.place_history.REST", 0.0):
         async with app.run_test(size=shot.size) as pilot:
             await settle(pilot)
             for key in shot.keys:

@@ -19,8 +19,8 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys
 from tests.exporting import as_exported
 from tests.test_export import dense_matrices, noise_in, reference, rows
-from tui.knowledge import KEPT_EPSILONS, Knowledge
 from tui.numbers import rough
+from tui.state.known_spectra import KEPT_EPSILONS, Knowledge
 
 DRAWS = 50
 """Heads, and layers, that a test simulates."""

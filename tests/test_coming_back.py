@@ -11,9 +11,9 @@ from engine.values.heads import Head
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.first_look import FirstLook
 from tui.panes.table import TablePane
-from tui.remembered import Remembered, model_key, place_of, remember
 from tui.shown_model import ShownModel
 from tui.start import Start
+from tui.state.saved import Remembered, model_key, place_of, remember
 
 TinyModel = Callable[..., Path]
 

@@ -21,7 +21,7 @@ from tui.app import Explorer
 from tui.drawing.plots import ASCII_PLOT
 from tui.panes.compare import ComparePane, Side
 from tui.panes.heads import HeadsPane
-from tui.pins import MOST, how_to_pin
+from tui.state.pins import MOST, how_to_pin
 
 TEXT = "the cat sat on the mat"
 LONG = "the cat sat on the mat and " * 100

@@ -14,11 +14,11 @@ from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys
 from tui.app import Explorer
-from tui.matches import find, lines_of
 from tui.panes.table import TablePane
-from tui.places import parse_place, split_digits
 from tui.start import Start
-from tui.visited import Place, Visited
+from tui.state.place_history import Place, Visited
+from tui.state.places import parse_place, split_digits
+from tui.state.tree_search import find, lines_of
 
 
 def head(layer: int, number: int = -1, stack: str = "decoder") -> Head:

@@ -27,10 +27,10 @@ from tui.drawing.levels import Ink
 from tui.drawing.ramps import lightness, ramp
 from tui.drawing.signed import signed_styles
 from tui.key_line import KeyLine
-from tui.pins import how_to_pin
-from tui.remembered import export_file, model_key, place_of, recall_theme
 from tui.settings import config_file, read_config
 from tui.start import Start
+from tui.state.pins import how_to_pin
+from tui.state.saved import export_file, model_key, place_of, recall_theme
 from tui.themes import ANSI, OWN, ROUND, find_theme, next_theme, usual_theme
 
 TEXT = "the cat sat on the mat"

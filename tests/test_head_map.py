@@ -16,8 +16,8 @@ from engine.values.views import VIEWS
 from tests.painted import PaintedApp, good_terminal
 from tui.drawing.head_grid import lay_out_heads
 from tui.drawing.measure_scale import scale_of
-from tui.measure_map import MeasureMap
-from tui.measures import MEASURES
+from tui.state.measure_map import MeasureMap
+from tui.state.overview_measures import MEASURES
 from tui.widgets.head_map import HeadMap
 
 

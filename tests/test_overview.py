@@ -17,9 +17,9 @@ from tests.explorer import explorer, screen_text, settle, shown
 from tests.exporting import exported
 from tests.opening import worked_out
 from tui.app import Explorer
-from tui.measures import GROUPS, MEASURES
 from tui.panes.table import TablePane
 from tui.start import Start
+from tui.state.overview_measures import GROUPS, MEASURES
 
 TEXT = "the cat sat on the mat and the cat sat"
 

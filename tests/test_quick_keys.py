@@ -24,13 +24,13 @@ from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.export_screen import ExportScreen
 from tui.first_look import FirstLook
-from tui.measure_map import DEFAULT_MEASURE
-from tui.measures import measure_after
 from tui.pasting import PasteParser
-from tui.remembered import Remembered
 from tui.sentences_screen import SentencesScreen
 from tui.shown_model import ShownModel
 from tui.start import Start
+from tui.state.measure_map import DEFAULT_MEASURE
+from tui.state.overview_measures import measure_after
+from tui.state.saved import Remembered
 
 
 def burst(app: Explorer, *keys: str) -> None:

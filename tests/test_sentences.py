@@ -23,8 +23,8 @@ from tests.opening import no_hurry, open_reader
 from tui.app import Explorer
 from tui.filter_input import FilterInput
 from tui.first_look import FirstLook
-from tui.history import History
 from tui.start import Start
+from tui.state.sentence_history import History
 
 
 def test_the_arrows_go_through_sentences_and_the_draft_waits_at_the_bottom() -> None:

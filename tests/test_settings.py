@@ -18,8 +18,8 @@ from tui.command_line import command, explore
 from tui.config_file import commented, problems_of
 from tui.configured import ConfiguredCommand, effective
 from tui.keymap import bindings_of, check_keys, classes_with_keys, every_binding
-from tui.remembered import MODELS, Remembered, place_of, recall, remember, remember_theme, theme_file
 from tui.settings import SETTINGS, Config, config_file, read_config
+from tui.state.saved import MODELS, Remembered, place_of, recall, remember, remember_theme, theme_file
 
 
 def configure(text: str) -> Config:

@@ -27,10 +27,10 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
-from tui.measure_map import DEFAULT_MEASURE
-from tui.measures import measure_after
 from tui.messages import GroupReady, HeadPicked
 from tui.start import Start
+from tui.state.measure_map import DEFAULT_MEASURE
+from tui.state.overview_measures import measure_after
 
 PATIENCE = 60.0
 TEXT = "the cat sat on the mat"

@@ -15,7 +15,7 @@ from tui.heads_of_layer import HeadsOfLayer
 from tui.key_names import key_of
 from tui.panes.compare import ComparePane, Side
 from tui.panes.heads import HeadsPane
-from tui.pins import Pins, how_to_pin
+from tui.state.pins import Pins, how_to_pin
 from tui.unread import no_sentence
 from tui.weights import Weights
 

@@ -20,7 +20,6 @@ from tui.beside import Work, begin
 from tui.coloured import Coloured
 from tui.exporting import Exporting
 from tui.first_look import FirstLook
-from tui.heads_off import HeadsOff
 from tui.key_names import key_of
 from tui.model_parts import ModelParts
 from tui.overview import Overview
@@ -29,7 +28,8 @@ from tui.sentences import Sentences
 from tui.shown_model import ShownModel
 from tui.shown_table import shown_table
 from tui.start import Start
-from tui.walk import head_after, layer_after
+from tui.state.heads_off import HeadsOff
+from tui.state.places import head_after, layer_after
 
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
@@ -43,7 +43,7 @@ class Conductor(ModelParts):
         super().__init__(app)
         self._is_drawn = False
         keys = (partial(key_of, app, f"app.{name}") for name in ("switch", "all_on"))
-        self.off = HeadsOff(app.tree_widget, self._switched_off, *keys)
+        self.off = HeadsOff(self._switched_off, *keys)
         self.overview = Overview(app.engine, app.views, self._run, app.report, self.go_to)
         self.exporting = Exporting(app, self)
         self.sentences = app.sentences or Sentences(app, keeps=start.keeps_history)
@@ -108,6 +108,8 @@ class Conductor(ModelParts):
 
     def _switched_off(self, off: Off) -> None:
         """Show maps and predictions with other heads switched off, and which rows are of these."""
+        self._app.tree_widget.off = frozenset(off.heads)
+        self._app.tree_widget.refresh_notes()
         self._app.views.strike(frozenset(off.heads))
         if self._model is not None:
             self._model.switch_off(off)

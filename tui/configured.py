@@ -109,7 +109,7 @@ def effective(command: ConfiguredCommand) -> tuple[Config, list[Effective]]:
     click.UsageError : where a variable of the environment has a value that its option does not take.
     """
     from tui.charset import ascii_because
-    from tui.remembered import theme_file
+    from tui.state.saved import theme_file
     from tui.themes import last_theme, short_theme
 
     context = command.make_context("attn-tui", [])

@@ -13,8 +13,8 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.table import RANKS_BESIDE_CHANCE_COLUMNS, AnyTable, LargeTable
-from tui.knowledge import Knowledge
 from tui.other_spectra import OtherSpectra
+from tui.state.known_spectra import Knowledge
 
 LONG = 5_000_000
 """Rows from which on a person is told beforehand how large the file becomes."""

@@ -13,7 +13,7 @@ from engine.values.heads import Head
 from tui.choice import Choice, What, formats_for
 from tui.export_view import file_stem, subject_of
 from tui.key_names import key_of
-from tui.remembered import Exported
+from tui.state.saved import Exported
 from tui.writing import Writing
 
 if TYPE_CHECKING:

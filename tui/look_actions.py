@@ -17,10 +17,10 @@ from tui.key_groups import PROGRAM
 from tui.key_names import UNBOUND, key_of
 from tui.line_filters import together
 from tui.parts import Parts
-from tui.remembered import remember_theme, trouble
 from tui.sent_colours import NEAREST
 from tui.settings import Config
 from tui.short_colours import NUMBERED
+from tui.state.saved import remember_theme, trouble
 from tui.themes import ANSI, next_theme
 
 QUITTING = ("list.quit", "export.quit", "sentences.quit", "chooser.quit_too")

@@ -8,8 +8,8 @@ from textual.binding import Binding, BindingType
 
 from tui.filter_input import NameInput, candidates
 from tui.key_names import key_of
-from tui.matches import is_condition
-from tui.measures import MEASURES
+from tui.state.overview_measures import MEASURES
+from tui.state.tree_search import is_condition
 
 
 class MeasureInput(NameInput):

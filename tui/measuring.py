@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from engine.values.heads import Head
 from tui.beside import Run
-from tui.knowledge import GroupKey, Knowledge, measured
+from tui.state.known_spectra import GroupKey, Knowledge, measured
 
 AT_ONCE = 6_000
 """Singular values up to which measuring takes at most two milliseconds."""

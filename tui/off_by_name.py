@@ -9,7 +9,7 @@ from engine.values.outline import EVERY, heads_named
 from tui.filter_input import candidates
 from tui.key_names import key_of
 from tui.panes.filtered import FilteredPane
-from tui.places import example
+from tui.state.places import example
 from tui.ways import Ways
 
 OFF, ON = "off", "on"

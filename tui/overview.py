@@ -24,9 +24,9 @@ from tui.beside import Run
 from tui.drawing.levels import Scale
 from tui.drawing.measure_scale import scale_of
 from tui.growing import PLACES, Grown, grown
-from tui.measure_map import DEFAULT_MEASURE, SIGNED, MeasureMap, part_of
-from tui.measures import MEASURES, group_after, measure_after
 from tui.panes.overview import Said
+from tui.state.measure_map import DEFAULT_MEASURE, SIGNED, MeasureMap, part_of
+from tui.state.overview_measures import MEASURES, group_after, measure_after
 from tui.views import Views
 from tui.weights import Weights
 

@@ -16,9 +16,9 @@ from engine.values.heads import Head
 from tui.doable import ALSO_CALLED, THEME, Doable, doables, in_view
 from tui.fitting import LETTERS, fit_of
 from tui.key_names import key_of
-from tui.matches import is_condition, is_name
 from tui.parts import Parts
-from tui.places import parse_place, split_digits
+from tui.state.places import parse_place, split_digits
+from tui.state.tree_search import is_condition, is_name
 from tui.themes import every_theme, find_theme
 from tui.way_actions import WayActions
 from tui.ways import Ways

@@ -11,10 +11,10 @@ from engine.values.heads import Head
 from tui.doable import NamedCommands
 from tui.filter_input import candidates
 from tui.key_names import key_of
-from tui.matches import is_condition
 from tui.messages import ConditionWanted
 from tui.off_by_name import OffByName
-from tui.places import NoPlaceError, example
+from tui.state.places import NoPlaceError, example
+from tui.state.tree_search import is_condition
 from tui.ways import Ways, place_after
 
 OPEN = "open"

@@ -14,17 +14,8 @@ from engine.values.outline import ModelOutline
 from engine.values.views import VIEWS
 from tui.panes.compare import ComparePane
 from tui.panes.heads import HeadsPane
-from tui.remembered import (
-    LONGEST,
-    Exported,
-    Remembered,
-    model_key,
-    recall,
-    recall_export,
-    remember,
-    remember_export,
-)
 from tui.start import Start
+from tui.state.saved import LONGEST, Exported, Remembered, model_key, recall, recall_export, remember, remember_export
 
 if TYPE_CHECKING:
     from tui.app import Explorer

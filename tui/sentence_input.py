@@ -13,8 +13,8 @@ from textual.strip import Strip
 from textual.widgets.input import Selection
 
 from tui.field import Field
-from tui.history import History
 from tui.main_screen import MainScreen, is_displayed
+from tui.state.sentence_history import History
 
 if TYPE_CHECKING:
     from engine.values.attention import Sentence

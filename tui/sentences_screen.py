@@ -14,10 +14,10 @@ from textual.widgets.option_list import Option
 
 from tui.drawing.text import fit, harmless, in_ascii
 from tui.field import Field
-from tui.history import matching
 from tui.key_names import key_of
 from tui.modal import Modal
 from tui.sentences import Sentences
+from tui.state.sentence_history import matching
 from tui.widgets.menu import Menu
 
 if TYPE_CHECKING:

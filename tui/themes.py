@@ -9,7 +9,7 @@ import click
 from textual.theme import BUILTIN_THEMES, Theme
 
 from tui.config_lines import EXAMPLE
-from tui.remembered import recall_theme
+from tui.state.saved import recall_theme
 
 ANSI = "ansi"
 """The theme that leaves all colours to the terminal."""

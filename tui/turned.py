@@ -10,7 +10,7 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from tui.beside import Run
-from tui.knowledge import Knowledge
+from tui.state.known_spectra import Knowledge
 
 PAUSE = 0.3
 """Seconds without another distance after which what stands beside the selected head or layer is computed too."""

@@ -60,7 +60,7 @@ class WayActions(Parts):
     def action_command_palette(self) -> None:
         """Offer every command by its name."""
         from tui.palette_screen import Palette
-        from tui.places import example
+        from tui.state.places import example
 
         ways = self.conductor.ways
         self.push_screen(Palette("L0H0" if ways is None else str(example(ways.outline))))

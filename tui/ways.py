@@ -10,10 +10,10 @@ from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.views import OVERVIEW, VIEWS, Scope
 from tui.key_names import key_of
-from tui.matches import Lines, find, lines_of
 from tui.panes.table import TablePane
-from tui.places import parse_place
-from tui.visited import Place, Visited
+from tui.state.place_history import Place, Visited
+from tui.state.places import parse_place
+from tui.state.tree_search import Lines, find, lines_of
 
 if TYPE_CHECKING:
     from tui.app import Explorer

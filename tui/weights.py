@@ -16,13 +16,13 @@ from engine.values.spectra import SpectraGroup
 from engine.values.table import RANK_COLUMNS
 from tui.beside import Run
 from tui.facts import at_distance, model_facts
-from tui.head_labels import HeadLabels
-from tui.knowledge import Knowledge
 from tui.measuring import Measuring
 from tui.numbers import ways_to_say
 from tui.other_spectra import OtherSpectra
 from tui.panes.ranks import next_measure
 from tui.panes.spectra import Beside
+from tui.state.head_labels import HeadLabels
+from tui.state.known_spectra import Knowledge
 from tui.tree import HeadTree
 from tui.turned import Turned
 from tui.views import Views

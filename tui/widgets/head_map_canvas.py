@@ -22,7 +22,7 @@ from tui.drawing.head_grid import HeadGrid, Line, fewest_lines, lay_out_heads
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
 from tui.drawing.measure_scale import MeasureScale, glyphs_of
 from tui.drawing.signed import signed_styles
-from tui.measure_map import MeasureMap
+from tui.state.measure_map import MeasureMap
 from tui.themes import palette_of
 from tui.widgets.scrolled import Scrolled
 

@@ -17,7 +17,7 @@ from tui.drawing.levels import Ink
 from tui.drawing.measure_scale import MeasureScale
 from tui.drawing.plots import ASCII_PLOT, COLOUR_PLOT, SHADE_PLOT, Mark, Plot, draw_plot
 from tui.drawing.ticks import brief
-from tui.measure_map import MeasureMap
+from tui.state.measure_map import MeasureMap
 
 _WIDEST_BAR = 4
 """Columns that a bar takes at most."""

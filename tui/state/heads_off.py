@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from engine.values.heads import NOTHING_OFF, Head, Off
-from tui.tree import HeadTree
 
 
 class HeadsOff:
@@ -14,17 +13,13 @@ class HeadsOff:
 
     Parameters
     ----------
-    tree : which strikes them through.
     tell : told what is off now, after each change.
     key : names the key that switches a head off.
     all_on : names the key that switches all on.
     """
 
-    def __init__(
-        self, tree: HeadTree, tell: Callable[[Off], None], key: Callable[[], str], all_on: Callable[[], str]
-    ) -> None:
+    def __init__(self, tell: Callable[[Off], None], key: Callable[[], str], all_on: Callable[[], str]) -> None:
         self.now = NOTHING_OFF
-        self._tree = tree
         self._tell = tell
         self._key = key
         self._all_on = all_on
@@ -83,6 +78,4 @@ class HeadsOff:
     def _change(self, off: Off) -> None:
         """Switch other heads off."""
         self.now = off
-        self._tree.off = frozenset(off.heads)
-        self._tree.refresh_notes()
         self._tell(off)
