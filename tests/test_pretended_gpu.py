@@ -195,3 +195,12 @@ def test_a_modules_weights_are_read_into_main_memory() -> None:
         taken = _in_main_memory(lambda: there)
         for found in (stored.read("weight"), *stored.parts("weight"), taken):
             np.testing.assert_array_equal(found.reshape(3, 2).numpy(), drawn(3, 2).numpy())
+
+
+@pytest.mark.parametrize("places", [[4], [0, -3]])
+def test_a_row_that_an_embedding_lacks_is_refused_before_a_gpu_looks_it_up(places: list[int]) -> None:
+    with PretendedGpu(), devices.CheckedLookups():
+        table = torch.zeros(4, 3).to(DEVICE)
+        assert nn.functional.embedding(torch.tensor([3, 0]).to(DEVICE), table).shape == (2, 3)
+        with pytest.raises(IndexError, match=rf"row {places[-1]} of an embedding of 4 rows"):
+            nn.functional.embedding(torch.tensor(places).to(DEVICE), table)

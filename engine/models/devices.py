@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from engine.values.errors import EngineError
 from engine.values.memory import FreeMemory
@@ -37,6 +38,25 @@ def memory_told() -> Iterator[None]:
         if isinstance(error, torch.OutOfMemoryError) or not lacks_memory(error):
             raise
         raise torch.OutOfMemoryError(str(error)) from error
+
+
+class CheckedLookups(TorchFunctionMode):
+    """Raises ``IndexError`` where a row is looked up that an embedding lacks, as PyTorch does on the CPU.
+
+    On a GPU its kernel fails an assertion, after which nothing computes there until the process ends.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Look at the places before they are looked up."""
+        if func is nn.functional.embedding and len(args) > 1:
+            places, rows = args[0], len(args[1])
+            if places.device.type not in ("cpu", "meta") and places.numel():
+                first, last = map(int, places.aminmax())
+                if first < 0 or last >= rows:
+                    raise IndexError(f"row {min(first, 0) or last} of an embedding of {rows} rows")
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager

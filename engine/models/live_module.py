@@ -23,7 +23,7 @@ from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors, M
 from engine.checkpoints.source import Source, module_parameters
 from engine.checkpoints.transformers_library import settings_of_config
 from engine.models.attention_watch import AttentionWatch, ModuleCall
-from engine.models.devices import memory_told
+from engine.models.devices import CheckedLookups, memory_told
 from engine.models.head_tracing import trace_heads
 from engine.models.loading import load_reader, words_of
 from engine.models.map_array import MapArray
@@ -347,7 +347,7 @@ class ModuleReader(MapReader):
         attention = dict.fromkeys(each.module for each in self._found.values())
         hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in attention]
         try:
-            with evaluating(self._model), memory_told(), torch.no_grad():
+            with evaluating(self._model), CheckedLookups(), memory_told(), torch.no_grad():
                 returned = self._model(*example.args, **example.kwargs)
         except torch.OutOfMemoryError as error:
             raise EngineError("the sentence does not fit into memory; type a shorter one") from error

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.models.attention_watch import AttentionWatch, ModuleCall, WatchedAttention
+from engine.models.devices import CheckedLookups
 from engine.models.head_tracing import HeadRows, TracedHeads, trace_heads
 from engine.models.proof import Observation
 from engine.values.errors import EngineError
@@ -143,7 +144,7 @@ def _call_watched(
     failure, called = "nothing to call it with was found", None
     for example in [given] if given is not None else _examples(module):
         try:
-            with torch.no_grad(), AttentionWatch().watching(module) as watch:
+            with torch.no_grad(), CheckedLookups(), AttentionWatch().watching(module) as watch:
                 module(*example.args, **example.kwargs)
         except Exception as error:  # whatever a person's own code raises
             failure = " ".join(str(error).split())[:200] or type(error).__name__

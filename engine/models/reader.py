@@ -35,7 +35,7 @@ from engine.models.attention_capture import (
     eager_function,
     take_over_attention,
 )
-from engine.models.devices import inferring, weights_loaded
+from engine.models.devices import CheckedLookups, inferring, weights_loaded
 from engine.models.interventions import Outputs
 from engine.models.loaded_model import attention_in, refusing_choices, scoring_projections, why_no_numbers
 from engine.models.map_array import MapArray
@@ -289,6 +289,7 @@ class Reader(MapReader):
                 activating_in_pieces(self.model),
                 large_tensors_apart(tokens),
                 refusing_choices(self.model),
+                CheckedLookups(),
                 inferring(),
             ):
                 return run()
