@@ -20,7 +20,7 @@ from rich.segment import Segment, Segments
 
 from engine.values.options import limit_threads
 from tests.snapshots import FOLDER, SHOTS, Shot, cells_of, described, environment_of, strips_of
-from tui.pictures import letters_apart
+from tui.export.pictures import letters_apart
 
 FORMAT = CONSOLE_SVG_FORMAT.replace("font-size", "font-variant-ligatures: none;\n        font-size", 1)
 """A window with the cells, each of which shows the character that is in it."""

@@ -11,7 +11,7 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.explorer import screen_text, until
 from tui.app import Explorer
-from tui.chooser import ChooserScreen
+from tui.screens.chooser import ChooserScreen
 from tui.start import Start
 
 

@@ -24,10 +24,10 @@ from textual.keys import format_key
 
 from engine.values.views import NEEDS
 from tests.exporting import attn_tui
-from tui.command_line import command
-from tui.commands import VIEWS
-from tui.key_table import WRITTEN, bindings
-from tui.settings import SETTINGS
+from tui.cli.command_line import command
+from tui.cli.commands import VIEWS
+from tui.cli.key_table import WRITTEN, bindings
+from tui.cli.settings import SETTINGS
 
 REPOSITORY = Path(__file__).parents[1]
 

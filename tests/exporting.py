@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engine.store.export import text_of
 from engine.values.table import AnyTable
 from tests.terminal import COMMAND
-from tui.command_line import command
+from tui.cli.command_line import command
 
 
 def attn_tui(*arguments: str | Path, folder: Path | None = None) -> CompletedProcess[str]:

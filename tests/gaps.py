@@ -13,7 +13,7 @@ from tests.terminal import Terminal
 HEARTBEAT = """
 import asyncio, json, sys, time
 import tui.app
-from tui.command_line import main
+from tui.cli.command_line import main
 
 place, gaps = sys.argv.pop(1), [0.0, 0.0]
 

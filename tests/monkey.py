@@ -50,7 +50,7 @@ from tests.monkey_hands import (
 )
 from tests.monkey_ways import Beginning
 from tests.painted_explorer import PaintedExplorer, stale, styled_otherwise
-from tui.chooser import ChooserScreen
+from tui.screens.chooser import ChooserScreen
 
 EVERY = 120
 """After so many keys another model is opened, and waited for; by chance more are."""

@@ -16,9 +16,9 @@ from tests.explorer import explorer, settle, type_keys, until
 from tests.invariants import disagreements
 from tests.test_switching import open_outline
 from tui.app import Explorer
-from tui.chooser import ChooserScreen
-from tui.help_screen import HelpScreen
 from tui.messages import HeadEntered, MeasureWanted, RankMeasureWanted, TokenPointed
+from tui.screens.chooser import ChooserScreen
+from tui.screens.help_screen import HelpScreen
 from tui.start import Start
 
 SAID: tuple[Message, ...] = (

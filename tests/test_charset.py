@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.opening import run_apart
-from tui.command_line import command
-from tui.info import lines
+from tui.cli.command_line import command
+from tui.cli.info import lines
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_the_locale_is_the_default_of_ascii(
     def launch(*_: Any, ascii_only: bool, **others: Any) -> None:
         drawn.append(ascii_only)
 
-    monkeypatch.setattr("tui.launch.launch", launch)
+    monkeypatch.setattr("tui.cli.launch.launch", launch)
     monkeypatch.setattr("tui.charset._environment", lambda: said)
     monkeypatch.setenv("ATTN_TUI_ASCII", variable)
     assert CliRunner().invoke(command, ["demo", *typed]).exit_code == 0

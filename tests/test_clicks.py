@@ -17,8 +17,8 @@ from tests.explorer import explorer, screen_text, settle, type_keys
 from tests.fake_hub import FakeHub
 from tests.opening import outline
 from tui.app import Explorer
-from tui.export_screen import ExportScreen
 from tui.main_screen import MainScreen
+from tui.screens.export_screen import ExportScreen
 
 
 def line_of(app: Explorer, text: str) -> int:

@@ -14,7 +14,7 @@ import pytest
 from tests.painted import TerminalPicture, good_terminal
 from tests.terminal import ESCAPE, PATIENCE, Terminal
 
-STARTED = "from tui.command_line import main; main()"
+STARTED = "from tui.cli.command_line import main; main()"
 STYLE = re.compile(rb"\x1b\[([\d;]*)m")
 DRAWN = re.compile(rb"\x1b(M|\[(\d*(;\d+)?[Hr]|\d*[A-DGLMXd]|[\d;]*m))")
 """The control sequences that draw: moves of the cursor and of lines, what is erased, and styles."""

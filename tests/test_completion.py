@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from tests.exporting import run
 from tests.opening import run_apart
 from tests.terminal import Terminal
-from tui.command_line import command
-from tui.commands import VIEWS
+from tui.cli.command_line import command
+from tui.cli.commands import VIEWS
 
-COMPLETE = "import sys; sys.argv = ['attn-tui']; from tui.command_line import main; main()"
+COMPLETE = "import sys; sys.argv = ['attn-tui']; from tui.cli.command_line import main; main()"
 """The program, as a shell runs it to ask for words."""
 
 
@@ -35,13 +35,13 @@ def test_the_help_of_export_says_what_a_view_cannot_do_without(view: str) -> Non
 
 EACH = """
 import json, os, sys
-import tui.command_line
+import tui.cli.command_line
 os.chdir(sys.argv[1])
 for line in json.loads(sys.argv[2]):
     if not os.fork():
         os.environ |= {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - (not line.endswith(" ")))}
         sys.argv = ["attn-tui"]
-        tui.command_line.main()
+        tui.cli.command_line.main()
     os.wait()
     os.write(1, b"--\\n")
 """
@@ -92,7 +92,7 @@ def test_models_of_the_cache_and_folders_are_offered_as_models(tmp_path: Path) -
 def test_completing_imports_neither_numpy_nor_torch_nor_the_hub() -> None:
     heavy = "('torch', 'transformers', 'huggingface_hub.hf_api', 'numpy', 'textual')"
     code = COMPLETE.replace("main()", "").rstrip("; ") + (
-        "\nfrom tui.command_line import command\n"
+        "\nfrom tui.cli.command_line import command\n"
         "try: command()\n"
         f"except SystemExit: print([name for name in {heavy} if name in sys.modules])\n"
     )
@@ -119,7 +119,7 @@ def prepared(shell: str, folder: Path) -> tuple[str, dict[str, str]]:
     program.write_text(f'#!/bin/sh\nPYTHONPATH={Path.cwd()} exec {python} -c "{COMPLETE}"\n')
     program.chmod(0o755)
     script = run_apart(
-        f"import sys; sys.argv = ['attn-tui', 'completion', '{shell}']; from tui.command_line import main; main()"
+        f"import sys; sys.argv = ['attn-tui', 'completion', '{shell}']; from tui.cli.command_line import main; main()"
     )
     return script, {"PATH": f"{folder}:{os.environ['PATH']}"}
 

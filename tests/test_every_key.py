@@ -16,7 +16,7 @@ from tests.monkey_foot import drawn_otherwise, offered, said_twice, silent
 from tests.painted import good_terminal
 from tests.painted_explorer import PaintedExplorer
 from tui.app import Explorer
-from tui.key_table import bindings
+from tui.cli.key_table import bindings
 from tui.start import Start
 
 WHERE = Path(__file__).parent

@@ -16,8 +16,8 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, hold, screen_text, settle, type_keys, until
 from tests.test_moves_kept import heads_held_back
 from tui.app import Explorer
-from tui.export_screen import ExportScreen
 from tui.first_look import FirstLook
+from tui.screens.export_screen import ExportScreen
 from tui.start import Start
 
 TEXT = "the cat sat on the mat"

@@ -17,8 +17,8 @@ from tests.explorer import explorer, screen_text, settle, type_keys, until
 from tests.painted import good_terminal
 from tests.painted_explorer import PaintedExplorer, stale
 from tui.app import Explorer
-from tui.help_screen import HelpScreen
 from tui.key_line import KeyLine
+from tui.screens.help_screen import HelpScreen
 from tui.start import Start
 from tui.tree import HeadTree
 from tui.widgets.spectra import SpectraView

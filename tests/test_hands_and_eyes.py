@@ -21,13 +21,13 @@ from tests.explorer import explorer, screen_text, settle, shown, until
 from tests.painted import good_terminal
 from tests.terminal import COMMAND, Terminal
 from tui.app import Explorer
-from tui.choice import Choice, What
-from tui.copied import LARGEST
+from tui.cli.settings import config_file, read_config
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import lightness, ramp
 from tui.drawing.signed import signed_styles
+from tui.export.choice import Choice, What
+from tui.export.clipboard import LARGEST
 from tui.key_line import KeyLine
-from tui.settings import config_file, read_config
 from tui.start import Start
 from tui.state.pins import how_to_pin
 from tui.state.saved import export_file, model_key, place_of, recall_theme

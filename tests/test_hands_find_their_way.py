@@ -16,10 +16,10 @@ from tests.explorer import explorer, screen_text, settle, shown, type_keys, unti
 from tui.app import Explorer
 from tui.drawing.readout import of_difference
 from tui.drawing.text import in_ascii
-from tui.export_screen import ExportScreen
 from tui.panes.compare import ComparePane
 from tui.panes.table import TablePane
-from tui.sentences_screen import SentencesScreen
+from tui.screens.export_screen import ExportScreen
+from tui.screens.sentences_screen import SentencesScreen
 from tui.widgets.heatmap import Heatmap
 
 TEXT = "the cat sat on the mat"

@@ -11,8 +11,8 @@ from textual.widgets import Input
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys, until
-from tui.export_screen import ExportScreen
-from tui.help_screen import HelpScreen, LaidOutOnce, describe_keys
+from tui.screens.export_screen import ExportScreen
+from tui.screens.help_screen import HelpScreen, LaidOutOnce, describe_keys
 
 
 def own_keys(widget: Widget) -> list[tuple[str, str]]:

@@ -9,12 +9,12 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tests.explorer import explorer, screen_text, settle, type_keys
-from tui.field import EDITING, OF_EDITING
+from tui.cli.key_table import _classes
 from tui.key_line import KeyLine
-from tui.key_table import _classes
-from tui.palette_screen import Palette
-from tui.sentences_screen import SentencesScreen
+from tui.screens.palette import Palette
+from tui.screens.sentences_screen import SentencesScreen
 from tui.tree import HeadTree
+from tui.widgets.field import EDITING, OF_EDITING
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.menu import Menu
 from tui.widgets.paging import paging

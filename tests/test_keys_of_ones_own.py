@@ -14,11 +14,11 @@ from textual.binding import Binding
 from tests.explorer import explorer, screen_text, settle, until
 from tests.test_settings import call, configure
 from tui.app import Explorer
-from tui.help_screen import HelpScreen
+from tui.cli.key_syntax import keys_in
+from tui.cli.keymap import check_keys, every_binding
 from tui.key_names import key_of
-from tui.keymap import check_keys, every_binding
+from tui.screens.help_screen import HelpScreen
 from tui.start import Start
-from tui.written_keys import keys_in
 
 
 @pytest.mark.parametrize("seed", ["1", "2", "3", "4"])

@@ -13,9 +13,9 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from engine.values.views import CIRCUITS
 from tests.explorer import PATIENCE, explorer, hold, type_keys
-from tui import launch
 from tui.app import Explorer
 from tui.beside import begin
+from tui.cli import launch
 from tui.start import Start
 
 MOUSE = (MouseDown, MouseMove, MouseUp, MouseScrollDown)

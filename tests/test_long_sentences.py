@@ -21,11 +21,11 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.opening import no_hurry, open_reader
 from tests.test_attention import eager_maps
-from tui import jobs
 from tui.app import Explorer
 from tui.drawing.levels import levels_of
-from tui.export_view import estimated_bytes
-from tui.jobs import _write_counted
+from tui.export import jobs
+from tui.export.jobs import _write_counted
+from tui.export.view_table import estimated_bytes
 from tui.panes.heads import HeadsPane
 
 TEXT = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)

@@ -13,13 +13,13 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.explorer import explorer, screen_text, until
 from tests.test_settings import call, configure
-from tui import launch
 from tui.app import Explorer
-from tui.command_line import explore
-from tui.configured import ConfiguredCommand, effective
+from tui.cli import launch
+from tui.cli.command_line import explore
+from tui.cli.configuration import ConfiguredCommand, effective
+from tui.cli.settings import config_file
 from tui.frame import SEEN
-from tui.help_screen import HelpScreen
-from tui.settings import config_file
+from tui.screens.help_screen import HelpScreen
 from tui.start import Start
 from tui.themes import OWN, SHORT
 

@@ -22,7 +22,7 @@ from tests.conftest import TinyModel
 from tests.explorer import screen_text, settle, type_keys, until
 from tests.fake_hub import FakeHub
 from tests.opening import hold_up, outline
-from tui.chooser import ChooserScreen
+from tui.screens.chooser import ChooserScreen
 
 NAME = "somebody/tiny"
 

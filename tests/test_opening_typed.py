@@ -19,7 +19,7 @@ from tests.explorer import screen_text, type_keys, until
 from tests.fake_hub import FakeHub
 from tests.opening import hold_up, outline
 from tui.app import Explorer
-from tui.enter import enter_does
+from tui.screens.enter_words import enter_does
 
 
 async def test_a_name_typed_in_full_is_what_enter_opens_and_a_fragment_finds(

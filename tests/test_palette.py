@@ -14,9 +14,9 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys, until
 from tests.monkey_hands import leave
 from tui.app import Explorer
-from tui.export_screen import ExportScreen
-from tui.palette_screen import Palette
 from tui.panes.table import TablePane
+from tui.screens.export_screen import ExportScreen
+from tui.screens.palette import Palette
 
 
 async def search(app: Explorer, pilot: Pilot[None], text: str) -> list[str]:

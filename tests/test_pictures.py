@@ -16,7 +16,7 @@ from tests.explorer import explorer, settle, type_keys
 from tests.painted import good_terminal
 from tests.test_contrast import between
 from tui.app import Explorer
-from tui.pictures import Picture
+from tui.export.pictures import Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 

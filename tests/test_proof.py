@@ -28,7 +28,7 @@ from tests.conftest import TinyModel
 from tests.exporting import attn_tui
 from tests.opening import open_folder, open_reader, with_config
 from tests.test_wrong_input import refusal
-from tui.proofs import describe_finding, run_check, summarise
+from tui.screens.proofs import describe_finding, run_check, summarise
 
 LAYER = Head("decoder", 1)
 

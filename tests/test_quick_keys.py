@@ -21,11 +21,11 @@ from tests.explorer import explorer, settle, shown, until
 from tests.invariants import disagreements
 from tests.monkey_hands import has_ended, press
 from tui.app import Explorer
-from tui.chooser import ChooserScreen
-from tui.export_screen import ExportScreen
 from tui.first_look import FirstLook
 from tui.pasting import PasteParser
-from tui.sentences_screen import SentencesScreen
+from tui.screens.chooser import ChooserScreen
+from tui.screens.export_screen import ExportScreen
+from tui.screens.sentences_screen import SentencesScreen
 from tui.shown_model import ShownModel
 from tui.start import Start
 from tui.state.measure_map import DEFAULT_MEASURE

@@ -15,7 +15,7 @@ from tests.opening import outline
 from tests.painted import NASTY
 from tui.drawing import text
 from tui.drawing.text import clusters, harmless, path_within
-from tui.found_list import ago
+from tui.screens.model_list import ago
 from tui.status_line import describe, duration
 
 

@@ -21,10 +21,10 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, until
 from tests.opening import no_hurry, open_reader
 from tui.app import Explorer
-from tui.filter_input import FilterInput
 from tui.first_look import FirstLook
 from tui.start import Start
 from tui.state.sentence_history import History
+from tui.widgets.filter_input import FilterInput
 
 
 def test_the_arrows_go_through_sentences_and_the_draft_waits_at_the_bottom() -> None:

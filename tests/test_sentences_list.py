@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys, until
 from tests.opening import hold_up
-from tui.sentences_screen import SentencesScreen
+from tui.screens.sentences_screen import SentencesScreen
 
 
 async def test_escape_goes_back_from_what_was_searched_to_all_sentences_and_then_leaves(tiny_model: TinyModel) -> None:

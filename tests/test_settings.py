@@ -14,11 +14,11 @@ import tui
 from engine.store import log
 from engine.store.files import log_file, state_directory
 from tests.documentation import REPOSITORY
-from tui.command_line import command, explore
-from tui.config_file import commented, problems_of
-from tui.configured import ConfiguredCommand, effective
-from tui.keymap import bindings_of, check_keys, classes_with_keys, every_binding
-from tui.settings import SETTINGS, Config, config_file, read_config
+from tui.cli.command_line import command, explore
+from tui.cli.config_file import commented, problems_of
+from tui.cli.configuration import ConfiguredCommand, effective
+from tui.cli.keymap import bindings_of, check_keys, classes_with_keys, every_binding
+from tui.cli.settings import SETTINGS, Config, config_file, read_config
 from tui.state.saved import MODELS, Remembered, place_of, recall, remember, remember_theme, theme_file
 
 

@@ -16,7 +16,7 @@ from textual.strip import Strip
 
 from tests.explorer import explorer, settle
 from tests.exporting import attn_tui, exported, refusal
-from tui.pictures import Picture, picture_in_glyphs, picture_of
+from tui.export.pictures import Picture, picture_in_glyphs, picture_of
 
 COMMAND = [sys.executable, "-c", "from tui.entry import main; main()"]
 
@@ -52,7 +52,7 @@ INTERRUPTED = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 from engine.service.engine import Engine
-from tui.command_line import main
+from tui.cli.command_line import main
 rows = Engine.rows
 
 def interrupted(engine, *given):

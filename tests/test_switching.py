@@ -26,8 +26,8 @@ from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app import Explorer
-from tui.chooser import ChooserScreen
 from tui.messages import GroupReady, HeadPicked
+from tui.screens.chooser import ChooserScreen
 from tui.start import Start
 from tui.state.measure_map import DEFAULT_MEASURE
 from tui.state.overview_measures import measure_after

@@ -17,9 +17,10 @@ from engine.values.table import Table
 from tests.conftest import TinyModel
 from tests.explorer import explorer, hold, screen_text, settle, shown, type_keys, until
 from tests.exporting import run
-from tui import jobs, patience
+from tui import patience
 from tui.app import Explorer
-from tui.export_screen import ExportScreen
+from tui.export import jobs
+from tui.screens.export_screen import ExportScreen
 
 TEXT = "the cat [bold] sat"
 

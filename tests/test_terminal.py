@@ -40,7 +40,7 @@ def assert_restored(terminal: Terminal) -> str:
 
 def scripted(body: str, *arguments: str | Path) -> Terminal:
     """Run the command with something in it changed first."""
-    code = f"import sys\n{body}\nfrom tui.command_line import main\nsys.argv = ['attn-tui', *sys.argv[1:]]\nmain()"
+    code = f"import sys\n{body}\nfrom tui.cli.command_line import main\nsys.argv = ['attn-tui', *sys.argv[1:]]\nmain()"
     return Terminal(sys.executable, "-c", code, *map(str, arguments))
 
 

@@ -27,9 +27,9 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, titled
 from tests.opening import open_folder, worked_out
 from tui.app import Explorer
-from tui.export_command import run_export
+from tui.cli.export_command import run_export
+from tui.export.request import Request
 from tui.panes.table import TablePane
-from tui.request import Request
 
 NORMS = Query(norms=True)
 

@@ -220,7 +220,7 @@ def test_debug_shows_the_traceback(tiny_model: TinyModel) -> None:
 
 def test_help_and_version_import_nothing_heavy() -> None:
     code = (
-        "import sys\nfrom tui.command_line import command\n"
+        "import sys\nfrom tui.cli.command_line import command\n"
         "try: command(['--version'])\nexcept SystemExit: pass\n"
         "print([name for name in ('torch', 'transformers', 'textual', 'numpy') if name in sys.modules])"
     )

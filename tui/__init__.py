@@ -41,7 +41,7 @@ def explore(
     click.BadParameter : when there is no such theme.
     """
     from engine.service.engine import Engine
-    from tui.launch import run_explorer
+    from tui.cli.launch import run_explorer
     from tui.start import Start
     from tui.themes import find_theme
 

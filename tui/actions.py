@@ -122,7 +122,7 @@ class Actions(
 
     def action_help(self) -> None:
         """Show the keys that work now; one of two models does where there are two."""
-        from tui.help_screen import HelpScreen, describe_keys
+        from tui.screens.help_screen import HelpScreen, describe_keys
 
         self.clear_notifications()
         of_two = {f"view('{view.name}')" for view in TABLES.values() if "vs" in view.needs}
@@ -134,7 +134,7 @@ class Actions(
 
     def action_check(self) -> None:
         """Prove the heads against the model's own numbers."""
-        from tui.check_screen import CheckScreen
+        from tui.screens.check_screen import CheckScreen
 
         self.push_screen(CheckScreen(self.engine))
 

@@ -40,7 +40,7 @@ from tui.messages import (
     Told,
 )
 from tui.panes.line import Line
-from tui.prompt import Prompt
+from tui.screens.prompt import Prompt
 from tui.sentence_input import SentenceInput
 from tui.start import Start
 from tui.status_line import describe

@@ -18,7 +18,7 @@ from engine.values.table import AnyTable
 from engine.values.views import VIEWS, ring_of, view_after
 from tui.beside import Work, begin
 from tui.coloured import Coloured
-from tui.exporting import Exporting
+from tui.export.files import Exporting
 from tui.first_look import FirstLook
 from tui.key_names import key_of
 from tui.model_parts import ModelParts

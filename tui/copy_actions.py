@@ -17,7 +17,7 @@ from tui.parts import Parts
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
     from engine.values.table import AnyTable
-    from tui.copied import Copied
+    from tui.export.clipboard import Copied
 
 SHOWN = 48
 """Characters of what was copied that are shown."""
@@ -88,20 +88,20 @@ class CopyActions(Parts):
 
     async def _cell(self) -> Copied:
         """Find the cell."""
-        from tui.copied import cell_of
+        from tui.export.clipboard import cell_of
 
         return cell_of(self.views.active, self.conductor)
 
     async def _row(self) -> Copied:
         """Find the row."""
-        from tui.copied import row_of
+        from tui.export.clipboard import row_of
 
         several = await self._compared()
         return row_of(self.views.active, self.conductor, await self._map(), several)
 
     async def _compared(self) -> AnyTable | None:
         """Wait for the table of pinned heads, where the active view is of them."""
-        from tui.copied_compared import refuse_long_difference
+        from tui.export.clipboard_of_compare import refuse_long_difference
         from tui.panes.compare import ComparePane
 
         if not isinstance(self.views.active, ComparePane):
@@ -111,7 +111,7 @@ class CopyActions(Parts):
 
     async def _all(self) -> Copied:
         """Find the table, unless a glance says that it is too large."""
-        from tui.copied import all_of, refuse_large_map
+        from tui.export.clipboard import all_of, refuse_large_map
 
         refuse_large_map(self.views.active)
         several = await self.conductor.table_of_several()

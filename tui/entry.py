@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tui.cut_off import ended_by_an_interrupt
+from tui.cli.stream_errors import ended_by_an_interrupt
 
 
 def main() -> None:
     """Run the command line; ctrl+c ends it alike before its modules are imported and after."""
     with ended_by_an_interrupt():
-        from tui.command_line import main as run
+        from tui.cli.command_line import main as run
 
         run()

@@ -17,7 +17,7 @@ from tui.messages import ViewFilled
 from tui.parts import Parts
 
 if TYPE_CHECKING:
-    from tui.choice import Choice
+    from tui.export.choice import Choice
 
 
 class ExportActions(Parts):
@@ -38,14 +38,14 @@ class ExportActions(Parts):
     def _view_filled(self) -> None:
         """Have the menu offer what there was nothing of before."""
         if len(self.screen_stack) > 1:
-            from tui.export_screen import ExportScreen
+            from tui.screens.export_screen import ExportScreen
 
             if isinstance(self.screen, ExportScreen):
                 self.screen.offer_again()
 
     async def action_export(self, name: str = "") -> None:
         """Offer what can be written, or write it under a name; keys that come at once wait for it."""
-        from tui.export_screen import ExportScreen
+        from tui.screens.export_screen import ExportScreen
 
         self.clear_notifications()
         await self.push_screen(ExportScreen(self.conductor.exporting, name), self._export_chosen)

@@ -12,13 +12,13 @@ from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
 
 from tui.beside import begin
+from tui.cli.settings import Config
 from tui.contrast import legible, with_clear_colours
 from tui.key_groups import PROGRAM
 from tui.key_names import UNBOUND, key_of
 from tui.line_filters import together
 from tui.parts import Parts
 from tui.sent_colours import NEAREST
-from tui.settings import Config
 from tui.short_colours import NUMBERED
 from tui.state.saved import remember_theme, trouble
 from tui.themes import ANSI, next_theme
@@ -113,13 +113,13 @@ class LookActions(Parts):
         What is wrong with it stays where it can be read again: in the help, and behind the explorer.
         """
         if config.keys:
-            from tui.keymap import check_keys
+            from tui.cli.keymap import check_keys
 
             checked = await asyncio.to_thread(check_keys, config)
             self.set_keymap(_everywhere(checked.keys))
             self.misconfigured += checked.problems
         if self.misconfigured:
-            from tui.config_lines import by_line
+            from tui.cli.config_lines import by_line
 
             self.misconfigured = by_line(self.misconfigured)
             first, *others = self.misconfigured

@@ -20,7 +20,7 @@ from tui.start import Start
 if TYPE_CHECKING:
     from engine.service.engine import Engine
     from engine.values.outline import ModelOutline
-    from tui.opened_model import Opened
+    from tui.screens.opened_model import Opened
     from tui.views import Views
 
 
@@ -38,7 +38,7 @@ class ModelActions(KeyWatch):
 
     def choose_model(self, *, is_first: bool, trouble: str = "", named: str = "") -> None:
         """Show the opening screen, with what was wrong before; what is chosen there, or named, is opened there, too."""
-        from tui.chooser import ChooserScreen
+        from tui.screens.chooser import ChooserScreen
 
         self.clear_notifications()
         self.push_screen(ChooserScreen(self.engine, is_first=is_first, trouble=trouble, named=named), self._chosen)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tui.frame import Frame
 from tui.key_line import KeyLine
 from tui.panes.line import Line
-from tui.prompt import Prompt
+from tui.screens.prompt import Prompt
 from tui.sentence_input import SentenceInput
 from tui.start import Start
 from tui.tree import HeadTree

@@ -31,7 +31,7 @@ class SentenceActions(Parts):
 
     def _list_sentences(self, *, is_finding: bool) -> None:
         """Show the list."""
-        from tui.sentences_screen import SentencesScreen
+        from tui.screens.sentences_screen import SentencesScreen
 
         def take(text: str | None) -> None:
             if text is not None:

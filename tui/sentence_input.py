@@ -12,9 +12,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets.input import Selection
 
-from tui.field import Field
 from tui.main_screen import MainScreen, is_displayed
 from tui.state.sentence_history import History
+from tui.widgets.field import Field
 
 if TYPE_CHECKING:
     from engine.values.attention import Sentence

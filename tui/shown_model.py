@@ -8,10 +8,10 @@ from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.views import CONTRIBUTIONS
-from tui.asking import Asking
 from tui.beside import Run
 from tui.comparing import Comparing
 from tui.distance import Distance
+from tui.export.screen_request import Asking
 from tui.learning import Learning
 from tui.reading import Reading
 from tui.tables import Tables

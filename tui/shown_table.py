@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from engine.values.heads import Head
 from engine.values.table import AnyTable
 from engine.values.views import VIEWS, Scope
-from tui.export_view import subject_of, table_on_screen
+from tui.export.view_table import subject_of, table_on_screen
 from tui.panes.cell import CellPane
 from tui.panes.ranks import RanksPane
 from tui.panes.table import TablePane

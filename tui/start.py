@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tui.settings import Config
+    from tui.cli.settings import Config
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import click
 from textual.theme import BUILTIN_THEMES, Theme
 
-from tui.config_lines import EXAMPLE
+from tui.cli.config_lines import EXAMPLE
 from tui.state.saved import recall_theme
 
 ANSI = "ansi"

@@ -16,7 +16,7 @@ from tui.parts import Parts
 
 def _commands() -> type[Provider]:
     """Import the palette's commands when it is opened first."""
-    from tui.palette import Commands
+    from tui.screens.palette_commands import Commands
 
     return Commands
 
@@ -51,7 +51,7 @@ class WayActions(Parts):
 
     def action_jump(self) -> None:
         """Ask where to go."""
-        from tui.questions import WhereTo
+        from tui.screens.questions import WhereTo
 
         ways = self.conductor.ways
         if ways is not None:
@@ -59,7 +59,7 @@ class WayActions(Parts):
 
     def action_command_palette(self) -> None:
         """Offer every command by its name."""
-        from tui.palette_screen import Palette
+        from tui.screens.palette import Palette
         from tui.state.places import example
 
         ways = self.conductor.ways
@@ -67,7 +67,7 @@ class WayActions(Parts):
 
     def action_search(self) -> None:
         """Ask what to search in the tree."""
-        from tui.questions import Search
+        from tui.screens.questions import Search
 
         ways = self.conductor.ways
         if ways is not None:

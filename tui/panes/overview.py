@@ -21,16 +21,16 @@ from engine.values.views import HEADS, OVERVIEW, explain
 from tui.drawing.measure_scale import MeasureScale
 from tui.drawing.readout import of_measure
 from tui.drawing.text import first_fitting, in_ascii
-from tui.filter_input import NameInput
-from tui.measure_input import MeasureInput
 from tui.messages import ConditionWanted, HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
 from tui.missing import why_empty
 from tui.panes.line import Line
 from tui.panes.pane import Pane
 from tui.state.measure_map import MeasureMap
 from tui.state.overview_measures import MEASURES
+from tui.widgets.filter_input import NameInput
 from tui.widgets.head_map import HeadMap
 from tui.widgets.histogram import Histogram
+from tui.widgets.measure_input import MeasureInput
 
 PAUSE = 0.15
 """Seconds without another move of the cursor after which the head under it is selected."""

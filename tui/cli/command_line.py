@@ -1,0 +1,244 @@
+"""The ``attn-tui`` command: the explorer, and the way to the others. Nothing is imported before it is needed."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import signal
+import sys
+import warnings
+from dataclasses import replace
+from types import FrameType
+from typing import IO, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from tui.cli.completion import FIRST_WORD, complete_first_word, complete_theme
+from tui.cli.configuration import ConfiguredCommand, current_config
+from tui.cli.options import check_epsilon, comparing_options, engine_options, one_line_errors, take_options
+from tui.cli.stream_errors import ClosedStream, ended_by_a_closed_pipe, ended_by_an_interrupt, unwritable
+from tui.terminal_stream import make_standard_streams_harmless
+
+COMMANDS = ("check", "completion", "config", "export", "info")
+"""Those of `tui.cli.commands`, which is imported when one of them, or the help, is asked for."""
+
+HELP = "help"
+"""What hands type for ``--help`` that know other programs."""
+
+
+def check_theme(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Take a theme by its name, or by the short one."""
+    if value is None:
+        return None
+    from tui.themes import find_theme
+
+    return find_theme(value)
+
+
+def _command_meant(word: str) -> str:
+    """Ask whether a command is meant by a word that was taken for a model and is like one; nothing where none is."""
+    near = difflib.get_close_matches(word, COMMANDS, 1) if not os.path.exists(word) else []
+    return f"; is the command {near[0]} meant?" if near else ""
+
+
+class WrongUsage(click.ClickException):
+    """A usage error, said in one line that says where to read on."""
+
+    exit_code = 2
+
+    def __init__(self, error: click.UsageError, command: str | None = None) -> None:
+        name = error.ctx.info_name if error.ctx is not None else command
+        words = f"attn-tui {name}" if name in COMMANDS else "attn-tui"
+        super().__init__(f"{' '.join(error.format_message().split()).rstrip('.')}; see {words} --help")
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Write the line."""
+        click.echo(f"attn-tui: {self.message[0].lower()}{self.message[1:]}", err=True, file=file)
+
+
+class ExplorerGroup(click.Group):
+    """A group whose first word is a model, unless it is a command."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Say in one line what is wrong with the words before a command."""
+        try:
+            with ended_by_a_closed_pipe():  # of the help, which is written here; click's own answer would be 1
+                return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            raise WrongUsage(error) from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Say in one line what is wrong with a command's words."""
+        try:
+            with ended_by_a_closed_pipe(), ended_by_an_interrupt():  # to which click's own answer would be 1, too
+                return super().invoke(ctx)
+        except click.UsageError as error:
+            raise WrongUsage(error, ctx.invoked_subcommand) from error
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name all commands, without importing them."""
+        return sorted({*super().list_commands(ctx), *COMMANDS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Give a command by its name."""
+        if cmd_name in COMMANDS:
+            from tui.cli import commands
+
+            found: click.Command = getattr(commands, cmd_name)
+            return found
+        return super().get_command(ctx, cmd_name)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read ``attn-tui gpt2 --text hi`` as ``attn-tui explore gpt2 --text hi``, and help as ``--help``.
+
+        A folder that is called help is a model all the same.
+        """
+        if args and args[0] == HELP and not os.path.exists(HELP):
+            args = [*args[1:], "--help"]
+        if not args or args[0] not in {*self.commands, *COMMANDS, "--help", "-h", "--version"}:
+            args = ["explore", *args]
+        return super().parse_args(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show how both kinds of call look."""
+        formatter.write_usage("attn-tui", "[MODEL] [OPTIONS]")
+        formatter.write_usage("attn-tui", "COMMAND [ARGUMENTS]")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the explorer's options beside the commands."""
+        explorer = click.Context(self.commands["explore"], info_name="attn-tui")
+        parameters = [*self.commands["explore"].params, *self.get_params(ctx)]
+        records = [
+            record for each in parameters if (record := each.get_help_record(explorer)) is not None and record[1]
+        ]
+        with formatter.section("Options"):
+            formatter.write_dl(records)
+        self.format_commands(ctx, formatter)
+
+
+class ExploreCommand(ConfiguredCommand):
+    """The explorer, which needs no word of its own on the command line."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Name the context as the person typed it."""
+        is_first = not args  # what is parsed takes the words out of the list
+        meant = _command_meant(args[0]) if len(args) > 1 else ""
+        try:
+            context = super().make_context("attn-tui", args, None, **extra)
+        except click.UsageError as error:
+            if meant:
+                said = f"{error.format_message().rstrip('.')}{meant}"
+                raise click.UsageError(said, error.ctx) from error
+            raise
+        context.meta[FIRST_WORD] = is_first
+        return context
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete options; as the first word also those of the group, such as ``--version``."""
+        own = super().shell_complete(ctx, incomplete)
+        return own + (click.Command.shell_complete(command, ctx, incomplete) if ctx.meta[FIRST_WORD] else [])
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show how the explorer is called."""
+        formatter.write_usage("attn-tui", "[MODEL] [OPTIONS]")
+
+
+@click.group(cls=ExplorerGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="attn-tui", prog_name="attn-tui")
+def command() -> None:
+    """Explore the attention heads of a transformer model: spectra, ranks and attention maps.
+
+    MODEL is a Hub id such as gpt2, a folder written by save_pretrained, or demo, which needs no network.
+    """
+
+
+@command.command(hidden=True, cls=ExploreCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("model", required=False, shell_complete=complete_first_word)
+@click.option("--text", help="The sentence whose attention is shown.")
+@click.option("--head", metavar="L5H1", help="The head or layer to open.")
+@click.option("--energy", type=float, callback=check_epsilon, help="ε of the energy rank.  [default: 0.01]")
+@click.option(
+    "--theme",
+    metavar="NAME",
+    callback=check_theme,
+    shell_complete=complete_theme,
+    help="dark, light, colour-blind, ansi; attn-tui config --example lists all.",
+)
+@click.option("--no-history", is_flag=True, help="Do not read or keep typed sentences on disk.")
+@click.option(
+    "--ascii/--no-ascii", "ascii_only", default=None, help="Draw with ASCII alone.  [default: in the C locale]"
+)
+@click.option("--log-scale/--linear-scale", default=None, help="Start spectra and maps on this scale.")
+@click.option("--restore/--fresh", default=True, help="Start where you left the model, or at its beginning.")
+@click.option("--no-recent", is_flag=True, help="Do not list earlier models or remember this one.")
+@comparing_options
+@engine_options
+@one_line_errors
+def explore(
+    model: str | None,
+    text: str | None,
+    head: str | None,
+    energy: float | None,
+    theme: str | None,
+    no_history: bool,
+    ascii_only: bool | None,
+    log_scale: bool | None,
+    restore: bool,
+    no_recent: bool,
+    **arguments: Any,
+) -> None:
+    """Open the explorer."""
+    options = replace(take_options(arguments), keep_recent=not no_recent, is_browsing=True)
+    from engine.values.errors import EngineError
+    from tui.charset import ascii_because
+    from tui.cli.launch import launch
+    from tui.cli.model_named import model_named
+    from tui.start import Start
+
+    start = Start(
+        None if model is None else model_named(model, options), text, head, energy,
+        keeps_history=not no_history, log_scale=log_scale, config=current_config(), is_restoring=restore,
+    )  # fmt: skip
+    try:
+        launch(start, options, theme=theme, ascii_only=bool(ascii_because()) if ascii_only is None else ascii_only)
+    except EngineError as error:
+        raise EngineError(f"{error}{_command_meant(model or '')}") from error
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """End in order when the process is told to, so that nothing half-written is left."""
+    sys.exit(128 + number)
+
+
+def main() -> None:
+    """Run the command and end the process at once.
+
+    The engine thread may be deep in native code. Waiting for it would keep the shell from a person who has left, and
+    tearing its libraries down under it aborts the process.
+    """
+    code: int | str | None = 0
+    warnings.showwarning = lambda *said: None  # of libraries, which would be written over the screen
+    sys.stdin = sys.stdin or ClosedStream()
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, _leave)
+    sys.stdout, sys.stderr = sys.stdout or ClosedStream(), sys.stderr or ClosedStream()
+    make_standard_streams_harmless()
+    try:
+        with ended_by_an_interrupt():
+            command()
+    except SystemExit as end:
+        code = end.code
+    except OSError as error:  # of what click writes by itself, such as help
+        code = 1
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"attn-tui: {unwritable(error)}\n")
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))

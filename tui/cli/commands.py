@@ -1,0 +1,201 @@
+"""The commands beside the explorer: ``export``, ``check``, ``info`` and ``completion``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine.values.heads import MATRICES, STACKS
+from engine.values.options import limit_threads, threads_asked_for
+from engine.values.views import NEEDS
+from engine.values.views import VIEWS as WORKED_OUT
+from tui.cli.completion import SHELLS, complete_model
+from tui.cli.configuration import ConfiguredCommand, Effective, current_config, effective, is_typed
+from tui.cli.options import (
+    TABLE_OPTIONS,
+    AnyCase,
+    check_epsilon,
+    comparing_options,
+    engine_options,
+    one_line_errors,
+    plain_place,
+    table_options,
+    take_options,
+)
+from tui.cli.settings import SETTINGS
+
+VIEWS = {
+    "ranks": "every measure, for each head and matrix; --head all: whole layers",
+    "spectrum": "every singular value, with --vs both models'",
+    "attention": "every weight of the maps for --text, with --vs both models'",
+    "matrices": "the heads' W_Q, W_K, W_V, W_O and biases; -o heads.npz",
+    **{view.name: view.says for view in WORKED_OUT.values()},
+}
+"""What can be exported."""
+
+_LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
+
+_OF_SENTENCES = ", ".join(name for name, needs in NEEDS.items() if "text" in needs)
+_OF_TWO = ", ".join(name for name, needs in NEEDS.items() if "vs" in needs)
+
+_EXPORT = f"""Write what the explorer shows: tables as CSV, JSON lines or Parquet, arrays as NumPy's .npz.
+
+\b
+{_LIST}
+
+A sentence, --text, is needed by {_OF_SENTENCES}; a second model, --vs, by {_OF_TWO}; a file, -o heads.npz, by matrices.
+
+A layer whose weights hold NaN or infinite numbers is left out, which a line on standard error says; the exit code is 0
+then too; so is one without a map of the sentence. One that is named, by --layer or --head, is refused with 1.
+"""
+
+
+@click.command(
+    cls=ConfiguredCommand,
+    short_help="Write a table or arrays, without the explorer.",
+    help=_EXPORT,
+)
+@click.argument("model", shell_complete=complete_model)
+@click.argument("view", type=AnyCase(tuple(VIEWS)), metavar="VIEW")
+@click.option(
+    "--layer", metavar="N", callback=plain_place, help="One layer; mean: the mean over the layers (attention)."
+)
+@click.option(
+    "--head",
+    metavar="L5H1",
+    callback=plain_place,
+    help="One head: L5H1, 5.1 or its number; all: whole layers; mean (attention).",
+)
+@click.option(
+    "--stack",
+    type=AnyCase(STACKS),
+    metavar="NAME",
+    help="One stack of a model that has several.",
+)
+@click.option("--matrix", type=AnyCase(MATRICES), help="One matrix.")
+@click.option("--text", help="The sentence.")
+@click.option(
+    "--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks, heads).  [default: 0.01]"
+)
+@table_options
+@click.option("--where", metavar="FILTER", help="Only rows of which this is true: 'energy_rank < 20 and head != all'.")
+@click.option("--columns", metavar="NAMES", help="Columns, commas between; all: chance too.  [default: the view's own]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")
+@click.option(
+    "--format",
+    type=AnyCase(("csv", "jsonl", "parquet", "npz")),
+    help="The format, if FILE's ending names none; .csv.gz and .jsonl.gz work too.  [default: csv]",
+)
+@comparing_options
+@engine_options
+@one_line_errors
+def export(model: str, view: str, **arguments: Any) -> None:
+    """Write a table, or maps and matrices as NumPy arrays."""
+    options = take_options(arguments)
+    if view != "ranks" and not is_typed("energy"):
+        arguments["energy"] = None  # a default for the ranks, which says nothing about other tables
+    _say_what_is_wrong()
+    asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}
+    from tui.cli.export_command import run_export
+    from tui.cli.model_named import model_named
+    from tui.export.request import Request
+
+    model = model_named(model, options)
+    run_export(model, Request(view=view, **arguments, asked=asked, vs=options.is_comparing), options)
+
+
+@click.command(cls=ConfiguredCommand, short_help="Prove a model's heads against its own numbers.")
+@click.argument("model", shell_complete=complete_model)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write the result, in the format of FILE's ending.",
+)
+@engine_options
+@one_line_errors
+def check(model: str, output: Path | None, **arguments: Any) -> None:
+    """Run the model on a few tokens and prove that the heads cut from its files are those it computes with.
+
+    For every layer: what its heads write, added up, is what its attention writes; and where they look follows from
+    their queries and keys.
+    """
+    options = take_options(arguments)
+    _say_what_is_wrong()
+    from tui.cli.model_named import model_named
+    from tui.screens.proofs import run_check
+
+    run_check(model_named(model, options), output, options)
+
+
+def _say_what_is_wrong() -> None:
+    """Say on standard error what of the configuration file is not used."""
+    for problem in current_config().problems:
+        click.echo(f"attn-tui: {problem}", err=True)
+
+
+@click.command()
+@click.option("--init", is_flag=True, help="Write a commented file with every setting and every key.")
+@click.option("--force", is_flag=True, help="With --init: replace an existing file.")
+@click.option("--example", is_flag=True, help="Print that file instead of writing it.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@one_line_errors
+def config(init: bool, force: bool, example: bool) -> None:
+    """Show the settings and where each comes from, or begin a configuration file."""
+    origin = "default" if threads_asked_for() is None else "OMP_NUM_THREADS"
+    threads = Effective(SETTINGS["threads"], str(limit_threads(None)), origin)
+    from tui.cli.command_line import explore
+    from tui.cli.config_file import commented, describe, problems_of, write_example
+
+    if force and not init:
+        raise click.UsageError("--force writes the example of --init over a file; give both")
+    if init and example:
+        raise click.UsageError("--init writes the file that --example prints; give one of them")
+    if example:
+        click.echo(commented(), nl=False)
+        return
+    if init:
+        click.echo(f"written: {write_example(force)}")
+        return
+    assert isinstance(explore, ConfiguredCommand)
+    said, settings = effective(explore)
+    settings = [threads if (each.setting, each.origin) == (threads.setting, "default") else each for each in settings]
+    for line in describe(said, settings):
+        click.echo(line)
+    wrong = problems_of(said)
+    for problem in wrong:
+        click.echo(f"attn-tui: {problem}", err=True)
+    sys.exit(bool(wrong))
+
+
+@click.command()
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@one_line_errors
+def info() -> None:
+    """Show versions, devices and the paths of settings, caches and the log."""
+    limit_threads(None)
+    from tui.cli.info import lines
+
+    for line in lines():
+        click.echo(line)
+
+
+_COMPLETION = """Print what makes a shell complete commands, options, choices and models.
+
+\b
+bash  eval "$(attn-tui completion bash)"     in ~/.bashrc
+zsh   eval "$(attn-tui completion zsh)"      in ~/.zshrc
+fish  attn-tui completion fish | source      in ~/.config/fish/config.fish
+"""
+
+
+@click.command(short_help="Print what completes words in a shell.", help=_COMPLETION)
+@click.argument("shell", type=AnyCase(tuple(SHELLS)))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print what makes a shell complete words."""
+    click.echo(SHELLS[shell](context.find_root().command, {}, "attn-tui", "_ATTN_TUI_COMPLETE").source())

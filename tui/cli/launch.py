@@ -1,0 +1,125 @@
+"""From the command line to a running explorer, and back to the shell with one clear line when that fails."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterable
+
+from engine.checkpoints.library_imports import IMPORTING
+from engine.service.engine import Engine
+from engine.store.files import remove_partial_files
+from engine.values.errors import EngineError
+from engine.values.options import EngineOptions
+from tui.cli.headless import open_headless
+from tui.start import Start
+from tui.status_line import StatusLine
+
+NO_TERMINAL = "the explorer needs a terminal; for files and pipes use: attn-tui export MODEL VIEW"
+"""Said where keys cannot be read, or no screen drawn."""
+
+SWITCH_SECONDS = 0.0005
+"""How long the event loop waits for a thread that computes in Python, each time that it wants its turn; else 5 ms, and
+while a large table was being written beside it the waits came to 100 ms."""
+
+LAST_SECONDS = 0.05
+"""How long a file that is being written has to be taken away when the explorer is left."""
+
+
+def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_only: bool) -> None:
+    """Run the explorer until it is left, and end the process.
+
+    Raises
+    ------
+    EngineError : when the model cannot be opened, or there is no terminal.
+    """
+    if not _has_terminal():
+        _refuse_without_terminal(start.model, options)
+    gc.disable()  # until the first head is on screen
+    IMPORTING.spares_event_loop = True
+    sys.setswitchinterval(SWITCH_SECONDS)
+    engine = Engine(options)
+
+    def end(status: int) -> None:
+        engine.stop(LAST_SECONDS)
+        remove_partial_files()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)  # else the interpreter waits for the toolkit's threads, and takes torch apart piece by piece
+
+    run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=_wake_collector, end=end)
+
+
+def _wake_collector() -> None:
+    """Let Python's collector work on what is made from now on; what there is by now stays for good."""
+    gc.freeze()
+    gc.enable()
+
+
+def run_explorer(
+    engine: Engine,
+    start: Start,
+    *,
+    theme: str | None,
+    ascii_only: bool,
+    started: Callable[[], None] = lambda: None,
+    end: Callable[[int], None] | None = None,
+) -> None:
+    """Run the explorer on an engine until it is left.
+
+    Parameters
+    ----------
+    engine, start, theme, ascii_only : what is explored, and how.
+    started : called once the first head is on screen.
+    end : ends the process with a status once it has been left without an error; without it the process goes on.
+
+    Raises
+    ------
+    EngineError : when the model cannot be opened, or there is no terminal.
+    SystemExit : when a signal told the process to end, and nothing else ends it.
+    """
+    if not _has_terminal():
+        raise EngineError(NO_TERMINAL)
+    from tui.app import Explorer
+    from tui.themes import last_theme
+
+    if not os.environ.get("NO_COLOR"):  # empty it asks for nothing (no-color.org), though the toolkit takes it for set
+        os.environ.pop("NO_COLOR", None)
+    app = Explorer(engine, start, ascii_only=ascii_only, started=started)
+    app.remembers_theme = start.is_restoring
+    app.use_theme(theme or (last_theme() if start.is_restoring else None))
+
+    def finish() -> None:
+        if end is not None and app.unforeseen is None and not app.failure:
+            _say(app.misconfigured)
+            end(app.return_code or 0)
+
+    app.finish = None if end is None else finish
+    app.run()
+    _say(app.misconfigured)
+    if app.unforeseen is not None:
+        raise app.unforeseen
+    if app.failure:
+        raise EngineError(app.failure)
+    if app.return_code:
+        raise SystemExit(app.return_code)
+
+
+def _say(problems: Iterable[str]) -> None:
+    """Write what was wrong in what a person has set."""
+    for problem in problems:
+        sys.stderr.write(f"attn-tui: {problem}\n")
+
+
+def _has_terminal() -> bool:
+    """Say whether keys can be read and a screen drawn; what is said besides may go to a file."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _refuse_without_terminal(model: str | None, options: EngineOptions) -> None:
+    """Say what is wrong with the model, if anything is, and else that the explorer needs a terminal."""
+    if model is not None:
+        with StatusLine(sys.stderr) as status:
+            open_headless(Engine(options), model, status)
+    raise EngineError(NO_TERMINAL)

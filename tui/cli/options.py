@@ -1,0 +1,207 @@
+"""Options that several commands have, and how any command says that it failed."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from engine.store.log import write_log
+from engine.values.errors import EngineError
+from engine.values.options import EngineOptions, limit_threads
+from tui.cli.completion import complete_device, complete_model
+from tui.cli.stream_errors import is_of_a_stream, unwritable
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def check_epsilon(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Take ε only where it leaves some energy in and some out."""
+    if value is not None and not 0 < value < 1:
+        raise click.BadParameter("ε is the share of the energy left out: between 0 and 1, such as 0.01")
+    return value
+
+
+class AnyCase(click.Choice[str]):
+    """A choice whose words may be typed in any case; help and completion write them as they are."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Take the word that is meant."""
+        meant = (each for each in self.choices if each.lower() == str(value).lower())
+        return super().convert(next(meant, value), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Offer the words that begin so."""
+        return [CompletionItem(each) for each in self.choices if each.lower().startswith(incomplete.lower())]
+
+
+def plain_place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Take ``ALL`` and ``Mean`` as they are meant, and ``L5`` as the number of a layer."""
+    if value is None:
+        return None
+    plain = value.strip().lower()
+    if parameter.name == "layer" and plain.removeprefix("l").isdigit():
+        return plain.removeprefix("l")
+    return plain if plain in ("all", "mean") else value
+
+
+def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Take the devices that torch knows; whether this machine has it is found out when it is used."""
+    value = value.lower()
+    kind, _, number = value.partition(":")
+    if value in ("auto", "cpu", "mps") or (kind == "cuda" and (number.isdigit() or value == "cuda")):
+        return value
+    raise click.BadParameter("give auto, cpu, cuda, cuda:N or mps")
+
+
+_AT_EACH_END = "Tokens (predictions, lens, ablation), or at each end (directions, explain).  [default: 10]"
+_STRONGEST = "Strongest directions, or terms with their tokens (directions, explain).  [default: 10]"
+
+TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
+    "top": click.option("--top", type=click.IntRange(1), metavar="N", help=_AT_EACH_END),
+    "first": click.option("--first", type=click.IntRange(1), metavar="K", help=_STRONGEST),
+    "distance": click.option(
+        "--distance",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Rotary QK for a key N tokens before the query (ranks too).",
+    ),
+    "norms": click.option("--norms", is_flag=True, default=None, help="Compute the norm of every parameter (weights)."),
+    "position": click.option(
+        "--position",
+        type=click.IntRange(0),
+        metavar="Q",
+        help="A token of the sentence, from 0.  [default: the last]",
+    ),
+    "key": click.option(
+        "--key",
+        type=click.IntRange(0),
+        metavar="K",
+        help="The key's token (explain).  [default: of the largest weight]",
+    ),
+    "fold_norm": click.option(
+        "--fold-norm", is_flag=True, default=None, help="Fold the gains of the norms in (circuits, directions)."
+    ),
+    "token": click.option(
+        "--token",
+        metavar="TOKEN",
+        help="The token to measure: its text, or #ID.  [default: the likeliest] (ablation …)",
+    ),
+    "off": click.option(
+        "--off", multiple=True, metavar="HEADS", help="Switch heads off: L5H1, 'L5H1 L5H2', L5 (ablation, attention)."
+    ),
+    "eigenvalues": click.option(
+        "--eigenvalues",
+        is_flag=True,
+        default=None,
+        help="Also for layers wider than 1,024, which takes long (circuits).",
+    ),
+    "by_mean": click.option(
+        "--mean", "--by-mean", "by_mean", is_flag=True, default=None, help="Switch off by the mean, not by zero."
+    ),
+}
+"""Options of tables that are worked out, by the field of an `engine.values.views.Query` that each fills."""
+
+
+def table_options(command: Command) -> Command:
+    """Add the options of tables that are worked out."""
+    for option in reversed(TABLE_OPTIONS.values()):
+        command = option(command)
+    return command
+
+
+def comparing_options(command: Command) -> Command:
+    """Add the options that name a second model."""
+    other = click.option(
+        "--vs",
+        metavar="OTHER",
+        shell_complete=complete_model,
+        help="A second model to compare with; base: the one that an adapter changes.",
+    )
+    return other(
+        click.option("--vs-revision", metavar="REV", help="Branch, tag or commit of the second model.")(command)
+    )
+
+
+def engine_options(command: Command) -> Command:
+    """Add the options that say how the engine works."""
+    for option in reversed(
+        (
+            click.option(
+                "--device",
+                default="auto",
+                callback=_device,
+                shell_complete=complete_device,
+                help="auto, cpu, cuda, cuda:N or mps.",
+            ),
+            click.option(
+                "--dtype",
+                type=AnyCase(("auto", "float32", "bfloat16", "float16")),
+                default="auto",
+                help="The model's dtype for a sentence; spectra are always float64.",
+            ),
+            click.option("--revision", metavar="REV", help="Branch, tag or commit of a Hub model."),
+            click.option(
+                "--base",
+                metavar="MODEL",
+                shell_complete=complete_model,
+                help="The model that an adapter changes, if not the one it names.",
+            ),
+            click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for linear algebra."),
+            click.option("--cache/--no-cache", default=True, help="Use the cache of spectra on disk, or not."),
+            click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the model."),
+            click.option(
+                "--layout",
+                type=click.Path(path_type=Path, dir_okay=False),
+                metavar="FILE",
+                help="Describes the heads of a bare state dict.",
+            ),
+            click.option("--debug", is_flag=True, help="Show the traceback of an error."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def take_options(arguments: dict[str, Any]) -> EngineOptions:
+    """Take the engine's options out of a command's arguments, and set the threads before anything heavy loads."""
+    limit_threads(arguments.pop("threads"))
+    return EngineOptions(
+        device=arguments.pop("device"),
+        dtype=arguments.pop("dtype"),
+        revision=arguments.pop("revision"),
+        use_cache=arguments.pop("cache"),
+        trust_remote_code=arguments.pop("trust_remote_code"),
+        base=arguments.pop("base"),
+        layout=arguments.pop("layout"),
+        other=arguments.pop("vs", None),
+        other_revision=arguments.pop("vs_revision", None),
+    )
+
+
+def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Say what went wrong in one line on standard error and exit with 1; ``--debug`` shows the traceback instead."""
+
+    @functools.wraps(command)
+    def run(**arguments: Any) -> None:
+        debug = arguments.pop("debug", False)
+        try:
+            command(**arguments)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            if debug:
+                raise
+            if isinstance(error, OSError) and is_of_a_stream(error):
+                click.echo(f"attn-tui: {unwritable(error)}", err=True)
+                sys.exit(1)
+            message = str(error) if isinstance(error, EngineError) else write_log(error)
+            click.echo(f"attn-tui: {' '.join(message.split())}", err=True)
+            sys.exit(1)
+
+    return run

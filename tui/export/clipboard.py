@@ -1,0 +1,238 @@
+"""What is copied of a view: the cell under its cursor, the row, or all of it, as text that a sheet can take."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from engine.values.display_text import quantity
+from engine.values.errors import EngineError
+from engine.values.heads import MATRICES
+from engine.values.table import AnyTable, Cell
+from tui.export.clipboard_of_compare import numbers_of, rows_of
+from tui.key_names import key_of
+from tui.panes.attention import AttentionPane
+from tui.panes.compare import ComparePane
+from tui.panes.heads import HeadsPane
+from tui.panes.overview import OverviewPane
+from tui.panes.ranks import RanksPane
+from tui.panes.spectra import SpectraPane
+from tui.panes.table import TablePane
+from tui.panes.text import TextPane
+
+if TYPE_CHECKING:
+    from engine.values.attention import AttentionMap
+    from tui.conductor import Conductor
+    from tui.panes.pane import Pane
+
+LARGEST = 74_994
+"""Bytes that are copied at most: 100 kB in base64, which is where many terminals stop."""
+
+SHORTEST = 16
+"""Bytes that a row of a map's table takes at least."""
+
+HOW_ELSE = "export it to a file"
+"""What to do with what is too large."""
+
+NOTHING = "there is nothing under the cursor to copy"
+
+NO_MAP = "no head's map is under the cursor; move to one, and copy its largest weight then"
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What goes to the clipboard.
+
+    Attributes
+    ----------
+    text : it.
+    says : what it is, in words.
+    """
+
+    text: str
+    says: str
+
+
+def written(rows: Iterable[Sequence[Cell]], what: str) -> str:
+    r"""Write rows with tabs between the cells; numbers read back exactly, and a cell with a tab in it is quoted.
+
+    Raises
+    ------
+    EngineError : as soon as it is more than a terminal takes.
+
+    Examples
+    --------
+    >>> written([("a", 1, 0.1), ("b\t", 2, 1e-300)], "it")
+    'a\t1\t0.1\n"b\t"\t2\t1e-300'
+    """
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter="\t", lineterminator="\n")
+    size = 0
+    for row in rows:
+        before = stream.tell()
+        writer.writerow(row)
+        stream.seek(before)
+        size += len(stream.read().encode())
+        if size > LARGEST:
+            raise too_large(what)
+    return stream.getvalue().removesuffix("\n")
+
+
+def cell_of(pane: Pane, conductor: Conductor) -> Copied:
+    """Give the cell under a view's cursor: a number in full, a text as it is.
+
+    Raises
+    ------
+    EngineError : where there is none.
+    """
+    if isinstance(pane, TablePane):
+        if pane.grid.row is None:
+            raise _without_rows(pane)
+        name = pane.grid.column
+        return _filled(pane.grid.row[pane.grid.columns.index(name)], name)
+    if isinstance(pane, AttentionPane):
+        if pane.heatmap.pooled is None:
+            raise EngineError(NOTHING)
+        return Copied(repr(pane.heatmap.value), pane.cell_name)
+    if isinstance(pane, SpectraPane):
+        if not pane.graph.matrix:
+            raise EngineError(NOTHING)
+        return Copied(repr(pane.graph.value), f"σ {pane.graph.index} of {pane.graph.matrix}")
+    if isinstance(pane, OverviewPane) and pane.shown is not None and pane.map.head is not None:
+        cell = pane.shown.cell(pane.map.head)
+        if cell is None:
+            raise EngineError(NOTHING)
+        return _filled(cell, f"{pane.shown.measure} of {pane.map.head}")
+    if isinstance(pane, RanksPane) and conductor.weights is not None and pane.under_cursor is not None:
+        head, matrix, number = pane.under_cursor
+        if not matrix:
+            return Copied(str(head), f"the line's name; {key_of(pane.app, 'app.copy_row')} copies its numbers")
+        return _filled(number, f"{conductor.weights.measure.title} of {head}, {matrix}")
+    if isinstance(pane, TextPane) and pane.shown is not None:
+        table, lines = pane.table_on_screen(), pane.shown
+        row = dict(zip(table.columns, table.rows[pane.line], strict=True))
+        text = written([(row["token"], lines.row[lines.key].item())], "the token")
+        return Copied(text, f"token {row['position']}, and the weight of query {lines.query}, key {lines.key}")
+    if isinstance(pane, HeadsPane):
+        if pane.named is None:
+            raise EngineError(NO_MAP)
+        head, block = pane.named
+        query, key = block.place
+        return Copied(repr(block.largest), f"largest weight of {head}: query {query}, key {key}")
+    if isinstance(pane, ComparePane):
+        numbers, says = numbers_of(pane)
+        return Copied(written([numbers], "the numbers"), says)
+    raise EngineError(NOTHING)
+
+
+def _filled(cell: Cell, name: str) -> Copied:
+    """Give what is in a cell.
+
+    Raises
+    ------
+    EngineError : where that is nothing, which would leave in the clipboard what was there before.
+    """
+    if cell in (None, ""):
+        raise EngineError(f"{name} is empty; nothing was copied")
+    return Copied(str(cell), name)
+
+
+def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, several: AnyTable | None) -> Copied:
+    """Give the row under a view's cursor, without the columns' names.
+
+    Parameters
+    ----------
+    pane, conductor : the view, and what knows what it shows.
+    attention : the whole map, where the view is of one: a row of it is a query's weights, one for each key.
+    several : the table of the view, where it shows pinned heads beside each other.
+
+    Raises
+    ------
+    EngineError : where there is none, or it is too large.
+    """
+    if isinstance(pane, TablePane):
+        if pane.grid.place is None:
+            raise _without_rows(pane)
+        line = pane.grid.order.index(pane.grid.place)
+        return Copied(written([pane.table_on_screen().rows[line]], "the row"), f"line {line + 1} of {pane.view}")
+    if isinstance(pane, TextPane):
+        return Copied(written([pane.table_on_screen().rows[pane.line]], "the row"), "the token's line of the table")
+    if isinstance(pane, HeadsPane):
+        raise EngineError(
+            f"small maps have no rows to copy; {key_of(pane.app, 'app.copy_cell')} copies the largest weight under the "
+            f"cursor, {key_of(pane.app, 'app.export')} writes all of them to a file"
+        )
+    if isinstance(pane, ComparePane) and several is not None:
+        found, says = rows_of(pane, several)
+        return Copied(written(found, "the rows"), f"{says}: {quantity(len(found), 'line')} of the table")
+    if attention is not None and isinstance(pane, AttentionPane) and pane.cell is not None:
+        query = pane.cell[0]
+        weights = attention.weights[query].tolist()
+        return Copied(written([weights], "the row"), f"query {query}, the weights of {quantity(len(weights), 'key')}")
+    if isinstance(pane, SpectraPane) and pane.graph.matrix:
+        table, _ = conductor.table()
+        matrix, index = pane.graph.matrix, pane.graph.index
+        places = [table.columns.index(name) for name in ("matrix", "index")]
+        rows = [row for row in table.rows if [row[place] for place in places] == [matrix, index]]
+        return Copied(written(rows, "the row"), f"the line of σ {index} of {matrix}")
+    if isinstance(pane, OverviewPane) and pane.map.head is not None:
+        head = pane.map.head
+        own = (head.stack, head.layer, head.label)
+        row = [row for row in pane.table_on_screen().rows if row[:3] == own]
+        return Copied(written(row, "the row"), f"the line of {head}")
+    if isinstance(pane, RanksPane) and pane.head_here is not None and conductor.weights is not None:
+        name, measure = pane.head_here, conductor.weights.measure
+        table, _ = conductor.table()
+        at, value = table.columns.index("matrix"), table.columns.index(measure.name)
+        own = (name.stack, name.layer, name.label)
+        numbers = {row[at]: row[value] for row in table.rows if tuple(row[:3]) == own}
+        cells: list[Cell] = [str(name), *(numbers.get(matrix) for matrix in MATRICES)]
+        return Copied(written([cells], "the row"), f"{measure.title} of {name}, {' '.join(MATRICES)}")
+    raise EngineError(NOTHING)
+
+
+def refuse_large_map(pane: Pane) -> None:
+    """Look at a map's size before all of it is asked for.
+
+    Raises
+    ------
+    EngineError : where its table is certain to be too large.
+    """
+    pooled = pane.heatmap.pooled if isinstance(pane, AttentionPane) else None
+    if pooled is not None and len(pooled.query_tokens) * len(pooled.key_tokens) * SHORTEST > LARGEST:
+        raise too_large(f"the {pane.view} table")
+
+
+def too_large(what: str) -> EngineError:
+    """Say that something is not copied because of its size."""
+    return EngineError(
+        f"{what} takes more than the {LARGEST // 1000} kB that terminals copy; {HOW_ELSE}. Nothing was copied"
+    )
+
+
+def _without_rows(pane: TablePane) -> EngineError:
+    """Say that a table has no rows, or is not there."""
+    return EngineError(NOTHING if pane.shown is None else f"the {pane.view} table has no rows; nothing was copied")
+
+
+def all_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, several: AnyTable | None) -> Copied:
+    """Give the table that a view draws, the same that ``e`` writes, below the names of its columns.
+
+    Parameters
+    ----------
+    pane, conductor, attention : as for `row_of`.
+    several : the table of a view that shows several heads beside each other, pinned or not.
+
+    Raises
+    ------
+    EngineError : where there is none, or it is too large.
+    """
+    if isinstance(pane, TablePane) and not pane.grid.order:
+        raise _without_rows(pane)
+    table = several or conductor.table(attention)[0]
+    text = written(chain([table.columns], table.rows), f"the {pane.view} table")
+    return Copied(text, f"the {pane.view} table, tab separated")

@@ -1,0 +1,75 @@
+"""The proof of the open model's heads, as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rich.table import Table
+from rich.text import Text
+from textual.message import Message
+
+from engine.service.engine import Engine
+from engine.values.errors import EngineError, Superseded
+from engine.values.progress import Progress
+from engine.values.proof import LayerProof
+from tui.beside import begin
+from tui.screens.list_screen import ListScreen
+from tui.screens.proofs import describe_proof, summarise
+from tui.status_line import describe
+
+EXPLANATION = (
+    "Heads write: added up, what they write is what the layer's attention writes. Heads look: their probabilities "
+    "follow from their queries and keys. The number is the largest difference."
+)
+
+
+class CheckScreen(ListScreen):
+    """Checks every layer's heads against the model's own numbers, and lists what is found."""
+
+    class Found(Message):
+        """A layer has been checked; sent from the engine thread."""
+
+        def __init__(self, proof: LayerProof, progress: Progress) -> None:
+            self.proof = proof
+            self.progress = progress
+            super().__init__()
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+        self._proofs: list[LayerProof] = []
+
+    def on_mount(self) -> None:
+        """Begin."""
+        self._show("the model reads a few tokens …")
+        begin(self, self._check, "check")
+
+    def on_check_screen_found(self, message: Found) -> None:
+        """List another layer."""
+        self._proofs.append(message.proof)
+        self._show(summarise(self._proofs) if message.progress.finished else describe(message.progress))
+
+    async def _check(self) -> None:
+        """Ask the engine, and say why where nothing can be checked."""
+
+        def deliver(proof: LayerProof, progress: Progress) -> None:
+            self.post_message(self.Found(proof, progress))
+
+        try:
+            await asyncio.wrap_future(self._engine.check(deliver))
+        except Superseded:
+            return
+        except EngineError as error:
+            self._show(str(error))
+
+    def _show(self, state: str) -> None:
+        """Write how far it is, and what has been found."""
+        table = Table(box=None, pad_edge=False, show_edge=False, expand=True)
+        for title in ("layer", "heads write", "heads look"):
+            table.add_column(Text(title, style="bold"), ratio=None if title == "layer" else 1)
+        for proof in self._proofs:
+            table.add_row(*map(Text, describe_proof(proof)))
+        lines = Table.grid()
+        for line in (Text(state, style="bold"), Text(EXPLANATION), Text(""), table):
+            lines.add_row(line)
+        self.body.update(lines)

@@ -1,0 +1,177 @@
+"""What can be done now by its name: what every key does that works where the focus is, and themes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import click
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input
+
+from engine.values.errors import EngineError
+from tui.declared import in_declared_order
+from tui.key_groups import GROUPS, VIEWS
+from tui.key_names import is_bound, key_of
+from tui.parts import Parts
+from tui.themes import SHORT, find_theme
+from tui.widgets.field import OF_EDITING
+
+OWN = ("command_palette", "jump", "screen.copy_text")
+"""Actions that ask for what the palette and the line at the foot are asked, or that are of what the mouse selects."""
+
+ALSO_CALLED = {
+    "ablation": ("ablate", "knock out", "knockout"),
+    "attention": ("heatmap",),
+    "copy-cell": ("yank", "clipboard"),
+    "copy-view": ("clipboard",),
+    "distance": ("delta", "rotary"),
+    "export": ("save", "csv", "npz", "parquet", "jsonl", "svg", "export csv", "screenshot"),
+    "lens": ("logit lens",),
+    "less": ("smaller epsilon", "less epsilon"),
+    "models": ("load model", "switch model"),
+    "more": ("epsilon", "larger epsilon", "more epsilon"),
+    "next-theme": ("colours", "colors", "dark mode", "light mode"),
+    "quit": ("exit",),
+    "sentence": ("prompt", "edit sentence"),
+    "sentences": ("history",),
+    "spectra": ("svd", "singular values"),
+    "switch": ("off", "on", "ablate", "knock out", "knockout"),
+    "weights": ("parameters", "norms"),
+    "zoom": ("fullscreen", "full screen", "maximize"),
+}
+"""What hands type for a command or a view whose own name is another word."""
+
+THEME = "theme "
+"""Stands before the name of one."""
+
+
+@dataclass(frozen=True)
+class Doable:
+    """Something that can be done now.
+
+    Attributes
+    ----------
+    name : a word, which can be typed: the last one of its binding's id.
+    description : what it does.
+    keys : that do it.
+    do : does it.
+    """
+
+    name: str
+    description: str
+    keys: tuple[str, ...]
+    do: Callable[[], object]
+
+
+def doables(app: Parts, screen: Screen[Any]) -> Iterator[Doable]:
+    """Give what every key does that works now: views first, then the other actions in the order of the help."""
+    found: dict[tuple[DOMNode, str], list[Binding]] = {}
+    for each in in_declared_order(screen.active_bindings.values()):
+        name = each.binding.id
+        if name is not None and not name.startswith(OF_EDITING) and each.binding.action not in OWN:
+            found.setdefault((each.node, each.binding.action), []).append(each.binding)
+    for (node, action), bindings in sorted(found.items(), key=lambda item: _order(item[1][0])):
+        name = _name(bindings[0])
+        keys = dict.fromkeys(map(app.get_key_display, filter(is_bound, bindings)))
+        yield Doable(name, bindings[0].description, tuple(keys), partial(app.run_action, action, node))
+
+
+def in_view(app: Parts) -> Iterator[Doable]:
+    """Give what keys do in the active view, where the focus is not; it goes there first."""
+    pane = app.views.active
+    for node in (*(each for each in pane.query("*").results(Widget) if not isinstance(each, Input)), pane):
+        for _, binding in node._bindings:
+            if binding.id is not None and binding.action not in OWN:
+                do = partial(_do_in_view, app, binding.action, node)
+                yield Doable(_name(binding), binding.description, (), do)
+
+
+async def _do_in_view(app: Parts, action: str, node: DOMNode) -> None:
+    """Give the active view the keys, and do something there."""
+    app.views.active.focus_view()
+    await app.run_action(action, node)
+
+
+def _parts_with(name: str) -> list[str]:
+    """List the parts of the explorer that have a key for something of a name."""
+    from tui.cli.key_table import bindings  # which imports every module that has keys
+
+    return sorted({str(each.id).partition(".")[0] for each in bindings() if _name(each) == name})
+
+
+def _name(binding: Binding) -> str:
+    """Give the word by which something can be done."""
+    return str(binding.id).rpartition(".")[2].replace("_", "-")
+
+
+def _order(binding: Binding) -> int:
+    """Put views first, and groups in the order of the help."""
+    return 0 if binding.group is VIEWS else 1 + (GROUPS.index(binding.group) if binding.group in GROUPS else 9)
+
+
+class NamedCommands:
+    """What can be typed to have something done, where the focus is while this is made.
+
+    Parameters
+    ----------
+    app : in which.
+
+    Attributes
+    ----------
+    names : of all of them, those of themes last.
+    """
+
+    def __init__(self, app: Parts) -> None:
+        self._app = app
+        self._by_name: dict[str, Doable] = {}
+        for each in doables(app, app.screen):
+            self._by_name.setdefault(each.name, each)
+        themes = (*SHORT, *sorted(app.available_themes.keys() - set(SHORT.values())))
+        self.names = (*self._by_name, *(f"{THEME}{name}" for name in themes))
+
+    def named(self, text: str) -> Callable[[], object] | None:
+        """Find what a name by itself does; None where nothing is called so.
+
+        Raises
+        ------
+        EngineError : when there is no such theme, or when something stands behind what takes nothing.
+        """
+        if text == THEME.strip():
+            raise EngineError(f"theme takes a name; {key_of(self._app, 'prompt.complete')} completes those there are")
+        if text.startswith(THEME):
+            try:
+                theme = find_theme(text.removeprefix(THEME).strip())
+            except click.BadParameter:
+                raise EngineError(f"no such theme; {key_of(self._app, 'prompt.complete')} completes names") from None
+            return partial(self._app.choose_theme, theme)
+        word, _, behind = text.partition(" ")
+        if behind and (word in self._by_name or _parts_with(word)):
+            raise EngineError(f"{word} takes nothing behind it; type it alone")
+        found = self._by_name.get(text)
+        return next((each.do for each in in_view(self._app) if each.name == text), None) if found is None else found.do
+
+    def begun(self, text: str) -> Callable[[], object]:
+        """Find what a key does that is typed as it is written, or a name that begins with what is typed.
+
+        Raises
+        ------
+        EngineError : when there is none, or more than one.
+        """
+        of_key = [each for each in self._by_name.values() if text in each.keys]
+        named = [each for name, each in self._by_name.items() if name.startswith(text.lower())]
+        said = [each for each in self._by_name.values() if each.description.lower().startswith(text.lower())]
+        found = of_key or named or said
+        if len(found) == 1:
+            return found[0].do
+        if found:
+            raise EngineError(f"could be {', '.join(each.name for each in found)}")
+        if parts := _parts_with(text.lower()):
+            raise EngineError(f"{text} works in {', '.join(parts)}, which has not the keys now")
+        palette, keys = key_of(self._app, "app.palette"), key_of(self._app, "app.help")
+        raise EngineError(f"no head, view or command; {palette} finds all, {keys} keys")

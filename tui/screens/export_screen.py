@@ -1,0 +1,269 @@
+"""The menu of what can be written: what, as what, and where to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from rich.style import Style
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from engine.store.export import FORMATS, format_of
+from engine.values.errors import EngineError
+from tui.export.choice import Choice, What, choice_of, formats_for
+from tui.export.files import Exporting
+from tui.key_names import key_of
+from tui.panes.line import Line
+from tui.screens.export_fields import FileName, Whats
+from tui.screens.modal import Modal
+
+WRITES = {
+    What.VIEW: "Write the table of the view",
+    What.MODEL: "Write the same table of the whole model",
+    What.MATRICES: "Write the matrices of what is selected",
+    What.SVG: "Write a picture of the view, as SVG",
+    What.SCREEN: "Write a picture of the screen, as SVG",
+    What.TEXT: "Write the view as text",
+    What.ANSI: "Write the view as text with its colours",
+}
+"""What the keys of the menu do."""
+
+KEYS = "a letter writes at once"
+"""What is said where there is nothing else to say."""
+
+
+class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
+    """Lets one thing be chosen, and gives it with the file's name; None when nothing is wanted.
+
+    Parameters
+    ----------
+    exporting : what there is to write, and what was chosen last.
+    name : of a file that is to be written at once; where that is refused, it stays for another one to be typed.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(what.value, f"take('{what.name}')", WRITES[what], show=False, id=f"export.{what.name.lower()}")
+            for what in What
+        ),
+        # Before any widget sees it, so that what is typed after it goes into the name, however fast it comes.
+        Binding("tab,shift+tab", "name", "To the file's name, or back", show=False, id="export.name", priority=True),
+        Binding("enter", "write", "Write it", id="export.write"),
+        Binding("j,down,ctrl+n", "move(1)", "Down", show=False, id="export.down"),
+        Binding("k,up,ctrl+p", "move(-1)", "Up", show=False, id="export.up"),
+        Binding("escape", "leave", "Close", id="export.close"),
+        Binding("q,e", "leave", "Close", show=False, id="export.close_too"),
+        Binding("question_mark", "app.help", "Keys that work here", show=False, id="export.help"),
+        Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="export.quit"),
+    ]
+
+    def __init__(self, exporting: Exporting, name: str = "") -> None:
+        super().__init__()
+        self._exporting = exporting
+        self._choice = exporting.fitting(choice_of(name, exporting.choice) if name else exporting.choice)
+        self._asked_for = name
+        self._suggested: Path | None = None
+        self._confirmed: Path | None = None
+        self._awaited: str | None = None
+        self._begins_naming = False
+        self._list = Whats(
+            *(Option(Text(f"{what.value}  {exporting.says(what)}"), id=what.name) for what in What),
+            markup=False,
+            name="export menu",
+        )
+        self._format_line = Line(classes="export-format")
+        self._file = FileName(compact=True, select_on_focus=False, name="file name")
+        self._file.cursor_blink = False
+        self._said_line = Line(classes="export-said")
+
+    def compose(self) -> ComposeResult:
+        """Show the list, and below it the format, the file and what is to be said."""
+        with Vertical(id="export") as box:
+            box.border_title = "export"
+            yield self._list
+            yield self._format_line
+            yield self._file
+            yield self._said_line
+
+    def on_mount(self) -> None:
+        """Begin at the last choice, with the focus there before the next key comes."""
+        self.set_focus(self._file if self._begins_naming else self._list)
+        self._list.highlighted = list(What).index(self._choice.what)
+        self._suggest()
+        if self._asked_for:
+            with self.prevent(Input.Changed):  # which would take back what is said of it
+                self._file.value = self._asked_for
+            self.set_focus(self._file)
+            self.action_write()
+
+    @property
+    def _is_naming(self) -> bool:
+        """Whether the name is being typed."""
+        return self.focused is self._file
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave the arrows to the name while it is typed."""
+        return not (self._is_naming and action in ("move", "take"))
+
+    @on(OptionList.OptionHighlighted)
+    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Offer another thing."""
+        what, is_here = What[str(event.option_id)], event.option_index == self._list.highlighted
+        if is_here and what is not self._choice.what:
+            self._choose(replace(self._choice, what=what))
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        """Write what was entered or clicked."""
+        event.stop()
+        self.action_take(str(event.option_id))
+
+    def _choose(self, choice: Choice) -> None:
+        """Offer another thing, or the same as something else, under a name of its own."""
+        self._choice = self._exporting.fitting(choice)
+        self._suggest()
+
+    def _suggest(self) -> None:
+        """Show the format, a new name, and what the same takes without the explorer."""
+        formats = self._formats
+        line = Text("format  " if self._choice.what.is_table else "tables  ")
+        for name in formats:
+            style = Style(reverse=name == self._choice.format, meta={"@click": f"screen.choose_format('{name}')"})
+            line.append(f" {FORMATS.get(name, name.upper())} ", style)
+            line.append(" ")
+        self._format_line.show(line)
+        try:
+            self._suggested = self._exporting.suggest(self._choice)
+            is_model = self._choice.what is What.MODEL
+            self._said_line.show(self._exporting.command() if is_model else KEYS)
+        except EngineError as error:
+            self._suggested = None
+            self._said_line.show(self._exporting.later(is_asked=False) if self._exporting.is_to_come else str(error))
+        self._file.value = "" if self._suggested is None else str(self._suggested)
+        self._file.cursor_position = len(self._file.value)
+        self._confirmed = self._awaited = None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether what is offered is to be written under the name that is there, once there is all of it."""
+        return self._awaited == self._file.value
+
+    def offer_again(self) -> None:
+        """Offer what there was nothing of, now that there may be; where it was asked for already, write it."""
+        if self.is_awaited:
+            if not self._exporting.has_to_come(self._choice):
+                if self._suggested is not None and self._file.value == str(self._suggested):
+                    self._suggest()  # what has come may be of another head
+                self._write()
+        elif self._suggested is None and not self._is_naming:
+            self._suggest()
+
+    @property
+    def _formats(self) -> tuple[str, ...]:
+        """What tables can be written as, whether or not the cursor is on one."""
+        return formats_for(self._choice.what, self._exporting.view) or tuple(FORMATS)
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor."""
+        if step > 0:
+            self._list.action_cursor_down()
+        else:
+            self._list.action_cursor_up()
+
+    def action_format(self, step: int) -> None:
+        """Go to the next format, or the one before."""
+        formats = self._formats
+        place = formats.index(self._choice.format) + step if self._choice.format in formats else 0
+        self.action_choose_format(formats[place % len(formats)])
+
+    def action_choose_format(self, format: str) -> None:
+        """Take a format."""
+        self._choose(replace(self._choice, format=format))
+
+    def action_name(self) -> None:
+        """Go to the name, or back to the list; at once when the menu is there."""
+        self._begins_naming = not self.is_mounted
+        self.set_focus(self._list if self._is_naming else self._file)
+
+    def action_take(self, what: str) -> None:
+        """Write one thing, under the name that is shown where it is the one that is offered."""
+        if What[what] is not self._choice.what:
+            self._choose(replace(self._choice, what=What[what]))
+        self.action_write()
+
+    def action_leave(self) -> None:
+        """Go back from the name to the list, or write nothing."""
+        if self._is_naming:
+            self.set_focus(self._list)
+        else:
+            self.dismiss(None)
+
+    @on(Input.Submitted)
+    def _named(self, event: Input.Submitted) -> None:
+        """Write under the name that was typed."""
+        event.stop()
+        self.action_write()
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        """Take back what was said of another name."""
+        event.stop()
+        is_as_it_is_now = event.value == self._file.value  # else a name has come that was given from outside
+        if self._confirmed is not None and is_as_it_is_now:
+            self._confirmed = None
+            self._said_line.show(KEYS)
+
+    def action_write(self) -> None:
+        """Write what is offered, once all that was typed of its name is there."""
+        if self._is_naming:
+            self._file.call_later(self._write)
+        else:
+            self._write()
+
+    def _write(self) -> None:
+        """Write what is offered; over a file that is there only when asked twice."""
+        try:
+            path = self._path()
+            is_there = path.exists()
+        except (EngineError, OSError, RuntimeError) as error:  # a name that is too long; no such person after ~
+            self._awaited = self._file.value if self._suggested is None and self._exporting.is_to_come else None
+            said = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+            self._said_line.show(self._exporting.later() if self.is_awaited else said)
+            return
+        if self._exporting.has_to_come(self._choice) and (self._exporting.is_to_come or not self.is_awaited):
+            self._awaited = self._file.value
+            self._said_line.show(self._exporting.later())
+            return
+        if is_there and path != self._confirmed:
+            self._confirmed = path
+            again = key_of(self.app, "export.write")
+            self._said_line.show(f"there is such a file already; {again} again writes over it")
+            return
+        self._exporting.folder = path.parent
+        self.dismiss((self._choice, path, is_there))
+
+    def _path(self) -> Path:
+        """Give the file that is named; of a folder the suggested one in it. A table's format follows its ending.
+
+        Raises
+        ------
+        EngineError : when there is nothing to write, or no such folder.
+        """
+        suggested = self._exporting.suggest(self._choice) if self._suggested is None else self._suggested
+        typed = self._file.value.strip()
+        path = suggested.parent / Path(typed).expanduser() if typed else suggested
+        if path.is_dir():
+            path = path / suggested.name
+        if not path.parent.is_dir():
+            raise EngineError(f"there is no folder {path.parent}; make it, or choose another one")
+        named = format_of(path)
+        if self._choice.what.is_table and named is not None and self._choice.format != "npz":
+            self._choice = replace(self._choice, format=named)
+        return path

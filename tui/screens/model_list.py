@@ -1,0 +1,214 @@
+"""The list of models that can be opened: its rows as wide as there is room, filtered by what is typed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.widgets.option_list import Option
+
+from engine.values.found_models import FoundModel, Origin, Place
+from engine.values.memory import size
+from tui.drawing.text import harmless, path_within
+from tui.frame import sends_ascii_only
+from tui.screens.model_choice import can_be_a_name, meant
+from tui.widgets.menu import Menu
+
+HEADINGS = {
+    Origin.MEMORY: "in memory",
+    Origin.DEMO: "shipped with attn-tui",
+    Origin.RECENT: "opened before",
+    Origin.HUB: "in the local Hub cache",
+}
+"""What stands above the models of each origin."""
+
+AS_TYPED = "\0as typed"
+"""The option that stands for what is typed itself; no model can be called so."""
+
+NOT_HERE = "not on this machine"
+
+NONE_YET = "nothing in the local Hub cache yet: type an id, such as gpt2, to download a model"
+"""Stands below the list where there is no cache, or an empty one."""
+
+COLUMNS = ((7, 30), (11, 50), (9, 60), (12, 68))
+"""The widths of size, type, layers × heads and last use, and how wide the list must be to have each."""
+
+
+def ago(seconds: float) -> str:
+    """Write how long ago something was.
+
+    Examples
+    --------
+    >>> ago(30), ago(7300), ago(86400 * 3), ago(86400 * 800)
+    ('just now', '2 h ago', '3 days ago', '2 years ago')
+    """
+    for unit, length in (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            number = int(seconds // length)
+            plural = "s" if number > 1 and unit not in ("h", "min") else ""
+            return f"{number} {unit}{plural} ago"
+    return "just now"
+
+
+def cells(model: FoundModel, now: float) -> tuple[str, str, str, str]:
+    """Write what stands beside a model's name: size, type, layers × heads, last use."""
+    shape = f"{model.layers} × {model.heads}" if model.layers and model.heads else str(model.layers or "")
+    used = ago(max(now - model.last_used, 0.0)) if model.last_used else ""
+    return size(model.size) if model.size else "", harmless(model.model_type), shape, used
+
+
+class FoundList(Menu):
+    """Models by origin, under headings.
+
+    Attributes
+    ----------
+    models : by name, in the order in which they are listed within their origin.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "cursor_down", "Down", show=False, id="models.down"),
+        Binding("k", "cursor_up", "Up", show=False, id="models.up"),
+        Binding("g", "first", "First model", show=False, id="models.first"),
+        Binding("G", "last", "Last model", show=False, id="models.last"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(markup=False, name="list of models")
+        self.models: dict[str, FoundModel] = {}
+        self._cached: set[str] = set()
+        self._filter = ""
+        self._typed = ""
+        self._place: Place | None = None
+        self._begun_at: str | None = None
+        self._is_all = False
+        self._now = time.time()
+        self._width = 0
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Write the rows as wide as there is room now."""
+        if event.size.width != self._width:
+            self._width = event.size.width
+            self.fill()
+
+    def add(self, found: Iterable[FoundModel]) -> None:
+        """Add models; one that was opened before keeps its place, and learns what the cache says of it."""
+        for model in found:
+            known = self.models.get(model.name)
+            if model.origin is Origin.HUB:
+                self._cached.add(model.name)
+            if known is not None and known.origin is not model.origin:
+                merged = replace(known, missing=model.missing, size=model.size or known.size)
+                model = replace(merged, last_used=max(model.last_used, known.last_used))
+            self.models[model.name] = model
+        self.fill()
+
+    def finish(self) -> None:
+        """Say of models that were opened before and are in no cache any more that they are not on this machine."""
+        for name, model in self.models.items():
+            if model.origin is Origin.RECENT and not name.startswith("/") and name not in self._cached:
+                self.models[name] = replace(model, missing=NOT_HERE)
+        self._is_all = True
+        self.fill()
+
+    @property
+    def chosen(self) -> FoundModel | None:
+        """The model under the cursor; None where that is on what is typed, or on nothing."""
+        option = self.highlighted_option
+        return None if option is None or option.id is None else self.models.get(option.id)
+
+    @property
+    def name_chosen(self) -> str:
+        """What Enter opens; empty where the list has nothing."""
+        option = self.highlighted_option
+        if option is None or option.id is None:
+            return ""
+        return self._typed if option.id == AS_TYPED else option.id
+
+    def narrow(self, text: str) -> None:
+        """Show the models whose name or type has all words of a text, below the text where that can be opened, too."""
+        self._typed, self._place = text.strip(), None
+        self._filter = text.casefold()
+        self._begun_at = None
+        self.fill()
+
+    def learn(self, place: Place) -> None:
+        """Take notice of what is there where the text is taken for a path."""
+        self._place = place
+        self.fill()
+
+    def names_begun(self, text: str) -> tuple[str, ...]:
+        """List the names that begin with a text."""
+        return tuple(name for name in self.models if name.casefold().startswith(text.casefold()))
+
+    def _shown(self) -> Iterator[FoundModel]:
+        """Go through the models that the filter leaves, by origin."""
+        words = self._filter.split()
+        for origin in Origin:
+            for model in self.models.values():
+                said = f"{model.name} {model.model_type}".casefold()
+                if model.origin is origin and all(word in said for word in words):
+                    yield model
+
+    def fill(self) -> None:
+        """Write the rows anew; the cursor stays where a person has moved it, and else is on what is meant."""
+        here = self.highlighted_option.id if self.highlighted_option is not None else None
+        width = max(self.scrollable_content_region.width - 2, 10)
+        shown = tuple(self._shown())
+        best = meant(self._typed, [model.name for model in shown], self._place) or AS_TYPED
+        options: list[Option] = []
+        if self._typed and (best == AS_TYPED or can_be_a_name(self._typed, self._place)) and best != self._typed:
+            options.append(Option(self._row_as_typed(width), id=AS_TYPED))
+        origin: Origin | None = None
+        for model in shown:
+            if model.origin is not origin:
+                origin = model.origin
+                options.append(Option(Text(HEADINGS[origin], "dim"), disabled=True))
+            options.append(Option(self._row(model, width), id=model.name))
+        if self._is_all and not self._cached and not self._typed:
+            options.append(Option(Text(NONE_YET, "dim"), disabled=True))
+        self.clear_options()
+        self.add_options(options)
+        places = {option.id: place for place, option in enumerate(options) if option.id is not None}
+        is_moved = self._begun_at is not None and here != self._begun_at and here in places
+        if not is_moved:
+            self._begun_at = best
+        self.highlighted = places.get(here if is_moved and here is not None else best)
+
+    def _row_as_typed(self, width: int) -> Text:
+        """Write what is typed, and that it is that."""
+        said = " as typed"
+        name = self._within(self._typed, width - len(said))
+        return Text.assemble(set_cell_size(name, width - len(said)), (said, "dim"))
+
+    def _row(self, model: FoundModel, width: int) -> Text:
+        """Write one model's row."""
+        beside = [
+            set_cell_size(f"{text:>{columns}}" if columns < 10 else f"  {text}", columns)
+            for (columns, least), text in zip(COLUMNS, cells(model, self._now), strict=True)
+            if width >= least
+        ]
+        room = width - sum(map(cell_len, beside))
+        name = set_cell_size(self._within(model.name, room - 2 if model.missing else room - 1), room - 1)
+        mark = "!" if model.missing else " "
+        return Text.assemble((name, "dim" if model.missing else ""), (mark, "bold"), ("".join(beside), "dim"))
+
+    def _within(self, name: str, width: int) -> str:
+        """Write a name in so many cells."""
+        return path_within(name, width, ascii_only=sends_ascii_only(self.app))
+
+    def heading(self) -> Text:
+        """Write what the columns are."""
+        width = max(self.scrollable_content_region.width - 2, 10)
+        names = ("size", "type", "L × H", "last used")
+        beside = [
+            set_cell_size(f"{text:>{columns}}" if columns < 10 else f"  {text}", columns)
+            for (columns, least), text in zip(COLUMNS, names, strict=True)
+            if width >= least
+        ]
+        return Text("model".ljust(width - sum(map(cell_len, beside))) + "".join(beside), "dim")

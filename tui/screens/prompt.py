@@ -1,0 +1,290 @@
+"""The line at the foot that a short answer is typed into: where to go, what to search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+
+from rich.cells import cell_len
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input
+
+from engine.values.errors import EngineError
+from tui.drawing.text import fit
+from tui.main_screen import is_displayed
+from tui.panes.line import Line
+from tui.widgets.field import Field
+
+if TYPE_CHECKING:
+    from tui.key_watch import KeyWatch
+
+GAPS = 6
+"""Cells of the line that nothing stands in: around the question and what is said, and one for the cursor and beyond."""
+
+
+class Question(Protocol):
+    """What is asked, and what becomes of the answer.
+
+    Attributes
+    ----------
+    label : stands before the answer.
+    """
+
+    label: str
+
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List what Tab makes of what is typed, one after the other."""
+
+    def typed(self, text: str) -> str:
+        """Take what is typed so far, and say something about it."""
+
+    def answer(self, text: str) -> None:
+        """Take the answer.
+
+        Raises
+        ------
+        EngineError : when it cannot be taken; the line stays open and says why.
+        """
+
+    def leave(self) -> None:
+        """Take that there is no answer."""
+
+
+class PromptInput(Field):
+    """The answer itself."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
+        Binding("enter", "answer", "Go", id="prompt.answer", priority=True),
+        Binding("escape,ctrl+c", "leave", "Leave", id="prompt.leave", priority=True),
+        Binding("g", "first", "First line", id="prompt.first", priority=True),
+        Binding("colon", "anew", "Start again after a refused answer", False, id="prompt.anew", priority=True),
+        Binding("tab", "complete(1)", "Complete", id="prompt.complete"),
+        Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, id="prompt.complete_back"),
+    ]
+
+    class Ended(Message):
+        """The answer is complete once what was typed before has been put into it, or there is none."""
+
+        def __init__(self, *, is_answer: bool) -> None:
+            self.is_answer = is_answer
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__(compact=True, select_on_focus=False, name="prompt")
+        self.cursor_blink = False
+        self._completed: tuple[str, str, int] | None = None
+
+    @property
+    def prompt(self) -> Prompt:
+        """The line that it is in."""
+        assert isinstance(self.parent, Prompt)
+        return self.parent
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Take ``g`` for the first line only where nothing was typed since the ``g`` that opened the line.
+
+        And a colon for the beginning of another command only where an answer was refused and nothing was typed since.
+        """
+        if action == "anew":
+            return self.prompt.is_refused
+        return action != "first" or (self.prompt.is_untouched and not self.value)
+
+    async def _on_key(self, event: events.Key) -> None:
+        """Take a character behind a refused answer for the key that it is elsewhere; other keys mend the answer."""
+        if event.is_printable and self.prompt.is_refused:
+            event.stop()
+            event.prevent_default()
+            self.prompt.leave_question()
+            self.prompt.close()
+            await self.prompt.press(event.key, event.character)
+        else:
+            await super()._on_key(event)
+
+    def action_answer(self) -> None:
+        """Give the keys back, and the answer once it is complete."""
+        self.prompt.give_back()
+        self.post_message(self.Ended(is_answer=True))
+
+    def action_leave(self) -> None:
+        """Give the keys back without an answer."""
+        self.prompt.give_back()
+        self.post_message(self.Ended(is_answer=False))
+
+    async def action_first(self) -> None:
+        """Leave, and go to the first line of what had the keys."""
+        self.prompt.close()
+        await self.prompt.first_line()
+
+    async def action_anew(self) -> None:
+        """Ask where to go, or what to do, with nothing typed, as the key does where no line is open."""
+        self.prompt.leave_question()
+        await self.run_action("app.jump")
+
+    async def action_submit(self) -> None:
+        """Take a key that some remapping has left to the toolkit for the same."""
+        self.action_answer()
+
+    def action_delete_left(self) -> None:
+        """Delete a character; where there is none, leave."""
+        if self.value:
+            super().action_delete_left()
+        else:
+            self.action_leave()
+
+    def action_complete(self, step: int) -> None:
+        """Put a name in the place of what is typed; again: the next one."""
+        if self._completed is not None and self._completed[0] == self.value:
+            _, word, place = self._completed
+            place += step
+        else:
+            word, place = self.value, 0
+        found = self.prompt.completions(word)
+        if found:
+            self.value = found[place % len(found)]
+            self.cursor_position = len(self.value)
+            self._completed = self.value, word, place
+        else:
+            self.prompt.say_none()
+
+
+class Prompt(Horizontal):
+    """A question over the line of keys, with what there is to say about the answer at its right.
+
+    Parameters
+    ----------
+    keys_pressed : counts the keys that have been pressed, the one being handled among them.
+    """
+
+    def __init__(self, keys_pressed: Callable[[], int]) -> None:
+        super().__init__(id="prompt")
+        self.display = False
+        self.input = PromptInput()
+        self.label = Line(classes="prompt-label")
+        self.said = Line(classes="prompt-said")
+        self._question: Question | None = None
+        self._before: Widget | None = None
+        self._has_given_back = False
+        self._keys_pressed = keys_pressed
+        self._opened_at = 0
+        self._refused_at: int | None = None
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether no key has been pressed between the one that opened the line and this one."""
+        return self._keys_pressed() == self._opened_at + 1
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the answer was refused, and no key has been pressed between that and this one."""
+        return self._refused_at is not None and self._keys_pressed() == self._refused_at + 1
+
+    def compose(self) -> ComposeResult:
+        """Put the question, the answer and what is said about it beside each other."""
+        yield self.label
+        yield self.input
+        yield self.said
+
+    def ask(self, question: Question, text: str = "") -> None:
+        """Open the line; the keys are its own at once.
+
+        Parameters
+        ----------
+        question : what is asked.
+        text : the answer to begin with.
+        """
+        if self.screen.focused is not self.input:
+            self._before = self.screen.focused
+        self._question = question
+        self._opened_at = self._keys_pressed()
+        self._refused_at = None
+        self.label.show(question.label)
+        with self.prevent(Input.Changed):
+            self.input.value = text
+        self._say(question.typed(text))
+        self.display = True
+        self._take_keys()
+
+    def _say(self, text: str) -> None:
+        """Say something about the answer as far as that leaves room: what is typed stays in sight."""
+        room = self.screen.size.width - cell_len(self.label.shown.plain) - cell_len(self.input.value) - GAPS
+        self.said.show(fit(text, max(room, 0)) if cell_len(text) > room else text)
+
+    def _take_keys(self) -> None:
+        """Have what is typed from now on."""
+        self._has_given_back = False
+        self.screen.set_focus(self.input)
+
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List what a text may become."""
+        return () if self._question is None else self._question.completions(text)
+
+    def say_none(self) -> None:
+        """Say that what is typed cannot be completed."""
+        self._say("nothing that can stand here begins so")
+
+    def give_back(self) -> None:
+        """Let the keys go where they went before; the line stays until its answer has been taken."""
+        self._has_given_back = True
+        before = self._before
+        can_have_them = before is not None and before.focusable and is_displayed(before)
+        self.screen.set_focus(before if can_have_them else None)
+
+    def close(self) -> None:
+        """Put the line away."""
+        if self.screen.focused is self.input:
+            self.give_back()
+        self._question = None
+        self.display = False
+
+    def leave_question(self) -> None:
+        """Give the keys back, as another question is about what has them; what was asked has no answer."""
+        self.give_back()
+        if self._question is not None:
+            self._question.leave()
+
+    async def first_line(self) -> None:
+        """Press the key of two letters, which no keyboard has, for whoever has the keys now."""
+        await self.press("gg", None)
+
+    async def press(self, key: str, character: str | None) -> None:
+        """Press a key that another one has become, before what was typed behind that."""
+        await cast("KeyWatch", self.app).do_next(events.Key(key, character))
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        """Say what there is to say about the answer so far."""
+        event.stop()
+        if self._question is not None:
+            self._say(self._question.typed(event.value))
+
+    @on(PromptInput.Ended)
+    def _ended(self, event: PromptInput.Ended) -> None:
+        """Take the answer; what cannot be taken is said, and the line stays open."""
+        event.stop()
+        question = self._question
+        if question is None:
+            return
+        if not event.is_answer:
+            self.close()
+            question.leave()
+            return
+        try:
+            question.answer(self.input.value)
+        except EngineError as error:
+            self.said.show(str(error))
+            self._refused_at = self._keys_pressed()
+            self._take_keys()
+        else:
+            self.close()
+
+    def on_descendant_blur(self) -> None:
+        """Go away where the mouse has taken the keys elsewhere; without the terminal's focus no widget has them."""
+        has_again = self.screen.focused is self.input  # for another question, by now
+        if self.app.app_focus and not self._has_given_back and not has_again:
+            self.close()

@@ -1,0 +1,194 @@
+"""The list of sentences: those that were read, and those of earlier runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Input, Label, OptionList
+from textual.widgets.option_list import Option
+
+from tui.drawing.text import fit, harmless, in_ascii
+from tui.key_names import key_of
+from tui.screens.modal import Modal
+from tui.sentences import Sentences
+from tui.state.sentence_history import matching
+from tui.widgets.field import Field
+from tui.widgets.menu import Menu
+
+if TYPE_CHECKING:
+    from tui.parts import Parts
+
+SHOWN = 2000
+"""Characters of a sentence that are looked at for its line in the list."""
+
+
+class SentencesScreen(Modal[str | None]):
+    """Lists sentences, narrowed by what is typed; gives the one that was chosen.
+
+    Parameters
+    ----------
+    sentences : what is listed, and where one is forgotten.
+    is_finding : whether the words to find are typed at once.
+    ascii_only : whether only ASCII characters are drawn.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Back", id="sentences.back"),
+        Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="sentences.quit"),
+        Binding("slash,ctrl+r", "find", "Find", id="sentences.find"),
+        Binding("d,delete", "forget", "Forget it", id="sentences.forget"),
+        Binding("u", "bring_back", "Bring back what was forgotten last", show=False, id="sentences.bring_back"),
+        Binding("j", "move(1)", "Down", show=False, id="sentences.down"),
+        Binding("k", "move(-1)", "Up", show=False, id="sentences.up"),
+        Binding("g", "edge(False)", "First", show=False, id="sentences.first"),
+        Binding("G", "edge(True)", "Last", show=False, id="sentences.last"),
+        Binding("q,S", "close", "Close", show=False, id="sentences.close"),
+        Binding("question_mark", "app.help", "Keys that work here", show=False, id="sentences.help"),
+    ]
+
+    def __init__(self, sentences: Sentences, *, is_finding: bool, ascii_only: bool) -> None:
+        super().__init__()
+        self._sentences = sentences
+        self._is_finding = is_finding
+        self._ascii = ascii_only
+        self._found: tuple[str, ...] = ()
+        self._list = Menu(markup=False, name="sentences menu")
+        self._words = _Words(placeholder="words to find", compact=True)
+        self._words.cursor_blink = False
+
+    def compose(self) -> ComposeResult:
+        """Put the words over the list."""
+        with Vertical(id="sentences"):
+            yield Label("sentences", markup=False)
+            yield self._words
+            yield self._list
+
+    def on_mount(self) -> None:
+        """List all, and again when one has been read meanwhile."""
+        self._words.display = self._is_finding
+        self._fill()
+        self.set_focus(self._words if self._is_finding else self._list)
+        self._sentences.has_changed = self._fill_again
+
+    def on_unmount(self) -> None:
+        """Listen no more."""
+        self._sentences.has_changed = None
+        super().on_unmount()
+
+    def _fill_again(self) -> None:
+        """List what there is now, with the cursor on the sentence that it was on."""
+        at = self._list.highlighted
+        here = self._found[at] if at is not None and at < len(self._found) else ""
+        self._fill()
+        if here in self._found:
+            self._list.highlighted = self._found.index(here)
+
+    def _fill(self) -> None:
+        """List the sentences that hold the words, with the cursor where it was."""
+        at = self._list.highlighted or 0
+        self._found = matching(self._sentences.listed, self._words.value)
+        self.query_one("#sentences").set_class(bool(self._sentences.forgotten), "-forgotten")
+        self._list.clear_options()
+        width = max(self.app.size.width - 12, 20)
+        self._list.add_options([Option(Text(self._line(text, width), no_wrap=True)) for text in self._found])
+        if self._found:
+            self._list.highlighted = min(at, len(self._found) - 1)
+        else:
+            self._list.add_option(Option(Text(fit(self._why_none, width).rstrip(), no_wrap=True), disabled=True))
+
+    @property
+    def _why_none(self) -> str:
+        """Say why nothing is listed, and what next."""
+        if words := self._words.value.strip():
+            return f"no sentence holds {harmless(words)}; {key_of(self.app, 'sentences.back')} goes back"
+        return f"no sentence here; {key_of(self.app, 'app.sentence')} types one"
+
+    def _line(self, text: str, width: int) -> str:
+        """Write one sentence, marked where it was read."""
+        mark = ("*" if self._ascii else "●") if text in self._sentences.read else " "
+        shown = harmless(text[:SHOWN])
+        shown = in_ascii(shown) if self._ascii else shown
+        return f"{mark} {fit(shown, width, ascii_only=self._ascii).rstrip()}"
+
+    @on(Input.Changed)
+    def _typed(self) -> None:
+        """Show matches while words are typed."""
+        self._fill()
+
+    @on(Input.Submitted)
+    def _first_chosen(self, event: Input.Submitted) -> None:
+        """Take the match that is marked."""
+        event.stop()
+        if self._found:
+            self.dismiss(self._found[self._list.highlighted or 0])
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        """Take the sentence under the cursor."""
+        self.dismiss(self._found[event.option_index])
+
+    def action_leave(self) -> None:
+        """Go back from words to all sentences, where they were begun here, or choose none."""
+        if self._words.display and not self._is_finding:
+            self._words.display = False
+            self._words.value = ""
+            self.set_focus(self._list)
+        else:
+            self.dismiss(None)
+
+    def action_close(self) -> None:
+        """Choose none, whatever is found."""
+        self.dismiss(None)
+
+    def action_find(self) -> None:
+        """Type words."""
+        self._words.display = True
+        self.set_focus(self._words)
+
+    def action_forget(self) -> None:
+        """Forget the sentence under the cursor."""
+        if self._found and self._list.highlighted is not None:
+            self._sentences.forget(self._found[self._list.highlighted])
+            self._fill()
+            self.refresh_bindings()
+
+    def action_bring_back(self) -> None:
+        """Have the sentence again that was forgotten last, with the cursor on it."""
+        if not self._sentences.forgotten:
+            cast("Parts", self.app).key_line.say("no sentence has been forgotten since the start")
+            return
+        text = self._sentences.bring_back()
+        self._fill()
+        if text in self._found:
+            self._list.highlighted = self._found.index(text)
+        self.refresh_bindings()
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor."""
+        if step > 0:
+            self._list.action_cursor_down()
+        else:
+            self._list.action_cursor_up()
+
+    def action_edge(self, last: bool) -> None:
+        """Move to the first or last sentence."""
+        if last:
+            self._list.action_last()
+        else:
+            self._list.action_first()
+
+
+class _Words(Field):
+    """The line of words, from which the arrows still move in the list."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,ctrl+n,ctrl+r", "screen.move(1)", "Next match", show=False, id="sentences.next_match"),
+        Binding("up,ctrl+p", "screen.move(-1)", "Previous match", show=False, id="sentences.match_before"),
+    ]
+
+    leaving = "screen.leave"
