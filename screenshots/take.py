@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.segment import Segment, Segments
 
 from engine.values.options import limit_threads
-from tests.snapshots import FOLDER, SHOTS, Shot, cells_of, described, environment_of, strips_of
+from tests.tui.snapshots import FOLDER, SHOTS, Shot, cells_of, described, environment_of, strips_of
 from tui.export.pictures import letters_apart
 
 FORMAT = CONSOLE_SVG_FORMAT.replace("font-size", "font-variant-ligatures: none;\n        font-size", 1)

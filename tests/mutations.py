@@ -140,7 +140,7 @@ def write_models(place: Path, model_types: Iterable[str] = TYPES) -> list[Path]:
 
 def write_adapter_of(base: Path, place: Path, **settings: Any) -> Path:
     """Write an adapter of one module of a tiny Llama, with settings of its own."""
-    from tests.test_adapters import low_rank, write_adapter
+    from tests.engine.checkpoints.test_adapters import low_rank, write_adapter
 
     return write_adapter(place, str(base), low_rank("model.layers.1.self_attn.q_proj", 32, 32), **settings)
 

@@ -59,7 +59,7 @@ def _is_to_draw(screen: Screen[Any]) -> bool:
 def suit_tests() -> None:
     """Fit the toolkit to tests, for as long as the process runs."""
     # After each key, and where a test pauses, Textual looks every fiftieth of a second whether the processor rests.
-    # The event loop knows; what the engine's threads still work out meanwhile `tests.explorer.settle` waits for.
+    # The event loop knows; what the engine's threads still work out meanwhile `tests.tui.explorer.settle` waits for.
     app.wait_for_idle = pilot.wait_for_idle = _rest  # type: ignore[attr-defined]
     # Each application parses the style sheets of all its widgets: half of what it costs to open one.
     Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign, assignment]

@@ -6,7 +6,8 @@ long sentence that is more than everything else. `activating_in_pieces` computes
 The GNU C library puts whatever takes less than 32 MiB side by side into one heap. Of a sentence that is nearly every
 tensor, and the few that stay lie between those that are gone, whose memory is not given back: reading a sentence and
 looking at a layer then take up to 1.6 times that layer's maps instead of less than one
-(``tests/test_long_reading.py``). So `large_tensors_apart` has each large tensor given back as soon as nobody holds it.
+(``tests/engine/models/test_long_reading.py``). So `large_tensors_apart` has each large tensor given back as soon as
+nobody holds it.
 Spectra are computed with the heap as it is, where memory that is used again at once costs less than new memory.
 """
 

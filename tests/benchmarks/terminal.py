@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tui
-from tests.gaps import longest_gaps
 from tests.terminal import COMMAND, Terminal
+from tests.tui.gaps import longest_gaps
 from tui.panes.overview import PAUSE
 
 SENTENCE = "the cat sat on the mat and the dog sat on the cat and then the cat and the dog sat on the mat again"

@@ -1,0 +1,169 @@
+"""What chance gives, as it is exported: against a simulation with NumPy of its own, and against the screen."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import transformers
+from numpy.typing import NDArray
+
+from engine.service.engine import Engine
+from engine.values.heads import MATRICES, Head
+from engine.values.options import EngineOptions
+from engine.values.table import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, LargeTable
+from tests.cli.test_export import dense_matrices, noise_in, reference, rows
+from tests.conftest import TinyModel
+from tests.exporting import as_exported
+from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys
+from tui.numbers import rough
+from tui.state.known_spectra import KEPT_EPSILONS, Knowledge
+
+DRAWS = 50
+"""Heads, and layers, that a test simulates."""
+
+Factors = dict[str, NDArray[np.float64]]
+
+
+def gaussian(like: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+    """Draw a Gaussian matrix of the shape and the Frobenius norm of another."""
+    drawn = random.standard_normal(like.shape)
+    return np.asarray(drawn * (np.linalg.norm(like) / np.linalg.norm(drawn)))
+
+
+def simulated(own: Factors, heads: int, shared: int, random: np.random.Generator) -> Factors:
+    """Draw factors like a layer's and multiply them out; so many heads share each key and value, 1 and 1 for a head."""
+    drawn = {matrix: gaussian(own[matrix], random) for matrix in "QKVO"}
+    width = drawn["Q"].shape[0] // heads
+    key, value = (
+        np.repeat(drawn[matrix].reshape(-1, width, drawn[matrix].shape[1]), shared, axis=0).reshape(heads * width, -1)
+        for matrix in "KV"
+    )
+    return drawn | {"QK": drawn["Q"].T @ key, "OV": value.T @ drawn["O"].T}
+
+
+@pytest.mark.parametrize(("model_type", "settings"), [("gpt2", {}), ("llama", {"num_key_value_heads": 2})])
+@pytest.mark.parametrize("label", ["2", "all"])
+def test_chance_is_what_a_simulation_gives_within_its_standard_error(
+    tiny_model: TinyModel, model_type: str, settings: dict[str, Any], label: str
+) -> None:
+    folder = tiny_model(model_type, **settings)
+    model: Any = transformers.AutoModel.from_pretrained(folder)
+    dense = dense_matrices(model, 1)
+    own = {matrix: dense[label, matrix] for matrix in "QKVO"}
+    heads, shared = (1, 1) if label == "2" else (4, 4 // settings.get("num_key_value_heads", 4))
+    random = np.random.default_rng(5)
+    draws = [simulated(own, heads, shared, random) for _ in range(DRAWS)]
+    spread = math.sqrt((1 / 8 if label == "2" else 1) + 1 / DRAWS)  # chance is the mean of 8 heads, or one layer
+    options = ("--layer", "1", "--head", label)
+
+    def check(found: float, values: NDArray[np.float64], what: tuple[object, ...]) -> None:
+        error = max(4 * spread * float(values.std(ddof=1)), 1e-6 * abs(float(values.mean())))
+        assert found == pytest.approx(values.mean(), abs=error), what
+
+    for row in rows(folder, "ranks", "--energy", "0.05", *options):
+        matrix = row["matrix"]
+        rank = min(*dense[label, matrix].shape, *(min(own[factor].shape) for factor in matrix))
+        measured = [reference(each[matrix], rank, 0.05, noise_in(each, matrix, shared)) for each in draws]
+        for measure in RANK_COLUMNS[6:]:
+            found, values = float(row[f"{measure}_chance"]), np.array([each[measure] for each in measured])
+            if measure == "condition_number" and label == "all":
+                found, values = math.log(found), np.log(values)  # of square matrices it has no mean
+            check(found, values, (matrix, measure))
+    sigma = {matrix: np.array([np.linalg.svd(each[matrix], compute_uv=False) for each in draws]) for matrix in MATRICES}
+    for row in rows(folder, "spectrum", *options):
+        check(float(row["chance"]), sigma[row["matrix"]][:, int(row["index"]) - 1], (row["matrix"], row["index"]))
+
+
+async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    exported = {row["matrix"]: row for row in rows(folder, "ranks", "--head", "L1H2")}
+    sigma = rows(folder, "spectrum", "--head", "L1H2")
+    async with explorer(folder, head="L1H2", size=(160, 50)) as (app, pilot):
+        for curve in app.views.spectra.graph._curves:
+            assert curve.baseline is not None
+            of_matrix = [float(row["chance"]) for row in sigma if row["matrix"] == curve.matrix]
+            np.testing.assert_array_equal(curve.baseline, of_matrix)
+        await pilot.press("2")
+        for measure in RANK_COLUMNS[6:]:
+            said = shown(app.views.ranks.chance_line).split()
+            chances = [float(exported[matrix][f"{measure}_chance"]) for matrix in MATRICES]
+            assert said == ["chance", *(rough(each, in_column=True) for each in chances)]
+            await pilot.press("m")
+
+
+def test_spectra_come_with_their_chance(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2")
+    engine = Engine(EngineOptions(use_cache=False))
+    knowledge = Knowledge(engine.open(str(folder), lambda progress: None).result())
+    names = knowledge.names_beside(Head("decoder", 1, 0))
+    for whole_layer in (False, True):
+        knowledge.learn(names[-1], whole_layer, engine.spectra(names[-1], whole_layer).result())
+    own = LargeTable("ranks", RANKS_BESIDE_CHANCE_COLUMNS, knowledge.rows_beside_chance(names, 0.01, None))
+    exported = [rows(folder, "ranks", "--layer", "1", *head, "--no-cache") for head in ([], ["--head", "all"])]
+    assert as_exported(own) == [row for table in exported for row in table]
+    engine.stop(1.0)
+
+
+def test_rows_of_few_epsilons_are_remembered(tiny_model: TinyModel) -> None:
+    engine = Engine(EngineOptions(use_cache=False))
+    knowledge = Knowledge(engine.open(str(tiny_model("gpt2")), lambda progress: None).result())
+    head = Head("decoder", 1, 0)
+    knowledge.learn(head, False, engine.spectra(head, False).result())
+    engine.stop(1.0)
+    first, key = 0.01, (head.whole_layer, False)
+    rows = knowledge.rows_of(head, first)
+    assert not knowledge.unmeasured([key], first)
+    for count in range(1, 1 + KEPT_EPSILONS):
+        assert knowledge.unmeasured([key], first + 0.1 * count)
+        knowledge.rows_of(head, first + 0.1 * count)
+    assert knowledge.unmeasured([key], first), "that of the one asked for longest ago is forgotten"
+    assert not knowledge.unmeasured([key], first + 0.1 * KEPT_EPSILONS)
+    assert knowledge.rows_of(head, first) == rows
+
+
+def test_singular_values_in_a_score_are_beside_those_of_gaussian_factors(tiny_model: TinyModel) -> None:
+    """Where nothing but the scale stands between projections and scores, both are those of the spectrum, scaled."""
+    folder = tiny_model("gpt2")
+    options = ("--head", "L1H2")
+    spectrum = {row["index"]: row for row in rows(folder, "spectrum", "--matrix", "QK", *options)}
+    pairs = [row for row in rows(folder, "explain", "--text", "the cat sat", *options) if row["index"]]
+    assert len(pairs) == 8
+    for row in pairs:
+        own = spectrum[row["index"]]
+        for name, other in (("singular_value", "singular_value"), ("singular_value_chance", "chance")):
+            assert float(row[name]) == pytest.approx(float(own[other]) / math.sqrt(8), rel=1e-5)
+
+
+def test_a_logit_is_beside_that_of_a_token_drawn_at_random(tiny_model: TinyModel) -> None:
+    folder, text = tiny_model("gpt2", with_head=True), "the cat sat"
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    ids = transformers.AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt")
+    expected = float(model(**ids).logits[0, -1].detach().double().mean())
+    for view in ("predictions", "lens"):
+        last = rows(folder, view, "--text", text, "--top", "1")[-1]
+        assert float(last["logit_chance"]) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24)])
+async def test_chance_stands_below_its_own_column_wherever_the_table_is_scrolled_to(size: tuple[int, int]) -> None:
+    measure = f"{RANK_COLUMNS[6:][5]}_chance"  # a norm, of which each matrix has another
+    chance = {row["matrix"]: float(row[measure]) for row in rows("demo", "ranks", "--head", "L0H0")}
+    assert len(set(chance.values())) > 3
+    async with explorer("demo", head="L0H0", size=size) as (app, pilot):
+        await type_keys(pilot, *"2mmmmm")
+        await settle(pilot)
+        table, line = app.views.ranks.table, app.views.ranks.chance_line
+        for key in ("", *"lllll", "home", "z", *"lllll", "z", "home"):
+            await type_keys(pilot, *([key] if key else []))
+            await settle(pilot)
+            over = [line[table.region.x :] for line in screen_text(app).splitlines()][table.region.y]
+            seen = {match[0]: match.end() for match in re.finditer(r"\b[A-Z]+\b", over) if match[0] in chance}
+            said = {match.end(): match[0] for match in re.finditer(r"[^\s…]+", shown(line)) if match[0] != "chance"}
+            whole = {name: said[end] for name, end in seen.items() if end in said}
+            assert whole, over
+            assert whole == {name: rough(chance[name], in_column=True) for name in whole}
+            assert len(said) <= len(seen)

@@ -1,0 +1,258 @@
+"""Two models side by side: tables against plain arithmetic on the weights, and maps against transformers' own."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from engine.mathematics.measures import MEASURES
+from engine.values.views import CHANGES, CIRCUIT_MEASURES
+from tests.conftest import TinyModel
+from tests.engine.checkpoints.test_adapters import low_rank, product, write_adapter
+from tests.engine.mathematics.test_changes_mathematics import random, rotation
+from tests.engine.mathematics.test_circuits import dense
+from tests.exporting import exported, refusal, run
+
+SENTENCE = "The cat sat on the mat."
+LLAMA = "layers.{}.self_attn.{}_proj.weight"
+HEADS, SHARED, WIDTH = 4, 2, 8
+OF_CIRCUITS = {f"{name}_change" for name in CIRCUIT_MEASURES}
+Edit = Callable[[dict[str, Tensor]], None]
+
+
+def names(rows: list[dict[str, str]]) -> list[tuple[str, str]]:
+    return [(row["layer"], row["head"]) for row in rows]
+
+
+@pytest.fixture
+def edited(tiny_model: TinyModel, tmp_path: Path) -> Callable[[Edit], tuple[Path, Path]]:
+    """Give a tiny Llama and a copy of it whose weights were edited."""
+
+    def make(edit: Edit) -> tuple[Path, Path]:
+        first = tiny_model("llama")
+        other = Path(shutil.copytree(first, tmp_path / "other"))
+        tensors = load_file(other / "model.safetensors")
+        edit(tensors)
+        save_file({name: each.contiguous() for name, each in tensors.items()}, other / "model.safetensors",
+                  {"format": "pt"})  # fmt: skip
+        return first, other
+
+    return make
+
+
+def factors_of(folder: Path, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Cut a tiny Llama's layer into heads by hand."""
+    tensors = load_file(folder / "model.safetensors")
+    query, key, value, output = (tensors[LLAMA.format(layer, name)].double() for name in "qkvo")
+    by_head = [part.unflatten(0, (-1, WIDTH)) for part in (query, key, value)]
+    return (*by_head, output.unflatten(1, (-1, WIDTH)).permute(1, 0, 2))
+
+
+def changes(first: Path, other: Path | str) -> list[dict[str, str]]:
+    """Compare two models: their heads, then their layers as a whole."""
+    return [row for of in ((), ("--head", "all")) for row in exported(first, "changes", "--vs", other, *of)]
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "bert", "t5", "gemma2"])
+def test_a_model_has_not_changed_from_itself(tiny_model: TinyModel, model_type: str) -> None:
+    model = tiny_model(model_type)
+    table = changes(model, model)
+    assert tuple(table[0]) == CHANGES.columns
+    for row in table:
+        for name in CHANGES.columns[3:]:
+            if not name.endswith("_chance") and row[name] != "":
+                assert float(row[name]) == (1.0 if name.endswith("overlap") else 0.0), (name, row)
+
+
+def test_changes_are_those_of_dense_matrices_and_the_most_changed_head_comes_first(
+    edited: Callable[[Edit], tuple[Path, Path]],
+) -> None:
+    def edit(tensors: dict[str, Tensor]) -> None:
+        for place, name in enumerate(tensors):
+            if "self_attn" in name:
+                tensors[name] += 0.05 * random(*tensors[name].shape, seed=place).float()
+        columns = slice(2 * WIDTH, 3 * WIDTH)
+        tensors[LLAMA.format(1, "o")][:, columns] = random(32, WIDTH, seed=77).float()
+
+    first, other = edited(edit)
+    table = changes(first, other)
+    assert names(table)[0] == ("1", "2")
+    for rows in (table[:8], table[8:]):
+        values = [float(row["change"]) for row in rows]
+        assert values == sorted(values, reverse=True)
+    assert sorted(names(table)) == [(layer, head) for layer in "01" for head in ("0", "1", "2", "3", "all")]
+    for row in table:
+        head, layer = None if row["head"] == "all" else int(row["head"]), int(row["layer"])
+        assert row["b_q_distance"] == row["b_q_distance_chance"] == "", "these models have no biases"
+        before, now = (dense(factors_of(folder, layer), head) for folder in (first, other))
+        for matrix, old in before.items():
+            new, name = now[matrix], matrix.lower()
+            assert float(row[f"{name}_distance"]) == pytest.approx(float((new - old).norm() / old.norm()), rel=1e-9)
+            chance = math.sqrt(1 + float(new.norm() / old.norm()) ** 2)
+            assert float(row[f"{name}_distance_chance"]) == pytest.approx(chance, rel=1e-9)
+            sigma = [
+                torch.linalg.svdvals(each).numpy()[: WIDTH * (HEADS if head is None else 1)] for each in (old, new)
+            ]
+            for measure in MEASURES[2:8]:
+                one, two = (float(measure.compute(each, 0.01, 0.0)) for each in sigma)
+                assert float(row[f"{name}_{measure.name}_change"]) == pytest.approx(two - one, rel=1e-6, abs=1e-9)
+            if len(matrix) == 1:
+                spaces = [torch.linalg.qr(each if matrix == "O" else each.T)[0] for each in (old, new)]
+                within = spaces[0].T @ spaces[1]
+                cosines = torch.linalg.svdvals(within)
+                sines = torch.linalg.svdvals(spaces[1] - spaces[0] @ within)  # tell small angles, which cosines do not
+                degrees = torch.rad2deg(torch.atan2(sines, cosines.flip(0)))
+                assert float(row[f"{name}_angle_largest"]) == pytest.approx(float(degrees.max()), abs=2e-6)
+                assert float(row[f"{name}_angle_mean"]) == pytest.approx(float(degrees.mean()), abs=2e-6)
+                assert float(row[f"{name}_overlap"]) == pytest.approx(float((cosines**2).mean()), abs=1e-9)
+                assert float(row[f"{name}_overlap_chance"]) == min(1.0, new.shape[matrix == "O"] / 32)
+        assert float(row["change"]) == max(float(row["qk_distance"]), float(row["ov_distance"]))
+    alone = exported(first, "changes", "--vs", other, "--head", "L1H2")
+    assert {name: cell for name, cell in alone[0].items() if name not in OF_CIRCUITS} == {
+        name: cell for name, cell in table[0].items() if name not in OF_CIRCUITS
+    }
+
+
+def test_every_measure_of_circuits_has_its_change(edited: Callable[[Edit], tuple[Path, Path]]) -> None:
+    """A head that comes to copy, in the other model, what it writes for each token."""
+
+    def edit(tensors: dict[str, Tensor]) -> None:
+        value, output = (tensors[LLAMA.format(1, name)] for name in "vo")
+        output[:, :WIDTH] = value[:WIDTH].T
+
+    pair = edited(edit)
+    table = exported(pair[0], "changes", "--vs", pair[1])
+    circuits = [{(row["layer"], row["head"]): row for row in exported(each, "circuits")} for each in pair]
+    for place, row in zip(names(table), table, strict=True):
+        for name in CIRCUIT_MEASURES:
+            cells = [each[place][name] for each in circuits]
+            if "" in cells:
+                assert row[f"{name}_change"] == "", name
+            else:
+                expected = float(cells[1]) - float(cells[0])
+                assert float(row[f"{name}_change"]) == pytest.approx(expected, abs=1e-9), name
+    copying = dict(zip(names(table), table, strict=True))["1", "0"]["ov_copying_residual_change"]
+    assert float(copying) == pytest.approx(1.0 - float(circuits[0]["1", "0"]["ov_copying_residual"]))
+
+
+def test_a_turned_inner_basis_changes_factors_alone_and_scaling_changes_norms_alone(
+    edited: Callable[[Edit], tuple[Path, Path]],
+) -> None:
+    def edit(tensors: dict[str, Tensor]) -> None:
+        query, key = (tensors[LLAMA.format(0, name)] for name in "qk")
+        turn = rotation(WIDTH).float()
+        for head in (2, 3):  # they share their key
+            query[WIDTH * head : WIDTH * (head + 1)] = turn @ query[WIDTH * head : WIDTH * (head + 1)]
+        key[WIDTH:] = turn @ key[WIDTH:]
+        tensors[LLAMA.format(1, "v")] *= 4
+
+    first, other = edited(edit)
+    table = exported(first, "changes", "--vs", other)
+    rows = dict(zip(names(table), table, strict=True))
+    turned = {name: float(value) for name, value in rows["0", "2"].items() if value and name not in ("stack", "head")}
+    assert turned["q_distance"] > 0.5
+    assert turned["k_distance"] > 0.5
+    assert turned["change"] < 1e-5, "the weights are rounded to float32"
+    assert turned["q_angle_largest"] < 1e-3
+    assert abs(turned["q_effective_rank_change"]) < 1e-4
+    assert float(rows["0", "0"]["change"]) == float(rows["0", "0"]["q_distance"]) == 0.0
+    scaled = {name: float(value) for name, value in rows["1", "1"].items() if value and name not in ("stack", "head")}
+    assert [scaled[name] for name in ("v_distance", "ov_distance", "change")] == pytest.approx([3.0] * 3, rel=1e-12)
+    for name, value in scaled.items():
+        if name.endswith("_change"):
+            is_norm = "norm" in name and name.startswith(("v_", "ov_"))
+            assert (abs(value) > 0.1) if is_norm else (abs(value) < 1e-6), name
+
+
+def test_biases_that_alone_have_changed_are_seen(tiny_copy: TinyModel, tmp_path: Path) -> None:
+    """Of a head whose b_K points the other way, one whose b_V is turned by 90°, and a layer whose b_O is doubled."""
+    first = tiny_copy("gpt2")
+    tensors = load_file(first / "model.safetensors")
+    names_of = [
+        next(name for name in tensors if name.endswith(f"h.0.attn.{part}.bias")) for part in ("c_attn", "c_proj")
+    ]
+    inner, output = (tensors[name] for name in names_of)
+    inner.copy_(torch.tensor([3.0, 4.0]).repeat(len(inner) // 2))
+    output.fill_(1.0)
+    other = Path(shutil.copytree(first, tmp_path / "other"))
+    save_file(tensors, first / "model.safetensors", {"format": "pt"})
+    width = len(output)
+    size = width // HEADS
+    inner[width + size : width + 2 * size] *= -1
+    inner[2 * width + 2 * size : 2 * width + 3 * size] = torch.tensor([-4.0, 3.0]).repeat(size // 2)
+    output *= 2
+    save_file(tensors, other / "model.safetensors", {"format": "pt"})
+    rows = {(row["layer"], row["head"]): row for row in changes(first, other)}
+    expected = {(head, matrix): 0.0 for head in ("0", "1", "2", "3", "all") for matrix in "qkv"} | {
+        ("1", "k"): 2.0,
+        ("2", "v"): math.sqrt(2),
+        ("all", "k"): 1.0,
+        ("all", "v"): math.sqrt(2 / HEADS),
+        ("all", "o"): 1.0,
+    }
+    for (head, matrix), distance in expected.items():
+        assert float(rows["0", head][f"b_{matrix}_distance"]) == pytest.approx(distance, rel=1e-12)
+        chance = math.sqrt(5.0 if matrix == "o" else 2.0)
+        assert float(rows["0", head][f"b_{matrix}_distance_chance"]) == pytest.approx(chance, rel=1e-12)
+    assert {rows["0", head]["b_o_distance"] for head in "0123"} == {""}
+    assert {row["change"] for row in rows.values()} == {"0.0"}
+
+
+def test_an_adapter_is_compared_with_its_base_both_ways(tiny_model: TinyModel, tmp_path: Path) -> None:
+    base, module = tiny_model("llama"), "model.layers.1.self_attn.q_proj"
+    factors = low_rank(module, 32, 32)
+    adapter = write_adapter(tmp_path / "adapter", str(base), factors)
+    delta = 2 * product(factors, module)
+    query = load_file(base / "model.safetensors")[LLAMA.format(1, "q")].double()
+    for way, before in (((base, adapter), query), ((adapter, "base"), query + delta)):
+        table = changes(*way)
+        rows = dict(zip(names(table), table, strict=True))
+        assert sum(float(row["change"]) > 0 for row in rows.values()) == HEADS + 1
+        for head in range(HEADS):
+            some = slice(WIDTH * head, WIDTH * (head + 1))
+            expected = float(delta[some].norm() / before[some].norm())
+            assert float(rows["1", str(head)]["q_distance"]) == pytest.approx(expected, rel=1e-9)
+        assert float(rows["1", "all"]["q_distance"]) == pytest.approx(float(delta.norm() / before.norm()), rel=1e-9)
+    assert "other stacks are compared" in refusal(
+        adapter, "attention", "--vs", base, "--text", "hi", "--stack", "decoder-delta", "--layer", "1"
+    )
+
+
+def eager_maps(folder: Path) -> np.ndarray[Any, Any]:
+    """Give the maps that transformers itself returns: (layers, heads, queries, keys)."""
+    model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager")
+    ids = transformers.AutoTokenizer.from_pretrained(folder)(SENTENCE, return_tensors="pt").input_ids
+    with torch.no_grad():
+        return torch.cat(model(ids, output_attentions=True).attentions).numpy()
+
+
+def test_differences_of_attention_are_those_of_transformers_maps(
+    edited: Callable[[Edit], tuple[Path, Path]], tmp_path: Path
+) -> None:
+    def edit(tensors: dict[str, Tensor]) -> None:
+        tensors[LLAMA.format(1, "q")] *= -1
+
+    first, other = edited(edit)
+    before, now = eager_maps(first), eager_maps(other)
+    table = exported(first, "attention", "--vs", other, "--text", SENTENCE)
+    assert tuple(table[0])[7:] == ("weight", "weight_chance", "weight_other", "difference")
+    for row in table:
+        place = tuple(int(row[name]) for name in ("layer", "head", "query", "key"))
+        assert float(row["weight"]) == pytest.approx(before[place], abs=1e-6)
+        assert float(row["weight_other"]) == pytest.approx(now[place], abs=1e-6)
+        assert float(row["difference"]) == float(row["weight_other"]) - float(row["weight"])
+    assert max(abs(float(row["difference"])) for row in table) > 0.5
+    run(first, "attention", "--vs", other, "--text", SENTENCE, "--head", "mean", "-o", tmp_path / "maps.npz")
+    arrays = np.load(tmp_path / "maps.npz")
+    np.testing.assert_allclose(arrays["L1.other"][0], now[1].mean(0), atol=1e-6)
+    np.testing.assert_allclose(arrays["L1"][0], before[1].mean(0), atol=1e-6)

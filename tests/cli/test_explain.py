@@ -1,0 +1,277 @@
+"""``explain``: the terms of a score, against what transformers takes the softmax of in its own eager attention."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+from torch.nn import functional
+
+from engine.analysis.explain import joined
+from engine.mathematics.scores import ScoreTerms, Side, score_terms
+from engine.values.views import EXPLAIN
+from tests.conftest import TinyModel
+from tests.exporting import as_exported, exported, refusal
+from tests.tui.explorer import explorer, screen_text, settle, shown
+
+TEXT = "The cat sat on the mat, and the dog sat on the cat."
+
+
+@contextmanager
+def softmaxes() -> Iterator[list[Tensor]]:
+    """Keep what every softmax over (sentences, heads, queries, keys) is taken of, by replacing the function itself."""
+    taken: list[Tensor] = []
+    own, of_tensors = functional.softmax, Tensor.softmax
+
+    def keep(scores: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if scores.ndim == 4:
+            taken.append(scores.detach().double())
+        return own(scores, *args, **kwargs)
+
+    functional.softmax = keep  # type: ignore[assignment]
+    torch.nn.functional.softmax = keep  # type: ignore[assignment]
+    try:
+        yield taken
+    finally:
+        functional.softmax, Tensor.softmax = own, of_tensors  # type: ignore[method-assign]
+
+
+def scores_of(folder: Path, layer: int, stack: str) -> tuple[Tensor, Tensor]:
+    """Run the whole model in transformers: (heads, queries, keys) of a layer before and after the softmax."""
+    model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    ids = transformers.AutoTokenizer.from_pretrained(folder)(TEXT, return_tensors="pt").input_ids
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if model.config.is_encoder_decoder:
+        start = torch.full((1, 1), model.config.decoder_start_token_id)
+        inputs["decoder_input_ids"] = torch.cat([start, ids], 1)[:, : ids.shape[1]]
+    with softmaxes() as taken, torch.no_grad():
+        model(**inputs)
+    if model.config.is_encoder_decoder:  # an encoder of two layers, then in turns the decoder's own and across
+        place = {"encoder": layer, "decoder": 2 + 2 * layer, "cross": 3 + 2 * layer}[stack]
+    else:
+        place = layer
+    scores = taken[place][0]
+    return scores, scores.softmax(-1)
+
+
+FAMILIES = [
+    ("gpt2", {}, "decoder", {"content", "bias"}),
+    ("llama", {}, "decoder", {"content"}),  # grouped queries, rotations
+    ("t5", {}, "encoder", {"content", "position"}),
+    ("bert", {}, "encoder", {"content", "bias"}),
+    ("bart", {}, "cross", {"content", "bias"}),
+    ("qwen3", {}, "decoder", {"content"}),  # queries and keys are normed
+    ("gemma2", {}, "decoder", {"content", "cap"}),
+    ("bloom", {}, "decoder", {"content", "bias", "position"}),
+    ("phi", {"qk_layernorm": True}, "decoder", {"content", "bias"}),  # the norm takes a mean off and has a bias
+]
+
+
+@pytest.mark.parametrize(("model_type", "settings", "stack", "kinds"), FAMILIES)
+def test_terms_add_up_to_what_the_model_takes_the_softmax_of(
+    tiny_model: TinyModel, model_type: str, settings: dict[str, Any], stack: str, kinds: set[str]
+) -> None:
+    folder = tiny_model(model_type, **settings)
+    scores, weights = scores_of(folder, 1, stack)
+    compared = 0
+    for head, query, key in ((0, 9, 3), (3, 4, 4), (2, 8, 1)):
+        place = ("--head", f"{stack}.L1H{head}", "--position", str(query), "--key", str(key))
+        rows = exported(folder, "explain", *place, "--text", TEXT)
+        assert tuple(rows[0]) == EXPLAIN.columns
+        by_kind = {row["kind"]: float(row["value"]) for row in rows}
+        terms = [row for row in rows if row["kind"] in ("content", "bias", "cap", "position")]
+        total = sum(float(row["value"]) for row in terms)
+        assert total == pytest.approx(float(scores[head, query, key]), abs=1e-4)
+        assert by_kind["total"] == pytest.approx(total, abs=1e-9)
+        assert by_kind["model"] == pytest.approx(float(scores[head, query, key]), abs=1e-5)
+        assert by_kind["unexplained"] == pytest.approx(by_kind["model"] - total, abs=1e-9)
+        assert by_kind["weight"] == pytest.approx(float(weights[head, query, key]), abs=1e-5)
+        assert float(terms[-1]["cumulative"]) == pytest.approx(total, abs=1e-9)
+        assert {row["kind"] for row in terms} == kinds
+        assert {(row["query"], row["key"]) for row in rows} == {(str(query), str(key))}
+        (weight,) = (row for row in rows if row["kind"] == "weight")
+        assert float(weight["value_chance"]) == 1 / int((weights[head, query] > 0).sum())
+        assert {row["kind"] for row in rows if row["value_chance"] == ""} <= {
+            "model", "unexplained", "position", "cap", "bias", *(("total",) if "cap" in kinds else ())
+        }  # fmt: skip
+        sizes = [abs(float(row["value"])) for row in rows if row["kind"] == "content"]
+        assert sizes == sorted(sizes, reverse=True)
+        compared += len(terms)
+    assert compared > 20
+
+
+def test_in_half_precision_what_the_models_own_arithmetic_rounds_is_left_over(tiny_model: TinyModel) -> None:
+    folder = tiny_model("qwen3", dtype="bfloat16")
+    asked = ("--head", "L1H1", "--text", TEXT, "--position", "9", "--key", "3")
+    rounded, exact = (
+        {row["kind"]: float(row["value"]) for row in exported(folder, "explain", *asked, "--dtype", dtype)}
+        for dtype in ("auto", "float32")
+    )
+    assert 1e-6 < abs(rounded["unexplained"]) < 0.05 * max(1, abs(rounded["model"]))
+    assert abs(exact["unexplained"]) < 1e-5
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "llama"])
+def test_pairs_are_the_singular_pairs_and_the_tokens_of_the_table_of_directions(
+    tiny_model: TinyModel, model_type: str
+) -> None:
+    folder = tiny_model(model_type)
+    asked = ("--head", "L1H2", "--top", "3", "--first", "8")
+    rows = exported(folder, "explain", *asked, "--text", TEXT, "--position", "9", "--key", "4")
+    at = ("--distance", "5") if model_type == "llama" else ()
+    directions = exported(folder, "directions", *asked, "--matrix", "QK", *at)
+    pairs = [row for row in rows if row["kind"] == "content"]
+    assert len(pairs) == 8
+    for row in pairs:
+        along = {side: float(row[f"{side}_projection"]) for side in ("query", "key")}
+        product = float(row["singular_value"]) * along["query"] * along["key"]
+        assert float(row["value"]) == pytest.approx(product, rel=1e-9)
+        same = [each for each in directions if each["index"] == row["index"]]
+        scale = 8**-0.5  # heads of eight
+        assert float(row["singular_value"]) == pytest.approx(scale * float(same[0]["singular_value"]), rel=1e-5)
+        for side, projection in along.items():
+            end = "largest" if projection >= 0 else "smallest"
+            tokens = [each["token"] for each in same if (each["side"], each["extreme"]) == (side, end)]
+            assert taken_apart(row[f"{side}_tokens"]) == tokens
+
+
+def taken_apart(cell: str) -> list[str]:
+    """Read a cell of tokens: backslashes before a bar are half as many, and one that is left over is before its own."""
+    tokens = [""]
+    for part in re.findall(r"\\*\||[^\\|]|\\", cell, re.DOTALL):
+        if part[-1] != "|":
+            tokens[-1] += part
+            continue
+        count, is_inside = divmod(len(part) - 1, 2)
+        tokens[-1] += "\\" * count + "|" * is_inside
+        tokens += [""] * (not is_inside)
+    return tokens
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [["|"], ["||", "a"], ["\\", "|", "b"], ["a\\", "|b"], ["", "\\|", "\n"], [" \\\\", ""], ["\\"], ["\\\\|", "\\"]],
+)
+def test_tokens_of_a_cell_can_be_taken_apart_whatever_is_in_them(tokens: list[str]) -> None:
+    assert taken_apart(joined(tokens)) == tokens
+
+
+def test_tokens_of_a_cell_are_written_as_in_other_tables() -> None:
+    assert joined([r"\x04", " a", r"\n", "\\begin"]) == r"\x04| a|\n|\begin"
+
+
+def test_terms_of_a_pair_known_by_hand() -> None:
+    # QK reads e1 as query and e2 as key, twice as strong as e2 as query and e1 as key.
+    query = Side(torch.tensor([3.0, 5.0, 7.0]), torch.tensor([[2.0, 0, 0], [0, 1.0, 0]]), torch.tensor([0.0, 0.5]))
+    key = Side(torch.tensor([1.0, -4.0, 9.0]), torch.tensor([[0, 1.0, 0], [1.0, 0, 0]]), torch.zeros(2))
+    found = score_terms(query, key, 0.5)
+    assert found.values.tolist() == pytest.approx([0.5 * 2 * 3 * -4, 0.5 * 5 * 1])
+    assert found.sigma.tolist() == pytest.approx([1.0, 0.5])
+    assert (found.query_rest, found.key_rest, found.both_rests) == pytest.approx((0.5 * 0.5 * 1, 0, 0))
+
+
+def test_chance_of_terms_is_what_random_directions_give() -> None:
+    draw = torch.Generator().manual_seed(0)
+    weights = [torch.randn(4, 6, generator=draw, dtype=torch.float64) for _ in "qk"]
+    rests = [torch.randn(4, generator=draw, dtype=torch.float64) for _ in "qk"]
+
+    def terms() -> ScoreTerms:
+        sides = [torch.randn(6, generator=draw, dtype=torch.float64) for _ in "qk"]
+        reads = [size * x / x.norm() for size, x in zip((2.0, 3.0), sides, strict=True)]
+        query, key = map(Side, reads, weights, rests)
+        return score_terms(query, key, 0.5)
+
+    many = [terms() for _ in range(4000)]
+    for name, chance in (("values", "chance"), ("query_rest", "query_rest_chance"), ("key_rest", "key_rest_chance")):
+        given = torch.stack([torch.as_tensor(getattr(each, name)) for each in many]).square().mean(0).sqrt()
+        torch.testing.assert_close(given, torch.as_tensor(getattr(many[0], chance)), rtol=0.06, atol=0)
+    for name, size in zip(("query", "key"), (2.0, 3.0), strict=True):
+        given = torch.stack([getattr(each, name) for each in many]).square().mean(0).sqrt()
+        torch.testing.assert_close(given, torch.full_like(given, size / math.sqrt(6)), rtol=0.06, atol=0)
+    assert many[0].sizes == pytest.approx((2 / math.sqrt(6), 3 / math.sqrt(6)))
+
+
+def test_equal_singular_values_are_one_term_and_stand_for_no_tokens(tiny_copy: TinyModel) -> None:
+    from safetensors.torch import load_file, save_file
+
+    file = tiny_copy("gpt2") / "model.safetensors"
+    tensors = load_file(file)
+    values = torch.tensor([4.0, 2.0, 2.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    name = next(each for each in tensors if each.endswith("h.0.attn.c_attn.weight"))  # (in, queries keys values)
+    tensors[name][:, :8] = torch.eye(32)[:, :8] * values
+    tensors[name][:, 32:40] = torch.eye(32)[:, :8]
+    save_file(tensors, file, metadata={"format": "pt"})
+    rows = exported(file.parent, "explain", "--head", "L0H0", "--text", TEXT)
+    content = {row["term"]: row for row in rows if row["kind"] == "content"}
+    assert set(content) == {"pair 1", "pairs 2-3", "pair 4", "null space"}
+    assert content["pairs 2-3"]["query_tokens"] == content["pairs 2-3"]["query_projection"] == ""
+    assert "nearly equal" in content["pairs 2-3"]["note"]
+    assert content["pairs 2-3"]["query_projection_chance"] == content["pairs 2-3"]["key_projection_chance"] == ""
+    assert content["pair 1"]["query_tokens"]
+    for pair in ("pair 1", "pair 4"):
+        names = ("singular_value", "query_projection_chance", "key_projection_chance")
+        chance = math.prod(float(content[pair][name]) for name in names)
+        assert float(content[pair]["value_chance"]) == pytest.approx(chance)
+    assert float(content["null space"]["value"]) == pytest.approx(0, abs=1e-9)
+
+
+def test_what_has_no_score_or_cannot_be_split_is_said_in_one_line(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2")
+    assert "may not look at key 5" in refusal(folder, "explain", "--head", "L0H0", "--text", TEXT, "--position", "3",
+                                              "--key", "5")  # fmt: skip
+    assert "has no query 999" in refusal(folder, "explain", "--head", "L0H0", "--text", TEXT, "--position", "999")
+    assert "explain needs --text" in refusal(folder, "explain", "--head", "L0H0", code=2)
+
+
+async def test_without_a_map_x_says_what_is_missing_and_enter_goes_back_all_the_same(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+        await pilot.press("x")
+        await settle(pilot)
+        assert "press i and type a sentence" in screen_text(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.views.active is app.views.attention
+
+
+async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("gpt2"), size=(160, 50), head="L1H2", text=TEXT) as (app, pilot):
+        await pilot.press("3", "down", "down", "down", "right", "x")
+        await settle(pilot)
+        assert {"full_stop", "comma"}.isdisjoint(app.screen.active_bindings), "the token is the map's"
+        pane = app.views.table
+        assert pane is not None
+        assert shown(pane.title_line).startswith("explain L1H2 query 3")
+        assert shown(pane.readout_line).startswith("sum ")
+        assert "attention L1H2" in screen_text(app), "the map stays beside it"
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.focused is app.views.attention.heatmap
+        await pilot.press("down")
+        await settle(pilot)
+        assert shown(pane.title_line).startswith("explain L1H2 query 4")
+        await pilot.press("x")
+        await settle(pilot)
+        assert shown(pane.title_line).startswith("explain L1H2 query 4")
+        await pilot.press("e", "v")
+        await settle(pilot)
+        written = list(csv.DictReader(next(tmp_path.glob("*L1H2-q4-k1-explain.csv")).open(encoding="utf-8")))
+        assert written == as_exported(pane.table_on_screen())
+        await pilot.press("escape", "a")
+        await settle(pilot)
+        assert app.focused is app.views.attention.heatmap
+        assert shown(pane.title_line).startswith("explain L1H2 not the mean: query 4")
+        await pilot.press("t", "o")
+        await settle(pilot)
+        assert shown(pane.title_line).startswith("explain L1H2 · with all heads on · not the mean: q 4 k 1")

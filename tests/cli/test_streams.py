@@ -1,0 +1,163 @@
+"""Standard output that is full, closed or a file, settings that cannot be, and pictures without colours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from tests.exporting import attn_tui, exported, refusal
+from tests.tui.explorer import explorer, settle
+from tui.export.pictures import Picture, picture_in_glyphs, picture_of
+
+COMMAND = [sys.executable, "-c", "from tui.entry import main; main()"]
+
+
+def run(words: str, redirected: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command with its output going elsewhere, as a shell does it."""
+    line = f'exec "$@" {words} {redirected}'
+    return subprocess.run(
+        ["sh", "-c", line, "sh", *COMMAND], capture_output=True, text=True, env=os.environ | variables, check=False
+    )
+
+
+@pytest.mark.parametrize("words", ["--help", "config", "export demo ranks --head L0H0"])
+@pytest.mark.parametrize(("redirected", "why"), [(">/dev/full", "No space left"), (">&-", "closed")])
+def test_what_cannot_be_written_is_one_line(words: str, redirected: str, why: str) -> None:
+    done = run(words, redirected)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("attn-tui: standard output cannot be written")
+    assert why in line
+
+
+@pytest.mark.parametrize("words", [["--help"], ["export", "demo", "ranks"]])
+def test_a_pipe_that_nobody_reads_any_more_ends_it_quietly_as_it_ends_others(words: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run([*COMMAND, *words], stdout=closed, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+INTERRUPTED = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+from engine.service.engine import Engine
+from tui.cli.command_line import main
+rows = Engine.rows
+
+def interrupted(engine, *given):
+    for number, group in enumerate(rows(engine, *given)):
+        if number == 2:  # in the middle of the rows
+            signal.raise_signal(signal.SIGINT)
+        yield group
+
+Engine.rows = interrupted
+main()
+"""
+
+
+@pytest.mark.parametrize("words", [("ranks",), ("ranks", "-o", "ranks.csv"), ("spectrum", "-o", "spectrum.parquet")])
+def test_a_command_that_is_stopped_says_so_in_a_line_and_leaves_no_file(words: tuple[str, ...], tmp_path: Path) -> None:
+    folder = tmp_path / "written"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, "export", "demo", *words, "--no-cache"],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "attn-tui: stopped\n")
+    assert not list(folder.iterdir())
+
+
+INTERRUPTED_EARLY = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from tui.entry import main
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            signal.raise_signal(signal.SIGINT)
+
+assert "click" not in sys.modules, "all that takes long to import is imported by what the entry runs"
+sys.meta_path.insert(0, Interrupting())
+main()
+"""
+
+
+def test_a_command_that_is_stopped_while_its_modules_are_imported_says_so_in_a_line() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_EARLY], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "attn-tui: stopped\n")
+
+
+def test_dash_and_the_device_are_standard_output_and_replace_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "all"
+    line = f'exec >"{file}"; echo first; "$@" export demo ranks --head L0H0 --matrix Q -o /dev/stdout; echo last'
+    subprocess.run(["sh", "-c", line, "sh", *COMMAND], check=True)
+    lines = file.read_text().splitlines()
+    assert (lines[0], len(lines), lines[-1]) == ("first", 4, "last")
+    table = exported("demo", "ranks", "--head", "L0H0", "--matrix", "QK")
+    assert exported("demo", "ranks", "--head", "L0H0", "--matrix", "QK", "-o", "-") == table
+    words = "RANKS --head l0h0 --layer L0 --stack Decoder --matrix qk --format CSV --dtype Float32 --device CPU"
+    assert exported("demo", *words.split()) == table
+    assert exported("demo", "ranks", "--head", "All") == exported("demo", "ranks", "--head", "all")
+
+
+def test_a_file_whose_ending_says_another_format_is_told_of(tmp_path: Path) -> None:
+    for name, said in (("a.xyz", " as csv, which"), ("a.csv", "")):
+        done = attn_tui("export", "demo", "ranks", "--head", "L0H0", "-o", name, folder=tmp_path)
+        assert done.stderr.startswith(f"attn-tui: wrote {name}{said}")
+    assert "leave NPZ to arrays" in refusal("demo", "ranks", "--format", "npz", code=2)
+
+
+def test_a_variable_that_an_option_does_not_take_is_named_and_not_used() -> None:
+    done = run("config", "", ATTN_TUI_ENERGY="9", ATTN_TUI_ASCII="maybe")
+    assert "ATTN_TUI_ENERGY=9" in done.stderr
+    assert "ATTN_TUI_ASCII=maybe" in done.stderr
+    assert "energy" in done.stdout
+
+
+async def test_a_picture_as_text_has_a_sign_for_each_level_and_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    async with explorer("demo", head="L1H0") as (app, pilot):
+        await pilot.press("3")
+        await settle(pilot)
+        before = picture_of(app.views.active).as_ansi("truecolor")
+        assert "▓" not in before
+        assert "▓" in picture_in_glyphs(app.views.active).as_text()
+        assert picture_of(app.views.active).as_ansi("truecolor") == before
+        await pilot.press("w")
+        await settle(pilot)
+        assert "▓" in picture_in_glyphs(app.views.active).as_text()
+        for _ in range(5):  # through themes with as many levels as colours, and one with as many as signs
+            await pilot.press("ctrl+t")
+        await settle(pilot)
+        assert not app.failure
+        await pilot.press("y")
+        await settle(pilot)
+        assert app.clipboard.isdigit()
+
+
+def test_a_picture_leaves_the_terminals_colours_as_they_are() -> None:
+    style = Style.parse("#005f87 on #d7d7af")  # numbers 24 and 187 of the 256 of xterm
+    drawn = Picture((Strip([Segment("日本", style)]),)).as_svg("a token")
+    assert "#005f87" in drawn
+    written = Strip([Segment("日本", style)]).render(Console(color_system="256", force_terminal=True))
+    assert written == "\x1b[38;5;24;48;5;187m日本\x1b[0m"

@@ -1,0 +1,271 @@
+"""Every mistake a person can make has one clear line on standard error."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from tests.cli.test_settings import call
+from tests.conftest import TinyModel
+from tests.exporting import attn_tui, attn_tui_apart
+from tests.terminal import COMMAND, Terminal
+
+
+def refusal(*arguments: str | Path, code: int = 1, run: Callable[..., CompletedProcess[str]] = attn_tui) -> str:
+    """Run the command, make sure that it refuses in one line and writes nothing else, and give the line."""
+    done = run(*arguments)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    if code == 1:
+        assert done.stderr.startswith("attn-tui: ")
+        assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_a_model_that_is_nowhere_is_refused_within_ten_seconds_naming_the_cache_and_the_demo(tmp_path: Path) -> None:
+    start = time.monotonic()
+    line = refusal("export", "nobody/no-such-model", "ranks", run=attn_tui_apart)
+    assert time.monotonic() - start < 10
+    assert "huggingface" in line
+    assert "attn-tui demo" in line
+
+
+def test_the_explorer_itself_refuses_it_too_and_gives_the_terminal_back() -> None:
+    with Terminal(COMMAND, "nobody/no-such-model") as terminal:
+        assert terminal.exit_code(10.0) == 1
+        assert terminal.output.count(b"\x1b[?1049h") == terminal.output.count(b"\x1b[?1049l") == 1
+        after = terminal.output.rpartition(b"\x1b[?1049l")[2].decode()
+    assert "attn-tui: nobody/no-such-model is not in the local cache" in after
+    assert "Traceback" not in after
+
+
+def test_without_a_terminal_the_explorer_says_what_to_use_instead(tiny_model: TinyModel) -> None:
+    assert "attn-tui export MODEL VIEW" in refusal(tiny_model("gpt2"), run=attn_tui_apart)
+
+
+def test_a_folder_that_is_not_there() -> None:
+    assert "there is no folder" in refusal("export", "./nowhere", "ranks", run=attn_tui_apart)
+    assert "File name too long" in refusal("export", "long" * 200, "ranks")
+    assert "home folder of nobody" in refusal("export", "~nobody-is-called-so/model", "ranks")
+
+
+def test_a_file_in_place_of_a_folder(tiny_model: TinyModel) -> None:
+    assert "is a file" in refusal("export", tiny_model("gpt2") / "tokenizer.json", "ranks")
+
+
+@pytest.mark.parametrize(("missing", "said"), [("config.json", "no config.json"), ("model.safetensors", "no weights")])
+def test_a_folder_without_configuration_or_weights(tiny_copy: TinyModel, missing: str, said: str) -> None:
+    folder = tiny_copy("gpt2")
+    (folder / missing).unlink()
+    assert said in refusal("export", folder, "ranks")
+
+
+def test_a_configuration_that_is_no_json(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("gpt2")
+    (folder / "config.json").write_text("{ not json", encoding="utf-8")
+    assert "config.json is not readable JSON" in refusal("export", folder, "ranks")
+
+
+def test_code_that_comes_with_a_model_is_not_run_and_the_option_is_named(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    settings |= {"model_type": "xllama", "auto_map": {"AutoConfig": "own.Config", "AutoModel": "own.Model"}}
+    (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    (folder / "own.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n", encoding="utf-8")
+    line = refusal("export", folder, "attention", "--text", "hi")
+    assert "--trust-remote-code; its spectra work" in line
+    assert not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize("kept", [0, 7, 200, -8])
+def test_a_truncated_weight_file(tiny_copy: TinyModel, kept: int) -> None:
+    file = tiny_copy("llama") / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:kept])
+    line = refusal("export", file.parent, "ranks")
+    assert "model.safetensors" in line
+    assert "damaged or cut short" in line
+
+
+def test_an_index_whose_shard_is_missing(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    index = {"weight_map": {"model.embed_tokens.weight": "model-00002-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    line = refusal("export", folder, "ranks")
+    assert "model-00002-of-00002.safetensors, which model.safetensors.index.json lists, is not in" in line
+
+
+def test_shards_without_their_index(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    said = refusal("export", folder, "ranks")
+    assert f"{folder} has model-00001-of-00002.safetensors and no model.safetensors.index.json" in said
+
+
+def test_the_tokenizer_of_another_model(tiny_copy: TinyModel) -> None:
+    said = refusal("export", tiny_copy("gpt2", vocab_size=6), "attention", "--text", "The cat")
+    assert re.search(r"'The' is token \d+, and \S+ has 6 tokens: its folder holds another model's tokenizer", said)
+
+
+def test_weights_that_are_not_numbers_are_named_and_other_layers_still_work(tiny_copy: TinyModel) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    file = tiny_copy("llama") / "model.safetensors"
+    tensors = load_file(file)
+    name = next(each for each in tensors if each.endswith("layers.1.self_attn.q_proj.weight"))
+    tensors[name][0, 0] = torch.nan
+    save_file(tensors, file, metadata={"format": "pt"})
+    line = refusal("export", file.parent, "ranks", "--layer", "1")
+    assert f"{name} holds 1 NaN or infinite" in line
+    assert attn_tui("export", file.parent, "ranks", "--layer", "0").returncode == 0
+
+
+def test_a_model_without_attention(tiny_copy: TinyModel) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    folder = tiny_copy("llama")
+    save_file({"backbone.layers.0.mixer.in_proj.weight": torch.ones(4, 4)}, folder / "model.safetensors")
+    (folder / "config.json").write_text('{"model_type": "mamba"}', encoding="utf-8")
+    assert "models of type 'mamba'" in refusal("export", folder, "ranks")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--head", "L7H0"), "no attention in layer 7"),
+        (("--head", "L0H9"), "no head L0H9: layer 0 has heads 0 to 3"),
+        (("--layer", "5"), "no attention in layer 5"),
+        (("--head", "banana"), "'banana' is no head; write it as L5H1 or 5.1"),
+        (("--stack", "encoder"), "no stack 'encoder'; it has decoder"),
+    ],
+)
+def test_a_head_or_layer_that_the_model_does_not_have(
+    tiny_model: TinyModel, options: tuple[str, ...], said: str
+) -> None:
+    assert said in refusal("export", tiny_model("llama"), "ranks", *options)
+
+
+def test_an_empty_sentence(tiny_model: TinyModel) -> None:
+    assert "the sentence is empty" in refusal("export", tiny_model("llama"), "attention", "--text", "  ")
+
+
+def test_a_sentence_longer_than_the_context_is_shortened_and_said_so(tiny_model: TinyModel, tmp_path: Path) -> None:
+    file = tmp_path / "maps.csv"
+    asked = ("--text", "the cat " * 200, "--head", "0.0", "-o", file)
+    done = attn_tui_apart("export", tiny_model("gpt2"), "attention", *asked)
+    assert done.returncode == 0
+    assert "the model reads the first 64" in done.stderr
+    assert file.read_text(encoding="utf-8").count("\n") == 1 + 64 * 64
+
+
+def test_tokens_that_could_steer_a_terminal_are_written_literally(tiny_model: TinyModel) -> None:
+    text = "[bold]red[/bold]\n\x1b[31mx\x07"
+    done = attn_tui("export", tiny_model("gpt2"), "attention", "--text", text, "--head", "0.0")
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert "\x07" not in done.stdout
+    assert "\\x1b" in done.stdout
+    assert ",\\n," in done.stdout
+
+
+@pytest.mark.parametrize("place", ["nowhere/ranks.csv", "."])
+def test_an_output_path_that_cannot_be_written(tiny_model: TinyModel, tmp_path: Path, place: str) -> None:
+    line = refusal("export", tiny_model("llama"), "ranks", "-o", tmp_path / place)
+    assert str(tmp_path) in line
+    assert list(tmp_path.glob("*.part")) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("ranks", "--text", "x"), "--text says nothing about ranks"),
+        (("spectrum", "--energy", "0.1"), "--energy says nothing about spectrum"),
+        (("attention",), "attention needs --text"),
+        (("matrices",), "give -o heads.npz"),
+        (("ranks", "--energy", "2"), "between 0 and 1"),
+        (("ranks", "--device", "toaster"), "give auto, cpu, cuda"),
+        (("ranks", "--layer", "1", "--head", "L0H0"), "name different layers"),
+        (("ranks", "--head", "mean"), "means are of attention"),
+        (("nonsense",), "nonsense"),
+    ],
+)
+def test_wrong_usage_exits_with_two(tiny_model: TinyModel, options: tuple[str, ...], said: str) -> None:
+    assert said in refusal("export", tiny_model("llama"), *options, code=2)
+
+
+def test_the_process_exits_with_two_too(tiny_model: TinyModel) -> None:
+    line = refusal("export", tiny_model("llama"), "ranks", "--text", "x", code=2, run=attn_tui_apart)
+    assert "--text says nothing about ranks" in line
+
+
+def test_a_device_that_is_not_there(tiny_model: TinyModel) -> None:
+    assert "cuda:99" in refusal("export", tiny_model("llama"), "ranks", "--device", "cuda:99", "--no-cache")
+
+
+def test_debug_shows_the_traceback(tiny_model: TinyModel) -> None:
+    done = attn_tui_apart("export", tiny_model("llama"), "ranks", "--layer", "9", "--debug")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+def test_help_and_version_import_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom tui.cli.command_line import command\n"
+        "try: command(['--version'])\nexcept SystemExit: pass\n"
+        "print([name for name in ('torch', 'transformers', 'textual', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_what_lacks_its_value_is_said_with_the_command_whose_help_has_it() -> None:
+    assert "see attn-tui export --help" in refusal("export", "demo", "ranks", "--where", code=2)
+
+
+def test_heads_off_together_are_not_narrowed_in_silence() -> None:
+    done = attn_tui("export", "demo", "ablation", "--text", "The cat", "--off", "L1H0", "--head", "L1H1")
+    assert done.returncode == 2
+    assert "heads that --off names are off together" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["demo", "--foo"], "attn-tui: no such option"),
+        (["export", "demo"], "attn-tui: missing argument 'VIEW'"),
+        (["demo", "--energy", "3"], "attn-tui: invalid value for '--energy'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_says_where_to_read_on(words: list[str], said: str) -> None:
+    (line,) = refusal(*words, code=2).splitlines()
+    assert line.startswith(said)
+    assert line.endswith("--help")
+
+
+def test_a_word_that_is_nearly_a_command_is_asked_after_where_there_is_no_such_model() -> None:
+    line = refusal("infos", run=attn_tui_apart)
+    assert line.startswith("attn-tui: infos is not in the local cache")
+    assert line.endswith("; is the command info meant?\n")
+    assert "is the command" not in refusal("somebody/information", run=attn_tui_apart)
+
+
+def test_help_is_help_and_of_a_command_behind_it_unless_there_is_a_folder_called_so(
+    tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words in ([], ["export"], ["info"]):
+        helped = call("help", *words)
+        assert (helped.exit_code, helped.stdout) == (0, call(*words, "--help").stdout)
+    folder = tiny_copy("gpt2")
+    folder.rename(folder.parent / "help")
+    monkeypatch.chdir(folder.parent)
+    assert "attn-tui export MODEL VIEW" in refusal("help", run=attn_tui_apart)

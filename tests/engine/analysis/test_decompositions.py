@@ -1,0 +1,266 @@
+"""Wherever a layer's spectra are computed, and whatever fails there, the numbers are those of dense matrices."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from engine.analysis import decompositions
+from engine.analysis.decompositions import Arrays, Decomposer
+from engine.mathematics import spectra
+from engine.mathematics.spectra import layer_factors
+from engine.values.errors import EngineError
+from engine.values.heads import MATRICES
+from engine.values.progress import finish
+from tests.engine.mathematics.dense_spectra import FACTORS, HEADS, SHARED, assert_same, dense_heads, dense_layer
+from tests.pretended_gpu import DEVICE, PretendedGpu
+
+OUT_OF_MEMORY = (
+    "CUDA error: out of memory",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+)
+FAILING = (
+    RuntimeError("cusolver error: CUSOLVER_STATUS_EXECUTION_FAILED, when calling `cusolverDnXsyevd`"),
+    torch.linalg.LinAlgError("linalg.eigh: The algorithm failed to converge"),  # type: ignore[attr-defined]
+)
+BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable"
+
+
+@pytest.fixture
+def notices() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def decomposer(notices: list[str]) -> Decomposer:
+    return Decomposer("cpu", notices.append)
+
+
+def heads(decomposer: Decomposer, matrices: Collection[str] = MATRICES) -> Arrays:
+    """Compute matrices of the heads."""
+    return finish(decomposer.heads(FACTORS, matrices))
+
+
+def layer(decomposer: Decomposer, matrices: Collection[str] = MATRICES) -> Arrays:
+    """Compute matrices of the layer as a whole, in the order of the tables."""
+    found = finish(decomposer.layer({matrix: layer_factors(matrix, *FACTORS) for matrix in matrices}))
+    return {matrix: found[matrix] for matrix in MATRICES if matrix in found}
+
+
+@pytest.mark.parametrize("piece", [1, 1000, 2**21])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_spectra_are_those_of_dense_matrices_in_pieces_of_any_size(
+    decomposer: Decomposer, piece: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decompositions, "PIECE", piece)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert_same(heads(decomposer), dense_heads())
+        assert_same(layer(decomposer), dense_layer())
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("matrices", [("Q",), ("V", "O"), ("QK",), ("K", "QK", "OV")])
+def test_only_the_matrices_asked_for_are_computed(
+    decomposer: Decomposer, matrices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for compute, expected in ((heads, dense_heads()), (layer, dense_layer())):
+        assert_same(compute(decomposer, matrices), {matrix: expected[matrix] for matrix in matrices})
+    seen: list[tuple[int, ...]] = []
+    gram = spectra.gram_of
+
+    def noting(wide: Tensor) -> Tensor:
+        seen.append(tuple(wide.shape))
+        return gram(wide)
+
+    monkeypatch.setattr(spectra, "gram_of", noting)
+    heads(decomposer, ("Q",))
+    assert sum(shape[0] for shape in seen) == HEADS, "of the queries alone"
+
+
+def test_a_unit_is_a_few_pieces(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decompositions, "PIECE", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert list(decomposer.heads(FACTORS)) == [None] * (2 * SHARED)
+
+
+def test_zeros_are_no_work(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = dense_layer()
+    monkeypatch.setattr(decompositions, "singular_values", pytest.fail)
+    zeros = [torch.zeros_like(factor) for factor in FACTORS]
+    found = finish(decomposer.layer({matrix: layer_factors(matrix, *zeros) for matrix in MATRICES}))
+    for matrix in MATRICES:
+        np.testing.assert_array_equal(found[matrix], np.zeros_like(expected[matrix]))
+
+
+class SmallDevice:
+    """Stands in for a GPU: what is sent to it is computed here, or fails there."""
+
+    def __init__(self, error: RuntimeError | None = None, kinds: str = "_circuit _matrix") -> None:
+        self._error, self._kinds = error, kinds.split()
+        self.tried: list[str] = []
+
+    def put_on(self, decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let a decomposer believe that it has such a GPU."""
+        for name in ("_circuit", "_matrix"):
+            monkeypatch.setattr(decompositions, name, self._piece(name, getattr(decompositions, name)))
+        monkeypatch.setattr(decomposer, "_devices", dict.fromkeys(("heads", "whole layers"), "cuda"))
+
+    def _piece(self, name: str, compute: Callable[..., Arrays]) -> Callable[..., Arrays]:
+        def piece(*arguments: Any) -> Arrays:
+            if arguments[-1] != "cpu":
+                self.tried.append(name)
+                if self._error is not None and name in self._kinds:
+                    raise self._error
+            return compute(*arguments[:-1], "cpu")
+
+        return piece
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (torch.OutOfMemoryError("out of memory"), "has too little free memory"),
+        *((RuntimeError(said), "has too little free memory") for said in OUT_OF_MEMORY),
+        *((error, "cannot decompose such matrices") for error in FAILING),
+        (torch.AcceleratorError(f"{BUSY}\nmore of it"), f"fails ({BUSY})"),
+    ],
+)
+def test_what_a_gpu_fails_at_is_done_by_the_cpu_and_it_is_not_asked_again(
+    decomposer: Decomposer, notices: list[str], error: RuntimeError, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = SmallDevice(error)
+    device.put_on(decomposer, monkeypatch)
+    for _ in range(2):
+        assert_same(heads(decomposer), dense_heads())
+        assert_same(layer(decomposer), dense_layer())
+    assert notices == [f"cuda {says}; spectra of {kind} are computed on the CPU" for kind in ("heads", "whole layers")]
+    assert device.tried == ["_circuit", "_matrix"]
+
+
+def test_a_gpu_without_room_for_a_whole_layer_goes_on_with_heads(
+    decomposer: Decomposer, notices: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = SmallDevice(torch.OutOfMemoryError("out of memory"), "_matrix")
+    device.put_on(decomposer, monkeypatch)
+    assert_same(layer(decomposer), dense_layer())
+    assert notices == ["cuda has too little free memory; spectra of whole layers are computed on the CPU"]
+    device.tried.clear()
+    assert_same(heads(decomposer), dense_heads())
+    assert set(device.tried) == {"_circuit"}
+
+
+def test_what_did_not_fit_is_let_go_of_before_the_cpu_goes_on(
+    decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, left, alive = SmallDevice(), list[weakref.ref[Tensor]](), list[int]()
+    device.put_on(decomposer, monkeypatch)
+    compute = decompositions._circuit
+
+    def copying(circuit: str, own: Tensor, shared: Tensor, matrices: Collection[str], where: str) -> Arrays:
+        copied = own.clone()
+        if where != "cpu":
+            left.append(weakref.ref(copied))
+            raise torch.OutOfMemoryError("out of memory")
+        return compute(circuit, copied, shared, matrices, where)
+
+    monkeypatch.setattr(decompositions, "_circuit", copying)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: alive.append(sum(each() is not None for each in left)))
+    gc.disable()
+    try:
+        heads(decomposer)
+    finally:
+        gc.enable()
+    assert alive == [0]
+
+
+def test_a_gpu_that_fails_at_whatever_it_is_asked_leaves_the_work_to_the_cpu(
+    decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SmallDevice(torch.OutOfMemoryError("out of memory")).put_on(decomposer, monkeypatch)
+
+    def failing() -> None:
+        raise torch.AcceleratorError(BUSY)
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", failing)
+    assert_same(heads(decomposer), dense_heads())
+
+
+def test_a_cpu_out_of_memory_is_said_in_one_line(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decompositions, "_matrix", lambda *piece: torch.empty(2**60))
+    with pytest.raises(EngineError, match="too little free memory for this layer's spectra"):
+        layer(decomposer)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_another_error_is_not_taken_for_a_lack_of_memory(
+    decomposer: Decomposer, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decompositions, "_matrix", lambda *piece: torch.ones(2) @ torch.ones(3))
+    monkeypatch.setattr(decomposer, "_devices", {"whole layers": device})
+    with pytest.raises(RuntimeError, match="size"):
+        layer(decomposer)
+
+
+def test_lapack_that_gives_up_is_not_asked_again(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*piece: object) -> Arrays:
+        raise FAILING[1]
+
+    monkeypatch.setattr(decompositions, "_circuit", failing)
+    with pytest.raises(RuntimeError, match="converge"):
+        heads(decomposer)
+
+
+@pytest.fixture
+def on_pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> Decomposer:
+    """Let a decomposer find the pretended GPU."""
+    decomposer = Decomposer("cpu", pytest.fail)
+    monkeypatch.setattr(decomposer, "_devices", dict.fromkeys(("heads", "whole layers"), DEVICE))
+    for name in ("_circuit", "_matrix"):
+        work = getattr(decompositions, name)
+
+        def inside(*arguments: Any, work: Callable[..., Any] = work) -> Any:
+            with nullcontext() if arguments[-1] == "cpu" else PretendedGpu():
+                return work(*arguments)
+
+        monkeypatch.setattr(decompositions, name, inside)
+    return decomposer
+
+
+def test_a_gpu_gives_what_the_cpu_gives(on_pretended_gpu: Decomposer) -> None:
+    assert_same(heads(on_pretended_gpu), dense_heads())
+    assert_same(layer(on_pretended_gpu), dense_layer())
+
+
+def test_only_what_a_matrix_is_made_of_goes_to_the_gpu(
+    on_pretended_gpu: Decomposer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, ...]] = []
+    compute = spectra.singular_values
+
+    def noting(factors: Sequence[Tensor]) -> Tensor:
+        seen.extend(tuple(factor.shape) for factor in factors if factor.device.type == DEVICE)
+        return compute(factors)
+
+    monkeypatch.setattr(decompositions, "singular_values", noting)
+    layer(on_pretended_gpu, ("K",))
+    assert seen == [(1, *FACTORS[1].flatten(0, 1).shape)]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_real_gpu_gives_the_dense_spectra() -> None:
+    decomposer = Decomposer("cuda", pytest.fail)
+    assert_same(heads(decomposer), dense_heads())
+    assert_same(layer(decomposer), dense_layer())

@@ -1,0 +1,247 @@
+"""Layers whose weights hold NaN or infinite numbers: theirs are the only rows that a table of the model lacks."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine.service.engine import Engine
+from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.views import PATTERNS, Query
+from tests.conftest import TinyModel
+from tests.exporting import attn_tui, exported, refusal
+from tests.tui.explorer import explorer, screen_text, settle, shown
+
+TABLES = ("ranks", "spectrum", "circuits", "composition", "directions", "changes")
+LAYERS = 3
+
+
+@pytest.fixture
+def sound(tiny_model: TinyModel) -> Path:
+    """Make a model of which every number is one."""
+    return tiny_model("llama", num_hidden_layers=LAYERS)
+
+
+def broken(sound: Path, folder: Path, *parts: str, layer: int = 1) -> Path:
+    """Copy a model with one NaN in each of these tensors of a layer."""
+    tensors = load_file(sound / "model.safetensors")
+    for part in parts:
+        tensors[f"layers.{layer}.self_attn.{part}.weight"][1, 0] = torch.nan
+    folder.mkdir()
+    for file in sound.iterdir():
+        if file.suffix == ".json":
+            (folder / file.name).write_bytes(file.read_bytes())
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("view", TABLES)
+def test_a_table_of_the_model_lacks_the_rows_of_that_layer_alone(view: str, sound: Path, tmp_path: Path) -> None:
+    more = ("--top", "2", "--first", "2") if view == "directions" else ("--vs", sound) if view == "changes" else ()
+    copy = broken(sound, tmp_path / "broken", "k_proj")
+    done = attn_tui("export", copy, view, *more)
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert "decoder L1 is left out: layers.1.self_attn.k_proj.weight holds 1 NaN or infinite numbers of 512" in line
+    expected = [
+        row for row in exported(sound, view, *more) if row["layer"] != "1" and row.get("from_layer") != "1"
+    ]  # fmt: skip
+    assert expected
+    assert list(csv.DictReader(io.StringIO(done.stdout))) == expected
+
+
+def test_arrays_lack_those_of_that_layer_alone(sound: Path, tmp_path: Path) -> None:
+    done = attn_tui("export", broken(sound, tmp_path / "broken", "o_proj"), "matrices", "-o", tmp_path / "heads.npz")
+    assert done.returncode == 0
+    assert "decoder L1 is left out: layers.1.self_attn.o_proj.weight" in done.stderr
+    with np.load(tmp_path / "heads.npz") as arrays:
+        assert {name.partition("H")[0] for name in arrays} == {"L0", "L2"}
+
+
+@pytest.mark.parametrize("name", [("--layer", "1"), ("--head", "L1H0")])
+def test_a_layer_that_is_named_is_refused(name: tuple[str, str], sound: Path, tmp_path: Path) -> None:
+    copy = broken(sound, tmp_path / "broken", "v_proj")
+    line = refusal(copy, "circuits", *name, "-o", tmp_path / "circuits.csv")
+    assert line.count("\n") == 1
+    assert "layers.1.self_attn.v_proj.weight holds 1 NaN or infinite numbers" in line
+    assert not (tmp_path / "circuits.csv").exists()
+
+
+def test_a_later_layer_is_told_who_is_left_out_of_what_feeds_it(sound: Path, tmp_path: Path) -> None:
+    done = attn_tui("export", broken(sound, tmp_path / "broken", "o_proj"), "composition", "--head", "L2H1")
+    assert "decoder L1 is left out" in done.stderr
+    assert {row["from_layer"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"0"}
+
+
+def test_where_no_layer_is_sound_there_is_no_file(sound: Path, tmp_path: Path) -> None:
+    copy = sound
+    for layer in range(LAYERS):
+        copy = broken(copy, tmp_path / f"broken{layer}", "q_proj", layer=layer)
+    line = refusal(copy, "ranks", "-o", tmp_path / "ranks.csv")
+    assert "nothing can be worked out: decoder L0: layers.0.self_attn.q_proj.weight holds 1" in line
+    assert "L1, L2" in line
+    assert not (tmp_path / "ranks.csv").exists()
+
+
+def test_every_tensor_of_a_layer_is_named_unless_they_are_many(sound: Path, tmp_path: Path) -> None:
+    two = refusal(broken(sound, tmp_path / "two", "q_proj", "o_proj"), "ranks", "--layer", "1")
+    assert "q_proj.weight holds 1 NaN" in two
+    assert "o_proj.weight holds 1 NaN" in two
+    many = refusal(broken(sound, tmp_path / "many", "q_proj", "k_proj", "v_proj", "o_proj"), "ranks", "--layer", "1")
+    assert many.count(" holds 1 NaN") == 3
+    assert "and so does one more of its tensors" in many
+
+
+def test_of_two_models_it_is_said_which_one(sound: Path, tmp_path: Path) -> None:
+    copy = broken(sound, tmp_path / "other", "k_proj")
+    for view in ("changes", "spectrum"):
+        done = attn_tui("export", sound, view, "--vs", copy)
+        assert done.returncode == 0
+        assert f"decoder L1 is left out: in {copy} layers.1.self_attn.k_proj.weight holds 1" in done.stderr
+        assert {row["layer"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"0", "2"}
+
+
+def test_the_gain_of_a_norm_that_is_folded_in_counts_too(sound: Path, tmp_path: Path) -> None:
+    copy = broken(sound, tmp_path / "broken")
+    tensors = load_file(copy / "model.safetensors")
+    tensors["layers.0.input_layernorm.weight"][3] = torch.inf
+    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    done = attn_tui("export", copy, "directions", "--fold-norm", "--first", "1", "--top", "1")
+    assert (
+        "decoder L0 is left out: layers.0.input_layernorm.weight holds 1 NaN or infinite numbers of 32" in done.stderr
+    )
+    assert {row["layer"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"1", "2"}
+
+
+@pytest.mark.parametrize("view", ["circuits", "composition"])
+def test_the_table_of_the_model_says_which_layers_it_lacks(view: str, sound: Path, tmp_path: Path) -> None:
+    """The engine compares heads of all layers at once in another way than one layer's with those before it."""
+    engine = Engine(EngineOptions(use_cache=False))
+    try:
+        engine.open(str(broken(sound, tmp_path / "broken", "k_proj")), lambda progress: None).result()
+        table = engine.table(view, Query()).result()
+    finally:
+        engine.stop()
+    assert table.notes.left_out.keys() == {Head("decoder", 1)}
+    if view == "composition":
+        assert {(row[1], row[4]) for row in table} == {(2, 0)}
+    else:
+        assert {row[1] for row in table} == {0, 2}
+
+
+async def test_the_explorer_shows_the_others_and_says_what_is_left_out(sound: Path, tmp_path: Path) -> None:
+    copy = broken(sound, tmp_path / "broken", "k_proj")
+    async with explorer(copy, size=(110, 30)) as (app, pilot):
+        await pilot.press("t", "home", "2")
+        await settle(pilot)
+        rows = [line.split() for line in screen_text(app).splitlines()]
+        assert [row[-6:] for row in rows if row[-7:-6] == ["L1"]] == [["×"] * 6]
+        assert [row[-6:].count("×") for row in rows if row[-7:-6] == ["L2"]] == [0]
+        await pilot.press("4")
+        await settle(pilot)
+        assert "circuits all layers  without L1 (NaN or infinite)" in screen_text(app)
+        await pilot.press("2", "t", *"gL1H0", "enter")
+        await settle(pilot)
+        assert shown(app.views.ranks.chance_line).split() == ["chance", *["×"] * 6], "there will be none"
+
+
+def test_json_lines_hold_the_same_rows(sound: Path, tmp_path: Path) -> None:
+    file = tmp_path / "ranks.jsonl"
+    done = attn_tui("export", broken(sound, tmp_path / "broken", "k_proj"), "ranks", "-o", file)
+    assert done.returncode == 0
+    assert {json.loads(line)["layer"] for line in file.read_text(encoding="utf-8").splitlines()} == {0, 2}
+
+
+TABLES_OF_TOKENS = ("model.embed_tokens.weight", "lm_head.weight")
+
+
+def break_table(folder: Path, name: str) -> Path:
+    """Put one infinite number into a table of tokens."""
+    tensors = load_file(folder / "model.safetensors")
+    tensors[name][1, 0] = torch.inf
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+@pytest.fixture(params=TABLES_OF_TOKENS)
+def with_broken_table(request: pytest.FixtureRequest, tiny_copy: TinyModel) -> tuple[Path, str]:
+    """Give a model with an infinite number in its embedding, or in its unembedding, and which tensor that is."""
+    name = str(request.param)
+    return break_table(tiny_copy("llama", with_head=True, tie_word_embeddings=False), name), name
+
+
+@pytest.mark.parametrize("view", ["circuits", "heads", "changes"])
+def test_a_broken_table_of_tokens_takes_nothing_away_but_what_goes_from_tokens_to_tokens(
+    view: str, with_broken_table: tuple[Path, str], tiny_model: TinyModel
+) -> None:
+    broken_one, name = with_broken_table
+    whole = tiny_model("llama", with_head=True, tie_word_embeddings=False)
+    more = ("--vs", whole) if view == "changes" else ()
+    done = attn_tui("export", broken_one, view, *more)
+    assert done.returncode == 0
+    rows, expected = list(csv.DictReader(io.StringIO(done.stdout))), exported(whole, view, *more)
+    emptied = [each for each in expected[0] if each.startswith("ov_copying") and "residual" not in each]
+    assert emptied
+    assert any(row[each] for row in expected for each in emptied)
+    said = f"without {emptied[0]}: {name} holds 1 NaN or infinite numbers of 10240"
+    if view == "heads":
+        assert {row["note"] for row in rows} == {said}
+    else:
+        assert done.stderr == f"attn-tui: {said}\n"
+    left = {"note", *emptied} | {each for each in rows[0] if view == "heads" and PATTERNS.columns.count(each)}
+    for row, own in zip(rows, expected, strict=True):
+        assert {row[each] for each in emptied} == {""}
+        assert {each: row[each] for each in row if each not in left} == {
+            each: own[each] for each in own if each not in left
+        }
+
+
+def test_directions_name_the_tokens_of_the_table_that_is_left(
+    with_broken_table: tuple[Path, str], tiny_model: TinyModel
+) -> None:
+    broken_one, name = with_broken_table
+    whole = tiny_model("llama", with_head=True, tie_word_embeddings=False)
+    options = ("directions", "--head", "L1H2", "--first", "2", "--top", "1")
+    done = attn_tui("export", broken_one, *options)
+    what = f"{name} holds 1 NaN or infinite numbers of 10240"
+    assert done.stderr == f"attn-tui: without tokens: {what}\n"
+    without = {"output"} if name == "lm_head.weight" else {"query", "key", "input"}
+    rows, expected = list(csv.DictReader(io.StringIO(done.stdout))), exported(whole, *options)
+    assert {row["side"]: (row["token"], row["note"]) for row in rows if not row["token_id"]} == dict.fromkeys(
+        without, ("", what)
+    )
+    assert [row for row in rows if row["token_id"]] == [row for row in expected if row["side"] not in without]
+    assert {(row["matrix"], row["index"], row["singular_value"]) for row in rows} == {
+        (row["matrix"], row["index"], row["singular_value"]) for row in expected
+    }
+
+
+def test_a_score_is_explained_without_tokens(tiny_copy: TinyModel) -> None:
+    name = TABLES_OF_TOKENS[0]
+    folder = tiny_copy("llama", with_head=True, tie_word_embeddings=False)
+    options = ("explain", "--text", "the cat sat", "--head", "L1H2")
+    expected = exported(folder, *options)
+    tokens = ("query_tokens", "key_tokens", "note")
+    for row, own in zip(exported(break_table(folder, name), *options), expected, strict=True):
+        assert {each: row[each] for each in row if each not in tokens} == {
+            each: own[each] for each in own if each not in tokens
+        }
+        if own["query_tokens"]:
+            assert [row[each] for each in tokens] == ["", "", f"{name} holds 1 NaN or infinite numbers of 10240"]
+
+
+async def test_the_title_says_which_table_of_tokens_is_broken(tiny_copy: TinyModel) -> None:
+    folder = break_table(tiny_copy("llama", with_head=True), TABLES_OF_TOKENS[0])
+    async with explorer(folder, size=(140, 30)) as (app, pilot):
+        await pilot.press("4")
+        await settle(pilot)
+        said = "without ov_copying: model.embed_tokens.weight holds 1 NaN or infinite numbers of 10240"
+        assert said in screen_text(app)

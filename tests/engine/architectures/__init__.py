@@ -1,0 +1,1 @@
+"""Types of models: where their heads lie."""

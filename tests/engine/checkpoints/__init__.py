@@ -1,0 +1,1 @@
+"""Files of models: found, fetched, read."""

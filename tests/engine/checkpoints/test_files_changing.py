@@ -1,0 +1,147 @@
+"""Weight files that somebody writes while they are open: what was opened is shown, or one line, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine.analysis.decompositions import Decomposer
+from engine.analysis.open_model import OpenModel
+from engine.checkpoints.byte_ranges import read_tensor
+from engine.checkpoints.locate import locate
+from engine.checkpoints.source import FolderSource
+from engine.checkpoints.tensor_reader import Checkpoint
+from engine.models.loading import load_reader
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.progress import finish
+from tests.conftest import TinyModel
+from tests.engine.analysis.test_large_layers import assert_same, session
+from tests.engine.checkpoints.test_checkpoint import as_bin, stored_weights
+from tests.opening import one_line
+
+SAID = " has been written again since the model was opened; open it again"
+FIRST, OTHER = Head("decoder", 0, 0), Head("decoder", 0, 3)
+
+
+def refused(work: Callable[[], object]) -> str:
+    """Give the line with which something is refused."""
+    with pytest.raises(EngineError) as caught:
+        work()
+    return one_line(caught.value)
+
+
+def replace_file(file: Path, tensors: dict[str, torch.Tensor]) -> None:
+    """Write tensors beside a file and move them into its place."""
+    save_file(tensors, file.with_name("other"), metadata={"format": "pt"})
+    file.with_name("other").replace(file)
+
+
+def cut_short(file: Path) -> None:
+    """Leave only the beginning of a file, in its place, as whoever writes it anew does first."""
+    with file.open("r+b") as stream:
+        stream.truncate(100)
+
+
+@pytest.mark.parametrize("rows", [32, 16])
+def test_another_file_in_its_place_is_not_taken_for_the_one_that_was_opened(rows: int, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    opened, source = Checkpoint(folder), FolderSource(locate(str(folder)))
+    first, second = (f"layers.{layer}.self_attn.q_proj.weight" for layer in (0, 1))
+    held = opened.read(first)
+    kept, tensors = held.clone(), load_file(folder / "model.safetensors")
+    changed = {name: (2 * tensor[:rows] if name == second else 2 * tensor) for name, tensor in tensors.items()}
+    replace_file(folder / "model.safetensors", changed)
+    assert refused(lambda: opened.read(second)).endswith("model.safetensors" + SAID)
+    assert refused(lambda: load_reader(source, "cpu", "auto")).endswith("model.safetensors" + SAID)
+    assert torch.equal(held, kept)
+    assert torch.equal(Checkpoint(folder).read(second), changed[second])
+
+
+@pytest.mark.parametrize("work", ["spectra", "sentence"])
+def test_what_is_mapped_is_not_looked_at_once_its_file_was_written_over(work: str, tiny_copy: TinyModel) -> None:
+    """The system would end the program, with the terminal as it is."""
+    folder = tiny_copy("llama")
+    opened = session(folder)
+    finish(opened.spectra.head(FIRST))
+    if work == "sentence":
+        finish(opened.read("the cat"))
+    cut_short(folder / "model.safetensors")
+    again: dict[str, Callable[[], object]] = {
+        "spectra": lambda: finish(opened.spectra.head(OTHER)),
+        "sentence": lambda: finish(opened.read("the dog sat")),
+    }
+    assert refused(again[work]).endswith("model.safetensors" + SAID)
+
+
+@pytest.mark.parametrize("whole_layer", [False, True])
+def test_a_file_that_is_cut_short_while_its_layer_is_computed_is_computed_as_it_was_opened(
+    whole_layer: bool, tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_copy("llama")
+    layer, expected = FIRST.whole_layer, session(folder)
+    group = finish(expected.spectra.layer(layer, whole_layer))
+    opened = session(folder)
+    run: Callable[..., Any] = Decomposer._run
+
+    def cutting(*arguments: Any) -> Any:
+        cut_short(folder / "model.safetensors")
+        return run(*arguments)
+
+    monkeypatch.setattr(Decomposer, "_run", cutting)
+    assert_same(finish(opened.spectra.layer(layer, whole_layer)), group)
+
+
+def test_a_read_that_comes_too_late_is_one_line(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, name = tiny_copy("llama"), "layers.0.self_attn.q_proj.weight"
+    checkpoint = Checkpoint(folder)
+    _, begin = checkpoint._places[name]
+    assert isinstance(begin, int)
+    placed = checkpoint._placed(name, begin)
+    with (folder / "model.safetensors").open("r+b") as stream:
+        stream.truncate(placed.begin + 10)
+    assert refused(lambda: checkpoint.read(name)).endswith("model.safetensors" + SAID)
+    with pytest.raises(OSError, match="bytes too early"):
+        read_tensor(folder / "model.safetensors", placed)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.bool])
+def test_what_is_copied_is_what_the_library_gives(dtype: torch.dtype, tmp_path: Path) -> None:
+    tensors = {
+        "b": torch.randn(3, 5).to(dtype),
+        "a": torch.ones((), dtype=dtype),
+        "none": torch.ones(0, 4, dtype=dtype),
+    }
+    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    checkpoint = Checkpoint(tmp_path)
+    for name, expected in tensors.items():
+        found = checkpoint.read(name)
+        assert found.dtype == dtype
+        assert found.shape == expected.shape
+        assert torch.equal(found.float(), expected.float())
+
+
+def test_an_old_file_that_was_written_over_is_not_looked_at_either(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    as_bin(folder, stored_weights(folder))
+    checkpoint = Checkpoint(folder)
+    checkpoint.read("layers.0.self_attn.q_proj.weight")
+    cut_short(folder / "pytorch_model.bin")
+    assert refused(lambda: checkpoint.read("layers.1.self_attn.q_proj.weight")).endswith("pytorch_model.bin" + SAID)
+
+
+def test_what_is_mapped_of_a_file_that_was_deleted_is_what_was_opened(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    file, expected = folder / "model.safetensors", finish(session(folder).spectra.head(OTHER))
+    opened: OpenModel = session(folder)
+    finish(opened.spectra.head(FIRST))
+    finish(opened.read("the cat"))
+    file.unlink()
+    for one, other in zip(finish(opened.spectra.head(OTHER)), expected, strict=True):
+        assert (one.singular_values == other.singular_values).all()
+    finish(opened.read("the dog sat"))

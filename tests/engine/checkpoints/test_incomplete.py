@@ -1,0 +1,222 @@
+"""A model of which a weight file is missing or cut short: what is there is shown and written, the rest is one line."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from engine.analysis.open_model import OpenModel
+from engine.checkpoints.byte_ranges import read_pickled
+from engine.models.loading import load_reader
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
+from engine.values.spectra import SpectraGroup
+from tests.cli.test_wrong_input import refusal
+from tests.conftest import TinyModel
+from tests.engine.checkpoints.test_checkpoint import stored_weights
+from tests.exporting import attn_tui
+from tests.opening import one_line, open_folder
+from tests.tui.explorer import explorer, screen_text, settle
+
+FIRST, SECOND, THIRD = (Head("decoder", number) for number in range(3))
+OPTIONS = EngineOptions(device="cpu", dtype="float32", use_cache=False)
+
+
+def by_layer(folder: Path, is_pickled: bool) -> list[Path]:
+    """Write a model's weights anew: what belongs to no layer in a first file, and each layer in one of its own."""
+    pattern = "pytorch_model-{}-of-4.bin" if is_pickled else "model-{}-of-4.safetensors"
+    weights = stored_weights(folder)
+    places = {}
+    for name in weights:
+        layer = re.search(r"layers\.(\d+)\.", name)
+        places[name] = pattern.format(1 if layer is None else 2 + int(layer[1]))
+    for file in set(places.values()):
+        held = {name: weights[name] for name in places if places[name] == file}
+        if is_pickled:
+            torch.save(held, folder / file)
+        else:
+            save_file(held, folder / file, {"format": "pt"})
+    index = "pytorch_model.bin.index.json" if is_pickled else "model.safetensors.index.json"
+    (folder / index).write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return [folder / pattern.format(number) for number in range(1, 5)]
+
+
+def cut(file: Path) -> None:
+    """Leave a file's first half."""
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+@pytest.fixture(params=[(False, False), (False, True), (True, False), (True, True)], ids=str)
+def incomplete(request: pytest.FixtureRequest, tiny_copy: TinyModel) -> tuple[Path, str]:
+    """Give a folder without the file of its second layer, missing or cut, and what is said of it."""
+    is_pickled, is_cut = request.param
+    folder = tiny_copy("llama", num_hidden_layers=3)
+    file = by_layer(folder, is_pickled)[2]
+    if is_cut:
+        cut(file)
+        return folder, f"{file} is damaged or cut short"
+    file.unlink()
+    return folder, f"{file.name}, which "
+
+
+def test_layers_that_are_there_have_their_spectra_and_the_others_one_line(
+    incomplete: tuple[Path, str], tiny_model: TinyModel
+) -> None:
+    folder, said = incomplete
+    whole = OpenModel.open(str(tiny_model("llama", num_hidden_layers=3)), OPTIONS, lambda progress: None)
+    session = OpenModel.open(str(folder), OPTIONS, lambda progress: None)
+    (note,) = session.outline.notes
+    assert note.startswith(said)
+    assert note.endswith("model again; until then 1 of 3 layers cannot be shown, and no sentence can be read")
+    assert session.outline.layers == whole.outline.layers
+    for layer in (FIRST, THIRD):
+        for whole_layer in (False, True):
+            found, expected = (finish(each.spectra.layer(layer, whole_layer)).spectra for each in (session, whole))
+            for head, matrices in expected.items():
+                for matrix, spectrum in matrices.items():
+                    np.testing.assert_array_equal(
+                        found[head][matrix].singular_values, spectrum.singular_values, err_msg=matrix
+                    )
+    with pytest.raises(EngineError) as caught:
+        finish(session.spectra.layer(SECOND, False))
+    assert one_line(caught.value).startswith(said)
+    delivered: list[Any] = []
+    finish(session.spectra.sweep(lambda *step: delivered.append(step)))
+    swept = {(layer.layer, whole_layer): found for layer, whole_layer, found, _ in delivered}
+    assert {key for key, found in swept.items() if isinstance(found, SpectraGroup)} >= {(0, False), (2, False)}
+    assert isinstance(swept[1, False], EngineError)
+
+
+def test_a_sentence_is_not_begun_with(incomplete: tuple[Path, str]) -> None:
+    folder, said = incomplete
+    with pytest.raises(EngineError) as caught:
+        load_reader(open_folder(folder)[0], "cpu", "float32")
+    line = one_line(caught.value)
+    assert line.startswith(said)
+    assert line.endswith("; a sentence is read by the whole model")
+
+
+async def test_that_no_sentence_can_be_read_is_said_before_one_is_typed(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama", num_hidden_layers=3)
+    by_layer(folder, False)[2].unlink()
+    async with explorer(folder, head="L0H1", size=(120, 40)) as (app, pilot):
+        await pilot.press("z")  # nothing beside the view then
+        for key in "3A8T":
+            await pilot.press(key)
+            await settle(pilot)
+            said = " ".join(screen_text(app).split())
+            assert "copy it there, or download or save the model again;" in said, key
+            assert "press i and type" not in said
+
+
+def test_what_is_there_is_written_and_of_all_nothing(incomplete: tuple[Path, str], tmp_path: Path) -> None:
+    folder, said = incomplete
+    out = tmp_path / "ranks.csv"
+    for asked in (["ranks"], ["attention", "--text", "hi"], ["spectrum", "--layer", "1"]):
+        assert f"attn-tui: {said}" in refusal("export", folder, *asked, "-o", out)
+        assert not any(tmp_path.glob("*.csv*"))
+    done = attn_tui("export", folder, "ranks", "--layer", "2", "-o", out)
+    assert done.returncode == 0
+    assert "1 of 3 layers cannot be shown" in done.stderr
+    assert out.read_text().count("\n") > 1
+
+
+def test_where_the_file_comes_meanwhile_the_model_is_whole_when_it_is_opened_again(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama", num_hidden_layers=3)
+    file = by_layer(folder, False)[2]
+    bytes_ = file.read_bytes()
+    file.unlink()
+    before = open_folder(folder)[0].identity
+    file.write_bytes(bytes_)
+    source = open_folder(folder)[0]
+    assert source.identity != before
+    assert not source.anatomy.outline.notes
+
+
+LAYOUT = """
+heads = 4
+query = "layers.{layer}.self_attn.q_proj.weight"
+key = "layers.{layer}.self_attn.k_proj.weight"
+value = "layers.{layer}.self_attn.v_proj.weight"
+output = "layers.{layer}.self_attn.o_proj.weight"
+"""
+
+
+def test_a_state_dict_that_a_person_describes_is_shown_but_for_what_is_missing(
+    incomplete: tuple[Path, str], tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    folder, said = incomplete
+    described = tmp_path / "layout.toml"
+    described.write_text(LAYOUT)
+    options = replace(OPTIONS, layout=described)
+    (folder / "config.json").unlink()
+    session = OpenModel.open(str(folder), options, lambda progress: None)
+    (note,) = session.outline.notes
+    assert note.startswith(said)
+    assert note.endswith("model again; until then 1 of 3 layers cannot be shown")
+    whole = OpenModel.open(str(tiny_model("llama", num_hidden_layers=3)), OPTIONS, lambda progress: None)
+    found, expected = (finish(each.spectra.layer(THIRD, False)).spectra for each in (session, whole))
+    assert found.keys() == expected.keys()
+    for head, matrices in expected.items():
+        np.testing.assert_array_equal(found[head]["QK"].singular_values, matrices["QK"].singular_values)
+    with pytest.raises(EngineError) as caught:
+        finish(session.spectra.layer(SECOND, False))
+    assert one_line(caught.value).startswith(said)
+    described.write_text(LAYOUT.replace("{layer}.self_attn.k_proj", "{layer}.self_attn.key"))
+    with pytest.raises(EngineError, match=r"there is no tensor layers\.0\.self_attn\.key\.weight"):
+        OpenModel.open(str(folder), options, lambda progress: None)
+
+
+def test_without_the_embedding_all_layers_are_there(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama", num_hidden_layers=3)
+    by_layer(folder, False)[0].unlink()
+    _, tensors, anatomy = open_folder(folder)
+    (note,) = anatomy.outline.notes
+    assert note.endswith("; until then no sentence can be read")
+    for read in (tensors.read, lambda name: list(tensors.parts(name))):
+        with pytest.raises(EngineError, match=r"^model-1-of-4\.safetensors, which"):
+            read("embed_tokens.weight")
+
+
+def test_too_little_to_know_the_rest_by_is_refused_naming_a_file(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama", num_hidden_layers=3)
+    first, *layers = by_layer(folder, False)
+    for file in layers:
+        file.unlink()
+    assert "model-2-of-4.safetensors, which model.safetensors.index.json lists, is not in" in refusal(
+        "export", folder, "ranks"
+    )
+    cut(first)
+    assert "damaged or cut short" in refusal("export", folder, "ranks")
+
+
+@pytest.mark.parametrize("is_archive", [True, False])
+@pytest.mark.parametrize("kept", [0, 7, 200, 0.5, -8])
+def test_a_pickled_file_that_is_cut_is_said_in_our_words(is_archive: bool, kept: float, tmp_path: Path) -> None:
+    file = tmp_path / "pytorch_model.bin"
+    torch.save({"a": torch.randn(40, 40)}, file, _use_new_zipfile_serialization=is_archive)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(kept * len(whole)) if isinstance(kept, float) else kept])
+    with pytest.raises(EngineError) as caught:
+        read_pickled(file)
+    assert one_line(caught.value) == f"{file} is damaged or cut short; download or save the model again"
+
+
+def test_a_pickled_file_of_something_else_is_said_in_our_words(tmp_path: Path) -> None:
+    file = tmp_path / "pytorch_model.bin"
+    file.write_text("<html>not found</html>")
+    with pytest.raises(EngineError, match=r"is not a readable PyTorch weight file; download the model again$"):
+        read_pickled(file)
+    torch.save({"a": torch.ones(2), "b": print}, file)
+    with pytest.raises(EngineError, match=r"holds more than tensors, .* save_pretrained$"):
+        read_pickled(file)

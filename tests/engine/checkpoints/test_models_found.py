@@ -1,0 +1,171 @@
+"""Where a model is found: a folder, the demo, the cache of the Hub; and what is said where there is none."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from engine.checkpoints.locate import locate
+from engine.checkpoints.model_folders import cached_models
+from engine.demo import MODEL_DIRECTORY
+from engine.service.choices import found_models
+from engine.values.memory import size
+from tests.cli.test_settings import call
+from tests.conftest import TinyModel
+from tests.fake_hub import FakeHub, point_at
+from tests.opening import not_found, open_folder, run_apart
+from tui.screens.enter_words import enter_does
+
+NAME = "somebody/tiny"
+
+
+def test_a_folder_is_a_model(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2")
+    assert locate(str(folder)).directory == folder
+
+
+def test_a_folder_comes_before_the_hub(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tiny_copy("gpt2")
+    monkeypatch.chdir(folder.parent)
+    assert locate(folder.name).directory == folder
+    assert locate(f"./{folder.name}/").directory == folder
+
+
+def test_a_home_folder_may_be_written_with_a_tilde(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("gpt2")
+    home = Path(os.environ["HOME"])
+    folder.rename(home / "model")
+    assert locate("~/model").directory == home / "model"
+
+
+def test_the_demo_is_in_the_package() -> None:
+    location = locate("demo")
+    assert location.directory == MODEL_DIRECTORY
+    assert open_folder(location.directory)[2].outline.notes == ()
+
+
+PATHS = ["", "  ", "./missing", "../missing", "/no/such/folder", "~/missing", "a/b/c", "missing/"]
+NEITHER = ["bad name", "a--b", "-a", "a..b", "né", "a\nb", "x" * 200, "a\x00b", "[bold]", "a/b.git"]
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_what_can_only_be_a_path_is_not_looked_for_on_the_hub(name: str, hub: FakeHub) -> None:
+    assert not_found(name)
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize("name", NEITHER)
+def test_what_can_be_no_model_is_refused(name: str, hub: FakeHub) -> None:
+    not_found(name)
+    assert hub.requests == []
+
+
+def test_a_file_is_no_model(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("gpt2")
+    (folder / "config.json").unlink()
+    assert "give the folder with its config.json" in not_found(str(folder / "model.safetensors"))
+
+
+def test_without_a_network_the_answer_comes_soon_and_names_the_cache_and_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point_at("http://127.0.0.1:9", tmp_path / "cache", monkeypatch)
+    started = time.monotonic()
+    line = not_found("gpt2")
+    assert time.monotonic() - started < 10
+    assert str(tmp_path / "cache") in line
+    assert "attn-tui demo" in line
+
+
+def test_a_hub_that_never_answers_is_given_up_soon(hub: FakeHub) -> None:
+    hub.hanging = ("/api/",)
+    started = time.monotonic()
+    line = not_found(NAME)
+    assert time.monotonic() - started < 10
+    assert constants.HF_HUB_CACHE in line
+    assert "attn-tui demo" in line
+
+
+LOCATE = """
+from engine.checkpoints.model_folders import cached_models
+from engine.checkpoints.locate import locate
+from engine.values.errors import EngineError
+try: print(locate("somebody/tiny").directory)
+except EngineError as error: print(error)
+"""
+
+
+def test_the_persons_own_settings_of_the_hub_hold(hub: FakeHub, tiny_model: TinyModel, tmp_path: Path) -> None:
+    original = tiny_model("gpt2")
+    hub.add(NAME, original)
+    elsewhere = tmp_path / "elsewhere"
+    folder = Path(run_apart(LOCATE, HF_ENDPOINT=hub.url, HF_HUB_CACHE=str(elsewhere)))
+    assert folder.is_relative_to(elsewhere)
+    assert (folder / "model.safetensors").read_bytes() == (original / "model.safetensors").read_bytes()
+    hub.requests.clear()
+    assert run_apart(LOCATE, HF_HUB_OFFLINE="1", HF_HUB_CACHE=str(elsewhere)) == str(folder)
+    line = run_apart(LOCATE, HF_HUB_OFFLINE="1", HF_ENDPOINT=hub.url, HF_HUB_CACHE=str(tmp_path / "empty"))
+    assert "HF_HUB_OFFLINE" in line
+    assert hub.requests == []
+
+
+def test_the_models_of_the_cache_are_listed_last_used_first(
+    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    for name, used in {"somebody/old": 1e9, "somebody/new": 2e9, "somebody/half": 3e9}.items():
+        hub.add(name, tiny_model("gpt2"))
+        for file in locate(name).directory.iterdir():
+            is_read_for_the_list = name == "somebody/old" and file.name == "config.json"
+            os.utime(file.resolve(), (4e9,) * 2 if is_read_for_the_list else (used, used))
+            if name == "somebody/half" and file.name == "model.safetensors":
+                file.unlink()
+    code = """
+from engine.checkpoints.model_folders import cached_models
+for each in cached_models(): print(each.name, each.model_type, each.layers, each.heads, each.missing or "nothing")
+"""
+    assert run_apart(code, HF_HUB_CACHE=str(tmp_path / "cache")).splitlines() == [
+        "somebody/half gpt2 2 4 weights",
+        "somebody/new gpt2 2 4 nothing",
+        "somebody/old gpt2 2 4 nothing",
+    ]
+
+
+def test_a_model_that_is_there_in_part_is_described_by_what_is_there_and_said_to_be_so(
+    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.add(NAME, tiny_model("gpt2"))
+    snapshot = locate(NAME).directory
+    (snapshot / "model.safetensors").resolve().unlink()  # which leaves a link to nothing
+    held = sum(each.stat().st_size for each in snapshot.iterdir() if each.is_file())
+    (found,) = cached_models()
+    assert (found.name, found.model_type, found.layers, found.heads) == (NAME, "gpt2", 2, 4)
+    assert (found.size, found.missing) == (held, "weights")
+    point_at("http://127.0.0.1:9", tmp_path / "cache", monkeypatch)
+    line = not_found(NAME)
+    assert line.startswith(f"{NAME} is not complete in the local cache ({tmp_path / 'cache'}) and the Hub cannot be")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert enter_does(found, NAME, None, "Enter", "tab") == (
+        f"{NAME} is not complete: weights; HF_HUB_OFFLINE keeps the rest from being downloaded"
+    )
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_file_of_a_model_is_taken_for_its_folder_which_is_said(tiny_model: TinyModel, name: str) -> None:
+    folder = tiny_model("gpt2")
+    exported = call("export", f"'{folder / name}'", "ranks", "--head", "L0H0", "--matrix", "QK")
+    assert exported.stdout == call("export", str(folder), "ranks", "--head", "L0H0", "--matrix", "QK").stdout
+    assert exported.stderr == f"attn-tui: {folder / name} is of a model: opening {folder}/\n"
+
+
+def test_an_address_that_is_no_models_is_refused_saying_what_to_type() -> None:
+    assert "give its id, such as gpt2" in not_found("https://huggingface.co/datasets/a/b")
+
+
+def test_the_demo_takes_as_much_in_the_list_as_in_the_line_above_the_views() -> None:
+    (demo, *_), *_ = found_models(None, with_recent=False)
+    _, _, anatomy = open_folder(MODEL_DIRECTORY)
+    assert size(demo.size) == size(anatomy.outline.stored_bytes) == "4.2 MB"

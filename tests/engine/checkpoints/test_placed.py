@@ -1,0 +1,209 @@
+"""Parts of tensors that lie in files: what would be cut out of the whole, and no more is read, and nothing mapped."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.architectures.heads import StoredLayer
+from engine.checkpoints import byte_ranges as reading
+from engine.checkpoints import tensor_reader as checkpoints
+from engine.checkpoints.byte_ranges import TensorInFile, read_pickled, read_tensor
+from engine.checkpoints.tensor_reader import Checkpoint
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.progress import finish
+from tests.conftest import TinyModel
+from tests.engine.analysis.test_large_layers import session
+from tests.engine.checkpoints.test_checkpoint import as_bin, stored_weights
+from tests.engine.checkpoints.test_files_changing import SAID, cut_short, refused
+from tests.opening import open_folder
+
+BEGIN = 24
+ROWS, COLUMNS = 12, 40
+
+GATED: dict[str, Any] = {
+    "layer_types": ["linear_attention", "full_attention"], "linear_num_value_heads": 4, "linear_num_key_heads": 2,
+    "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+}  # fmt: skip
+"""A small model whose queries have output gates behind them."""
+
+VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "all": lambda t: t,
+    "rows": lambda t: t[3:5],
+    "heads": lambda t: t.unflatten(0, (4, 3))[1:3],
+    "columns": lambda t: t[:, 8:16],
+    "columns by head": lambda t: t[:, 8:16].unflatten(1, (2, 4)).permute(1, 0, 2),
+    "every fourth row": lambda t: t[1::4],
+    "columns of every third row": lambda t: t.unflatten(0, (4, 3))[:, 1:, 5:7],
+    "turned": lambda t: t.T[4:6],
+    "some in order": lambda t: t.reshape(-1)[45:99],
+    "one": lambda t: t[7, 30],
+    "none": lambda t: t[4:4],
+    "chosen rows": lambda t: t[[4, 1]],
+    "twice": lambda t: t[:1].expand(2, -1),
+    "in blocks": lambda t: torch.block_diag(*t.chunk(2)),
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> tuple[Path, Tensor, TensorInFile]:
+    """Write a tensor behind something else, with something behind it."""
+    tensor = torch.arange(ROWS * COLUMNS, dtype=torch.float64).view(ROWS, COLUMNS)
+    place = tmp_path / "tensor"
+    place.write_bytes(b"x" * BEGIN + tensor.numpy().tobytes() + b"yy")
+    return place, tensor, TensorInFile(BEGIN, torch.empty_like(tensor, device="meta"))
+
+
+@pytest.fixture
+def every_tensor_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let parts be read of tensors that are small enough to be read whole, a few rows at a time."""
+    monkeypatch.setattr(checkpoints, "MOST_WHOLE", -1)
+    monkeypatch.setattr(reading, "AT_ONCE", 1000)
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count the bytes that are asked of files."""
+    fill, counts = reading._fill, list[int]()
+
+    def counting(stream: io.RawIOBase, place: int, wanted: Tensor) -> None:
+        counts.append(wanted.numel())
+        fill(stream, place, wanted)
+
+    monkeypatch.setattr(reading, "_fill", counting)
+    return counts
+
+
+@pytest.mark.parametrize("at_once", [1, 1000, 10**6])
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_part_that_is_read_is_the_part_of_what_is_there(
+    view: str, at_once: int, file: tuple[Path, Tensor, TensorInFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "AT_ONCE", at_once)
+    place, tensor, placed = file
+    found, expected = read_tensor(place, placed, VIEWS[view]), VIEWS[view](tensor)
+    assert found.shape == expected.shape
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("view", "most"), [("rows", 2 * COLUMNS), ("columns", ROWS * COLUMNS), ("one", 1), ("none", 0)]
+)
+def test_no_more_is_read_than_lies_between_what_is_wanted(
+    view: str, most: int, file: tuple[Path, Tensor, TensorInFile], taken: list[int]
+) -> None:
+    read_tensor(file[0], file[2], VIEWS[view])
+    assert sum(taken) <= 8 * most
+
+
+@pytest.mark.usefixtures("every_tensor_is_large")
+@pytest.mark.parametrize("model_type", ["gpt2", "llama", "t5", "falcon", "gpt_neox", "deepseek_v3", "qwen3_next"])
+def test_heads_that_are_cut_out_of_files_are_those_of_the_whole_layer(model_type: str, tiny_model: TinyModel) -> None:
+    folder = tiny_model(model_type, **(GATED if model_type == "qwen3_next" else {}))
+    _, checkpoint, anatomy = open_folder(folder)
+    in_memory = {name: checkpoint.read(name) for name in checkpoint.entries}
+
+    class InMemory(Checkpoint):
+        """The same tensors, which are held."""
+
+        def cutting(self, name: str) -> Callable[[Callable[[Tensor], Tensor]], Tensor]:
+            """Cut out of what is held."""
+            return lambda view: view(in_memory[name])
+
+    held = InMemory(folder)
+    for module in anatomy.modules.values():
+        for heads in (None, range(module.outline.heads // module.outline.key_value_heads)):
+            found, expected = (StoredLayer(each, module).cut(heads) for each in (checkpoint, held))
+            for name in ("query", "key", "value", "output", "query_bias", "key_bias", "value_bias", "gate"):
+                mine, theirs = getattr(found, name), getattr(expected, name)
+                assert (mine is None) == (theirs is None)
+                if mine is not None:
+                    assert mine.dtype == theirs.dtype
+                    assert torch.equal(mine, theirs)
+
+
+@pytest.mark.usefixtures("every_tensor_is_large")
+def test_of_a_large_tensor_one_heads_rows_are_read(tiny_model: TinyModel, taken: list[int]) -> None:
+    _, checkpoint, anatomy = open_folder(tiny_model("llama"))
+    layer = StoredLayer(checkpoint, anatomy.modules[Head("decoder", 0)])
+    assert sum(taken) == 0, "nothing is read before something is wanted"
+    outline = anatomy.outline.layers[0]
+    layer.cut(range(1), "Q")
+    assert sum(taken) == 4 * outline.head_dim * outline.d_model
+
+
+@pytest.mark.usefixtures("every_tensor_is_large")
+def test_a_file_that_is_cut_short_between_two_heads_is_one_line(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    opened = session(folder)
+    finish(opened.spectra.head(Head("decoder", 0, 0)))
+    cut_short(folder / "model.safetensors")
+    line = refused(lambda: finish(opened.spectra.head(Head("decoder", 0, 3))))
+    assert line.endswith("model.safetensors" + SAID)
+
+
+@pytest.mark.usefixtures("every_tensor_is_large")
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+def test_a_file_that_is_cut_short_while_its_rows_are_read_is_one_line(
+    name: str, tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_copy("llama")
+    if name.endswith(".bin"):
+        as_bin(folder, stored_weights(folder))
+    checkpoint, fill = Checkpoint(folder), reading._fill
+
+    def cutting(*arguments: object) -> None:
+        cut_short(folder / name)
+        fill(*arguments)  # type: ignore[arg-type]  # as they were given
+
+    monkeypatch.setattr(reading, "_fill", cutting)
+    for work in (checkpoint.read, lambda tensor: list(checkpoint.parts(tensor))):
+        assert refused(lambda work=work: work("layers.1.self_attn.q_proj.weight")).endswith(name + SAID)  # type: ignore[misc]
+
+
+def test_tensors_of_an_old_file_are_found_in_it(tmp_path: Path) -> None:
+    whole = torch.randn(6, 8)
+    tensors = {
+        "whole": whole,
+        "same memory": whole[2:4],
+        "turned": torch.randn(3, 5).T,
+        "half": torch.randn(7).half(),
+        "one": torch.tensor(3.0),
+        "none": torch.empty(0, 4),
+        "integers": torch.arange(9),
+    }
+    file = tmp_path / "pytorch_model.bin"
+    torch.save({"state_dict": tensors, "other": torch.ones(100)}, file)
+    found = read_pickled(file)
+    assert found.keys() == tensors.keys()
+    for name, expected in tensors.items():
+        place = found[name]
+        assert isinstance(place, TensorInFile), name
+        read = read_tensor(file, place)
+        assert read.dtype == expected.dtype
+        assert torch.equal(read, expected)
+
+
+def test_an_old_file_whose_bytes_lie_otherwise_is_left_to_its_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "pytorch_model.bin"
+    torch.save({"a": torch.ones(3)}, file)
+    with monkeypatch.context() as other:
+        other.setattr("engine.checkpoints.byte_ranges.sys.byteorder", "neither")
+        assert isinstance(read_pickled(file)["a"], Tensor)
+    monkeypatch.setattr("engine.checkpoints.byte_ranges._memories", lambda file: {})
+    assert torch.equal(Checkpoint(tmp_path).read("a"), torch.ones(3))
+
+
+def test_an_old_file_in_a_form_that_torch_does_not_know_is_refused_as_before(tmp_path: Path) -> None:
+    (tmp_path / "pytorch_model.bin").write_bytes(b"PK")
+    with pytest.raises(EngineError, match="damaged or cut short; download or save the model again"):
+        read_pickled(tmp_path / "pytorch_model.bin")

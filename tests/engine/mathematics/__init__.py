@@ -1,0 +1,1 @@
+"""Formulas, against answers known otherwise."""

@@ -1,0 +1,150 @@
+"""Pooled maps against plain loops: maxima, where they are, means, sums, at every edge."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from engine.mathematics.pooling import pool
+from engine.values.attention import AttentionMap, AttentionMaps, MapName, MapWindow, Pooling, Sentence
+from engine.values.errors import Superseded
+from tests.tui.widgets.heatmaps import attention
+from tui.drawing.axes import fitting_block
+from tui.drawing.readout import of_block
+
+
+def by_hand(shown: AttentionMap, block: int, row: int, column: int) -> tuple[float, tuple[int, int], float]:
+    """Give a block's largest weight, where it is, and the mean, weight by weight."""
+    queries, keys = shown.weights.shape
+    places = [
+        (query, key)
+        for query in range(row * block, min((row + 1) * block, queries))
+        for key in range(column * block, min((column + 1) * block, keys))
+    ]
+    values = [float(shown.weights[place]) for place in places]
+    return max(values), places[values.index(max(values))], sum(values) / len(values)
+
+
+@pytest.mark.parametrize("shape", [(12, 12), (13, 7), (1, 9), (30, 31)])
+@pytest.mark.parametrize("block", [1, 2, 3, 5, 12, 40])
+@pytest.mark.parametrize("pooling", ["max", "mean"])
+def test_every_block_is_what_a_plain_loop_gives(shape: tuple[int, int], block: int, pooling: Pooling) -> None:
+    shown = attention(*shape, causal=False)
+    rows, columns = (-(-count // block) for count in shape)
+    pooled = pool(shown, MapWindow(block, range(rows), range(columns), pooling))
+    assert pooled.values.shape == (rows, columns)
+    values = []
+    for row in range(rows):
+        for column in range(columns):
+            largest, place, mean = by_hand(shown, block, row, column)
+            found = pooled.at(row, column)
+            assert found.place == place
+            assert found.largest == largest
+            assert found.mean == pytest.approx(mean, rel=1e-5)
+            assert found.total == pytest.approx(mean * len(found.queries) * len(found.keys), rel=1e-5)
+            assert found.queries == range(row * block, min((row + 1) * block, shape[0]))
+            assert found.keys == range(column * block, min((column + 1) * block, shape[1]))
+            values.append(mean if pooling == "mean" else largest)
+            assert pooled.values[row, column] == pytest.approx(values[-1], rel=1e-5)
+    assert pooled.largest == pytest.approx(max(values), rel=1e-5)
+
+
+@pytest.mark.parametrize("block", [1, 3])
+def test_a_window_is_a_part_of_the_whole(block: int) -> None:
+    shown = attention(40)
+    whole = pool(shown, MapWindow(block, range(40), range(40)))
+    part = pool(shown, MapWindow(block, range(2, 6), range(9, 99)))
+    count = -(-40 // block)
+    assert (part.window.rows, part.window.columns) == (range(2, 6), range(9, count))
+    np.testing.assert_array_equal(part.values, whole.values[2:6, 9:])
+    np.testing.assert_array_equal(part.places, whole.places[2:6, 9:])
+    assert part.largest == whole.largest
+    assert part.at(3, 10) == whole.at(3, 10)
+    assert part.holds(5, 9)
+    assert not part.holds(6, 9)
+    assert whole.window.covers(part.window)
+    assert not part.window.covers(whole.window)
+    assert not whole.window.covers(MapWindow(block, range(2), range(2), "mean"))
+    assert pool(shown, MapWindow(block, range(90, 99), range(3))).values.size == 0
+
+
+def test_a_weight_that_is_not_finite_shows_in_its_block_and_not_in_the_scale() -> None:
+    weights = np.full((6, 6), 0.25, dtype=np.float32)
+    weights[1, 0], weights[4, 4], weights[5, 4] = math.nan, math.inf, -math.inf
+    weights[0, 4] = 0.5
+    shown = AttentionMap(MapName("decoder", 0, 0), tuple("abcdef"), tuple("abcdef"), weights)
+    for pooling, largest in (("max", 0.5), ("mean", 1.25 / 4)):
+        pooled = pool(shown, MapWindow(2, range(3), range(3), pooling))  # type: ignore[arg-type]
+        assert pooled.largest == largest
+        finite = np.isfinite(pooled.values)
+        assert [tuple(place) for place in np.argwhere(~finite)] == [(0, 0), (2, 2)]
+        assert pooled.at(0, 0).place == (1, 0)
+    weights[:] = math.nan
+    assert pool(shown, MapWindow(1, range(6), range(6))).largest == 0.0
+
+
+def test_pooling_looks_up_between_rows_of_blocks() -> None:
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+        if looks > 3:
+            raise Superseded("replaced by a newer request")
+
+    with pytest.raises(Superseded):
+        pool(attention(40), MapWindow(4, range(10), range(10), "mean"), check=look)
+
+
+@pytest.mark.parametrize("pooling", ["max", "mean"])
+def test_differences_are_pooled_without_a_map_of_them(pooling: Pooling) -> None:
+    tokens = 1024
+    weights, other = (np.random.default_rng(seed).random((tokens, tokens), dtype=np.float32) for seed in (0, 1))
+    two = AttentionMap(MapName("decoder", 0, 0), ("a",) * tokens, ("a",) * tokens, weights, other)
+    tracemalloc.start()
+    pool(two, MapWindow(32, range(32), range(32), pooling))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < weights.nbytes
+
+
+@pytest.mark.parametrize("tokens", [5, 32, 100])
+def test_the_mean_over_heads_is_taken_to_the_last_query(tokens: int) -> None:
+    weights = np.random.default_rng(0).random((3, tokens, tokens)).astype(np.float32)
+    sentence = Sentence("", (), (), 0)
+    maps = AttentionMaps(sentence, "decoder", 0, ("a",) * tokens, ("a",) * tokens, weights)
+    mean = maps.select(None).weights
+    np.testing.assert_allclose(mean, weights.astype(np.float64).mean(0), rtol=0, atol=1e-7)
+    assert np.shares_memory(maps.select(1).weights, weights)
+
+
+@pytest.mark.parametrize("tokens", [1, 14, 15, 300, 2048, 8192])
+@pytest.mark.parametrize("room", [(1, 1), (14, 21), (40, 60)])
+def test_the_fitting_block_is_the_smallest_that_fits(tokens: int, room: tuple[int, int]) -> None:
+    sizes = sorted({size for power in range(15) for size in (2**power, 3 * 2**power)})
+    fits = [size for size in sizes if all(-(-tokens // size) <= cells for cells in room)]
+    assert fitting_block(tokens, tokens, *room) == fits[0]
+
+
+def test_the_readout_of_a_block_leaves_out_what_does_not_fit_the_ranges_and_the_maximum_never() -> None:
+    shown = attention(100)
+    pooled = pool(shown, MapWindow(16, range(7), range(7)))
+    block = pooled.at(6, 0)
+    query, key = block.place
+    tokens = shown.query_tokens, shown.key_tokens
+    full = of_block(block, *tokens, 200)
+    assert full == (
+        f"max {block.largest:.4f}  mean {block.mean:.4f}  sum {block.total:.4f}  queries 96–99, keys 0–15  "
+        f'at {query} "{tokens[0][query]}" → {key} "{tokens[1][key]}"'
+    )
+    for width in range(54, 100):
+        line = of_block(block, *tokens, width)
+        assert len(line) <= width
+        assert "96–99" in line
+        assert f"{block.largest:.4f}" in line
+    assert "sum" not in of_block(block, *tokens, 70)
+    assert f"mean {block.mean:.4f}" in of_block(block, *tokens, 54, drawn="mean"), "the number that is drawn"
+    assert of_block(block, *tokens, 200, ascii_only=True).isascii()

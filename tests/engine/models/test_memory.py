@@ -1,0 +1,249 @@
+"""What a sentence takes is said before anything is loaded, and what does not fit is refused in one line."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.analysis.open_model import OpenModel
+from engine.checkpoints import memory as main_memory
+from engine.checkpoints.locate import locate
+from engine.checkpoints.source import FolderSource
+from engine.models import devices, memory
+from engine.service.engine import Engine
+from engine.values.attention import Sentence
+from engine.values.errors import EngineError
+from engine.values.heads import NOTHING_OFF, Off
+from engine.values.memory import ACROSS_DEVICES, FreeMemory, MemoryReport, Placement, SentenceNeed, place_sentence
+from engine.values.options import EngineOptions
+from engine.values.progress import Work
+from tests.cli.test_wrong_input import refusal
+from tests.conftest import TinyModel
+from tests.opening import one_line
+from tests.sparse_checkpoints import SHAPES, Shape, write_checkpoint
+from tests.tui.explorer import explorer, screen_text, settle
+from tui.facts import model_facts
+
+GB = 10**9
+PLAIN = SentenceNeed(26 * GB, 26 * GB, GB // 10, "bfloat16", "")
+CONVERTED = SentenceNeed(52 * GB, 0, GB // 10, "float32", "auto")
+SENTENCE = "The cat sat on the mat."
+PATIENCE = 60.0
+
+
+def placed(
+    need: SentenceNeed,
+    device: str = "cpu",
+    free: int | None = 0,
+    others: tuple[int, ...] = (),
+    main: int | None = 8 * GB,
+    *,
+    may_spread: bool = True,
+    has_accelerate: bool = True,
+) -> Placement:
+    """Place a model of 13 billion parameters."""
+    cpu = FreeMemory("cpu", main)
+    chosen = cpu if device == "cpu" else FreeMemory(device, free)
+    gpus = [FreeMemory(f"cuda:{number}", each) for number, each in enumerate(others, start=1)]
+    return place_sentence("big", need, chosen, gpus, cpu, may_spread=may_spread, has_accelerate=has_accelerate)
+
+
+def test_weights_that_fit_are_loaded_where_they_were_wanted() -> None:
+    assert placed(PLAIN, main=30 * GB) == Placement(PLAIN, "cpu", 30 * GB)
+    assert placed(PLAIN, "cuda", 27 * GB) == Placement(PLAIN, "cuda", 27 * GB)
+    assert placed(PLAIN, "mps", 27 * GB) == Placement(PLAIN, "mps", 27 * GB)
+
+
+def test_weights_that_stay_in_their_files_may_take_more_than_is_free() -> None:
+    slow = placed(PLAIN, main=20 * GB)
+    assert not slow.refusal
+    assert slow.notice == "26 GB of weights are read from disk for every sentence"
+    assert "26 GB to read a sentence (bfloat16), 10 GB are free in main memory" in placed(PLAIN, main=10 * GB).refusal
+
+
+def test_weights_that_are_converted_must_fit() -> None:
+    line = placed(CONVERTED, main=40 * GB).refusal
+    assert "52 GB to read a sentence (float32), 40 GB are free in main memory; its spectra work all the same" in line
+    assert line.endswith("for attention try --dtype auto or a machine with more memory")
+    chosen = placed(PLAIN, main=10 * GB, may_spread=False).refusal
+    assert chosen.endswith("for attention try --device auto or a machine with more memory")
+    assert not placed(CONVERTED, main=60 * GB).refusal
+    on_gpu = placed(CONVERTED, "cuda", 80 * GB, main=40 * GB).refusal
+    assert "40 GB are free on cpu, where it is loaded first" in on_gpu
+
+
+def test_a_model_too_large_for_one_gpu_is_spread_over_all_and_main_memory() -> None:
+    assert placed(PLAIN, "cuda", 16 * GB, (16 * GB,)).device == ACROSS_DEVICES
+    assert placed(PLAIN, "cuda", 24 * GB).device == ACROSS_DEVICES
+    assert "16 GB are free on cuda" in placed(PLAIN, "cuda", 16 * GB).refusal
+    assert "--device cpu" in placed(PLAIN, "cuda", 16 * GB).refusal
+
+
+def test_a_gpu_that_was_named_is_the_only_one_taken() -> None:
+    assert "16 GB are free on cuda:1" in placed(PLAIN, "cuda:1", 16 * GB, (80 * GB,), may_spread=False).refusal
+
+
+def test_without_accelerate_the_line_says_how_to_install_it() -> None:
+    assert "pip install accelerate" in placed(PLAIN, "cuda", 16 * GB, (16 * GB,), has_accelerate=False).refusal
+
+
+def test_where_nothing_says_what_is_free_nothing_is_refused() -> None:
+    for need in (PLAIN, CONVERTED):
+        assert not placed(need, main=None).refusal
+        assert not placed(need, "mps", None, main=None).refusal
+
+
+def test_a_checkpoints_need_is_counted_from_its_headers(tmp_path: Path) -> None:
+    shape = Shape(2, 256, 4, 2, 512, 1000, 2)
+    source = FolderSource(locate(str(write_checkpoint(tmp_path / "tiny", shape, filled=()))))
+    layer = 2 * 256 * 256 + 2 * 128 * 256 + 3 * 512 * 256 + 2 * 256
+    parameters = 2 * 1000 * 256 + 256 + 2 * layer
+    assert source.anatomy.outline.parameters == parameters
+    need = source.sentence_need("auto")
+    assert (need.weights, need.mapped, need.smaller) == (2 * parameters, 2 * parameters, "")
+    assert need.maps == 4 * 512**2 * (2 + 4)
+    wide = source.sentence_need("float32")
+    assert (wide.weights, wide.mapped, wide.smaller) == (4 * parameters, 0, "auto")
+
+
+def test_the_free_memory_is_what_linux_calls_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info, container = tmp_path / "meminfo", tmp_path / "cgroup"
+    container.mkdir()
+    info.write_text("MemTotal:       100 kB\nMemFree:    10 kB\nMemAvailable:   80 kB\n")
+    monkeypatch.setattr(main_memory, "MEMORY_INFO", info)
+    monkeypatch.setattr(main_memory, "CONTAINER", container)
+    assert main_memory.free_memory() == 80 * 1024
+    (container / "memory.max").write_text("max\n")
+    (container / "memory.current").write_text("50000\n")
+    (container / "memory.stat").write_text("anon 1\ninactive_file 20000\n")
+    assert main_memory.free_memory() == 80 * 1024
+    (container / "memory.max").write_text("60000\n")
+    assert main_memory.free_memory() == 30000
+
+
+async def test_the_pane_says_why_a_sentence_is_not_read_and_reads_it_when_there_is_room(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(main_memory, "free_memory", lambda: 1000)
+    async with explorer(tiny_model("llama"), text=SENTENCE, head="L0H0", size=(160, 50)) as (app, pilot):
+        assert "to read a sentence (float32), 1.0 kB are free in main memory" in app.views.attention._message
+        assert "its spectra work all the same" in app.views.attention._message
+        for word in ("(float32),", "1.0", "--dtype", "bfloat16", "σ₁"):  # lines end where the folder's name lets them
+            assert word in screen_text(app).split()
+        monkeypatch.undo()
+        app.conductor.read(SENTENCE)
+        await settle(pilot)
+        assert app.views.attention.shown is not None
+
+
+async def test_the_models_page_says_what_it_takes(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
+        app.conductor.select(None)
+        await settle(pilot)
+        said = screen_text(app)
+        assert "in 1 file" in said
+        assert "looking at a layer reads 12 kB" in said
+        assert "of weights as float32" in said
+        assert app.views.attention._message == "press i and type a sentence"
+        whole = app.views.spectra.graph._message  # of which the screen breaks lines
+        assert "a sentence of 64 tokens takes" in whole
+        assert "are free on cpu" in whole
+        assert "are free" in said
+
+
+def test_what_is_free_is_said_before_torch_is_there_which_knows_the_gpus(tiny_model: TinyModel) -> None:
+    source = FolderSource(locate(str(tiny_model("llama"))))
+    report = MemoryReport(1, 100, 10, replace(PLAIN, tokens=40), None, 3 * GB)
+    said = model_facts(source.anatomy.outline, report)
+    assert "a sentence of 40 tokens takes 26 GB of weights as bfloat16 and 100 MB for a layer's maps" in said
+    assert "; 3.0 GB are free in main memory; whether a GPU has room is found out once a sentence is read" in said
+    unknown = model_facts(source.anatomy.outline, replace(report, free=None))
+    assert "free in main memory" not in unknown
+    assert "; whether a GPU has room" in unknown
+
+
+async def test_before_a_sentence_is_typed_the_pane_says_that_none_can_be_read(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(main_memory, "free_memory", lambda: 1000)
+    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, _):
+        assert "1.0 kB are free in main memory" in app.views.attention._message
+
+
+def test_nothing_is_loaded_where_it_does_not_fit(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main_memory, "free_memory", lambda: 1000)
+
+    def load(*arguments: object) -> None:
+        raise AssertionError("the model was loaded")
+
+    monkeypatch.setattr("engine.models.loading.load_reader", load)
+    engine = Engine(EngineOptions(device="cpu", use_cache=False))
+    engine.open(str(tiny_model("llama")), lambda progress: None).result(PATIENCE)
+    with pytest.raises(EngineError, match="are free in main memory") as caught:
+        engine.attention(SENTENCE, "decoder", 0).result(PATIENCE)
+    one_line(caught.value)
+    engine.stop()
+
+
+def test_the_command_refuses_in_the_same_words(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "405b", SHAPES["405b"], filled=())
+    line = refusal("export", folder, "attention", "--text", SENTENCE, "--device", "cpu", "--dtype", "float32")
+    assert "needs 1.6 TB to read a sentence (float32)" in line
+    assert "its spectra work all the same" in line
+
+
+async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_it_is(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = OpenModel.read
+
+    def slowly(self: OpenModel, text: str, off: Off = NOTHING_OFF) -> Work[Sentence]:
+        time.sleep(0.3)
+        return (yield from read(self, text, off))
+
+    monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
+    monkeypatch.setattr(OpenModel, "read", slowly)  # what takes no time is not said
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        said: list[str] = []
+        monkeypatch.setattr(app.views.attention, "show_message", lambda title, message, **_: said.append(message))
+        for text in (SENTENCE, "the dog"):
+            app.conductor.read(text)
+            await settle(pilot)
+        assert [message.split(" is ")[1] for message in said if " is " in message] == [
+            "being loaded, 103 kB, and then reads the sentence …",
+            "reading the sentence …",
+        ]
+
+
+def test_a_gpu_that_cannot_be_asked_has_nothing_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    def free(number: int) -> tuple[int, int]:
+        if number:
+            raise torch.AcceleratorError("CUDA error: out of memory")
+        return 10, 100
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", free)
+    assert [each.free for each in devices.free_of_gpus("cuda:0")] == [10, 0]
+
+
+def test_a_gpu_that_is_asked_for_alone_is_the_only_one_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def free(number: int) -> tuple[int, int]:
+        asked.append(number)
+        return 10 + number, 100
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", free)
+    need = SentenceNeed(1, 0, 1, "float32", "")
+    assert memory.place("a model", need, "cuda:1").device == "cuda:1"
+    assert asked == [1]
+    assert memory.place("a model", need, "cuda").device == "cuda"
+    assert asked == [1, 0, 1, 2]

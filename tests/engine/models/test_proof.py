@@ -1,0 +1,262 @@
+"""The proof that heads are cut as a model computes with them: it holds for right cuts and for nothing else."""
+
+from __future__ import annotations
+
+import csv
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from engine.architectures.heads import LayerWeights, read_layer
+from engine.architectures.rules import Layout, fused_places
+from engine.demo import MODEL_DIRECTORY
+from engine.models.proof import prove
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.proof import Finding, LayerProof
+from tests.cli.test_wrong_input import refusal
+from tests.conftest import TinyModel
+from tests.exporting import attn_tui
+from tests.opening import open_folder, open_reader, with_config
+from tui.screens.proofs import describe_finding, run_check, summarise
+
+LAYER = Head("decoder", 1)
+
+Spoil = Callable[[LayerWeights], LayerWeights]
+
+
+def proof_of(folder: Path, layer: Head, spoil: Spoil = lambda weights: weights) -> LayerProof:
+    """Check one layer, perhaps after its heads were cut in a wrong way."""
+    _, checkpoint, anatomy = open_folder(folder)
+    reader = open_reader(folder)
+    seen = reader.observe(lambda: None)
+    return prove(anatomy.modules[layer], spoil(read_layer(checkpoint, anatomy.modules[layer])), seen[layer])
+
+
+@pytest.mark.parametrize(
+    ("model_type", "output", "scores"),
+    [
+        ("llama", "", ""),
+        ("gpt2", "", ""),
+        ("gpt_neox", "", ""),
+        ("gpt_neo", "", "scale 1"),
+        ("qwen3", "", "query/key norm"),
+        ("olmo2", "", "query/key norm"),
+        ("gpt_oss", "", "attention sink"),
+        ("gemma2", "", "soft cap"),
+        ("bloom", "", "bias of the positions"),
+        ("t5", "", "bias of the positions"),
+    ],
+)
+def test_right_cuts_are_verified_and_what_the_model_does_besides_is_named(
+    model_type: str, output: str, scores: str, tiny_model: TinyModel
+) -> None:
+    proof = proof_of(tiny_model(model_type), LAYER)
+    assert (proof.output.holds, proof.output.note) == (True, output)
+    assert (proof.scores.holds, proof.scores.note) == (True, scores)
+    assert 0 <= proof.output.residual < 1e-5
+    assert 0 <= proof.scores.residual < 1e-5
+
+
+def test_an_encoder_of_sound_that_stands_alone_is_given_sound_and_of_one_that_takes_more_it_is_said(
+    tiny_model: TinyModel,
+) -> None:
+    assert proof_of(tiny_model("parakeet_encoder"), LAYER).output.holds
+    with pytest.raises(EngineError, match=r"the model does not run: .*input_features"):
+        proof_of(tiny_model("lasr_encoder"), LAYER)
+
+
+def _roll(name: str) -> Spoil:
+    """Give every head the part of its neighbour."""
+    return lambda weights: replace(weights, **{name: getattr(weights, name).roll(1, 0)})
+
+
+def _reversed_rows(name: str) -> Spoil:
+    """Take the rows of every head in the wrong order."""
+    return lambda weights: replace(weights, **{name: getattr(weights, name).flip(1)})
+
+
+@pytest.mark.parametrize("model_type", ["llama", "gpt2", "gpt_neox", "qwen3", "bloom"])
+@pytest.mark.parametrize(
+    ("spoil", "breaks"),
+    [
+        (_roll("query"), "scores"),
+        (_roll("key"), "scores"),
+        (_roll("value"), "output"),
+        (_roll("output"), "output"),
+        (_reversed_rows("query"), "scores"),
+        (_reversed_rows("value"), "output"),
+        (lambda weights: replace(weights, key=weights.value), "scores"),
+        (lambda weights: replace(weights, value=weights.key), "output"),
+    ],
+)
+def test_wrong_cuts_are_found(model_type: str, spoil: Spoil, breaks: str, tiny_model: TinyModel) -> None:
+    proof = proof_of(tiny_model(model_type), LAYER, spoil)
+    broken, whole = (proof.output, proof.scores) if breaks == "output" else (proof.scores, proof.output)
+    assert broken.holds is False
+    assert broken.residual > 1e-3
+    assert whole.holds is True
+
+
+@pytest.mark.parametrize(
+    ("name", "breaks"), [("value_bias", "output"), ("output_bias", "output"), ("query_bias", "scores")]
+)
+def test_a_forgotten_bias_is_found(name: str, breaks: str, tiny_model: TinyModel) -> None:
+    # Not that of the keys: it adds the same to all scores of a query, so no probability depends on it.
+    def forget(weights: LayerWeights) -> LayerWeights:
+        without: dict[str, Any] = {name: None}
+        return replace(weights, **without)
+
+    assert getattr(proof_of(tiny_model("gpt2"), LAYER, forget), breaks).holds is False
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_checked_without_its_rounding(dtype: str, tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    _, checkpoint, anatomy = open_folder(folder)
+    reader = open_reader(folder, dtype)
+    weights = read_layer(checkpoint, anatomy.modules[LAYER])
+    before = {name: (each.dtype, each.clone()) for name, each in reader.model.state_dict().items()}
+    proof = prove(anatomy.modules[LAYER], weights, reader.observe(lambda: None)[LAYER])
+    assert proof.output.holds
+    assert proof.scores.holds
+    assert max(proof.output.residual, proof.scores.residual) < 1e-5
+    wrong = replace(weights, value=weights.value.roll(1, 0))
+    assert prove(anatomy.modules[LAYER], wrong, reader.observe(lambda: None)[LAYER]).output.holds is False
+    for name, each in reader.model.state_dict().items():
+        assert before[name][0] == each.dtype
+        assert torch.equal(before[name][1], each)
+
+
+def rewritten(folder: Path, change: Callable[[str, Tensor], Tensor], **settings: Any) -> Path:
+    """Change the numbers of a folder, and settings of its configuration."""
+    file = folder / "model.safetensors"
+    changed = {name: change(name, each).contiguous() for name, each in load_file(file).items()}
+    save_file(changed, file, metadata={"format": "pt"})
+    return with_config(folder, **settings)
+
+
+def with_biases(size: float, name: str, stored: Tensor) -> Tensor:
+    """Make biases of queries and keys large beside what is read, as Qwen2 has them, and store bfloat16."""
+    is_large = name.endswith(("q_proj.bias", "k_proj.bias"))
+    drawn = size * torch.randn(stored.shape, generator=torch.Generator().manual_seed(len(name)))
+    return (drawn if is_large else stored).bfloat16()
+
+
+def a_row_off(name: str) -> Spoil:
+    """Exchange two neighbouring rows of one head."""
+
+    def exchange(weights: LayerWeights) -> LayerWeights:
+        part = getattr(weights, name).clone()
+        part[1, [2, 3]] = part[1, [3, 2]]
+        return replace(weights, **{name: part})
+
+    return exchange
+
+
+@pytest.mark.parametrize("size", [10.0, 30.0, 1000.0])
+def test_large_biases_stored_in_bfloat16_raise_no_false_alarm_and_hide_no_fault(
+    size: float, tiny_copy: TinyModel
+) -> None:
+    folder = rewritten(tiny_copy("qwen2"), partial(with_biases, size), dtype="bfloat16")
+    done = attn_tui("check", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 layers: 2 verified" in done.stdout
+    assert proof_of(folder, LAYER, a_row_off("value")).output.holds is False
+    if size < 20:  # beyond, each query looks at one key, whatever the other numbers are
+        for name in ("query", "key"):
+            assert proof_of(folder, LAYER, a_row_off(name)).scores.holds is False, name
+        assert proof_of(folder, LAYER, _roll("query_bias")).scores.holds is False
+
+
+def test_the_demo_is_proven_in_bfloat16_and_a_row_that_is_off_is_found(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(MODEL_DIRECTORY, tmp_path / "demo"))
+    rewritten(folder, lambda _, stored: stored.bfloat16(), dtype="bfloat16")
+    done = attn_tui("check", folder)
+    assert "4 layers: 4 verified" in done.stdout, done.stdout
+    assert attn_tui("check", "demo", "--dtype", "bfloat16").returncode == 0
+    for name, side in (("query", "scores"), ("key", "scores"), ("value", "output"), ("output", "output")):
+        assert getattr(proof_of(folder, Head("decoder", 0), a_row_off(name)), side).holds is False, name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("model_type", ["olmo", "olmoe"])
+def test_clipping_that_bites_is_named_and_hides_no_fault(model_type: str, dtype: str, tiny_copy: TinyModel) -> None:
+    copy = tiny_copy(model_type)
+    folder = rewritten(copy, lambda name, each: (3 * each).to(getattr(torch, dtype)), dtype=dtype, clip_qkv=0.5)
+    found = [proof_of(folder, LAYER, spoil) for spoil in (lambda weights: weights, _roll("value"), _roll("query"))]
+    assert (found[0].output.holds, found[0].scores.holds) == (True, True), found[0]
+    assert "clipping" in found[0].output.note
+    assert "clipping" in found[0].scores.note
+    assert found[1].output.holds is False
+    assert found[2].scores.holds is False
+
+
+def test_findings_and_layers_are_put_into_words() -> None:
+    good, unknown, bad = Finding(True, 2e-7, ""), Finding(None, math.nan, "no maps"), Finding(False, 0.5, "holds not")
+    assert describe_finding(good) == "verified, 2e-07"
+    assert describe_finding(replace(good, note="query/key norm")) == "verified with query/key norm, 2e-07"
+    assert describe_finding(unknown) == "not verifiable: no maps"
+    assert describe_finding(bad) == "WRONG: holds not, 5e-01"
+    layers = [LayerProof(LAYER, good, good), LayerProof(LAYER, good, unknown), LayerProof(LAYER, bad, good)]
+    assert summarise(layers[:1]) == "1 layer: 1 verified"
+    assert summarise(layers) == "3 layers: 1 verified, 1 WRONG, 1 not wholly verifiable"
+
+
+def test_the_check_command_prints_every_layer_and_writes_a_table(tiny_model: TinyModel, tmp_path: Path) -> None:
+    file = tmp_path / "check.csv"
+    done = attn_tui("check", tiny_model("qwen3"), "-o", file)
+    assert done.returncode == 0, done.stderr
+    assert "decoder L1  heads write: verified, " in done.stdout
+    assert "heads look: verified with query/key norm" in done.stdout
+    assert "2 layers: 2 verified" in done.stdout
+    with file.open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    assert [(row["layer"], row["identity"], row["verdict"]) for row in rows] == [
+        (layer, identity, "verified") for layer in "01" for identity in ("output", "scores")
+    ]
+    assert all(float(row["residual"]) < 1e-5 for row in rows)
+
+
+def test_a_layout_that_is_not_the_models_is_said_to_be_wrong(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = fused_places(Layout.BLOCKS, 4, 4)
+    monkeypatch.setattr("engine.architectures.heads.fused_places", lambda layout, heads, shared: blocks)
+    with pytest.raises(EngineError, match="do not trust them"):
+        run_check(str(tiny_model("gpt_neox")), None, EngineOptions())
+    assert "2 layers: 0 verified, 2 WRONG" in capsys.readouterr().out
+
+
+def test_a_model_that_cannot_be_checked_says_why(tmp_path: Path) -> None:
+    assert "nothing" in refusal("check", tmp_path / "nothing")
+
+
+def test_rounded_rows_are_no_sink(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama", dtype="bfloat16", num_hidden_layers=2)
+    _, tensors, anatomy = open_folder(folder)
+    seen = open_reader(folder, "bfloat16").observe(lambda: None)
+    for name, module in anatomy.modules.items():
+        assert "sink" not in prove(module, read_layer(tensors, module), seen[name]).scores.note
+
+
+@pytest.mark.parametrize("factor", [1.0, 6.0])
+def test_scores_as_large_as_t5_has_them_are_proven_beside_a_bias(factor: float, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("mt5")
+    file = folder / "model.safetensors"
+    save_file({name: tensor * factor for name, tensor in load_file(file).items()}, file, metadata={"format": "pt"})
+    _, tensors, anatomy = open_folder(folder)
+    seen = open_reader(folder).observe(lambda: None)
+    for name, module in anatomy.modules.items():
+        proof = prove(module, read_layer(tensors, module), seen[name])
+        assert proof.scores.holds, (str(name), proof.scores)

@@ -1,0 +1,274 @@
+"""QK of a model with rotary positions, against the attention that the model itself computes."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from engine.architectures.heads import LayerWeights, read_layer
+from engine.mathematics.rotary import Rotation, rotate_keys
+from engine.models.loaded_model import attention_in
+from engine.models.rotations import rotation_of
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from tests.architecture_cases import ARCHITECTURES
+from tests.conftest import TinyModel
+from tests.engine.models.turning import check, compare, longer_configuration
+from tests.opening import open_folder
+from tests.tiny_configurations import is_newest, need_type, tiny_configuration
+from tests.tiny_models import build, save
+
+PLAIN = [
+    "arcee",
+    "cohere",
+    "cwm",
+    "ernie4_5",
+    "ernie4_5_moe",
+    "eurobert",
+    "gemma",
+    "glm",
+    "glm4",
+    "gpt_neox",
+    "granite",
+    "granitemoe",
+    "granitemoeshared",
+    "helium",
+    "hyperclovax",
+    "jais2",
+    "llama",
+    "ministral",
+    "mistral",
+    "mixtral",
+    "nemotron",
+    "olmo",
+    "phi",
+    "phi3",
+    "phimoe",
+    "qwen2",
+    "qwen2_moe",
+    "seed_oss",
+    "stablelm",
+    "starcoder2",
+]
+"""Types whose scores are products of queries and keys turned by their positions, and nothing else."""
+
+FURTHER = [
+    "cohere2",
+    "deepseek_v2",
+    "deepseek_v3",
+    "dots3_note",
+    "gemma3",
+    "gemma4_text",
+    "gpt_oss",
+    "gptj",
+    "hunyuan_v1_dense",
+    "granite_swa",
+    "llama4_text",
+    "minicpm3",
+    "mistral_large4_text",
+    "modernbert",
+    "moonshine_streaming",
+    "nanochat",
+    "olmo2",
+    "qwen2_vl_text",
+    "qwen3",
+    "roformer",
+    "smollm3",
+    "t5gemma",
+]
+"""Of the others some of each kind: norms, no positions in some layers, frequencies by kind of layer, parts of heads,
+latents, a norm within them, a text model inside a larger one, bases by layer, an encoder beside a decoder, one that
+turns nothing, norms after the turn, frequencies that are learned, and one that turns the other way."""
+
+
+@pytest.mark.parametrize("model_type", PLAIN)
+def test_scores_at_every_distance_are_those_that_the_model_computes(tiny_model: TinyModel, model_type: str) -> None:
+    folder = tiny_model(model_type)
+    source, tensors, anatomy = open_folder(folder)
+    model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    read: dict[str, Tensor] = {}
+
+    def listen(name: str) -> None:
+        model.get_submodule(name).register_forward_pre_hook(
+            lambda module, given, named: read.update({name: given[0] if given else named["hidden_states"]}),
+            with_kwargs=True,
+        )
+
+    for layer in anatomy.outline.layers:
+        listen(layer.module)
+    ids = torch.randint(5, 200, (1, 9), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        attentions = model(input_ids=ids, output_attentions=True).attentions
+    scale = ARCHITECTURES[model_type].scale
+    for layer, seen in zip(anatomy.outline.layers, attentions, strict=True):
+        weights = read_layer(tensors, anatomy.modules[layer.name])
+        rotation = rotation_of(anatomy.outline, layer, source.settings(), tensors)
+        query, key = projected(weights, read[layer.module][0].double())
+        factor = getattr(model.config, scale) if isinstance(scale, str) else scale or layer.head_dim**-0.5
+        near = rotate_keys(key, rotation, 0).repeat_interleave(weights.group, 0)
+        compared = 0
+        for distance in (1, 2, 3):
+            far = rotate_keys(key, rotation, distance).repeat_interleave(weights.group, 0)
+            for place in range(distance, 9):
+                asked = query[:, :, place]
+                score = (asked * (far[:, :, place - distance] - near[:, :, place])).sum(1) * factor
+                ratio = seen[0].double()[:, place, place - distance] / seen[0].double()[:, place, place]
+                visible = (ratio > 1e-6) & (ratio < 1e6)  # neither beyond a sliding window nor too small to divide by
+                torch.testing.assert_close(score[visible], ratio[visible].log(), atol=2e-3, rtol=2e-3)
+                compared += int(visible.sum())
+        assert compared > 30
+
+
+def projected(weights: LayerWeights, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute queries and keys of (tokens, d_model): (heads, head_dim, tokens)."""
+    made = []
+    for rows, bias in ((weights.query, weights.query_bias), (weights.key, weights.key_bias)):
+        without = rows.double() @ x.T
+        made.append(without if bias is None else without + bias.double()[..., None])
+    return made[0], made[1]
+
+
+@pytest.mark.parametrize("is_interleaved", [True, False])
+def test_a_quarter_turn_takes_one_dimension_of_a_pair_to_the_other_and_leaves_the_rest(is_interleaved: bool) -> None:
+    rows = torch.eye(5, dtype=torch.float64)[None]  # W_K that reads each dimension of a head of five by itself
+    rotation = Rotation(torch.tensor([math.pi / 2, math.pi], dtype=torch.float64), is_interleaved)
+    pairs = ((0, 1), (2, 3)) if is_interleaved else ((0, 2), (1, 3))
+    expected = torch.zeros(5, 5, dtype=torch.float64)
+    (one, other), half_turned = pairs
+    expected[one, other], expected[other, one] = 1.0, -1.0  # by −90°
+    for each in half_turned:
+        expected[each, each] = -1.0
+    expected[4, 4] = 1.0
+    torch.testing.assert_close(rotate_keys(rows, rotation, 1)[0], expected, atol=1e-12, rtol=0)
+
+
+def test_no_distance_turns_nothing_and_turns_add_up() -> None:
+    rows = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rotation = Rotation(torch.tensor([1.0, 0.1]), is_interleaved=True)
+    assert torch.equal(rotate_keys(rows, rotation, 0), rows)
+    twice = rotate_keys(rotate_keys(rows, rotation, 3), rotation, 4)
+    torch.testing.assert_close(twice, rotate_keys(rows, rotation, 7))
+
+
+@pytest.mark.parametrize("model_type", FURTHER)
+def test_queries_and_keys_are_turned_in_every_layer_as_is_said(model_type: str) -> None:
+    need_type(model_type)
+    assert check(model_type) == ""
+
+
+@pytest.mark.parametrize(
+    ("model_type", "stack"),
+    [
+        ("blt_local_decoder", "decoder"),
+        ("blt_local_encoder", "decoder"),
+        ("evolla", "decoder"),
+        ("evolla", "encoder"),
+        ("gradium_phonon_tts", "decoder"),
+        ("internlm3", "decoder"),
+        ("voxtral_realtime", "decoder"),
+    ],
+)
+def test_of_types_that_read_no_sentence_alone_the_function_that_turns_is_asked(
+    model_type: str, stack: str, tmp_path: Path
+) -> None:
+    """Where bytes in patches, proteins, or sound come in, the type's own function is called by itself."""
+    need_type(model_type)
+    model = build(tiny_configuration(model_type))
+    source, tensors, anatomy = open_folder(save(model, tmp_path))
+    layer = next(each for each in anatomy.outline.layers if each.stack == stack)
+    rotation = rotation_of(anatomy.outline, layer, source.settings(), tensors)
+    attention = attention_in(model, anatomy)[layer.name]
+    parents = [name for name, module in model.named_modules() if attention in module.modules()]
+    embed = next(
+        each for name in reversed(parents) for each in model.get_submodule(name).children()
+        if type(each).__name__.endswith("RotaryEmbedding")
+    )  # fmt: skip
+    turn: Any = vars(sys.modules[type(attention).__module__])["apply_rotary_pos_emb"]
+    rows = torch.randn(1, layer.heads, 1, layer.head_dim, generator=torch.Generator().manual_seed(0))
+    cos, sin = embed(rows, torch.arange(5)[None])
+    for side in turn(rows.expand(-1, -1, 5, -1), rows.expand(-1, -1, 5, -1), cos, sin):
+        for place in range(5):  # R_p = R_{−Δ} for Δ = −p
+            expected = rotate_keys(rows[0, :, 0, :, None].double(), rotation, -place)[..., 0]
+            torch.testing.assert_close(side[0, :, place].double(), expected, atol=1e-5, rtol=1e-5)
+    assert len(rotation.frequencies) == layer.head_dim // 2
+
+
+def test_a_configuration_says_whether_neighbours_are_put_apart() -> None:
+    config = longer_configuration("deepseek_v3")
+    config.rope_interleave = False
+    assert compare(config) == ""
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "bert", "t5"])
+def test_types_whose_positions_are_no_rotations_of_what_weights_make_are_refused(
+    tiny_model: TinyModel, model_type: str
+) -> None:
+    source, tensors, anatomy = open_folder(tiny_model(model_type))
+    with pytest.raises(EngineError, match="no QK at a distance"):
+        rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings(), tensors)
+
+
+def saved(model_type: str, folder: Path) -> Path:
+    """Save a tiny model of a type whose own sizes are large."""
+    need_type(model_type)
+    return save(build(tiny_configuration(model_type)), folder)
+
+
+@pytest.mark.parametrize("model_type", ["blt", "deepseek_v4"])
+def test_types_whose_circuits_depend_on_more_than_the_distance_are_refused_with_the_reason(
+    tmp_path: Path, model_type: str
+) -> None:
+    source, tensors, anatomy = open_folder(saved(model_type, tmp_path))
+    with pytest.raises(EngineError, match=f"type '{model_type}' (turns values|attends from patch)"):
+        rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings(), tensors)
+
+
+def test_a_text_model_inside_a_larger_one_has_its_own_width_of_heads(tmp_path: Path) -> None:
+    """MusicFlamingo turns moments of sound too, with a head_dim of its own."""
+    source, tensors, anatomy = open_folder(saved("musicflamingo", tmp_path))
+    layer = anatomy.outline.layers[0]
+    assert source.settings()["head_dim"] != layer.head_dim or not is_newest()
+    assert 2 * len(rotation_of(anatomy.outline, layer, source.settings(), tensors).frequencies) == layer.head_dim
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_where_scaling_begins_at_a_length_of_sentence_the_frequencies_of_shorter_ones_are_meant(
+    tiny_model: TinyModel, kind: str
+) -> None:
+    factors = {"short_factor": [1.0, 1.5, 2.0, 2.5], "long_factor": [4.0] * 4, "original_max_position_embeddings": 16}
+    rope = {"rope_type": kind, "rope_theta": 10000.0, "factor": 2.0, **(factors if kind == "longrope" else {})}
+    folder = tiny_model("llama", rope_parameters=rope)
+    source, tensors, anatomy = open_folder(folder)
+    longest = 16 if kind == "longrope" else 64
+    assert any(f"than {longest} tokens" in note for note in anatomy.outline.notes)
+    rotation = rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings(), tensors)
+    model: Any = transformers.AutoModel.from_pretrained(folder)
+    for tokens in (1, longest, longest + 1):
+        cos, _ = model.rotary_emb(torch.zeros(1, tokens, 32), torch.arange(tokens)[None])
+        angles = (tokens - 1) * rotation.frequencies.double()
+        is_same = torch.allclose(cos[0, -1, :4].double() / cos[0, 0, 0].double(), angles.cos(), atol=1e-4)
+        assert is_same == (tokens <= longest)
+    with pytest.raises(EngineError, match=f"Δ can be {longest - 1} at the most"):
+        rotate_keys(torch.zeros(1, 8, 1), rotation, longest)
+
+
+def test_a_type_that_turns_by_a_setting_is_refused_where_that_says_otherwise(tiny_model: TinyModel) -> None:
+    source, tensors, anatomy = open_folder(tiny_model("falcon", alibi=False))
+    layer = anatomy.outline.layers[0]
+    assert len(rotation_of(anatomy.outline, layer, source.settings(), tensors).frequencies)
+    with pytest.raises(EngineError, match="no rotary positions"):
+        rotation_of(anatomy.outline, layer, {**source.settings(), "alibi": True}, tensors)
+
+
+def test_scaling_of_another_kind_is_refused(tiny_model: TinyModel) -> None:
+    source, tensors, anatomy = open_folder(tiny_model("llama"))
+    settings = {**source.settings(), "rope_parameters": {"rope_type": "spiral", "rope_theta": 10000.0}}
+    with pytest.raises(EngineError, match="'spiral'"):
+        rotation_of(anatomy.outline, anatomy.outline.layer(Head("decoder", 0)), settings, tensors)

@@ -1,0 +1,271 @@
+"""Maps of models that do not simply return them are laid out or computed rightly, or declined in one clear line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+from engine.models import map_forms
+from engine.models.map_forms import returned_probabilities
+from engine.models.reader import Reader
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from tests import tiny_models
+from tests.engine.models.test_attention import SENTENCE, assert_same_maps, eager_maps, shown_maps
+from tests.opening import no_hurry, one_line, open_reader
+from tests.tiny_configurations import tiny_configuration
+
+
+def saved(folder: Path, model_type: str, **settings: Any) -> Path:
+    """Save a tiny model of a type with the byte-level tokenizer."""
+    model = tiny_models.build(tiny_configuration(model_type, **settings))
+    model.save_pretrained(folder)
+    tiny_models.byte_level_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def call(reader: Reader, layer: Head) -> tuple[Any, Tensor]:
+    """Give a layer's attention module and the hidden states (tokens, width) that it was called with."""
+    assert reader._reading is not None
+    args, kwargs = reader._reading.calls.of(layer)
+    states = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
+    return reader.modules[layer], states[0, : len(reader._reading.sentence.ids)]
+
+
+def by_head(projection: nn.Module, states: Tensor, heads: int) -> Tensor:
+    """Project (tokens, width) and cut the result into (heads, tokens, head_dim)."""
+    projected: Tensor = projection(states).unflatten(-1, (heads, -1)).transpose(0, 1)
+    return projected
+
+
+def distances(tokens: int) -> Tensor:
+    """Give key minus query, (queries, keys)."""
+    places = torch.arange(tokens)
+    return places - places[:, None]
+
+
+@pytest.mark.parametrize("window", [4, 8, 64])
+def test_the_band_of_longformer_lies_on_the_diagonal(window: int, tmp_path: Path) -> None:
+    reader = open_reader(saved(tmp_path, "longformer", attention_window=[window] * 2))
+    tokens = len(reader.read(SENTENCE, no_hurry).ids)
+    for layer in reader.modules:
+        module, states = call(reader, layer)
+        with torch.no_grad():
+            query, key = (by_head(projection, states, 4) for projection in (module.query, module.key))
+            scores = query @ key.mT / 8**0.5
+            scores[:, distances(tokens).abs() > window // 2] = -torch.inf
+            expected = scores.softmax(-1)
+        np.testing.assert_allclose(reader.layer_maps(layer).weights, expected, rtol=0, atol=1e-5)
+
+
+def test_a_band_beside_global_tokens_is_declined() -> None:
+    module = type("LongformerSelfAttention", (nn.Module,), {})()
+    band, others = torch.full((1, 6, 4, 5), 0.1), torch.full((1, 4, 6, 6), 0.1)
+    assert map_forms.probabilities_of(module, (torch.zeros(1, 6, 8), band), 4, 6) is not None
+    assert map_forms.probabilities_of(module, (torch.zeros(1, 6, 8), band, others), 4, 6) is None
+    assert "globally" in (map_forms.reason_without_map(module, (), 4, (6, 6)) or "")
+
+
+def test_the_encoder_of_led_is_a_band_too() -> None:
+    torch.manual_seed(0)
+    config: Any = tiny_configuration("led", attention_window=[4, 4])
+    model = tiny_models.build(config)
+    kept: list[Any] = []
+    attention = model.encoder.layers[0].self_attn
+    attention.register_forward_pre_hook(lambda module, args, kwargs: kept.append(kwargs), with_kwargs=True)
+    ids = torch.arange(3, 13)[None]
+    with torch.no_grad():
+        model(ids, decoder_input_ids=ids)
+        returned = attention(**kept[0] | {"output_attentions": True})
+        states = kept[0]["hidden_states"][0, :10]
+        inner = attention.longformer_self_attn
+        query, key = (by_head(projection, states, 4) for projection in (inner.query, inner.key))
+    scores = query @ key.mT / 8**0.5
+    scores[:, distances(10).abs() > 2] = -torch.inf
+    found = map_forms.probabilities_of(attention, returned, 4, 10)
+    assert found is not None
+    torch.testing.assert_close(found[0], scores.softmax(-1), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("radius", [2, 6, 127])
+def test_the_blocks_of_longt5_lie_in_place(radius: int, tmp_path: Path) -> None:
+    folder = saved(tmp_path, "longt5", local_radius=radius, encoder_attention_type="local")
+    reader = open_reader(folder)
+    tokens = len(reader.read(SENTENCE, no_hurry).ids)
+    first: Any = reader.modules[Head("encoder", 0)]
+    away = distances(tokens)
+    for layer in (Head("encoder", 0), Head("encoder", 1)):
+        module, states = call(reader, layer)
+        with torch.no_grad():
+            query, key = (by_head(projection, states, 4) for projection in (module.q, module.k))
+            buckets = module._relative_position_bucket(
+                away,
+                num_buckets=module.relative_attention_num_buckets,
+                max_distance=module.relative_attention_max_distance,
+            )
+            scores = query @ key.mT + first.relative_attention_bias(buckets).movedim(-1, 0)
+            scores[:, away.abs() > radius] = -torch.inf
+        np.testing.assert_allclose(reader.layer_maps(layer).weights, scores.softmax(-1), rtol=0, atol=1e-5)
+
+
+def test_scores_that_prophetnet_returns_become_what_it_attends_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = open_reader(saved(tmp_path, "prophetnet"))
+    tokens = len(reader.read(SENTENCE, no_hurry).ids)
+    softmax = nn.functional.softmax
+    made: list[Tensor] = []
+
+    def keeping(*args: Any, **kwargs: Any) -> Tensor:
+        made.append(softmax(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(nn.functional, "softmax", keeping)
+    for layer in reader.modules:
+        made.clear()
+        weights = reader.layer_maps(layer).weights
+        np.testing.assert_allclose(weights, made[0][0, :, :tokens], rtol=0, atol=1e-6)
+
+
+def test_scores_that_squeezebert_returns_become_what_it_attends_with() -> None:
+    model = tiny_models.build(tiny_models.configuration("squeezebert", embedding_size=32))
+    module: Any = model.encoder.layers[0].attention
+    attended: list[Tensor] = []
+    module.matmul_qkv.register_forward_pre_hook(lambda _, args: attended.append(args[0]))
+    with torch.no_grad():
+        returned = module(torch.randn(1, 32, 9), torch.zeros(1, 1, 1, 9), True)
+    found = map_forms.probabilities_of(module, returned, 4, 9)
+    assert found is not None
+    torch.testing.assert_close(found, attended[0])
+
+
+def test_big_bird_attends_in_full_to_a_short_sentence_and_declines_a_long_one(tmp_path: Path) -> None:
+    folder = saved(tmp_path, "big_bird", block_size=2, num_random_blocks=1, max_position_embeddings=64)
+    reader = open_reader(folder)
+    sentence = reader.read("The cat sat.", no_hurry)
+    assert len(sentence.ids) <= 14
+    full: Any = transformers.AutoModel.from_pretrained(folder, attention_type="original_full").eval()
+    with torch.no_grad():
+        expected = full(torch.tensor([sentence.ids]), output_attentions=True).attentions
+    assert_same_maps(shown_maps(reader, folder), {"": [layer[0].numpy() for layer in expected]})
+    with pytest.raises(EngineError, match=r"more than 14 tokens in sparse blocks.*spectra") as caught:
+        reader.read(SENTENCE, no_hurry)
+    assert one_line(caught.value)
+
+
+def test_reformer_has_maps_as_long_as_it_attends_in_one_chunk(tmp_path: Path) -> None:
+    settings = {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [8, 8], "attention_head_size": 8}
+    config = tiny_models.configuration("reformer", **settings, local_attn_chunk_length=16, lsh_attn_chunk_length=16)
+    tiny_models.build(config).save_pretrained(tmp_path)
+    tiny_models.byte_level_tokenizer().save_pretrained(tmp_path)
+    reader = open_reader(tmp_path)
+    sentence = reader.read("The cat sat.", no_hurry)
+    assert len(sentence.ids) <= 16
+    layer = next(iter(reader.modules))
+    module, states = call(reader, layer)
+    with torch.no_grad():
+        query, key = (by_head(projection, states, 4) for projection in (module.query, module.key))
+        expected = (query @ key.mT / 8**0.5).softmax(-1)
+    np.testing.assert_allclose(reader.layer_maps(layer).weights, expected, rtol=0, atol=1e-5)
+    reader.read(SENTENCE, no_hurry)
+    with pytest.raises(EngineError, match="in chunks"):
+        reader.layer_maps(layer)
+
+
+DECLINED: list[tuple[str, dict[str, Any], str]] = [
+    ("mra", {}, "approximates its attention"),
+    ("yoso", {}, "by hashing"),
+    ("pegasus_x", {}, "global states"),
+    ("longt5", {"encoder_attention_type": "transient-global"}, "summaries of blocks"),
+    ("cpmant", {}, "prompt tokens"),
+    ("nystromformer", {"num_landmarks": 3, "segment_means_seq_len": 18}, "landmarks"),
+]
+
+
+@pytest.mark.parametrize(("model_type", "settings", "reason"), DECLINED)
+def test_why_there_is_no_map_is_one_line(
+    model_type: str, settings: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    reader = open_reader(saved(tmp_path, model_type, **settings))
+    reader.read(SENTENCE, no_hurry)
+    with pytest.raises(EngineError, match=reason) as caught:
+        reader.layer_maps(next(iter(reader.modules)))
+    line = one_line(caught.value)
+    assert line.partition(" ")[2].startswith(f"L0 of '{model_type}' has no map to show: ")
+    assert line.endswith("; its spectra still work")
+
+
+@pytest.mark.parametrize("model_type", ["pegasus_x", "longt5", "fsmt", "bigbird_pegasus", "led"])
+def test_the_other_stacks_have_their_maps(model_type: str, tmp_path: Path) -> None:
+    folder = saved(tmp_path, model_type)
+    reader = open_reader(folder)
+    sentence = reader.read(SENTENCE, no_hurry)
+    model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    ids = torch.tensor([sentence.ids])
+    begin = getattr(model.config, "decoder_start_token_id", None)
+    start = ids if begin is None else torch.cat([torch.tensor([[begin]]), ids[:, :-1]], 1)
+    with torch.no_grad():
+        returned = model(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            decoder_input_ids=start,
+            output_attentions=True,
+            use_cache=False,
+        )
+    for layer in (each for each in reader.modules if each.stack != "encoder"):
+        expected = returned[f"{layer.stack}_attentions"][layer.layer][0]
+        np.testing.assert_allclose(reader.layer_maps(layer).weights, expected, rtol=0, atol=1e-5)
+
+
+def test_all_tokens_as_landmarks_are_attention_in_full(tmp_path: Path) -> None:
+    folder = saved(tmp_path, "nystromformer", num_landmarks=64, segment_means_seq_len=64)
+    reader = open_reader(folder)
+    sentence = reader.read(SENTENCE, no_hurry)
+    assert_same_maps(shown_maps(reader, folder), eager_maps(folder, sentence.ids))
+
+
+@pytest.mark.parametrize("model_type", ["gemma3n_text", "gemma4_text"])
+def test_a_layer_with_the_keys_of_another_attends_to_them(model_type: str, tmp_path: Path) -> None:
+    own = {"laurel_rank": 4, "altup_num_inputs": 2, "activation_sparsity_pattern": [0.0] * 4,
+           "intermediate_size": [48] * 4} if model_type == "gemma3n_text" else {"global_head_dim": 8}  # fmt: skip
+    config = tiny_models.configuration(
+        model_type, num_hidden_layers=4, num_kv_shared_layers=2, sliding_window=4, head_dim=8,
+        layer_types=["sliding_attention", "full_attention"] * 2, hidden_size_per_layer_input=8,
+        vocab_size_per_layer_input=tiny_models.VOCABULARY, **own,
+    )  # fmt: skip
+    tiny_models.build(config).save_pretrained(tmp_path)
+    tiny_models.byte_level_tokenizer().save_pretrained(tmp_path)
+    reader = open_reader(tmp_path)
+    layers = [Head("decoder", number) for number in range(4)]
+    for layer in layers:
+        reader.modules[layer] = reader.model.get_submodule(f"layers.{layer.layer}.self_attn")
+    sentence = reader.read(SENTENCE, no_hurry)
+    expected = eager_maps(tmp_path, sentence.ids)[""]
+    assert len(expected) == 4
+    for layer in reversed(layers):
+        call = reader._call_of(layer)
+        with torch.inference_mode():
+            returned = reader.modules[layer](*call.args, **call.kwargs)
+        found = returned_probabilities(returned, 1, 4)
+        assert found is not None
+        np.testing.assert_allclose(found[0], expected[layer.layer], rtol=0, atol=1e-5)
+
+
+def test_pooled_queries_are_declined_and_unpooled_ones_are_not() -> None:
+    config = transformers.FunnelConfig(vocab_size=320, block_sizes=[1, 1], num_decoder_layers=1, d_model=32, n_head=4,
+                                       d_head=8, d_inner=48, architectures=["FunnelModel"])  # fmt: skip
+    model = tiny_models.build(config)
+    ids = torch.arange(3, 12)[None]
+    with torch.no_grad():
+        attentions = model(ids, output_attentions=True).attentions
+    module = next(each for each in model.modules() if type(each).__name__ == "FunnelRelMultiheadAttention")
+    shapes = [tuple(map_forms.probabilities_of(module, (None, each), 4, 9).shape[2:]) for each in attentions]  # type: ignore[union-attr]
+    assert shapes[0] == (9, 9)
+    assert shapes[1] != (9, 9)
+    assert "pools" in (map_forms.reason_without_map(module, (), 4, (9, 9)) or "")

@@ -1,0 +1,256 @@
+"""How the types of transformers turn queries and keys, measured on tiny models.
+
+``python -m tests.engine.models.turning [TYPE …]``
+
+Every token of the sentence gives attention the same vector, so that queries and keys differ by their positions alone:
+what turns the first into the others is the rotation, whatever norms come before it.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine.architectures.heads import LayerWeights, read_layer
+from engine.architectures.rotary_types import ROTARY_TYPES
+from engine.mathematics.rotary import Rotation, rotate_keys
+from engine.models.loaded_model import attention_in
+from engine.models.model_inputs import inputs_at_position_zero
+from engine.models.rotations import is_reordered, rotation_of
+from engine.models.score_formula import ScoreWatch, WatchedScores
+from engine.values.heads import Head
+from tests import tiny_models
+from tests.opening import open_folder
+from tests.tiny_configurations import tiny_configuration
+
+TOKENS = 7
+SAID = (7, 11, 20, 33, 41, 60, 77, 90)
+"""The tokens that the sentences are of."""
+
+LAYERS = 8
+"""So many that every kind of layer is among them, where a type lets itself be given a number."""
+
+
+def longer_configuration(model_type: str) -> Any:
+    """Make a tiny configuration of eight layers, each of the kind that the type chooses; of fewer where it is fixed."""
+    short = tiny_configuration(model_type)
+    chosen = {"layer_types", "no_rope_layers", "mlp_layer_types", "num_hidden_layers"}
+    if "mrope_section" not in (getattr(short, "rope_parameters", None) or {}):
+        chosen.add("rope_parameters")
+    kept = {
+        name: value
+        for name, value in short.to_dict().items()
+        if name not in chosen | {"transformers_version", "model_type"} and not name.startswith("_")
+    }
+    if bases := kept.get("layer_rope_theta"):
+        kept["layer_rope_theta"] = (bases * LAYERS)[:LAYERS]
+    try:
+        config: Any = type(short)(**{**kept, "num_hidden_layers": LAYERS})
+        tiny_models.build(config)
+    except Exception:  # whatever a configuration's own code raises: the short one holds
+        return short
+    missing = set(getattr(short, "layer_types", None) or ()) - set(getattr(config, "layer_types", None) or ())
+    return short if missing else config
+
+
+SAMPLES = {"moonshine": 3200, "moonshine_streaming": 2080}
+"""Of how much sound encoders make as many states as the sentence has tokens."""
+
+WHOLE = {
+    "dia_decoder": "dia", "mllama_text_model": "mllama", "moonshine_streaming_encoder": "moonshine_streaming",
+    "t5_gemma_module": "t5gemma", "t5gemma2_decoder": "t5gemma2",
+}  # fmt: skip
+"""Types that are a part of a model and run in it alone, and the model's."""
+
+
+UNREAD = frozenset({"blt_local_decoder", "blt_local_encoder", "evolla", "gradium_phonon_tts", "voxtral_realtime_text"})
+"""Types that read no sentence alone; ``test_rotary`` asks the functions that turn by themselves."""
+
+NORMED_AFTER = ("query_layernorm", "key_layernorm", "q_layer_norm", "k_layer_norm")
+"""Norms of queries and keys that come after the turn, where they do: with gains of one they only change a length."""
+
+SCALED = frozenset({"beam", "mistral_large4_text"})
+"""Types that multiply a query by a number for its position, in all scores alike: what remains is its direction."""
+
+
+WITHOUT_IDS = frozenset({"qwen3_omni_moe_talker_code_predictor", "qwen3_omni_moe_talker_text"})
+"""Types that read vectors alone."""
+
+
+def inputs_of(model: Any, token: int) -> dict[str, Any]:
+    """Make what a model reads a sentence with, all of whose tokens are one."""
+    config = model.config
+    numbers = torch.Generator().manual_seed(token)
+    if config.model_type == "kyutai_speech_to_text":
+        return {"input_ids": torch.full((1, TOKENS, config.num_codebooks + 1), token % config.codebook_vocab_size)}
+    if config.model_type in WITHOUT_IDS:
+        one = torch.randn(1, 1, config.hidden_size, generator=numbers)
+        return {"inputs_embeds": one.expand(1, TOKENS, -1).contiguous()}
+    inputs = inputs_at_position_zero(model, torch.full((1, TOKENS), token))
+    if samples := SAMPLES.get(config.model_type):
+        inputs["input_values"] = inputs["input_values"].roll(token, 1)[:, :samples]  # another sound for each token
+        inputs["attention_mask"] = inputs["attention_mask"][:, :samples]
+    if config.model_type == "idefics":
+        seen = torch.randn(1, 1, TOKENS, config.vision_config.embed_dim, generator=numbers)
+        inputs |= {"image_encoder_embeddings": seen, "image_attention_mask": torch.ones(1, TOKENS, 1)}
+    return inputs
+
+
+def observe(
+    model: Any, layers: dict[Head, tuple[nn.Module, int, int]], token: int
+) -> dict[Head, tuple[WatchedScores, Tensor]]:
+    """Run a sentence whose tokens are all one token's; give queries and keys by layer, and the vector that was read.
+
+    ``layers`` holds each layer's module, number of heads, and the width of what its keys are made of.
+    """
+    watches: dict[Head, Any] = {}
+    read: dict[Head, Tensor] = {}
+    hooks: list[Any] = []
+    for name, (module, heads, width) in layers.items():
+        of_both_sides = 2 if "Merged" in type(module).__name__ else 1  # the decoder's own keys first
+        watch = watches[name] = ScoreWatch((heads, TOKENS, of_both_sides * TOKENS))
+
+        def enter(
+            module: Any, args: tuple[Any, ...], named: dict[str, Any],
+            name: Head = name, width: int = width, watch: Any = watch,
+        ) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
+            def alike(value: Any) -> Any:
+                if not isinstance(value, Tensor) or value.ndim != 3 or not value.is_floating_point():
+                    return value
+                is_stream = value.shape == (1, TOKENS, width)
+                if is_stream and (name not in read or name.stack == "cross"):  # whose keys are of what comes second
+                    read[name] = value[0, 0].double()
+                return value[:, :1].expand_as(value).contiguous() if is_stream or name.stack == "cross" else value
+
+            args, named = tuple(alike(each) for each in args), {key: alike(each) for key, each in named.items()}
+            watch.__enter__()
+            return args, named
+
+        def leave(module: Any, args: Any, named: Any, result: Any, watch: Any = watch) -> None:
+            watch.__exit__(None, None, None)
+
+        hooks += [
+            module.register_forward_pre_hook(enter, with_kwargs=True),
+            module.register_forward_hook(leave, with_kwargs=True),
+        ]
+    inputs = inputs_of(model, token)
+    with torch.no_grad():
+        model(**{name: value for name, value in inputs.items() if "position" not in name})
+    for hook in hooks:
+        hook.remove()
+    return {name: (watch.seen, read[name]) for name, watch in watches.items()}
+
+
+def check(model_type: str) -> str:
+    """Compare a type's queries and keys with `rotation_of`; give what is different, nothing where all is the same."""
+    return compare(longer_configuration(model_type))
+
+
+def compare(config: Any) -> str:
+    """Compare the queries and keys of a model of a configuration with `rotation_of`."""
+    torch.manual_seed(0)
+    model = tiny_models.build(config)
+    for name, module in model.named_modules():
+        if name.endswith(NORMED_AFTER):
+            nn.init.ones_(module.weight)
+    of_learned = tuple(each.learned for each in ROTARY_TYPES.values() if each.learned)
+    for name, learned in model.named_buffers():
+        if name.endswith(of_learned):
+            nn.init.normal_(learned, std=0.3)
+    with tempfile.TemporaryDirectory() as folder:
+        tiny_models.save(model, Path(folder))
+        source, tensors, anatomy = open_folder(Path(folder))
+        outline = anatomy.outline
+        weights = {name: read_layer(tensors, module) for name, module in anatomy.modules.items()}
+        rotations = {layer.name: rotation_of(outline, layer, source.settings(), tensors) for layer in outline.layers}
+    modules = attention_in(model, anatomy)
+    asked = {layer.name: (modules[layer.name], layer.heads, layer.d_source) for layer in outline.layers}
+    seen = [observe(model, asked, token) for token in SAID]
+    known = list[Tensor]()
+    for name, (noted, _) in seen[0].items():
+        if noted.query is None or noted.key is None:
+            return f"{name}: no product of queries and keys was seen"
+        back = _order_of_rows(
+            rotations[name], noted.key.shape[-1], is_reordered(getattr(config, "text_config", config))
+        )
+        for side, rows in (("queries", noted.query[..., back].double()), ("keys", noted.key[..., back].double())):
+            for place in range(TOKENS):  # R_p = R_{−Δ} for Δ = −p
+                expected = rotate_keys(rows[:, 0, :, None], rotations[name], -place)[..., 0]
+                if side == "queries" and config.model_type in SCALED:
+                    along = (rows[:, place] * expected).sum(-1) / expected.square().sum(-1)
+                    expected = along[:, None] * expected
+                off = float((rows[:, place] - expected).abs().max() / rows.abs().max())
+                if off > 1e-4:
+                    return f"{name}: {side} at position {place} are turned otherwise, by {off:.2g}"
+        met = torch.stack([each[name][0].key[:, 0, back].double() for each in seen])  # type: ignore[index]
+        is_another_layers = any(each.shape == met.shape and torch.allclose(each, met) for each in known)
+        known.append(met)
+        projected = torch.stack([_keys(weights[name], each[name][1]) for each in seen])
+        if not is_another_layers and not _in_order(
+            met, projected.repeat_interleave(weights[name].group, 1), rotations[name].start
+        ):
+            return f"{name}: keys have another order than the rows of W_K"
+    return ""
+
+
+def _order_of_rows(rotation: Rotation, head_dim: int, is_reordered: bool) -> list[int]:
+    """Say where each row of W_K is among the dimensions that met; halves are neighbours that have been put apart."""
+    order = list(range(head_dim))
+    if is_reordered:
+        start, pairs = rotation.start, len(rotation.frequencies)
+        order[start : start + 2 * pairs : 2] = range(start, start + pairs)
+        order[start + 1 : start + 2 * pairs : 2] = range(start + pairs, start + 2 * pairs)
+    return order
+
+
+def _keys(weights: LayerWeights, read: Tensor) -> Tensor:
+    """Compute the keys of a vector: (key/value heads, head_dim)."""
+    keys = weights.key.double() @ read
+    return keys if weights.key_bias is None else keys + weights.key_bias.double()
+
+
+def _in_order(met: Tensor, projected: Tensor, start: int) -> bool:
+    """Say whether keys that met queries, (tokens, heads, head_dim), are the projected ones in the same order.
+
+    A norm may stand between them, over each head or over all of them; after it, its gain and bias make each dimension a
+    linear function of itself, and of no other. In latent attention the norm is in the midst of the projection, and what
+    comes before the first turned dimension is divided by one number for each token.
+    """
+    if start:
+        alike = torch.cosine_similarity(met[..., :start], projected[..., :start], dim=-1)
+        return bool((alike > 0.999).all()) and _in_order(met[..., start:], projected[..., start:], 0)
+    ways = [projected]
+    for over in ((-1,), (-2, -1)):
+        centred = projected - projected.mean(over, keepdim=True)
+        ways += [each / each.square().mean(over, keepdim=True).sqrt() for each in (projected, centred)]
+
+    def standard(values: Tensor) -> Tensor:
+        centred = values - values.mean(0)
+        unit: Tensor = centred / torch.linalg.vector_norm(centred, dim=0)
+        return unit
+
+    return any(bool(((standard(met) * standard(each)).sum(0).abs() > 0.999).all()) for each in ways)
+
+
+def main() -> None:
+    """Print what is different for the types that are named, or for all that `rotation_of` knows."""
+    wrong = 0
+    for model_type in sys.argv[1:] or sorted(
+        {WHOLE.get(name, name) for name, turning in ROTARY_TYPES.items() if not turning.refused} - UNREAD
+    ):
+        try:
+            said = check(model_type)
+        except Exception as error:  # of transformers or ours: the others are measured all the same
+            said = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        wrong += bool(said)
+        print(f"{model_type}: {said or 'as said'}", flush=True)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

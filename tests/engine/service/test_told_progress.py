@@ -1,0 +1,254 @@
+"""How far loading a model and reading a sentence are is told truly, seldom, and of short sentences not at all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from engine.analysis.open_model import OpenModel
+from engine.service.engine import Engine
+from engine.values.attention import AttentionMaps, Sentence
+from engine.values.errors import EngineError
+from engine.values.heads import NOTHING_OFF, Off
+from engine.values.memory import MemoryReport, SentenceNeed
+from engine.values.options import EngineOptions
+from engine.values.progress import Lane, Progress, ProgressReporter, Work
+from tests.conftest import TinyModel
+from tests.exporting import run
+from tests.tui.explorer import explorer, settle, shown, until
+from tui.awaited import Awaited
+from tui.messages import SentenceAdvanced
+from tui.status_line import StatusLine, describe
+
+SENTENCE = "The cat sat on the mat."
+PATIENCE = 60
+
+
+@contextmanager
+def watched(model: object, told: list[Progress]) -> Iterator[Engine]:
+    """Open a model whose progress is noted."""
+    engine = Engine(EngineOptions(device="cpu", use_cache=False))
+    engine.watch(told.append)
+    try:
+        engine.open(str(model), lambda progress: None).result(PATIENCE)
+        yield engine
+    finally:
+        engine.stop()
+
+
+@pytest.mark.parametrize("name", ["gpt2", "t5"])
+def test_the_layers_that_are_told_are_those_that_have_run(
+    tiny_model: TinyModel, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.values.progress.EVERY", 0.0)
+    told: list[Progress] = []
+    with watched(tiny_model(name), told) as engine:
+        engine.read(SENTENCE).result(PATIENCE)
+        layers = len(engine._model.outline.layers) if engine._model is not None else 0
+    read = [each for each in told if each.unit == "layers"]
+    assert [(each.done, each.total) for each in read] == [(done, layers) for done in range(layers + 1)]
+    assert [each.finished for each in read] == [*[False] * layers, True]
+
+
+@pytest.mark.parametrize(("dtype", "share"), [("auto", 1.0), ("bfloat16", 0.5)])
+def test_the_bytes_that_are_told_are_those_of_the_weights(
+    tiny_model: TinyModel, dtype: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.models.memory import WeightCount
+
+    counts: list[WeightCount] = []
+    made = WeightCount.__init__
+
+    def noted(self: WeightCount) -> None:
+        made(self)
+        counts.append(self)
+
+    monkeypatch.setattr(WeightCount, "__init__", noted)
+    folder = tiny_model("llama")
+    engine = Engine(EngineOptions(device="cpu", dtype=dtype, use_cache=False))
+    try:
+        engine.open(str(folder), lambda progress: None).result(PATIENCE)
+        engine.read(SENTENCE).result(PATIENCE)
+    finally:
+        engine.stop()
+    with safe_open(folder / "model.safetensors", framework="pt") as file:
+        stored = sum(file.get_tensor(name).nbytes for name in file.keys() if name != "lm_head.weight")  # noqa: SIM118
+    assert counts[0].done == counts[0].total == share * stored
+
+
+def test_what_another_thread_makes_meanwhile_is_not_counted() -> None:
+    from engine.models.memory import WeightCount
+
+    counted = WeightCount()
+    with counted.counting():
+        other = threading.Thread(target=lambda: torch.nn.Linear(100, 100))
+        other.start()
+        other.join()
+        torch.nn.Linear(3, 2, device="meta").weight = torch.nn.Parameter(torch.zeros(2, 3))
+    torch.nn.Linear(10, 10)
+    assert (counted.done, counted.total) == (4 * 6, 4 * 8)
+
+
+class Clock:
+    """Time that goes on only when it is told to, and how often it was looked at."""
+
+    def __init__(self) -> None:
+        self.now, self.looks = 0.0, 0
+
+    def monotonic(self) -> float:
+        """Give the time."""
+        self.looks += 1
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Have progress told by a clock of the test's own."""
+    clock = Clock()
+    monkeypatch.setattr("engine.values.progress.time", SimpleNamespace(monotonic=clock.monotonic))
+    return clock
+
+
+def test_of_a_short_sentence_nothing_is_told_and_the_clock_is_looked_at_once_a_layer(
+    tiny_model: TinyModel, clock: Clock
+) -> None:
+    told: list[Progress] = []
+    with watched(tiny_model("gpt2"), told) as engine:
+        engine.read(SENTENCE).result(PATIENCE)
+        before = clock.looks
+        engine.read("the dog").result(PATIENCE)
+        layers = len(engine._model.outline.layers) if engine._model is not None else 0
+    assert not told
+    assert clock.looks - before <= layers + 2
+
+
+def test_reports_are_few_and_the_time_left_is_that_of_the_layers_left(clock: Clock) -> None:
+    told: list[Progress] = []
+    telling = ProgressReporter(told.append, "reading the sentence", "layers")
+    for layer in range(40):
+        for _ in range(25):  # a hook may be called as often as it likes
+            telling(layer, 40)
+        clock.now += 0.1
+    telling.end()
+    assert len(told) <= 4.0 / 0.3 + 1
+    assert told[0].rate is None
+    for each in told[4:-1]:
+        assert each.remaining == pytest.approx(0.1 * (40 - each.done))
+    assert told[-1].finished
+    assert describe(told[-2]).startswith(f"reading the sentence {told[-2].done} / 40 layers · 1 s left")
+    telling.end()
+    assert [each.finished for each in told].count(True) == 1
+
+
+def held_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Have sentences wait until an event."""
+    free, read = threading.Event(), OpenModel.read
+
+    def waiting(self: OpenModel, text: str, off: Off = NOTHING_OFF) -> Work[Sentence]:
+        while not free.wait(0.01):
+            yield Lane.MODEL
+        return (yield from read(self, text, off))
+
+    monkeypatch.setattr(OpenModel, "read", waiting)
+    return free
+
+
+async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        free, pane = held_back(monkeypatch), app.views.attention
+        app.conductor.read(SENTENCE)
+        await until(pilot, lambda: "is being loaded" in pane.message)
+        app.engine._advance(Progress("loading the weights", 5 * 10**9, 20 * 10**9, "bytes", 10**9))
+        await until(pilot, lambda: "is being loaded, 5.0 GB of 20 GB, 15 s left, and then reads" in pane.message)
+        app.engine._advance(Progress("reading the sentence", 3, 40, "layers"))
+        await until(pilot, lambda: pane.message.endswith("is reading the sentence: 3 of 40 layers …"))
+        app.engine._advance(Progress("reading the sentence", 4, 40, "layers", 0.5))
+        await until(pilot, lambda: pane.message.endswith("4 of 40 layers, 75 s left …"))
+        assert shown(app.progress_line) == "reading the sentence  4 / 40 layers · 75 s left"
+        app.engine._advance(Progress("reading the sentence", 40, 40, "layers"))
+        await until(pilot, lambda: not shown(app.progress_line))
+        free.set()
+        await settle(pilot)
+        assert pane.shown is not None
+
+
+async def test_the_pane_says_how_far_a_mean_over_layers_is(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
+    async with explorer(tiny_model("gpt2"), text=SENTENCE) as (app, pilot):
+        free, maps, pane = threading.Event(), OpenModel.attention, app.views.attention
+
+        def waiting(self: OpenModel, text: str, stack: str, layer: int | None, *rest: Any) -> Work[AttentionMaps]:
+            assert free.wait(PATIENCE)
+            return (yield from maps(self, text, stack, layer, *rest))
+
+        monkeypatch.setattr(OpenModel, "attention", waiting)
+        await pilot.press("3", "a", "a")
+        await until(pilot, lambda: pane.message == "computing …")
+        app.engine._advance(Progress("computing maps", 3, 40, "layers", 0.5))
+        await until(pilot, lambda: pane.message == "computing maps: 3 of 40 layers, 75 s left …")
+        free.set()
+        await settle(pilot)
+        assert pane.shown is not None
+
+
+def test_only_the_newest_report_waits_to_be_drawn() -> None:
+    first, second = (SentenceAdvanced(Progress("reading the sentence", done, 40, "layers")) for done in (1, 2))
+    assert second.can_replace(first)
+
+
+async def test_what_is_known_not_to_fit_is_said_before_it_is_tried(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        free, pane, said = held_back(monkeypatch), app.views.attention, list[str]()
+        monkeypatch.setattr("engine.checkpoints.memory.free_memory", lambda: 1000)
+        app.conductor.read(SENTENCE)
+        await until(pilot, lambda: "1.0 kB are free in main memory; its spectra work all the same" in pane.message)
+        foreseen = pane.message
+        monkeypatch.setattr(pane, "show_message", lambda title, message, **_: said.append(message))
+        free.set()
+        await settle(pilot)
+        assert set(said) == {foreseen}  # and the refusal is in the same words
+
+
+async def test_before_the_gpus_are_known_the_headers_say_what_is_needed(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, _):
+        assert app.conductor.exporting.outline
+        awaited = Awaited(app.conductor.exporting.outline)
+    need = SentenceNeed(812 * 10**9, 812 * 10**9, 0, "bfloat16", "")
+    awaited.foresee(MemoryReport(191, 812 * 10**9, 1, need, None, 19 * 10**9))
+    assert "needs 812 GB to read a sentence (bfloat16), 19 GB are free in main memory" in awaited.message
+    awaited.foresee(MemoryReport(191, 812 * 10**9, 1, need, None, 500 * 10**9))
+    assert "is being loaded" in awaited.message
+
+
+def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.checkpoints.memory.free_memory", lambda: 1000)
+    told: list[Progress] = []
+    with watched(tiny_model("gpt2"), told) as engine:
+        monkeypatch.setattr("engine.models.loading.load_reader", None)
+        with pytest.raises(EngineError, match=r"1\.0 kB are free in main memory"):
+            engine.read(SENTENCE).result(PATIENCE)
+
+
+def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.values.progress.EVERY", 0.0)
+    lines: list[str] = []
+    monkeypatch.setattr(StatusLine, "show", lambda self, progress: lines.append(describe(progress)))
+    done = run(tiny_model("gpt2"), "attention", "--text", SENTENCE, "--layer", "0")
+    assert done.exit_code == 0
+    assert "reading the sentence 1 / 2 layers" in " ".join(lines)
+    assert not done.stderr

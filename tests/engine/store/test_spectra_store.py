@@ -1,0 +1,105 @@
+"""A model's spectra in units: on which lanes, from which memory, and for several threads at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from engine.analysis.spectra import SpectraStore
+from engine.architectures.heads import StoredLayer
+from engine.checkpoints.locate import find_source
+from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.progress import Lane, finish
+from tests.conftest import TinyModel
+from tests.engine.analysis.test_large_layers import assert_same
+
+FIRST = Head("decoder", 0)
+
+
+def store(name: str, use_cache: bool = False) -> SpectraStore:
+    """Open a model's spectra."""
+    options = EngineOptions(device="cpu", use_cache=use_cache)
+    return SpectraStore(find_source(name, options, lambda progress: None), options, pytest.fail)
+
+
+@pytest.fixture
+def folder(tiny_model: TinyModel) -> str:
+    return str(tiny_model("llama"))
+
+
+@pytest.mark.parametrize("whole_layer", [False, True])
+def test_heads_are_computed_on_one_lane_and_whole_layers_on_another(folder: str, whole_layer: bool) -> None:
+    opened = store(folder)
+    lanes = {lane for lane in opened.layer(FIRST, whole_layer) if lane is not None}
+    assert lanes == {Lane.LAYERS if whole_layer else Lane.WEIGHTS}
+    assert list(opened.layer(FIRST, whole_layer)) == [], "what is known is there at once"
+
+
+def test_what_is_on_disk_is_not_read_again_from_the_weights(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = store(folder, use_cache=True)
+    expected = [finish(first.layer(FIRST, whole_layer)) for whole_layer in (False, True)]
+    monkeypatch.setattr(StoredLayer, "cut", pytest.fail)
+    again = store(folder, use_cache=True)
+    assert again.is_kept
+    for group in expected:
+        assert_same(finish(again.layer(FIRST, group.whole_layer)), group)
+    head = finish(again.head(Head("decoder", 0, 2), ("OV",)))
+    assert [each.matrix for each in head] == ["OV"]
+    assert head[0].noise == expected[0].spectra[2]["OV"].noise
+
+
+def test_matrices_asked_for_one_after_the_other_are_all_kept(folder: str) -> None:
+    expected = finish(store(folder).layer(FIRST, False))
+    for matrices in (("Q",), ("OV",), ("QK", "V"), ("K",)):
+        group = finish(store(folder, use_cache=True).layer(FIRST, False, matrices))
+        assert group.spectra[0].keys() >= {*matrices}
+    assert_same(finish(store(folder, use_cache=True).layer(FIRST, False)), expected)
+
+
+@pytest.mark.parametrize("others", [("V",), ("Q", "QK"), ("Q", "K", "V", "O", "QK", "OV")])
+def test_what_other_work_completes_meanwhile_is_neither_lost_nor_computed_again(
+    folder: str, others: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
+    monkeypatch.setattr("engine.values.outline.BATCH", 1)
+    expected = finish(store(folder).layer(FIRST, False))
+    opened = store(folder)
+    begun = opened.layer(FIRST, False)
+    for _ in range(4):
+        next(begun)
+    finish(opened.layer(FIRST, False, others))
+    assert_same(finish(begun), expected)
+    assert_same(finish(opened.layer(FIRST, False)), expected)
+
+
+def test_several_threads_get_what_one_gets(folder: str) -> None:
+    layers = [Head("decoder", number) for number in range(2)]
+    asked = [(layer, whole_layer) for layer in layers for whole_layer in (False, True)]
+    alone = store(folder)
+    expected = {each: finish(alone.layer(*each)) for each in asked}
+    opened = store(folder)
+    with ThreadPoolExecutor(8) as threads:
+        heads = [threads.submit(lambda head: finish(opened.head(head)), Head("decoder", 0, n)) for n in range(4)]
+        groups = [threads.submit(lambda each: finish(opened.layer(*each)), each) for each in asked * 2]
+        for each, found in zip(asked * 2, groups, strict=True):
+            assert_same(found.result(), expected[each])
+        for number, of_head in enumerate(heads):
+            assert [spectrum.head.head for spectrum in of_head.result()] == [number] * 6
+
+
+def test_at_a_distance_qk_alone_is_another(folder: str) -> None:
+    opened = store(folder)
+    for whole_layer, number in ((False, 1), (True, -1)):
+        plain = finish(opened.layer(FIRST, whole_layer))
+        assert finish(opened.layer(FIRST, whole_layer, distance=0)) is plain
+        rotated = finish(opened.layer(FIRST, whole_layer, distance=3))
+        changed = {
+            matrix for matrix, each in rotated.spectra[number].items()
+            if (each.singular_values != plain.spectra[number][matrix].singular_values).any()
+        }  # fmt: skip
+        assert changed == {"QK"}
+    of_head = finish(opened.head(Head("decoder", 0, 1), ("QK",), 3))
+    of_layer = finish(opened.layer(FIRST, False, distance=3)).spectra[1]["QK"]
+    assert of_head[0].singular_values == pytest.approx(of_layer.singular_values, rel=1e-9)

@@ -1,0 +1,1 @@
+"""The explorer, driven through keys and looked at as a screen."""

@@ -1,0 +1,1 @@
+"""The application: start, keys, models, and the end."""

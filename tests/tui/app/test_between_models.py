@@ -1,0 +1,171 @@
+"""While one model takes the place of another there are no views: keys, and what the old ones have said, end nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from textual.message import Message
+from textual.pilot import Pilot
+
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.tui.app.test_switching import open_outline
+from tests.tui.explorer import explorer, settle, type_keys, until
+from tests.tui.invariants import disagreements
+from tests.tui.screens.choosing import opening_screen
+from tui.app import Explorer
+from tui.messages import HeadEntered, MeasureWanted, RankMeasureWanted, TokenPointed
+from tui.screens.chooser import ChooserScreen
+from tui.screens.help_screen import HelpScreen
+from tui.start import Start
+
+SAID: tuple[Message, ...] = (
+    HeadEntered(Head("decoder", 0, 1)),
+    MeasureWanted("effective_rank_Q"),
+    MeasureWanted(groups=1),
+    RankMeasureWanted("stable_rank"),
+    TokenPointed(0, 0),
+)
+"""What views say that a person works in."""
+
+
+def put_off(app: Explorer, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Have views of another model come no sooner than something is told."""
+    make_views, may_go_on = app.make_views, asyncio.Event()
+
+    async def late(start: Start) -> None:
+        await may_go_on.wait()
+        await make_views(start)
+
+    monkeypatch.setattr(app, "make_views", late)
+    return may_go_on
+
+
+async def choose(pilot: Pilot[None], model: Path, *keys: str) -> None:
+    """Open another model, type on at once, and wait until the one before is put away."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    await type_keys(pilot, "B")
+    screen = app.screen
+    assert isinstance(screen, ChooserScreen)
+    screen.field.value = str(model)
+    await pilot.pause(0)
+    await type_keys(pilot, "enter", *keys)
+    await until(pilot, lambda: not app.is_ready)
+
+
+async def test_keys_and_what_the_old_views_have_said_end_nothing(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        may_go_on = put_off(app, monkeypatch)
+        await choose(pilot, tiny_model("gpt2"))
+        for message in SAID:
+            app.post_message(message)
+        await type_keys(pilot, "question_mark")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        await type_keys(pilot, "escape")
+        await until(pilot, lambda: not isinstance(app.screen, HelpScreen) and not app.is_typed_to)
+        await type_keys(pilot, "j", "2", "enter")
+        assert "ctrl+l" in app.screen.active_bindings, "the screen can be drawn again at any time"
+        may_go_on.set()
+        await until(pilot, lambda: app.is_ready)
+        await settle(pilot)
+        assert open_outline(app).model_type == "gpt2"
+    assert app.unforeseen is None
+
+
+async def test_where_a_pair_is_refused_its_question_goes_and_the_zoom_stays(tiny_model: TinyModel) -> None:
+    """The first model was chosen here, and is walked in already."""
+    async with opening_screen() as (app, pilot, screen):
+        screen.field.value = str(tiny_model("llama"))
+        await pilot.pause(0)
+        await type_keys(pilot, "enter")
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await settle(pilot)
+        await type_keys(pilot, "z", "g", "L", "1")
+        assert app.prompt.input.has_focus
+        app.refuse_pair("they differ")
+        await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
+        assert not app.prompt.display
+        again = app.screen
+        assert isinstance(again, ChooserScreen)
+        again.field.value = str(tiny_model("gpt2"))
+        await pilot.pause(0)
+        await type_keys(pilot, "enter")
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await settle(pilot)
+        assert not app.tree_widget.display
+        assert not list(disagreements(app))
+        await type_keys(pilot, "t")
+        assert app.tree_widget.has_focus, "one key shows it again"
+    assert app.unforeseen is None
+
+
+async def test_keys_behind_the_one_that_opens_a_model_are_for_that_model(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        may_go_on = put_off(app, monkeypatch)
+        await choose(pilot, tiny_model("gpt2"), "j", "4")  # while it opens, or while one takes the place of the other
+        await type_keys(pilot, "right_square_bracket", "P")  # which are of one head, whether its table is filled or not
+        may_go_on.set()
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await settle(pilot)
+        assert open_outline(app).model_type == "gpt2"
+        assert app.views.active.view == "circuits"
+        assert app.conductor.selected == Head("decoder", 0, 2)
+        assert app.tree_widget.pinned == {Head("decoder", 0, 2)}
+    assert app.unforeseen is None
+
+
+async def test_keys_for_a_model_that_does_not_open_do_nothing(tiny_model: TinyModel, tmp_path: Path) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await type_keys(pilot, "B")
+        screen = app.screen
+        assert isinstance(screen, ChooserScreen)
+        screen.field.value = str(tmp_path)
+        await pilot.pause(0)
+        await type_keys(pilot, "enter", "4", "w")
+        await until(pilot, lambda: not screen.field.disabled)
+        await type_keys(pilot, "escape", "escape")  # what is typed goes, then the screen
+        await until(pilot, lambda: app.screen is app.screen_stack[0])
+        await settle(pilot)
+        view = app.views.active.view
+        await type_keys(pilot, "2")
+        await settle(pilot)
+        assert (view, app.views.active.view) == ("spectra", "ranks")
+
+
+async def test_what_leaves_the_opening_of_a_model_takes_along_what_was_typed_before_it(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model may come all the same, where it is too late to stop."""
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        may_go_on = put_off(app, monkeypatch)
+        await choose(pilot, tiny_model("gpt2"))
+        await type_keys(pilot, "slash", "x", "escape", "1")
+        may_go_on.set()
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await settle(pilot)
+        assert not app.prompt.display
+        assert app.views.active is app.views.spectra, "what was typed after it is done"
+    assert app.unforeseen is None
+
+
+async def test_letters_behind_one_that_waits_for_a_model_wait_too(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among them are those that would lead elsewhere at once, or end the program."""
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        may_go_on = put_off(app, monkeypatch)
+        await choose(pilot, tiny_model("gpt2"))
+        await type_keys(pilot, "slash", *"quit", "left")
+        may_go_on.set()
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await settle(pilot)
+        assert app.prompt.input.value == "quit"
+        assert app.prompt.input.cursor_position == len("qui"), "what is no letter comes behind those before it"
+    assert app.unforeseen is None

@@ -1,0 +1,120 @@
+"""What comes back at the next start, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.values.heads import Head
+from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
+from tui.first_look import FirstLook
+from tui.panes.table import TablePane
+from tui.shown_model import ShownModel
+from tui.start import Start
+from tui.state.saved import Remembered, model_key, place_of, remember
+
+TinyModel = Callable[..., Path]
+
+
+@pytest.mark.parametrize(
+    ("keys", "view", "seen"),
+    [
+        ("T", "text", "looks at"),
+        ("A", "maps", "H1"),
+        ("P}PC", "compare", "L0H0"),
+    ],
+)
+async def test_the_view_that_was_left_comes_back(keys: str, view: str, seen: str, tiny_model: TinyModel) -> None:
+    model = str(tiny_model("llama"))
+    start = Start(model, text="a cat sat", is_restoring=True)
+    async with explorer(model, start=start) as (app, pilot):
+        await type_keys(pilot, *keys)
+        await settle(pilot)
+        assert app.views.active.view == view
+        await app.action_quit()
+    async with explorer(model, start=start) as (app, pilot):
+        assert app.views.active.view == view
+        assert app.views.active.size
+        assert seen in screen_text(app)
+        await type_keys(pilot, "3", *keys[-1])
+        await settle(pilot)
+        assert app.views.active.view == view
+        assert app.views.active.has_focus_within
+
+
+@pytest.mark.parametrize("keys", [("3", "j", "i", *"a dog"), ("3", "i", *"a dog", "tab")])
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_a_sentence_that_is_half_typed_as_the_program_is_left_is_among_those_of_before(
+    keeps: bool, keys: tuple[str, ...], tiny_model: TinyModel
+) -> None:
+    model = str(tiny_model("llama"))
+    start = Start(model, text="a cat sat", is_restoring=True, keeps_history=keeps)
+    async with explorer(model, start=start) as (app, pilot):
+        await type_keys(pilot, *keys, "ctrl+q")
+        assert app._exit
+    async with explorer(model, start=start) as (app, pilot):
+        assert app.conductor.text == "a cat sat"
+        await type_keys(pilot, "i", "up")
+        assert app.sentence_input.value == ("a dog" if keeps else "a cat sat")
+
+
+@pytest.mark.parametrize("kind", ["t5", "llama"])
+async def test_a_table_comes_back_even_where_the_tree_is_quicker_than_the_view(
+    kind: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = FirstLook._look
+
+    def late(first: FirstLook, model: ShownModel, begin: Head) -> None:
+        first._app.set_timer(0.3, lambda: look(first, model, begin))
+
+    monkeypatch.setattr(FirstLook, "_look", late)
+    model = str(tiny_model(kind))
+    key = model_key(model, None)
+    remember(key, Remembered(model=key, view="circuits", head="decoder.L0H2"))
+    async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
+        await until(pilot, lambda: isinstance(app.views.active, TablePane))
+        await settle(pilot)
+        assert app.views.table is not None
+        assert app.views.table.shown is not None
+        assert "L0H2" in shown(app.views.table.title_line)
+
+
+async def test_pins_come_back_as_far_as_the_model_has_the_heads(tiny_copy: TinyModel) -> None:
+    model = str(tiny_copy("llama"))
+    place = place_of(model_key(model, None))
+    start = Start(model, is_restoring=True)
+    async with explorer(model, start=start) as (app, pilot):
+        await type_keys(pilot, *"P]P1")
+        await settle(pilot)
+        await app.action_quit()
+    said = place.read_text(encoding="utf-8")
+    assert "decoder.L0H0,decoder.L0H1" in said
+    place.write_text(said.replace("decoder.L0H0,", "decoder.L77H0,nonsense,decoder.L1,"), encoding="utf-8")
+    async with explorer(model, start=start) as (app, pilot):
+        assert app.conductor.comparing is not None
+        assert [str(head) for head in app.conductor.comparing.pins.heads] == ["L0H1"]
+        assert "H1*" in screen_text(app)
+        await app.action_quit()
+    place.write_text(said.replace("decoder.L0H0,decoder.L0H1", "").replace("spectra", "compare"), encoding="utf-8")
+    async with explorer(model, start=start) as (app, pilot):
+        assert app.views.active is app.views.overview
+        assert not app._notifications
+
+
+async def test_heads_off_filters_and_sort_orders_do_not_come_back(tiny_model: TinyModel) -> None:
+    model = str(tiny_model("gpt2", with_head=True))
+    start = Start(model, is_restoring=True)
+    async with explorer(model, start=start) as (app, pilot):
+        await type_keys(pilot, "o", "w", "w", *"/ov_stable_rank > 1", "enter", *"jll", "o")
+        await settle(pilot)
+        assert app.tree_widget.off
+        await app.action_quit()
+    async with explorer(model, start=start) as (app, pilot):
+        table = app.views.active
+        assert isinstance(table, TablePane)
+        assert table.view == "heads"
+        assert table.narrowing is None
+        assert list(table.grid.order) == list(range(8))
+        assert not app.tree_widget.off

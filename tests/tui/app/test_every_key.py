@@ -1,0 +1,86 @@
+"""Every key that the explorer has is pressed by some test."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from textual.keys import _character_to_key
+from textual.notifications import Notification
+
+from engine.service.engine import Engine
+from engine.values.options import EngineOptions
+from tests.tui.explorer import settle, type_keys
+from tests.tui.monkey_foot import drawn_otherwise, offered, said_twice, silent
+from tests.tui.painted import good_terminal
+from tests.tui.painted_explorer import PaintedExplorer
+from tui.app import Explorer
+from tui.cli.key_table import bindings
+from tui.start import Start
+
+WHERE = Path(__file__).parents[2]
+
+_PRESSES = re.compile(r"(?:press|send|type_keys|keys?)\b[^\n]*|\([\[(]?\"[^\n]*")
+_WORDS = re.compile(r"[\"']([^\"'\s]+)[\"']")
+
+
+def pressed() -> set[str]:
+    """Give all keys that tests of the explorer name where they press some."""
+    found: set[str] = set()
+    for file in WHERE.rglob("test_*.py"):
+        text = file.read_text(encoding="utf-8")
+        if "pilot" not in text and "terminal" not in text:
+            continue
+        for line in _PRESSES.findall(text):
+            for word in _WORDS.findall(line):
+                found |= {word, *(_named(character) for character in (word if len(word) < 40 else ""))}
+    return found
+
+
+def _named(character: str) -> str:
+    """Give a character's name as a key."""
+    return character if character.isalnum() else _character_to_key(character)
+
+
+def test_every_binding_is_pressed_by_a_test() -> None:
+    keys: dict[str, set[str]] = {}
+    for binding in bindings():
+        assert binding.id is not None
+        keys.setdefault(binding.id, set()).add(binding.key)
+    done = pressed()
+    missing = sorted(f"{name} ({' or '.join(sorted(of))})" for name, of in keys.items() if not of & done)
+    assert not missing, f"press these in a Pilot test, with pilot.press: {', '.join(missing)}"
+
+
+async def test_random_keys_would_find_a_key_that_is_shown_and_does_nothing_and_what_is_not_drawn_or_said_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good_terminal(monkeypatch)
+    monkeypatch.setattr(Explorer, "action_sentence", lambda app: None)
+    monkeypatch.setattr(
+        "tests.tui.monkey_foot.offered",
+        lambda app: {key: offered(app)[key] for key in ("i", "1") if key in offered(app)},
+    )
+    app = PaintedExplorer(Engine(EngineOptions()), Start("demo"))
+    async with app.run_test(size=(80, 24)) as pilot:
+
+        async def rest() -> None:
+            await settle(pilot)
+            await pilot.pause()
+
+        async def press(key: str) -> None:
+            await type_keys(pilot, key)
+
+        await rest()
+        assert not [wrong async for wrong in drawn_otherwise(app, press, rest)]
+        app.picture.cells[3, 3] = ("#", "")
+        assert len([wrong async for wrong in drawn_otherwise(app, press, rest)]) == 1
+        (wrong,) = [wrong async for wrong in silent(app, press, rest)]
+        assert wrong.startswith("i (Sentence) is offered and does nothing")
+        app.notify("said")
+        await rest()
+        assert not list(said_twice(app))
+        app._notifications.add(Notification("said"))
+        assert list(said_twice(app)) == ["('', 'said') is said 2 times at the same time"]
+    app.engine.stop()

@@ -1,0 +1,300 @@
+"""Finding one's way: the jump prompt, the search in the tree, back and forward, and keys that come too early."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+from textual.widget import Widget
+
+from engine.service.engine import Engine
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.outline import LayerOutline, ModelOutline
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys
+from tui.app import Explorer
+from tui.panes.table import TablePane
+from tui.start import Start
+from tui.state.place_history import Place, Visited
+from tui.state.places import parse_place, split_digits
+from tui.state.tree_search import find, lines_of
+
+
+def head(layer: int, number: int = -1, stack: str = "decoder") -> Head:
+    return Head(stack, layer, number)
+
+
+def outline(*stacks: tuple[str, int, int]) -> ModelOutline:
+    """Make a model of stacks, each with so many layers of so many heads."""
+    layers = tuple(
+        LayerOutline(stack, number, heads, heads, 8, 8, 8, 8, 2, 2, "attention", ("soft cap",) if number == 1 else ())
+        for stack, count, heads in stacks
+        for number in range(count)
+    )
+    return ModelOutline("made", "made", "made", layers, "float32", 0, 0, None)
+
+
+ONE, TWO = outline(("decoder", 12, 16)), outline(("encoder", 3, 4), ("decoder", 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("L5H3", head(5, 3)), ("l5h3", head(5, 3)), ("5.3", head(5, 3)), ("5 3", head(5, 3)), (" 5, 3 ", head(5, 3)),
+        ("L5 H3", head(5, 3)),
+        ("layer 5", head(5)), ("Layer 5, head 3", head(5, 3)), ("head 3", head(4, 3)),
+        ("L5", head(5)), ("5", head(5)), ("decoder.L2H1", head(2, 1)), ("h11", head(4, 11)),
+        ("+1", head(5, 2)), ("-4", head(0, 2)), ("ranks", "ranks"), ("RA", "ranks"), ("sp", "spectra"),
+    ],
+)  # fmt: skip
+def test_a_place_is_read_from_what_is_typed(text: str, place: Head | str) -> None:
+    assert parse_place(text, ONE, head(4, 2), ("spectra", "ranks", "circuits", "changes")) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("c", "circuits, changes"), ("L12", "no layer 12: decoder has 0 to 11"), ("5.16", "heads 0 to 15"),
+        ("h16", "heads 0 to 15"), ("+8", "the last is L11"),
+        ("-5", "the first is L0"), ("nowhere", "no head and no view"),
+        ("encoder.L0H0", "no stack 'encoder'"),
+    ],
+)  # fmt: skip
+def test_a_place_that_is_not_there_is_refused_in_a_line(text: str, said: str) -> None:
+    with pytest.raises(EngineError, match=said):
+        parse_place(text, ONE, head(4, 2), ("spectra", "ranks", "circuits", "changes"))
+
+
+def test_a_head_without_a_stack_is_of_the_stack_that_one_is_in() -> None:
+    assert parse_place("1.2", TWO, head(0, 0, "decoder"), ()) == head(1, 2, "decoder")
+    assert parse_place("1.2", TWO, head(0, 0, "encoder"), ()) == head(1, 2, "encoder")
+    assert parse_place("L1", TWO, None, ()) == head(1, -1, "encoder")
+    assert parse_place("encoder.2.3", TWO, head(0, 0, "decoder"), ()) == head(2, 3, "encoder")
+    with pytest.raises(EngineError, match="none is selected"):
+        parse_place("h3", TWO, None, ())
+
+
+def test_digits_alone_are_every_head_that_they_may_mean() -> None:
+    assert split_digits("112", ONE, None) == (head(1, 12), head(11, 2))
+    assert split_digits("x1", ONE, None) == ()
+
+
+def test_a_search_finds_names_labels_and_marks_in_the_order_of_the_tree() -> None:
+    one, two = lines_of(ONE), lines_of(TWO)
+    labels = {head(2, 7): "induction", head(0, 1): "previous", head(4, 0): "induction"}
+    assert find("5.3", one, labels) == find("L5H3", one, labels) == find("5 3", one, labels) == (head(5, 3),)
+    assert find("L5", one, labels) == (head(5),)
+    assert find("H3", one, labels) == tuple(head(layer, 3) for layer in range(12))
+    assert find("indu", one, labels) == (head(2, 7), head(4, 0))
+    assert find("L4 indu", one, labels) == (head(4, 0),)
+    assert find("soft", one, labels) == (head(1),)
+    assert find("enc", two, {}) == tuple(head(layer, -1, "encoder") for layer in range(3))
+    assert find("enc h3", two, {}) == tuple(head(layer, 3, "encoder") for layer in range(3))
+    marked = {"pinned *": (head(3, 1),), "off": (head(2, 7),)}
+    assert find("pin", one, labels, marked) == find("*", one, labels, marked) == (head(3, 1),)
+    assert find("off", one, labels, marked) == find("indu off", one, labels, marked) == (head(2, 7),)
+    assert find(" ", one, labels) == find("nothing", one, labels) == ()
+
+
+def test_history_keeps_what_one_rested_at_and_cuts_what_was_forward() -> None:
+    now = [0.0]
+    history = Visited(lambda: now[0])
+
+    def stay(number: int, seconds: float) -> None:
+        history.move(Place(head(0, number), "spectra"))
+        now[0] += seconds
+
+    def visited(step: int) -> int | None:
+        place = history.step(step)
+        return None if place is None or place.head is None else place.head.head
+
+    for number, seconds in ((0, 2.0), (1, 0.03), (2, 0.03), (3, 2.0), (4, 0.03), (5, 2.0)):
+        stay(number, seconds)
+    assert [visited(-1), visited(-1), visited(-1)] == [3, 0, None]
+    assert [visited(1), visited(1), visited(1)] == [3, 5, None]
+    assert visited(-1) == 3
+    stay(7, 2.0)
+    assert visited(1) is None, "a new visit cuts what was forward"
+    assert [visited(-1), visited(-1)] == [3, 0]
+
+
+def test_a_place_that_one_jumps_from_counts_however_short_and_keeps_its_row() -> None:
+    history = Visited(lambda: 0.0)
+    history.move(Place(head(0, 0), "changes"))
+    history.leave(17, False, is_jump=True)
+    history.move(Place(head(3, 1), "changes"))
+    assert history.step(-1) == Place(head(0, 0), "changes", 17, in_tree=False)
+
+
+def has_keys(app: Explorer, widget: Widget) -> bool:
+    """Say whether the keys go to a widget."""
+    return app.focused is widget
+
+
+def there(app: Explorer) -> tuple[Head | None, str]:
+    """Give the head and the view that are looked at."""
+    return app.conductor.selected, app.views.active.view
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    """Type keys, and wait until nothing more is awaited."""
+    await type_keys(pilot, *keys)
+    await settle(pilot)
+
+
+async def test_g_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await press(pilot, "g", *"L1H3", "enter")
+        assert there(app) == (head(1, 3), "spectra")
+        assert has_keys(app, app.tree_widget)
+        assert not app.prompt.display
+        await press(pilot, "colon", *"ran", "tab")
+        assert app.prompt.input.value == "ranks"
+        await press(pilot, "enter")
+        assert there(app) == (head(1, 3), "ranks")
+        await press(pilot, "g", *"h0", "enter", "g", *"-1", "enter")
+        assert there(app) == (head(0, 0), "ranks")
+        assert has_keys(app, app.views.ranks.table)
+        await press(pilot, "g", *"7.7", "enter")
+        assert "no layer 7" in shown(app.prompt.said)
+        assert "no layer 7" in screen_text(app).splitlines()[-1]
+        assert has_keys(app, app.prompt.input)
+        await press(pilot, "escape")
+        assert has_keys(app, app.views.ranks.table)
+        await press(pilot, "j", "j", "g", "g")
+        assert there(app) == (head(0, 0), "ranks")
+        await press(pilot, "t", "G", "g", "g")
+        assert there(app) == (None, "ranks")
+        await press(pilot, "enter", "g", *"1.1", "enter")  # which closes the whole tree first
+        assert app.tree_widget.cursor_node is not None
+        assert app.tree_widget.cursor_node.data == app.conductor.selected == head(1, 1)
+
+
+async def test_what_is_typed_fast_goes_where_the_jump_leads(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await pilot.press("g", *"1.1", "enter", "j", "g", *"weights", "enter")
+        await settle(pilot)
+        assert there(app) == (head(1, 2), "weights")
+        await pilot.press("t", "g", "g", "j")
+        await settle(pilot)
+        assert app.conductor.selected == head(0)
+
+
+async def test_a_letter_g_is_typed_in_a_sentence_and_in_an_answer(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await press(pilot, "i", "g", "g")
+        assert app.sentence_input.value == "gg"
+        await press(pilot, "escape", "g", "x", "g", "backspace", "backspace", "g")
+        assert app.prompt.input.value == "g"
+        await press(pilot, "backspace", "backspace")
+        assert not app.prompt.display
+        assert has_keys(app, app.tree_widget)
+
+
+async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        tree = app.tree_widget
+        await press(pilot, "j", "slash", *"L1H2")
+        assert app.conductor.selected == head(1, 2)
+        assert tree.is_open(head(1, 2))
+        assert "1 of 1" in screen_text(app).splitlines()[-1]
+        await press(pilot, "escape")
+        assert app.conductor.selected == head(0, 1)
+        assert not tree.is_open(head(1, 2))
+        assert tree.found == frozenset()
+        await press(pilot, "slash", *"h3", "enter")
+        assert (app.conductor.selected, set(tree.found)) == (head(0, 3), {head(0, 3), head(1, 3)})
+        await press(pilot, "n")
+        assert app.conductor.selected == head(1, 3)
+        await press(pilot, "n")
+        assert app.conductor.selected == head(0, 3)
+        assert "on from the top" in screen_text(app).splitlines()[-1]
+        await press(pilot, "N")
+        assert app.conductor.selected == head(1, 3)
+        assert "on from the end" in screen_text(app).splitlines()[-1]
+        await press(pilot, "slash", *"rank < 20")
+        assert "Enter filters the table of all heads" in screen_text(app).splitlines()[-1]
+        await press(pilot, "escape")
+        assert app.conductor.selected == head(1, 3)
+        await press(pilot, "slash", *"L1H1")
+        await pilot.click("#tree", offset=(9, 3))
+        await settle(pilot)
+        assert app.conductor.selected == head(0, 1), "the mouse leads elsewhere, and the line goes away"
+        assert not app.prompt.display
+
+
+async def test_back_and_forward_restore_head_view_and_row(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L1H0") as (app, pilot):
+        await press(pilot, "H")
+        assert "nothing to go back to" in screen_text(app).splitlines()[-1]
+        await press(pilot, "5")
+        await press(pilot, "j", "j", "j")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        row = pane.grid.place
+        assert row == 3
+        await press(pilot, "enter")
+        fed = app.conductor.selected
+        assert fed is not None
+        assert fed.layer == 0
+        await press(pilot, "1")
+        for back in ("H", "backspace", "ctrl+o", "alt+left"):
+            await press(pilot, "g", *"ranks", "enter")
+            assert there(app) == (fed, "ranks")
+            await press(pilot, back)
+            assert there(app) == (fed, "spectra")
+        while app.conductor.selected != head(1, 0):
+            await press(pilot, "H")
+        assert there(app) == (head(1, 0), "composition")
+        assert pane.grid.place == row
+        assert has_keys(app, pane.grid)
+        await press(pilot, "L")
+        assert app.conductor.selected == fed
+        await press(pilot, "alt+right")
+        assert there(app) != (fed, "composition")
+
+
+async def test_keys_typed_before_the_views_are_there_are_done_when_they_are(tiny_model: TinyModel) -> None:
+    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("llama"))))
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert not app.is_ready
+        await pilot.press("right_square_bracket", "j", "2")
+        await settle(pilot)
+        assert there(app) == (head(0, 2), "ranks")
+        assert has_keys(app, app.views.ranks.table)
+    app.engine.stop()
+
+
+async def test_zoom_gives_a_small_screens_view_the_trees_room_and_t_brings_it_back(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await press(pilot, "z")
+        assert app.views.spectra.region.width == 80
+        assert has_keys(app, app.views.spectra.graph)
+        await press(pilot, "t")
+        assert app.views.spectra.region.width < 80
+        assert has_keys(app, app.tree_widget)
+
+
+async def test_g_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text="the cat", head="L1H2") as (app, pilot):
+        for typed, view in (
+            ("overview", "overview"), ("text", "text"), ("maps", "maps"), ("spectra", "spectra"),
+            ("coloured", "text"), ("small maps", "maps"), ("what heads", "patterns"),
+        ):  # fmt: skip
+            await press(pilot, "g", *typed, "enter")
+            assert app.views.active.view == view, typed
+        await press(pilot, "t", "P", "g", *"compare", "enter")
+        assert app.views.active.view == "compare"
+        await press(pilot, "g", *"sentences", "enter")
+        assert "d Forget" in screen_text(app)
+        await press(pilot, "escape", "g")
+        assert "L1H3  1.3  h3" in screen_text(app)
+        await press(pilot, *"nonsense")
+        assert "nonsense" in screen_text(app).splitlines()[-1]
+        await press(pilot, "enter")
+        assert "no head, view or command; ^p finds all, ? keys" in screen_text(app)
+        await press(pilot, "escape", "ctrl+p", *"5.3")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "there is no layer 5: decoder has 0 to 1" in screen_text(app)

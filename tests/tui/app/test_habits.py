@@ -1,0 +1,172 @@
+"""Keys that hands know from other programs work wherever there is something to go through."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import OptionList
+from textual.widgets._toast import Toast
+
+from engine.service.engine import Engine
+from engine.values.options import EngineOptions
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, screen_text, settle, type_keys, until
+from tests.tui.painted import good_terminal
+from tests.tui.painted_explorer import PaintedExplorer, stale
+from tui.app import Explorer
+from tui.key_line import KeyLine
+from tui.screens.help_screen import HelpScreen
+from tui.start import Start
+from tui.tree import HeadTree
+from tui.widgets.spectra import SpectraView
+
+TEXT = "the cat sat on the mat and the dog ran to the cat " * 3
+
+PLACES = {
+    "spectra": "1", "attention": "3", "coloured text": "3T", "small maps": "A", "table": "0",
+    "overview": "w", "tree": "t", "help": "?", "export": "e",
+}  # fmt: skip
+"""What is gone through, and the keys that lead there."""
+
+
+def place_of(app: Explorer) -> object:
+    """Give where the cursor is of what has the focus, or how far it is scrolled."""
+    focused = app.focused
+    if isinstance(focused, HeadTree):
+        return focused.cursor_line
+    if isinstance(focused, SpectraView):
+        return focused.index
+    if isinstance(focused, OptionList):
+        return focused.highlighted
+    assert isinstance(focused, Widget)
+    return getattr(focused, "cursor", focused.scroll_offset)
+
+
+def is_at(app: Explorer, place: object) -> bool:
+    """Say whether the cursor is there."""
+    return place_of(app) == place
+
+
+def has_left(app: Explorer, place: object) -> bool:
+    """Say whether the cursor is elsewhere."""
+    return place_of(app) != place
+
+
+async def test_pages_and_halves_of_them_go_through_every_view_list_and_menu(tiny_model: TinyModel) -> None:
+    model = tiny_model("llama", num_hidden_layers=4, num_attention_heads=16, num_key_value_heads=16, head_dim=16)
+    async with explorer(model, size=(60, 14), text=TEXT, head="L1H3") as (app, pilot):
+        for keys in PLACES.values():
+            await type_keys(pilot, *keys)
+            await settle(pilot)
+            await type_keys(pilot, *("g" if len(app.screen_stack) > 1 else "gg"))
+            await settle(pilot)
+            first = place_of(app)
+            for on, back in (("ctrl+d", "ctrl+u"), ("ctrl+f", "ctrl+b")):
+                await type_keys(pilot, on)
+                await until(pilot, partial(has_left, app, first))
+                await type_keys(pilot, back)
+                await until(pilot, partial(is_at, app, first))
+            if len(app.screen_stack) > 1:
+                await type_keys(pilot, "q")
+
+
+def shows(app: Explorer, screen: Screen[object], line: str) -> bool:
+    """Say whether a screen is on top again, and its keys are at the foot."""
+    return app.screen is screen and app.query_one(KeyLine).render().plain == line
+
+
+async def test_question_mark_lists_the_keys_of_a_menu_over_the_views(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), size=(80, 60)) as (app, pilot):
+        for keys, said in (("e", "Previous format"), ("S", "Forget it"), ("B\t", "To the field")):
+            await type_keys(pilot, *("tab" if key == "\t" else key for key in keys))
+            await settle(pilot)
+            menu, line = app.screen, app.query_one(KeyLine).render().plain
+            await type_keys(pilot, "?")
+            await settle(pilot)
+            assert isinstance(app.screen, HelpScreen)
+            assert said in screen_text(app)
+            assert "in this menu" in screen_text(app)
+            assert app.query_one(KeyLine).render().plain == "/ Search esc Close"
+            await type_keys(pilot, "q")
+            await until(pilot, partial(shows, app, menu, line))
+            await type_keys(pilot, "q")
+            await until(pilot, lambda: len(app.screen_stack) == 1)
+
+
+async def test_the_screen_is_drawn_again_over_what_lies_over_the_views_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+    app = PaintedExplorer(Engine(EngineOptions()), Start("demo"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        for key in ("question_mark", "e", "B"):
+            await type_keys(pilot, key)
+            await settle(pilot)
+            app.picture.cells.update(dict.fromkeys([(0, 0), (12, 40)], ("#", "")))  # as another program writes there
+            await type_keys(pilot, "ctrl+l")
+            await pilot.pause(0.1)
+            assert list(stale(app)) == []
+            await type_keys(pilot, "escape")
+    app.engine.stop()
+
+
+async def test_keys_go_to_the_view_again_where_what_had_them_went_while_another_window_was_looked_at() -> None:
+    async with explorer("demo") as (app, pilot):
+        await type_keys(pilot, "2")
+        table = app.focused
+        app.app_focus = False
+        await pilot.pause()
+        assert not app.query("*:focus")
+        app.views.go_to("spectra", takes_focus=False)
+        await pilot.pause()
+        app.app_focus = True
+        await pilot.pause()
+        assert app.focused is not table
+        assert app.focused is not None
+        assert app.views.active in app.focused.ancestors
+
+
+@pytest.mark.parametrize("size", [(40, 12), (160, 50)])
+async def test_keys_follow_from_view_to_view_and_stay_in_the_tree_where_a_view_is_not_to_take_them(
+    size: tuple[int, int],
+) -> None:
+    async with explorer("demo", size=size) as (app, pilot):
+        await type_keys(pilot, "4")
+        await settle(pilot)
+        for view in ("overview", "spectra", "directions", "attention"):
+            app.views.go_to(view, takes_focus=False)
+            await pilot.pause()
+            assert app.views.active.view == view
+            assert app.focused is not None
+            assert app.views.active in app.focused.ancestors
+        app.action_tree()
+        app.views.go_to("ranks", takes_focus=False)
+        await pilot.pause()
+        assert app.tree_widget.has_focus
+
+
+async def test_a_message_whose_time_is_over_while_it_is_put_on_screen_goes_at_once_and_holds_nothing_up() -> None:
+    async with explorer("demo") as (app, pilot):
+        app.notify("soon over", timeout=60)
+        await until(pilot, lambda: bool(app._notifications))
+        (notification,) = app._notifications
+        notification.timeout = -1
+        assert notification.has_expired
+        toast = Toast(notification)
+        assert toast._timeout > 0, "the toolkit's timer of a time below zero never lets go of the event loop"
+        await app.mount(toast)
+        await until(pilot, lambda: not toast.is_attached)
+
+
+async def test_the_last_line_of_the_tree_comes_into_view_though_only_that_one_is_out_of_it() -> None:
+    async with explorer("demo") as (app, pilot):
+        tree = app.tree_widget
+        await type_keys(pilot, "G", "k", "l")
+        await settle(pilot)
+        assert tree.last_line == tree.size.height, "one line more than there are places"
+        for key, scrolled in (("G", 1), ("g", 1), ("g", 0), ("end", 1), ("home", 0)):
+            await type_keys(pilot, key)
+            await settle(pilot)
+            assert tree.scroll_offset.y == scrolled

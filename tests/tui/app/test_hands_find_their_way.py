@@ -1,0 +1,273 @@
+"""Keys and words that hands try: each does what is said of it, or says in a line why it does nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from textual.pilot import Pilot
+
+from engine.values.attention import PooledBlock
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
+from tui.app import Explorer
+from tui.drawing.readout import of_difference
+from tui.drawing.text import in_ascii
+from tui.panes.compare import ComparePane
+from tui.panes.table import TablePane
+from tui.screens.export_screen import ExportScreen
+from tui.screens.sentences_screen import SentencesScreen
+from tui.widgets.heatmap import Heatmap
+
+TEXT = "the cat sat on the mat"
+
+
+def foot(app: Explorer) -> str:
+    """Give the last line of the screen."""
+    return screen_text(app).splitlines()[-1].strip()
+
+
+def ids(app: Explorer) -> set[str | None]:
+    """Give the ids of the keys that work now, which the help lists."""
+    return {each.binding.id for each in app.screen.active_bindings.values()}
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    await type_keys(pilot, *keys)
+    await settle(pilot)
+
+
+async def test_enter_is_listed_where_a_row_leads_somewhere_and_says_where_one_is_there() -> None:
+    async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
+        for key, listed in (
+            ("2", None), ("4", "table.choose"), ("5", "table.choose"), ("6", None), ("7", "table.choose"), ("0", None)
+        ):  # fmt: skip
+            await press(pilot, key)
+            assert ids(app) & {"table.choose", "table.token"} == ({listed} if listed else set()), key
+        await press(pilot, "4", "enter")
+        assert foot(app) == "L1H0 is selected already"
+        for keys in (("8",), ("8",)):
+            await press(pilot, *keys)
+            assert ids(app) & {"table.choose", "table.token"} == {"table.token"}
+        await press(pilot, "enter")
+        assert app.views.active.view == "contributions"
+        await press(pilot, "slash", *"part = rest", "enter", "enter")
+        assert foot(app) == "this row is of no head"
+        await press(pilot, "escape", "2", "slash", *"head = 3", "enter")
+        assert "table.choose" in ids(app)  # the filter has left a line that is not selected
+        await press(pilot, "enter")
+        assert app.conductor.selected == Head("decoder", 1, 3)
+
+
+async def test_compared_heads_take_all_room_and_no_mean_and_say_so(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L1H2", size=(160, 50)) as (app, pilot):
+        await press(pilot, "P", "right_square_bracket", "C", "z")
+        pane = app.views.active
+        assert isinstance(pane, ComparePane)
+        assert pane.region.width == 160
+        await press(pilot, "z")
+        assert 0 < app.tree_widget.region.width < pane.region.x
+        await press(pilot, "a")
+        assert foot(app).startswith("heads are compared one by one")
+        await press(pilot, "t", "C")
+        assert shown(pane.title_line).startswith("compare spectra")
+        assert app.focused is pane.graph
+        await press(pilot, "C", "b")
+        assert shown(pane.title_line).startswith("compare maps")
+        assert foot(app).startswith("spectra alone have a line of chance")
+        await press(pilot, "3")
+        assert "mean" not in shown(app.views.attention.title_line)
+
+
+async def test_a_key_of_a_group_of_views_leads_back_into_the_one_on_screen_and_then_on() -> None:
+    async with explorer("demo", text=TEXT) as (app, pilot):
+        for key, first, second in (
+            ("8", "predictions", "lens"),
+            ("w", "overview", "heads"),
+            ("T", "text", "attention"),
+        ):
+            await press(pilot, "1", key)
+            for _ in range(2):
+                assert app.views.active.view == first
+                assert app.views.active.has_focus_within
+                await press(pilot, "t", key)
+            await press(pilot, key)
+            assert app.views.active.view == second
+        for key in ("T", "A"):
+            await press(pilot, "1", key, "ctrl+end")
+            assert app.views.active.has_focus_within
+        assert app.conductor.selected is not None
+        assert app.conductor.selected.head == 7
+        await press(pilot, "ctrl+home")
+        assert app.conductor.selected.head == 0
+        await press(pilot, "1", "x", "w", "enter")
+        assert app.views.active.view == "spectra"  # and not the cell of a map
+
+
+async def test_a_key_of_a_group_of_views_leads_from_elsewhere_to_the_one_that_was_left() -> None:
+    async with explorer("demo", text=TEXT) as (app, pilot):
+        await press(pilot, "w", "w", "/", *"head = 3", "enter")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        await until(pilot, lambda: pane.counts == (4, 32))
+        await press(pilot, "j", "enter", "3", "1", "w")
+        assert app.views.active is pane
+        assert pane.has_focus_within
+        assert pane.counts == (4, 32)
+        assert pane.grid.cursor[0] == 1
+        assert "w Map" in foot(app)
+        await press(pilot, "w", "1", "w")
+        assert app.views.active.view == "overview"
+        assert "w Table" in foot(app)
+        await press(pilot, "8", "8", "1", "8")
+        assert app.views.active.view == "lens"
+        await press(pilot, "8", "8")
+        assert app.views.active.view == "predictions"
+        await press(pilot, "1", ":", *"lens", "enter", "1", ":", *"predictions", "enter")
+        assert app.views.active.view == "predictions", "a name means that view alone"
+
+
+async def test_the_focus_that_goes_from_view_to_view_is_no_step_back(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50), head="L0H0") as (app, pilot):
+        await press(pilot, "1", "g", *"L0H3", "enter")
+        await press(pilot, "g", *"L1H1", "enter")
+        assert app.views.active.view == "spectra"
+        monkeypatch.setattr("tui.state.place_history.REST", 0.0)  # every place counts from now on
+        await press(pilot, "tab", "tab", "tab")
+        await press(pilot, "H")
+        assert app.conductor.selected == Head("decoder", 0, 3)
+
+
+async def test_keys_with_nothing_to_do_say_so_in_a_line() -> None:
+    async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
+        for key, said in (("u", "no head is off; o switches one off, now by its mean"), ("O", "all heads are on")):
+            await press(pilot, key)
+            assert foot(app) == said
+        await press(pilot, "1", "t", "gg")
+        await until(pilot, lambda: app.conductor.selected is None)
+        title = shown(app.views.spectra.title_line)
+        assert title == "spectra the model"
+        assert "Scale" not in foot(app)
+        for key, said in (
+            ("s", "nothing in view has a scale; "),
+            ("b", "only the spectra of a head or a layer have a line of chance"),
+            ("d", "QK at a distance is that of "),
+        ):
+            await press(pilot, key)
+            assert foot(app).startswith(said)
+        assert shown(app.views.spectra.title_line) == title
+        await press(pilot, *"gL1H0", "enter", "1")
+        assert "  log  ε 0.01" in shown(app.views.spectra.title_line)
+        assert "s Scale" in foot(app)
+        await press(pilot, "3")
+        heatmap = app.views.attention.heatmap
+        for key in (".", ">", ",", "<", "f", "p"):
+            await press(pilot, key)
+            assert foot(app) in ("each cell is a single weight", "the whole map is in view") or key == "f"
+            assert foot(app).endswith(("each cell is a single weight", "the whole map is in view"))
+        assert isinstance(heatmap, Heatmap)
+        await press(pilot, "i", "ctrl+u", *("a b " * 40), "enter")
+        assert foot(app).startswith(", Zoom out f Whole")
+        await press(pilot, "f")
+        assert foot(app).startswith(". Zoom f Whole")
+
+
+async def test_a_forgotten_sentence_is_brought_back_to_its_place(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text="one") as (app, pilot):
+        for text in ("two", "three"):
+            await press(pilot, "i", "ctrl+u", *text, "enter")
+        sentences = app.conductor.sentences
+        before = sentences.listed
+        await press(pilot, "S", "j", "d")
+        assert isinstance(app.screen, SentencesScreen)
+        await press(pilot, "d")
+        assert len(sentences.listed) == len(before) - 2
+        assert "u Bring back" in foot(app)
+        await press(pilot, "u", "u")
+        assert sentences.listed == before
+        assert "u Bring back" not in foot(app)
+
+
+async def test_a_colon_opens_a_model_and_does_in_the_view_what_is_named(tiny_model: TinyModel, tmp_path: Path) -> None:
+    async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
+        await press(pilot, "4", "t", "colon", *"filter", "enter")
+        assert app.focused is app.views.active.query_one("FilterInput")
+        await press(pilot, "escape", "t", "colon", *"sort", "enter")
+        assert app.views.active.has_focus_within
+        await press(pilot, "1", "t", "colon", *"sort", "enter")
+        assert "sort works in table" in foot(app)
+        await press(pilot, "escape", "colon", *f"open {tiny_model('gpt2')}", "enter")
+        await settle(pilot)
+        assert "gpt2" in screen_text(app).splitlines()[0]
+        await press(pilot, "colon", *f"open {tmp_path}", "enter")
+        assert len(app.screen_stack) == 2
+        assert str(tmp_path) in screen_text(app)
+
+
+async def test_a_message_that_stays_goes_with_a_key_once_it_has_been_seen(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        for title, timeout, age in (("long", 10, 4), ("new", 10, 1), ("short", 3, 2)):
+            app.notify("said", title=title, timeout=timeout)
+            await pilot.pause()
+            next(each for each in app._notifications if each.title == title).raised_at -= age
+        await press(pilot, "j")
+        assert {each.title for each in app._notifications} == {"new", "short"}
+
+
+@pytest.mark.parametrize("width", range(16, 60))
+def test_the_readout_of_a_difference_has_its_number_however_narrow_it_is(width: int) -> None:
+    block = PooledBlock(range(3, 4), range(12, 13), -0.25, (3, 12), -0.25, (0.75, 0.5))
+    line = of_difference(block, ("<|start|>",) * 20, ("<|start|>",) * 20, width)
+    assert "-0.2500" in line.replace("−", "-")
+    assert cell_len(line) <= width
+    assert re.search(r"\bq(?:uery)? ?3\b", line)
+    assert re.search(r"\bk(?:ey)? ?12\b", line)
+
+
+@pytest.mark.parametrize(("text", "said"), [("Σσᵢ²", "Ssi^2"), ("tr(M²)/‖M‖²", "tr(M^2)/||M||^2"), ("XᵀX", "X^TX")])
+def test_exponents_are_seen_in_ascii(text: str, said: str) -> None:
+    assert in_ascii(text) == said
+
+
+async def test_what_takes_nothing_says_so_of_what_stands_behind_it() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        for typed, said in (
+            ("sort qk_symmetry", "sort takes nothing behind it; type it alone"),
+            ("zoom in", "zoom takes nothing behind it; type it alone"),
+            ("theme", "theme takes a name; tab completes those there are"),
+        ):
+            await pilot.press("colon", *typed, "enter")
+            await settle(pilot)
+            assert said in screen_text(app), typed
+            await pilot.press("escape")
+
+
+async def test_a_colon_takes_a_place_behind_a_view_an_epsilon_and_a_filter(tiny_model: TinyModel) -> None:
+    async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
+        await press(pilot, "colon", *"ranks L2", "enter")
+        assert app.views.active.view == "ranks"
+        assert shown(app.views.ranks.title_line).startswith("ranks layer 2")
+        await press(pilot, "colon", *"spectra 3.1", "enter")
+        assert shown(app.views.spectra.title_line).startswith("spectra L3H1")
+        await press(pilot, "colon", *"epsilon 0.07", "enter")
+        assert shown(app.views.spectra.title_line).endswith("ε 0.07")
+        await press(pilot, "plus")
+        assert shown(app.views.spectra.title_line).endswith("ε 0.1")
+        for wrong in ("epsilon", "energy much", "epsilon 1", "ε 0"):
+            await press(pilot, "colon", *wrong, "enter")
+            assert "ε is the share of the energy left out: between 0 and 1" in screen_text(app)
+            await press(pilot, "escape")
+        await press(pilot, "colon", *"spectra L9H1", "enter")
+        assert "no layer 9" in screen_text(app)
+        await press(pilot, "escape", "colon", *"ov_energy_rank < 25", "enter")
+        table = app.views.active
+        assert isinstance(table, TablePane)
+        assert table.view == "heads"
+        assert 0 < table.counts[0] < table.counts[1]
+        await press(pilot, "colon", *"export", "enter")
+        assert isinstance(app.screen, ExportScreen)

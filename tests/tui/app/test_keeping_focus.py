@@ -1,0 +1,87 @@
+"""Somebody has the focus whatever is taken away: what is typed next goes to something that is to be seen."""
+
+from __future__ import annotations
+
+import pytest
+from textual import events
+
+from engine.service.engine import Engine
+from engine.values.options import EngineOptions
+from tests.conftest import TinyModel
+from tests.tui.app.test_switching import change_to
+from tests.tui.explorer import explorer, settle, type_keys
+from tests.tui.invariants import disagreements
+from tests.tui.screens.choosing import opening_screen
+
+
+async def test_the_view_has_the_focus_where_the_tree_goes_for_want_of_room() -> None:
+    async with explorer("demo", size=(200, 60)) as (app, pilot):
+        await type_keys(pilot, "z", "t")
+        assert app.tree_widget.has_focus, "there is room for it beside a view that is zoomed"
+        await pilot.resize_terminal(100, 30)
+        await settle(pilot)
+        assert not app.tree_widget.display
+        assert app.views.overview.map.has_focus
+        assert not list(disagreements(app))
+        before = app.views.overview.map.head
+        await type_keys(pilot, "right")
+        assert app.views.overview.map.head != before, "the keys are the view's"
+        await type_keys(pilot, "escape")
+        assert app.tree_widget.has_focus, "escape leads to the tree, and shows it"
+
+
+async def test_where_a_view_goes_before_it_is_the_active_one_another_has_the_focus(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with explorer("demo", head="L0H0", text="the cat", size=(160, 50)) as (app, pilot):
+        await type_keys(pilot, "1")
+        await settle(pilot)
+        with monkeypatch.context() as patch:  # who has the focus is told only after the new size
+            patch.setattr(type(app.views), "on_descendant_focus", lambda self: None)
+            app.screen.set_focus(app.views.attention.heatmap)
+            await pilot.resize_terminal(80, 24)
+            await settle(pilot)
+        assert not app.views.attention.display
+        assert not list(disagreements(app))
+
+
+async def test_a_click_beyond_the_screen_leaves_the_focus_where_it_is() -> None:
+    async with explorer("demo") as (app, pilot):
+        await type_keys(pilot, "t")
+        for kind in (events.MouseDown, events.MouseUp):
+            app.post_message(kind(None, 192, 1, 0, 0, 1, False, False, False, 192, 1))
+        await settle(pilot)
+        assert app.focused is app.tree_widget
+
+
+async def test_a_click_beyond_the_opening_screen_leaves_its_field_the_focus() -> None:
+    async with opening_screen() as (app, pilot, screen):
+        for kind in (events.MouseDown, events.MouseUp):
+            app.post_message(kind(None, 192, 1, 0, 0, 1, False, False, False, 192, 1))
+        await pilot.pause()
+        assert screen.focused is screen.field
+
+
+async def test_a_model_that_has_not_the_view_that_was_zoomed_has_the_focus_in_another(tiny_model: TinyModel) -> None:
+    first = tiny_model("llama")
+    two = Engine(EngineOptions(other=str(first)))
+    async with explorer(first, engine=two) as (app, pilot):
+        await type_keys(pilot, "v", "z")
+        await settle(pilot)
+        assert app.views.active.view == "changes"
+        await change_to(app, pilot, tiny_model("gpt2"))
+        assert not app.tree_widget.display
+        assert not list(disagreements(app))
+
+
+async def test_a_screen_that_closes_leaves_the_focus_to_a_view_that_is_to_be_seen() -> None:
+    async with explorer("demo") as (app, pilot):
+        await type_keys(pilot, "z")
+        app.post_message(events.AppBlur())
+        await settle(pilot)
+        app.action_help()
+        await settle(pilot)
+        app.post_message(events.AppFocus())
+        await type_keys(pilot, "escape")
+        await settle(pilot)
+        assert not list(disagreements(app))

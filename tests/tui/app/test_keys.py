@@ -1,0 +1,195 @@
+"""The line of keys shows what works, and keys that every screen has do the same on each."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import RenderableType
+from textual.screen import Screen
+from textual.widgets import Input
+
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, hold, screen_text, settle, type_keys
+from tui.app import Explorer
+from tui.key_line import LABELS
+from tui.pasting import BehindEscape, PasteParser
+
+
+@pytest.mark.parametrize(
+    ("columns", "way", "wanted"),
+    [
+        (80, ["t"], "/ Search g Go to o Off i Sentence 1 Spectra 2 Ranks 3 Attention ? Keys q Quit"),
+        (80, ["3"], "a Mean x Explain # Numbers / Search g Go to i Sentence 1 Spectra ? Keys q Quit"),
+        (80, ["4"], "/ Filter o Sort g Go to i Sentence 1 Spectra 2 Ranks 3 Attention ? Keys q Quit"),
+        (40, ["t"], "/ Search z All room ? Keys q Quit"),
+    ],
+)
+async def test_the_line_of_keys_fits_and_says_what_matters(
+    tiny_model: TinyModel, columns: int, way: list[str], wanted: str
+) -> None:
+    async with explorer(tiny_model("llama"), text="the cat", size=(columns, 24)) as (app, pilot):
+        await pilot.press(*way)
+        await settle(pilot)
+        line = screen_text(app).splitlines()[-1]
+        assert line.rstrip() == wanted
+        await pilot.resize_terminal(160, 24)
+        await pilot.pause()
+        wide = screen_text(app).splitlines()[-1]
+        assert "^p Commands" in wide
+        assert set(wanted.split()) <= set(wide.split())
+        assert list(LABELS)[-2:] == ["app.help", "app.quit"]
+
+
+async def test_a_second_d_while_the_first_is_worked_out_changes_nothing(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("1")
+        await settle(pilot)
+        free = hold(app)
+        await type_keys(pilot, "d", "d", "d")
+        free.set()
+        await settle(pilot)
+        assert "Δ = 0" in screen_text(app)
+        await pilot.press("d")
+        await settle(pilot)
+        assert "Δ" not in screen_text(app).splitlines()[1]
+
+
+async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_box(tiny_model: TinyModel) -> None:
+    in_views = {
+        "A": "⏎ Large map / Search",
+        "T": "o Turn f One ⏎ Largest",
+        "P C": "C Maps, difference P Pin",
+        "w": "⏎ Go in m Measure . Matrix / Find w Table",
+    }
+    in_boxes = {
+        "slash": "⏎ Show it tab Complete esc Leave",
+        "escape 4 slash": "⏎ Filter tab Complete esc All rows",
+        "escape i": "⏎ Read it esc Back ↑ Earlier ^u Clear ^r Find",
+        "escape e": "⏎ Write → Format tab Name esc Back",
+        "tab": "⏎ Write tab Name esc Back",
+        "escape escape S": "⏎ Show / Find d Forget esc Back",
+        "escape question_mark": "/ Search esc Close",
+        "/": "⏎ Keep esc All keys",
+        "escape escape B": "⏎ Open esc Leave tab Complete ↓ Next ↑ Before f1 Keys",
+        "escape ctrl+p": "⏎ Do it esc Back",
+    }
+    async with explorer(tiny_model("llama"), text="the cat", head="L0H0") as (app, pilot):
+        shown = {}
+        for keys in (*in_views, *in_boxes, "escape"):
+            await pilot.press(*keys.split())
+            await settle(pilot)
+            shown[keys] = screen_text(app).splitlines()[-1].rstrip()
+        for keys, wanted in in_views.items():
+            assert shown[keys].startswith(wanted)
+            assert shown[keys].endswith("? Keys q Quit")
+        assert {keys: shown[keys] for keys in in_boxes} == in_boxes
+        assert "g Go to" in shown["escape"]
+
+
+@pytest.mark.parametrize("key", ["ctrl+q", "ctrl+c"])
+async def test_control_keys_leave_too(tiny_model: TinyModel, key: str) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press(key)
+        assert app._exit
+
+
+async def test_control_c_leaves_the_line_that_is_typed_into_and_not_the_program(tiny_model: TinyModel) -> None:
+    def is_typing(app: Explorer) -> bool:
+        return isinstance(app.focused, Input)
+
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        for keys in ("i ctrl+u", "w slash", "w slash", "slash", "g", "question_mark slash", "S slash", "B", "ctrl+p"):
+            await pilot.press(*keys.split(), "a")
+            assert is_typing(app), keys
+            if keys not in ("slash", "g", "ctrl+p"):
+                await pilot.press("shift+left", "ctrl+c")
+                assert app.clipboard == "a", keys
+                assert is_typing(app), keys
+                app.copy_to_clipboard("")
+                await pilot.press("right")
+            await pilot.press("ctrl+c")
+            await settle(pilot)
+            assert not is_typing(app), keys
+            await pilot.press("escape", "t")
+        assert len(app.screen_stack) == 1
+
+
+async def test_tab_goes_through_the_tree_and_the_views_and_never_into_a_field(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text="the cat", size=(160, 50)) as (app, pilot):
+        views = (app.views.spectra.graph, app.views.ranks.table, app.views.attention.heatmap)
+        await pilot.press("t", "3")
+        for turn in ((app.tree_widget, *views), (app.tree_widget, *views)):
+            for widget in turn:
+                await pilot.press("tab")
+                assert app.focused is widget
+        await pilot.press("i", "tab")
+        assert app.focused is app.tree_widget
+
+
+async def test_where_nothing_can_be_suspended_ctrl_z_does_nothing(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        before = screen_text(app)
+        await pilot.press("ctrl+z")
+        await pilot.pause()
+        assert screen_text(app) == before
+        await pilot.press("i", "ctrl+z")
+        await pilot.pause()
+        assert app.focused is app.sentence_input
+
+
+def test_escape_and_the_key_behind_it_stay_two_keys_however_late_they_are_read() -> None:
+    for letter, key in (("j", "j"), ("1", "1"), ("/", "slash"), ("\r", "enter"), ("f", "f"), ("\t", "tab"), ("[", "[")):
+        parser = PasteParser()
+        come = list(parser.feed(f"\x1b{letter}"))
+        if not come:  # it may begin a longer key until nothing more comes
+            parser._timeout_time = 0.0
+            come = list(parser.tick())
+        (both,) = come
+        assert isinstance(both, BehindEscape), letter
+        assert both.apart[0].key == "escape"
+        assert both.apart[1].key == {"[": "left_square_bracket"}.get(key, key)
+    parser = PasteParser()
+    keys = [getattr(each, "key", "") for each in parser.feed("\x1b[A\x1bOB\x1b[1;3D\x1b[Zj")]
+    assert keys == ["up", "down", "alt+left", "shift+tab", "j"]
+
+
+async def test_a_key_read_together_with_escape_is_done_after_it_unless_both_are_a_key_with_alt() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        assert app._driver is not None
+
+        async def send(sent: str) -> None:
+            assert app._driver is not None
+            for event in PasteParser().feed(sent):
+                app._driver.send_message(event)
+            await settle(pilot)
+
+        for sent in ("?", "S", "e"):
+            await send("1" + sent)
+            assert len(app.screen_stack) == 2
+            await send("\x1b2")
+            assert len(app.screen_stack) == 1
+            assert app.views.active is app.views.ranks
+        await send("ione two\x1bb")
+        assert app.sentence_input.cursor_position == len("one ")  # a word to the left, as alt does in shells
+        await send("\x1b1")
+        assert app.focused is app.views.spectra.graph
+        app.set_keymap({"app.attention": "alt+x"})
+        await send("\x1bx")
+        assert app.views.active is app.views.attention
+
+
+async def test_what_is_typed_at_once_is_drawn_while_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: set[int] = set()
+    display = Explorer._display
+
+    def note_and_display(app: Explorer, screen: Screen[object], renderable: RenderableType | None) -> None:
+        drawn.add(len(app.sentence_input.value))
+        display(app, screen, renderable)
+
+    monkeypatch.setattr(Explorer, "_display", note_and_display)
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        assert app._driver is not None
+        for event in PasteParser().feed("i" + "a bc " * 128 + "."):
+            app._driver.send_message(event)
+        await settle(pilot)
+        assert app.sentence_input.value == "a bc " * 128 + "."
+        assert len([each for each in drawn if 1 < each < 640]) > 3

@@ -1,0 +1,173 @@
+"""No key does what nobody listed: all that our widgets and screens take have an id, and do what the key table says."""
+
+from __future__ import annotations
+
+import pytest
+from textual.app import App
+from textual.command import CommandInput
+from textual.screen import Screen
+from textual.widget import Widget
+
+from tests.tui.explorer import explorer, screen_text, settle, type_keys
+from tui.cli.key_table import _classes
+from tui.key_line import KeyLine
+from tui.screens.palette import Palette
+from tui.screens.sentences_screen import SentencesScreen
+from tui.tree import HeadTree
+from tui.widgets.field import EDITING, OF_EDITING
+from tui.widgets.heatmap import Heatmap
+from tui.widgets.menu import Menu
+from tui.widgets.paging import paging
+from tui.widgets.scrolled import Scrolled
+from tui.widgets.spectra import SpectraView
+
+MOVING = [
+    "up",
+    "down",
+    "j",
+    "k",
+    "pageup",
+    "pagedown",
+    "home",
+    "end",
+    "gg",
+    "ctrl+home",
+    "G",
+    "ctrl+end",
+    "ctrl+f",
+    "ctrl+b",
+    "ctrl+d",
+    "ctrl+u",
+]
+"""What README's table says of every list, table and map; in menus letters are of the screen around them."""
+
+FOCUSABLE = [each for each in _classes() if issubclass(each, Screen | App) or getattr(each, "can_focus", False)]
+
+WHOLE = [
+    each for each in FOCUSABLE if (issubclass(each, Widget) and "BINDINGS" in vars(each)) or not each.__subclasses__()
+]
+"""All but those that are only part of another."""
+
+
+@pytest.mark.parametrize("kind", WHOLE, ids=lambda kind: kind.__name__)
+def test_every_key_that_does_something_has_an_id(kind: type[Widget]) -> None:
+    assert not [binding for binding in kind._merge_bindings() if binding[1].id is None]
+
+
+def test_moving_is_alike_in_all_that_can_be_moved_in() -> None:
+    kinds: list[type[Widget]] = [
+        each for each in FOCUSABLE if issubclass(each, HeadTree | Scrolled) and "BINDINGS" in vars(each)
+    ]
+    kinds += [Heatmap, SpectraView]
+    assert len(kinds) > 6
+    for kind in kinds:
+        assert set(MOVING) <= kind._merge_bindings().key_to_bindings.keys(), kind
+    letters = {key for key in MOVING if len(key) < 3 and key != "up"}
+    assert set(MOVING) - letters <= Menu._merge_bindings().key_to_bindings.keys()
+
+
+@pytest.mark.parametrize("view", ["t", "1", "2", "3", "4", "w", "T", "A"])
+async def test_the_arrows_with_shift_turn_qk_and_move_nothing_else(view: str) -> None:
+    async with explorer("demo", head="L0H1", text="the cat") as (app, pilot):
+        await type_keys(pilot, "d", view)
+        await settle(pilot)
+        focused, selected = app.focused, app.conductor.selected
+        assert app.conductor.weights is not None
+        for key, distance in (("shift+right", 1), ("shift+right", 2), ("shift+left", 1)):
+            await type_keys(pilot, key)
+            await settle(pilot)
+            assert app.conductor.weights.distance == distance
+            assert (app.focused, app.conductor.selected) == (focused, selected)
+
+
+async def test_space_opens_and_closes_a_layer_and_no_key_goes_to_a_sibling() -> None:
+    async with explorer("demo", head="L0H1") as (app, pilot):
+        tree = app.tree_widget
+        await type_keys(pilot, "t", "h")
+        await settle(pilot)
+        lines = tree.last_line
+        await type_keys(pilot, "space")
+        await settle(pilot)
+        assert tree.last_line < lines
+        await type_keys(pilot, "space")
+        await settle(pilot)
+        assert tree.last_line == lines
+        line = tree.cursor_line
+        await type_keys(pilot, "shift+down", "shift+up", "ctrl+pagedown", "ctrl+pageup")
+        await settle(pilot)
+        assert tree.cursor_line == line
+        await type_keys(pilot, "ctrl+end")
+        assert tree.cursor_line == tree.last_line
+        await type_keys(pilot, "ctrl+home")
+        assert tree.cursor_line == 0
+
+
+@pytest.mark.parametrize("begin", ["i", "slash", "g", "4 slash"])
+async def test_a_line_is_edited_alike_wherever_one_is_typed_into(begin: str) -> None:
+    async with explorer("demo", head="L0H1") as (app, pilot):
+        await type_keys(pilot, "t", *begin.split())
+        field = app.focused
+        assert field is not None
+
+        def value() -> str:
+            return str(getattr(field, "value", ""))
+
+        for keys, wanted in (
+            (("o", "n", "e", " ", "t", "w", "o"), "one two"),
+            (("ctrl+left", "backspace", " "), "one two"),
+            (("home", "delete"), "ne two"),
+            (("ctrl+right", "ctrl+w"), "two"),
+            (("end", "x", "alt+backspace"), ""),
+            (("a", " ", "b", "ctrl+backspace"), "a "),
+            (("left", "left", "alt+d"), ""),
+            (("a", "b", "right", "left", "ctrl+k"), "a"),
+            (("ctrl+u",), ""),
+            (("a", "b", "ctrl+a", "ctrl+d"), "b"),
+            (("ctrl+e", "shift+left", "ctrl+x"), ""),
+            (("ctrl+v", "ctrl+v"), "bb"),
+            (("ctrl+left", "shift+right", "ctrl+x"), "b"),
+            (("c", " ", "d", "ctrl+shift+left", "ctrl+x"), "c b"),
+            (("home", "ctrl+shift+right", "ctrl+x"), "b"),
+            (("a", "b", "shift+home", "ctrl+x"), "b"),
+            (("a", "b", "home", "shift+end", "ctrl+x"), ""),
+            (("a", "b", "ctrl+shift+a", "ctrl+x", "c"), "c"),
+        ):
+            await type_keys(pilot, *keys)
+            assert value() == wanted, keys
+
+
+async def test_boxes_have_their_keys_too() -> None:
+    async with explorer("demo", head="L0H1", text="the cat") as (app, pilot):
+        await type_keys(pilot, "S")
+        await settle(pilot)
+        assert isinstance(app.screen, SentencesScreen)
+        await type_keys(pilot, "slash", "z", "q", "tab")
+        assert isinstance(app.focused, Menu)
+        await type_keys(pilot, "shift+tab", "ctrl+u", "super+c", "escape")
+        await settle(pilot)
+        await type_keys(pilot, "ctrl+p", "L", "0", "H")
+        await settle(pilot)
+        assert isinstance(app.screen, Palette)
+        await type_keys(pilot, "down", "up", "pagedown", "pageup", "ctrl+end", "ctrl+home")
+        assert "Back" in screen_text(app).splitlines()[-1]
+        assert app.screen_stack[0].query_one(KeyLine).display
+        await type_keys(pilot, "escape")
+        await settle(pilot)
+        assert len(app.screen_stack) == 1
+        assert {binding.id for binding in paging("menu")} <= {each.id for _, each in Menu._merge_bindings()}
+
+
+async def test_the_line_of_the_palette_is_edited_like_any_other_and_ctrl_c_leaves_it() -> None:
+    async with explorer("demo", head="L0H1") as (app, pilot):
+        await type_keys(pilot, "ctrl+p", *"one two")
+        field = app.screen.query_one(CommandInput)
+        edits = {each.binding.id for each in app.screen.active_bindings.values() if each.node is field}
+        assert edits == {f"{OF_EDITING}{name}" for name, *_ in EDITING if name != "copy"}
+        await type_keys(pilot, "alt+backspace")
+        assert field.value == "one "
+        app.set_keymap({f"{OF_EDITING}delete_word_left": "f9"})
+        await type_keys(pilot, "alt+backspace", "f9")
+        assert field.value == "", "by its new key alone"
+        await type_keys(pilot, "ctrl+c")
+        await settle(pilot)
+        assert len(app.screen_stack) == 1

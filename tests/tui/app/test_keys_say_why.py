@@ -1,0 +1,198 @@
+"""A key that cannot do anything where one is says so in one line, and what is refused says what is true of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual import events
+
+from engine.service.engine import Engine
+from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from tests.conftest import TinyModel
+from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapter
+from tests.tui.app.test_hands_find_their_way import foot, press
+from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
+from tui.app import Explorer
+from tui.panes.compare import ComparePane, Side
+from tui.panes.table import TablePane
+
+TEXT = "the cat sat on the mat and the dog"
+
+
+def is_in_view(app: Explorer) -> bool:
+    """Say whether the active view has the keys."""
+    return app.focused is not None and app.views.active in app.focused.ancestors
+
+
+@pytest.mark.parametrize(("size", "is_hidden"), [((80, 24), True), ((160, 50), False)])
+async def test_a_view_that_had_all_the_room_gives_the_keys_back_to_the_tree(
+    size: tuple[int, int], is_hidden: bool
+) -> None:
+    async with explorer("demo", head="L0H0", size=size) as (app, pilot):
+        await press(pilot, "4", "t", "z")
+        assert is_in_view(app)
+        assert app.tree_widget.display is not is_hidden
+        await press(pilot, "j", "z")
+        assert app.tree_widget.has_focus
+        await press(pilot, "4", "z", "z")
+        assert is_in_view(app), "which had them before"
+        await press(pilot, "t", "z", "2", "z")
+        assert app.views.active is app.views.ranks
+        assert is_in_view(app), "where a person has gone meanwhile"
+
+
+async def test_norms_that_cannot_be_folded_are_not_said_to_be_and_the_key_that_leaves_them_out_is(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("bert"), head="L0H0") as (app, pilot):
+        await press(pilot, "6")
+        assert "Fold norms" not in foot(app), "a line of keys offers none that can only be refused"
+        await press(pilot, "f")
+        assert "f Fold norms" in foot(app), "which leads back"
+        said = " ".join(screen_text(app).split())
+        assert "f leaves norms out" in said
+        assert "--fold-norm" not in said
+        assert "folded in" not in said
+        await press(pilot, "f")
+        assert "no norm before" not in screen_text(app)
+
+
+async def test_keys_that_go_no_farther_say_so() -> None:
+    async with explorer("demo", head="L0H0", text=TEXT) as (app, pilot):
+        await press(pilot, "8", ".")
+        assert foot(app).startswith("this is the last of ")
+        await press(pilot, ",")
+        assert "this is" not in foot(app)
+        await press(pilot, *"," * 30)
+        assert foot(app).startswith("this is the first of ")
+        await press(pilot, "t", "P", "]", "C", "C")
+        pane = app.views.active
+        weights = app.conductor.weights
+        assert isinstance(pane, ComparePane)
+        assert weights is not None
+        for side in (Side.MAPS, Side.DIFFERENCE):
+            assert pane.side is side
+            await press(pilot, "d")
+            assert foot(app) == "these are maps of the sentence; a distance is of spectra: C goes on to them"
+            assert weights.distance is None
+            await press(pilot, "C")
+        await press(pilot, "d")
+        assert weights.distance == 0
+
+
+async def test_the_last_epsilon_and_the_largest_weight_are_said_to_be_that(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await press(pilot, "T", "enter")
+        assert foot(app) == "there are no weights to follow yet"
+        for key, end in (("plus", "largest"), ("minus", "smallest")):
+            await press(pilot, "2", *[key] * 30)
+            assert app.conductor.weights is not None
+            epsilon = app.conductor.weights.epsilon
+            assert foot(app) == f"ε {epsilon:g} is the {end} that the keys go to"
+            assert f"ε {epsilon:g}" in shown(app.views.ranks.title_line)
+    async with explorer("demo", head="L1H0", text="the cat sat on the mat") as (app, pilot):
+        await press(pilot, "T")
+        seen = []
+        while app.views.attention.heatmap.cursor not in seen:
+            seen.append(app.views.attention.heatmap.cursor)
+            await press(pilot, "enter")
+        assert foot(app) == "the largest weight is that of this token"
+        assert len(seen) < 8
+
+
+async def test_a_condition_over_the_map_of_all_heads_filters_their_table(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await press(pilot, "w", "slash", *"head = 1")
+        assert "Enter filters the table of all heads by that" in screen_text(app)
+        await press(pilot, "enter")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        await until(pilot, lambda: pane.counts == (2, 8))
+        assert [row[2] for row in pane.table_on_screen()] == ["1", "1"]
+        assert pane.grid.has_focus
+        await press(pilot, "w", "slash", *"head > ", "enter")
+        await until(pilot, lambda: pane.filter_input.has_focus)
+        assert "it ends at 7: expected what comes after >" in screen_text(app), "it is there to be mended"
+        await press(pilot, "escape", "t", "slash", *"head > 1 and layer = 0")
+        assert "Enter filters the table of all heads by that" in screen_text(app)
+        await press(pilot, "enter")
+        await until(pilot, lambda: pane.counts == (2, 8) and pane.grid.has_focus)
+        assert not app.prompt.display
+
+
+async def test_what_can_be_brought_back_is_named_and_where_nothing_is_the_key_says_so(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+        await press(pilot, "S", "u")
+        assert foot(app) == "no sentence has been forgotten since the start"
+        await press(pilot, "j")
+        assert "u Bring back" not in foot(app)
+        await press(pilot, "d")
+        assert "u Bring back" in foot(app)
+        await press(pilot, "question_mark")
+        assert "Bring back what was forgotten last" in screen_text(app)
+        await press(pilot, "escape", "u")
+        assert "u Bring back" not in foot(app)
+        assert TEXT in screen_text(app)
+
+
+async def test_the_change_of_an_adapter_has_one_title_and_one_refusal(tiny_model: TinyModel, tmp_path: Path) -> None:
+    base = tiny_model("llama")
+    folder = write_adapter(tmp_path / "adapter", str(base), low_rank(f"{LAYER}.q_proj", 32, 32))
+    engine = Engine(EngineOptions(use_cache=False, other=str(base)))
+    async with explorer(folder, engine=engine, text=TEXT, head="L1H1") as (app, pilot):
+        await press(pilot, "3", "D")
+        assert "other model less this one" in shown(app.views.attention.title_line)
+        app.conductor.go_to(Head("decoder-delta", 1, 1))
+        for key in ("3", "T"):
+            await press(pilot, key)
+            text = "".join(screen_text(app).split())
+            assert "achangehasnoattentionofitsown" in text or app.views.active.view == "attention", key
+            assert app.views.attention.message == "a change has no attention of its own; look at the stack decoder"
+            assert "othermodelless" not in text
+
+
+async def test_the_command_in_the_menu_of_exports_is_seen_whole() -> None:
+    text = "Anna has a red ball. Anna gives the red ball to Ben and Ben gives the red ball back to Anna, as ever."
+    async with explorer("demo", head="L0H3", text=text) as (app, pilot):
+        await press(pilot, "o", "3", "e")
+        for _ in range(6):
+            if "attn-tui export" in screen_text(app):
+                break
+            await type_keys(pilot, "j")
+            await settle(pilot)
+        lines = [line.strip(" │") for line in screen_text(app).splitlines()]
+        said = " ".join(filter(None, lines))
+        assert f"--text '{text}'" in said
+        assert "--off L0H3" in said
+
+
+async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H1") as (app, pilot):
+        weights = app.conductor.weights
+        assert weights is not None
+        await press(pilot, "2", "slash", *"stable_rank > 0", "enter")
+        await settle(pilot)
+        assert "stable rank" in shown(app.views.ranks.title_line), "which the numbers are that it leaves"
+        await press(pilot, "m", "slash", *"energy_rank > 0 and stable_rank > 0", "enter")
+        assert "stable rank" not in shown(app.views.ranks.title_line), "of two measures neither is meant more"
+        await press(pilot, "7")
+        await settle(pilot)
+        await press(pilot, "slash", *"head")
+        assert "Enter goes to head: " in screen_text(app)
+        table = app.views.active
+        assert isinstance(table, TablePane)
+        app.post_message(events.Paste(" < 2\nand head > 0\n"))
+        await until(pilot, lambda: table.counts == (1, 4))
+        await press(pilot, "escape", "3", "down", "x")
+        await settle(pilot)
+        await press(pilot, "slash", *"value > -9")
+        assert screen_text(app).splitlines()[-1].startswith("⏎ Filter")
+        await press(pilot, "enter")
+        assert app.views.active.view == "explain"
+        assert app.conductor.exporting._asked.on_screen("explain") == {
+            "rows": "as on screen", "text": TEXT, "position": 1, "key": 0, "where": "value > -9",
+        }  # fmt: skip
+        await press(pilot, "enter")
+        assert app.views.active.view == "attention"

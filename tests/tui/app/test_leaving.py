@@ -1,0 +1,108 @@
+"""The program is left while something is about to be shown: that is too late, and no error."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from textual.events import Key, MouseDown, MouseMove, MouseScrollDown, MouseUp, Paste
+from textual.worker import Worker
+from textual.worker_manager import WorkerManager
+
+from engine.service.engine import Engine
+from engine.values.options import EngineOptions
+from engine.values.views import CIRCUITS
+from tests.tui.explorer import PATIENCE, explorer, hold, type_keys
+from tui.app import Explorer
+from tui.beside import begin
+from tui.cli import launch
+from tui.start import Start
+
+MOUSE = (MouseDown, MouseMove, MouseUp, MouseScrollDown)
+
+
+class LeftAtOnce(Explorer):
+    """Is left just before it makes its views."""
+
+    async def _begin(self) -> None:
+        self.exit()
+        await super()._begin()
+
+
+async def test_leaving_before_there_are_views_is_no_error() -> None:
+    app = LeftAtOnce(Engine(EngineOptions()), Start("demo"))
+    async with app.run_test():
+        assert app._task is not None
+        await asyncio.wait({app._task}, timeout=PATIENCE)
+    app.engine.stop()
+    assert app.unforeseen is None
+    assert app.return_code == 0
+
+
+async def test_a_view_that_comes_when_the_program_is_being_left_is_no_error() -> None:
+    async with explorer("demo") as (app, _):
+
+        async def show() -> None:
+            app.exit()
+            app.conductor.show_view(CIRCUITS.name)
+
+        begin(app, show, "view")
+    assert app.unforeseen is None
+    assert app.return_code == 0
+
+
+@pytest.mark.parametrize("keys", ["2", "9", "T", "4/c"])
+async def test_leaving_while_a_view_is_worked_out_is_no_error(keys: str) -> None:
+    async with explorer("demo", text="the cat sat") as (app, pilot):
+        free = hold(app)
+        await type_keys(pilot, *keys)
+    free.set()
+    assert app.unforeseen is None
+
+
+async def test_work_that_begins_once_all_work_has_been_ended_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    end_all, begun = WorkerManager.cancel_all, list[Worker[None]]()
+
+    def end_all_and_begin_more(workers: WorkerManager) -> None:
+        end_all(workers)
+        asyncio.get_running_loop().call_soon(lambda: begun.append(begin(workers._app, wait, "late")))
+
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(WorkerManager, "cancel_all", end_all_and_begin_more)
+    async with explorer("demo"):
+        pass
+    (worker,) = begun
+    assert worker._task is not None
+    await asyncio.wait({worker._task}, timeout=1)
+    assert worker._task.done(), "else the event loop tells of it when it is forgotten"
+
+
+async def test_what_comes_when_the_screens_are_gone_is_no_error() -> None:
+    async with explorer("demo") as (app, _):
+        pass
+    assert not app.screen_stack
+    for event in (Key("j", "j"), Paste("j"), *(kind(None, 5, 5, 0, 0, 1, False, False, False, 5, 5) for kind in MOUSE)):
+        await app.on_event(event)
+    assert not app.is_typed_to
+
+
+async def test_any_other_error_ends_the_program_then_too() -> None:
+    app = LeftAtOnce(Engine(EngineOptions()), Start("demo"))
+    app._exit = True
+    app._handle_exception(error := KeyError("gone"))
+    assert app.unforeseen is error
+    app.engine.stop()
+
+
+def test_a_script_that_opened_the_explorer_ends_too_where_the_process_was_told_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(app: Explorer) -> None:
+        app._return_code = 143
+
+    monkeypatch.setattr(launch, "_has_terminal", lambda: True)
+    monkeypatch.setattr(Explorer, "run", run)
+    with pytest.raises(SystemExit, match="143"):
+        launch.run_explorer(Engine(EngineOptions()), Start("demo"), theme=None, ascii_only=False)

@@ -1,0 +1,285 @@
+"""What is typed into a table while its rows are worked out is done once they are there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.analysis import heads
+from engine.analysis.heads import Part
+from engine.values.heads import Head
+from engine.values.progress import Work
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, hold, screen_text, settle, type_keys, until
+from tui.app import Explorer
+from tui.panes.table import TablePane
+
+TEXT = "the cat sat on the mat"
+
+
+async def typed_while_waiting(
+    app: Explorer, pilot: Pilot[None], first: Sequence[str], then: Sequence[str], *, is_blank: bool
+) -> TablePane:
+    """Press keys of which the first ask for a table, and let the engine answer after all of them."""
+    free = hold(app)
+    await pilot.press(*first)
+    if is_blank:
+        await until(pilot, lambda: "computing …" in screen_text(app))
+    await pilot.press(*then)
+    await pilot.pause()
+    free.set()
+    await settle(pilot)
+    pane = app.views.active
+    assert isinstance(pane, TablePane)
+    return pane
+
+
+def heads_held_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Have no row of the table of all heads come before an event is set."""
+    free, make = threading.Event(), heads._part
+
+    def late(*asked: Any) -> Work[Part]:
+        while not free.wait(0.01):
+            yield None
+        return (yield from make(*asked))
+
+    monkeypatch.setattr(heads, "_part", late)
+    return free
+
+
+@pytest.mark.parametrize(
+    ("view", "keys", "row", "column"),
+    [
+        ("4", ["j"], "2", "qk_symmetry"),  # from the row of the selected head
+        ("4", ["G"], "3", "qk_symmetry"),
+        ("4", ["l", "l", "k"], "0", "ov_copying"),
+        ("4", ["slash", *"ov_copying", "enter"], "1", "ov_copying"),
+        ("4", ["slash", *"head = 3", "enter"], "3", "qk_symmetry"),
+        ("7", ["pagedown"], "3", "label"),
+    ],
+)
+async def test_keys_move_the_cursor_in_the_rows_that_come(
+    tiny_model: TinyModel, view: str, keys: list[str], row: str, column: str
+) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L1H1") as (app, pilot):
+        grid = (await typed_while_waiting(app, pilot, [view], keys, is_blank=True)).grid
+        assert grid.whole_row is not None
+        assert (str(grid.whole_row[2]), grid.column) == (row, column)
+
+
+async def test_moves_in_the_rows_of_the_layer_before_are_made_once_in_those_of_the_next(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await pilot.press("4")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        await typed_while_waiting(app, pilot, ["}"], ["j", "l"], is_blank=False)
+        assert pane.grid.whole_row is not None
+        assert pane.grid.whole_row[1:3] == (1, "1")
+        assert pane.grid.column == "qk_symmetry_chance"
+        await pilot.press("j")
+        await settle(pilot)
+        assert pane.grid.whole_row[1:3] == (1, "2"), "and what is moved later moves no further"
+
+
+async def test_a_sort_is_kept_and_moves_are_forgotten_where_another_view_is_looked_at(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L1H1") as (app, pilot):
+        pane = await typed_while_waiting(app, pilot, ["4"], ["l", "o", "t", "4"], is_blank=True)
+        assert pane.grid.whole_row is not None
+        assert pane.grid.whole_row[1:3] == (1, "1")
+        assert pane.grid._shown.wanted.sort is None
+        await pilot.press("5")
+        await settle(pilot)
+        other = await typed_while_waiting(app, pilot, ["6"], ["j", "end", "o"], is_blank=True)
+        assert other.grid._shown.wanted.sort == (other.grid.columns[-1], True)
+        assert other.grid.cursor[0] == 0, "a sort goes to the first row"
+
+
+async def test_a_table_that_grows_keeps_the_cursor_where_it_has_been_moved(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama", with_head=True), text=TEXT, head="L1H1") as (app, pilot):
+        pane = await typed_while_waiting(app, pilot, ["9"], ["j", "j", "l"], is_blank=True)
+        assert pane.grid.cursor[0] == 2
+        assert pane.grid.column == pane.grid.columns[pane.grid.frozen + 1]
+
+
+async def test_enter_waits_for_the_rows_as_other_keys_do(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H1") as (app, pilot):
+        await typed_while_waiting(app, pilot, ["4"], ["j", "enter"], is_blank=True)
+        assert str(app.conductor.selected) == "L0H2"
+        assert app.views.active.view == "circuits"
+        await typed_while_waiting(app, pilot, ["t", "j", "4"], ["j", "t", "enter"], is_blank=False)
+        assert str(app.conductor.selected) == "L0H3"  # what was meant for the tree is no row's
+
+
+async def test_enter_in_a_table_that_has_no_rows_in_the_end_does_nothing(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H1") as (app, pilot):
+        await typed_while_waiting(app, pilot, ["7"], ["enter"], is_blank=False)
+        assert str(app.conductor.selected) == "L0H1"
+
+
+@pytest.mark.parametrize(
+    ("words", "sort", "cursor"),
+    [("ov_stable_rank > 0", ("qk_stable_rank", True), 2), ("ov_stable_rank > 1e9", None, 0)],
+)
+async def test_keys_wait_for_the_first_row_that_a_filter_leaves(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, words: str, sort: tuple[str, bool] | None, cursor: int
+) -> None:
+    free = heads_held_back(monkeypatch)
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+        await type_keys(pilot, *"ww")
+        await until(pilot, lambda: "L0" in screen_text(app) and "computing …" in screen_text(app))
+        await type_keys(pilot, "slash", *words, "enter")
+        await until(pilot, lambda: "0 of 8 so far" in screen_text(app))
+        await type_keys(pilot, *"llojj")
+        assert "there are no rows" not in screen_text(app)
+        free.set()
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        assert (pane.grid._shown.wanted.sort, pane.grid.cursor[0]) == (sort, cursor)
+        await type_keys(pilot, "escape")
+        await settle(pilot)
+        assert len(pane.grid.order) == 8
+        assert pane.grid._shown.wanted.sort == sort, "nothing is done later"
+
+
+CONDITION = "/layer = 1 and head > 1 and ov_stable_rank > 0"
+"""A filter that leaves no row of the head that is selected."""
+
+
+@pytest.mark.parametrize(
+    ("before", "keys", "pinned", "selected", "view", "is_fast"),
+    [
+        ("ww", ["P"], "L1H2", "L0H0", "heads", True),
+        ("w", ["P"], "L1H2", "L0H0", "heads", True),
+        ("ww", ["j", "P"], "L1H3", "L0H0", "heads", True),
+        ("ww", ["enter", "3"], "", "L1H2", "attention", True),
+        ("ww", ["enter", "w"], "", "L1H2", "heads", True),
+        ("w", ["1"], "", "L1H2", "spectra", True),
+        ("w", ["1"], "", "L1H2", "spectra", False),
+        ("ww", ["j", "3"], "", "L1H3", "attention", True),
+        ("ww", ["j", "P", "k", "P", "C"], "L1H3 L1H2", "L1H2", "compare", True),
+        ("ww", ["j", "P", "k", "P", "C"], "L1H3 L1H2", "L1H2", "compare", False),
+    ],
+)
+async def test_what_is_about_a_rows_head_waits_for_the_row_and_what_comes_behind_for_that(
+    tiny_model: TinyModel,
+    monkeypatch: pytest.MonkeyPatch,
+    before: str,
+    keys: Sequence[str],
+    pinned: str,
+    selected: str,
+    view: str,
+    is_fast: bool,
+) -> None:
+    """Typed fast, keys mean what they mean typed slowly."""
+    free = heads_held_back(monkeypatch)
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        if not is_fast:
+            free.set()
+        await type_keys(pilot, *before, *CONDITION, "enter")
+        if is_fast:
+            await until(pilot, lambda: "0 of 8 so far" in screen_text(app))
+        else:
+            await settle(pilot)
+        await type_keys(pilot, *keys)
+        free.set()
+        await settle(pilot)
+        assert app.conductor.comparing is not None
+        pins = " ".join(map(str, app.conductor.comparing.pins.heads))
+        assert (pins, str(app.conductor.selected), app.views.active.view) == (pinned, selected, view), screen_text(app)
+
+
+@pytest.mark.parametrize("has_sentence", [True, False])
+@pytest.mark.parametrize(
+    ("keys", "row", "pinned", "selected", "view"),
+    [
+        (["j", "j"], "L0H2", "", "L0H0", "heads"),
+        (["j", "j", "4"], "L0H2", "", "L0H2", "circuits"),
+        (["G", "P"], "L1H3", "L1H3", "L0H0", "heads"),
+    ],
+)
+async def test_what_is_typed_before_the_first_rows_holds_though_they_grow_and_the_sentence_comes_between(
+    tiny_model: TinyModel, keys: Sequence[str], row: str, pinned: str, selected: str, view: str, has_sentence: bool
+) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        free = hold(app)
+        await pilot.press("w", "w")
+        await until(pilot, lambda: "reading …" in screen_text(app))
+        await pilot.press(*keys)
+        if has_sentence:
+            app.conductor.read(TEXT)
+            await pilot.pause()
+        free.set()
+        await settle(pilot)
+        assert app.conductor.comparing is not None
+        pins = " ".join(map(str, app.conductor.comparing.pins.heads))
+        assert (pins, str(app.conductor.selected), app.views.active.view) == (pinned, selected, view), screen_text(app)
+        assert str(app.views.row_head) == row
+        if view != "heads":
+            assert "it is done once there are" not in screen_text(app)
+
+
+async def test_what_waits_for_a_row_is_said_and_given_up_with_its_table(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = heads_held_back(monkeypatch)
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await type_keys(pilot, *"ww", *CONDITION, "enter")
+        await until(pilot, lambda: "0 of 8 so far" in screen_text(app))
+        for key in ("P", "space"):
+            await type_keys(pilot, key)
+            assert "there are no rows yet; it is done once there are" in screen_text(app)
+        await type_keys(pilot, "t", "P")
+        free.set()
+        await settle(pilot)
+        assert app.tree_widget.pinned == {Head("decoder", 0, 0)}
+        assert not app.conductor.off.now.heads
+
+
+async def test_who_asks_twice_does_not_wait_for_the_row(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = heads_held_back(monkeypatch)
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await type_keys(pilot, *"ww", *CONDITION, "enter")
+        await until(pilot, lambda: "0 of 8 so far" in screen_text(app))
+        await type_keys(pilot, "1")
+        assert app.views.active.view == "heads"
+        assert "it is done once there are; again: now" in screen_text(app)
+        await type_keys(pilot, "1")
+        await until(pilot, lambda: app.views.active.view == "spectra")  # the heads are held back all the while
+        assert str(app.conductor.selected) == "L0H0"
+        free.set()
+        await settle(pilot)
+        assert (app.views.active.view, str(app.conductor.selected)) == ("spectra", "L0H0"), "and nothing comes later"
+
+
+@pytest.mark.parametrize("keys", ["jjll", ["G", "k"], ["down", "end", "left"], ["ctrl+right", "pagedown", "G", "gg"]])
+@pytest.mark.parametrize("text", [TEXT, f"{TEXT} and " * 100], ids=["short", "long"])
+async def test_keys_move_the_cursor_on_the_map_that_comes(
+    tiny_model: TinyModel, keys: Sequence[str], text: str
+) -> None:
+    pressed = [each for key in keys for each in (["g", "g"] if key == "gg" else [key])]
+    async with explorer(tiny_model("llama"), text=text) as (app, pilot):
+        await pilot.press("3", *pressed)
+        await settle(pilot)
+        wanted = app.views.attention.heatmap.cursor
+        assert wanted != (0, 0)
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("3", "j", "l")  # there is no sentence: nothing is to come
+        app.sentence_input.value = text
+        free = hold(app)
+        await pilot.press("i", "enter")
+        await until(pilot, lambda: app.views.attention.is_waiting)
+        heatmap = app.views.attention.heatmap
+        heatmap.focus()
+        await until(pilot, lambda: app.focused is heatmap)
+        await pilot.press(*pressed)
+        await pilot.pause()
+        assert (heatmap.pooled, heatmap.cursor) == (None, (0, 0))
+        free.set()
+        await settle(pilot)
+        assert heatmap.cursor == wanted

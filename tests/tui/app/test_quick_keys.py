@@ -1,0 +1,275 @@
+"""Keys that come faster than what they are for is done: each goes where the one before it leads, and harms nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.app import ScreenStackError
+from textual.widgets import Input, Tree
+
+from engine.service.engine import Engine
+from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.outline import ModelOutline
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, settle, shown, until
+from tests.tui.invariants import disagreements
+from tests.tui.monkey_hands import has_ended, press
+from tui.app import Explorer
+from tui.first_look import FirstLook
+from tui.pasting import PasteParser
+from tui.screens.chooser import ChooserScreen
+from tui.screens.export_screen import ExportScreen
+from tui.screens.sentences_screen import SentencesScreen
+from tui.shown_model import ShownModel
+from tui.start import Start
+from tui.state.measure_map import DEFAULT_MEASURE
+from tui.state.overview_measures import measure_after
+from tui.state.saved import Remembered
+
+
+def burst(app: Explorer, *keys: str) -> None:
+    """Press keys without waiting for what any of them does."""
+    for key in keys:
+        press(app, key)
+
+
+def top(app: Explorer) -> type[object]:
+    """Give the kind of screen that is on top."""
+    return type(app.screen)
+
+
+async def test_a_screen_that_is_closed_twice_leaves_the_one_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await pilot.press("e", "tab")
+        assert top(app) is ExportScreen
+        assert isinstance(app.focused, Input)
+        burst(app, "enter", "enter")
+        await settle(pilot)
+        assert len(app.screen_stack) == 1
+        assert len([path for path in tmp_path.iterdir() if path.is_file()]) == 1
+
+        await pilot.press("S")
+        assert top(app) is SentencesScreen
+        burst(app, "escape", "enter", "escape")
+        await pilot.press("question_mark")
+        burst(app, "escape", "enter", "escape")
+        await settle(pilot)
+        assert len(app.screen_stack) == 1
+        assert app.unforeseen is None
+
+
+async def test_leaving_once_a_model_has_been_opened_leaves_the_new_model_open() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await pilot.press("B")
+        chooser, before = app.screen, app.engine
+        assert isinstance(chooser, ChooserScreen)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is not chooser)
+        await chooser.run_action("leave")  # as escape does that was on its way when the screen closed
+        await settle(pilot)
+        head = app.conductor.selected
+        assert head is not None
+        assert app.engine is not before
+        spectra = await asyncio.wrap_future(app.engine.head_spectra(head))
+        assert len(spectra) == 6
+
+
+async def test_a_file_name_that_cannot_be_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await pilot.press("e", "tab")
+        for name in ("long" * 200, "~nobody-is-called-so/a.csv"):
+            assert isinstance(app.focused, Input)
+            app.focused.value = name
+            await pilot.press("enter")
+            assert isinstance(app.screen, ExportScreen)
+            said = shown(app.screen._said_line)
+            assert "too long" in said or "home directory" in said
+
+
+@pytest.mark.parametrize("view", ["w", "T", "C", "A"])
+async def test_a_view_that_is_left_at_once_does_not_take_the_focus_back(view: str) -> None:
+    async with explorer("demo", head="L0H0", size=(40, 12)) as (app, pilot):
+        await pilot.press("P", "t")
+        burst(app, view, "escape", "1")
+        await settle(pilot)
+        assert app.focused is app.views.spectra.graph
+        assert not list(disagreements(app))
+
+
+async def test_letters_go_where_the_key_before_them_leads_and_what_is_pasted_too() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        for keys, said in (
+            (("i", "home", *"it is qB"), "it is qBAnna"),
+            (("i", *"it is q"), "it is q"),
+            (("slash", *"/?q"), "/?q"),
+            (("g", *"L3q"), "L3q"),
+            (("colon", *":iq"), ":iq"),
+            (("ctrl+p", *"qBe"), "qBe"),
+            (("w", "w", "slash", *"qi"), "qi"),
+            (("S", "slash", *"qB"), "qB"),
+            (("question_mark", "slash", *"qz"), "qz"),
+            (("B", *"qi/B"), "qi/B"),
+        ):
+            burst(app, *keys)
+            await settle(pilot)
+            assert isinstance(app.focused, Input), keys
+            assert app.focused.value.startswith(said), keys
+            assert app.focused.value == said or "home" in keys
+            burst(app, *["escape"] * 4)
+            await settle(pilot)
+            assert app.focused is not None
+            assert app.focused.id == app.tree_widget.id, keys
+        assert app._driver is not None
+        app._driver.send_message(events.Paste("qBi"))
+        burst(app, "i", "ctrl+u")
+        app._driver.send_message(events.Paste("one\ntwo"))
+        burst(app, "enter", "t")
+        await settle(pilot)
+        assert app.conductor.text == "one two"
+        assert app.focused is app.tree_widget
+
+
+async def test_a_click_behind_keys_waits_for_them() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        tree = app.tree_widget.region
+        assert app._driver is not None
+        burst(app, "i", "ctrl+u", *"two words")
+        for kind in (events.MouseDown, events.MouseUp):
+            app._driver.send_message(kind(None, tree.x + 8, tree.y + 4, 0, 0, 1, False, False, False))
+        burst(app, "2")
+        await settle(pilot)
+        assert str(app.conductor.selected) == "L0H2"
+        assert app.views.active is app.views.ranks
+        assert app.focused is app.views.ranks.table
+        await pilot.press("i")
+        await pilot.pause()
+        assert app.sentence_input.value == "two words"  # which waited, for it was not read
+
+
+def test_a_paste_comes_whole_and_in_its_turn_however_its_bytes_come() -> None:
+    sent = "a\n\x1b[A\x1b[200~x\x1b[31mr\x1b[0m\ty\nz\x1b[20\x1b[201~\x1b[Bb\x1b[200~zz\x1b[201~\rc"
+    for size in range(1, len(sent) + 1):
+        parser = PasteParser()
+        come = [each for at in range(0, len(sent), size) for each in parser.feed(sent[at : at + size])]
+        typed = [each.text if isinstance(each, events.Paste) else getattr(each, "key", "") for each in come]
+        assert typed == ["a", "enter", "up", "xr\ty\nz[20", "down", "b", "zz", "enter", "c"]
+
+
+async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model: TinyModel) -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        folder = str(tiny_model("gpt2"))
+        before = app.engine
+        burst(app, "B", *folder, "enter")
+        await until(pilot, lambda: app.engine is not before or has_ended(app))
+        await settle(pilot)
+        assert app.conductor.weights is not None
+        assert app.conductor.weights.knowledge.outline.name == folder
+
+
+async def test_escape_before_the_opening_screen_is_there_does_not_leave_and_letters_are_typed_into_it() -> None:
+    app = Explorer(Engine(EngineOptions()), Start(None))
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert not app.is_ready
+        burst(app, "escape", *"dem", "escape", "o")
+        await until(pilot, lambda: isinstance(app.screen, ChooserScreen) and app.screen.field.value == "demo")
+        assert app._exit is False
+    app.engine.stop()
+
+
+async def test_what_a_key_chose_before_the_first_head_is_shown_stays(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = FirstLook._look
+
+    def later(first: FirstLook, model: ShownModel, begin: Head) -> None:
+        with first._app.tree_widget.prevent(Tree.NodeHighlighted):  # which has been handled by then
+            first._conductor.go_to(None)  # as `home` does that is worked once the tree is filled
+        look(first, model, begin)
+
+    monkeypatch.setattr(FirstLook, "_look", later)
+    async with explorer(tiny_model("gpt2"), head="L0H1") as (app, _):
+        assert app.conductor.selected is None
+        assert list(disagreements(app)) == []
+        assert app.conductor.is_idle, "the rest of the model has not been asked for"
+
+
+async def test_what_waits_for_a_picture_is_not_lost_with_the_screen_over_it(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        for key in ("question_mark", "ctrl+p"):
+            await pilot.press(key)
+            await settle(pilot)
+            over, done = app.screen, list[str]()
+            over._callbacks.append((partial(done.append, key), app))  # as `call_after_refresh` leaves it
+            over.dismiss()
+            await until(pilot, partial(bool, done))
+            await settle(pilot)
+            assert app.screen is not over
+
+
+async def test_what_is_chosen_while_the_model_opens_stays(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait, may_open = FirstLook.wait, asyncio.Event()
+
+    async def later(first: FirstLook, opening: Future[ModelOutline]) -> None:
+        await may_open.wait()
+        await wait(first, opening)
+
+    monkeypatch.setattr(FirstLook, "wait", later)
+    before = Remembered(view="ranks", text="the one of before", overview="qk_stable_rank", measure="stable_rank")
+    monkeypatch.setattr("tui.restoring.recall", lambda key: before)
+    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), is_restoring=True, log_scale=True))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.is_ready)
+        app.do_kept_keys()
+        for key in ("m", "i", *"the dog", "enter", "1", "s", "i", *"half"):
+            press(app, key)
+        await until(pilot, lambda: app.sentence_input.value.endswith("half") and not app.is_typed_to)
+        may_open.set()
+        await settle(pilot)
+        assert app.conductor.text == "the dog"
+        assert app.views.active is app.views.spectra
+        assert app.views.spectra.scale == "linear"
+        assert app.conductor.overview.measure == measure_after(DEFAULT_MEASURE, 1)
+        assert app.conductor.weights is not None
+        assert app.conductor.overview.measure.endswith(f"_{app.conductor.weights.measure.name}"), "in the tree too"
+        assert app.sentence_input.value.endswith("half"), "what is being typed stays"
+        press(app, "escape")
+        await until(pilot, lambda: app.sentence_input.value == "the dog")
+    app.engine.stop()
+
+
+async def test_a_key_handled_between_two_screens_keeps_no_other_from_its_turn(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+
+        async def between(*_: object) -> None:
+            raise ScreenStackError("no screens on stack")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(app, "_await_done", between)
+            press(app, "1")
+            press(app, "2")
+            await until(pilot, lambda: app.views.active is app.views.ranks)
+        await until(pilot, lambda: not app.is_typed_to)
+
+
+async def test_a_line_that_is_left_gives_the_keys_to_what_is_displayed() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await pilot.press("2", "colon")
+        assert app.focused is app.prompt.input
+        app.views.go_to("overview", takes_focus=False)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert app.views.overview.map.has_focus or app.tree_widget.has_focus

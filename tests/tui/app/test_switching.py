@@ -1,0 +1,289 @@
+"""One model after the other in one explorer: everything is of the new one, and the old one's memory is free."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Tree
+
+from engine.analysis.open_model import OpenModel
+from engine.service.engine import Engine
+from engine.values.errors import EngineError, Superseded
+from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.outline import ModelOutline
+from engine.values.progress import Progress
+from engine.values.views import Query
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
+from tui.app import Explorer
+from tui.messages import GroupReady, HeadPicked
+from tui.screens.chooser import ChooserScreen
+from tui.start import Start
+from tui.state.measure_map import DEFAULT_MEASURE
+from tui.state.overview_measures import measure_after
+
+PATIENCE = 60.0
+TEXT = "the cat sat on the mat"
+
+
+def quietly(progress: Progress) -> None:
+    """Report to nobody."""
+
+
+def answer(future: Future[Any]) -> Any:
+    """Wait for an answer."""
+    return future.result(PATIENCE)
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[OpenModel]]:
+    """Remember every session that is made, without keeping one."""
+    made: list[weakref.ref[OpenModel]] = []
+    original: Callable[..., None] = OpenModel.__init__
+
+    def remembering(self: OpenModel, *arguments: Any) -> None:
+        original(self, *arguments)
+        made.append(weakref.ref(self))
+
+    monkeypatch.setattr(OpenModel, "__init__", remembering)
+    return made
+
+
+async def change_to(app: Explorer, pilot: Pilot[None], model: Path | str) -> None:
+    """Open another model with the keys that a person would use."""
+    await pilot.press("B")
+    await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
+    screen = app.screen
+    assert isinstance(screen, ChooserScreen)
+    screen.field.value = str(model)
+    await pilot.pause()
+    await pilot.press("enter")
+    await settle(pilot)
+
+
+def open_outline(app: Explorer) -> ModelOutline:
+    """Give what is known of the open model."""
+    assert app.conductor.weights is not None
+    return app.conductor.weights.knowledge.outline
+
+
+async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -> None:
+    first, second = tiny_model("llama"), tiny_model("bert")
+    async with explorer(first, text=TEXT, size=(160, 50)) as (app, pilot):
+        await pilot.press("o", "4", "right_square_bracket")
+        await settle(pilot)
+        assert "circuits" in screen_text(app)
+        old = app.views
+        await change_to(app, pilot, second)
+        assert open_outline(app).model_type == "bert"
+        assert app.views is not old
+        assert app.conductor.selected == Head("encoder", 0, 0)
+        assert app.views.active.view == "circuits", "the view that was looked at is looked at again"
+        assert app.sentence_input.value == TEXT
+        assert app.views.attention.shown is not None, "the same sentence is read again"
+        assert app.views.attention.shown.query_tokens[0] == "[CLS]"
+        assert app.tree_widget.off == frozenset()
+        text = screen_text(app)
+        assert first.name not in text
+        assert " off" not in text
+        await pilot.press("1", "right_curly_bracket")
+        await settle(pilot)
+        assert "L1H0" in shown(app.views.spectra.title_line)
+
+
+async def test_a_model_that_is_opened_again_has_its_own_measure_and_epsilon(tiny_model: TinyModel) -> None:
+    first, second = tiny_model("llama"), tiny_model("gpt2")
+    async with explorer(first, start=Start(str(first), is_restoring=True)) as (app, pilot):
+        await pilot.press("w", "m", "2", "plus", "m")
+        await settle(pilot)
+        assert "effective rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
+        await change_to(app, pilot, second)
+        assert "energy rank, ε 0.02" in shown(app.views.ranks.title_line), "ε stays for a model that is new"
+        assert app.conductor.overview.measure == DEFAULT_MEASURE
+        await pilot.press("plus", "plus")
+        await settle(pilot)
+        await change_to(app, pilot, first)
+        assert "effective rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
+        assert app.conductor.overview.measure == measure_after(DEFAULT_MEASURE, 2)
+
+
+async def test_escape_and_a_model_that_does_not_open_leave_the_present_one_as_it_was(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+        await pilot.press("j", "3")
+        await settle(pilot)
+        before, conductor, views = screen_text(app), app.conductor, app.views
+        await pilot.press("B")
+        assert isinstance(app.screen, ChooserScreen)
+        app.screen.field.value = str(tmp_path)
+        await pilot.pause()
+        await pilot.press("enter")
+        await until(pilot, lambda: "has no config.json" in " ".join(screen_text(app).split()))
+        await pilot.press("escape", "escape")  # what is typed goes, then the screen
+        await settle(pilot)
+        assert screen_text(app) == before
+        assert (app.conductor, app.views) == (conductor, views)
+        await pilot.press("right_square_bracket")
+        await settle(pilot)
+        assert "L0H2" in shown(app.views.attention.title_line)
+
+
+def has_opened(app: Explorer, model_type: str) -> bool:
+    """Say whether a model of a type is open and can be walked in."""
+    if isinstance(app.screen, ChooserScreen) or not (app.is_ready and app.conductor.is_open):
+        return False
+    return open_outline(app).model_type == model_type
+
+
+async def test_ten_changes_with_keys_in_between_leave_nothing_behind(
+    tiny_model: TinyModel, sessions: list[weakref.ref[OpenModel]]
+) -> None:
+    models = {"llama": tiny_model("llama"), "gpt2": tiny_model("gpt2")}
+    keys = ("j", "right_curly_bracket", "3", "5", "o", "right_square_bracket", "2", "m", "t", "G", "4", "d", "a", "O")
+    async with explorer(models["gpt2"], text=TEXT, size=(50, 14)) as (app, pilot):
+        for number in range(10):
+            model_type = ("llama", "gpt2")[number % 2]
+            await type_keys(pilot, *keys[2 * number : 2 * number + 2], "B")
+            await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
+            screen = app.screen
+            assert isinstance(screen, ChooserScreen)
+            screen.field.value = str(models[model_type])
+            await pilot.pause(0)
+            late = ("j", "4", "enter", "right_square_bracket") if number % 5 == 0 else ("j",)
+            await type_keys(pilot, "enter", *late)  # some come too early, some too late
+            await until(pilot, partial(has_opened, app, model_type))
+        await settle(pilot)
+        assert not app.failure
+        await pilot.press("t", "1", "right_curly_bracket")
+        await settle(pilot)
+        assert "rank 8/8" in screen_text(app)
+        assert app.views.attention.shown is not None
+        assert len(sessions) == 11
+        gc.collect()
+        alive = [session for each in sessions if (session := each()) is not None]
+        loaded = [each for each in alive if each.is_loaded]
+        assert len(loaded) == 1, "of models that were put away none is kept"
+
+
+async def test_what_comes_late_from_a_model_that_was_put_away_is_not_shown(tiny_model: TinyModel) -> None:
+    large, small = tiny_model("gpt2", n_layer=6), tiny_model("gpt2")
+    async with explorer(large) as (app, pilot):
+        engine = app.engine
+        assert app.conductor.weights is not None
+        group = answer(engine.spectra(Head("decoder", 5), False))
+        app.tree_widget.go_to(Head("decoder", 5, 1))
+        line = app.tree_widget.cursor_node
+        assert line is not None
+        await change_to(app, pilot, small)
+        before = screen_text(app)
+        app.tree_widget.post_message(Tree.NodeSelected(line))
+        app.post_message(HeadPicked(Head("decoder", 0, 9)))
+        app.post_message(GroupReady(engine, Head("decoder", 5), False, group, Progress("spectra", 1, 9, "heads")))
+        app.post_message(HeadPicked(Head("decoder", 5, 1)))
+        await settle(pilot)
+        assert screen_text(app) == before
+
+
+async def test_what_waits_for_a_picture_is_not_done_once_its_model_was_put_away(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    async with explorer(tiny_model("gpt2", n_layer=6)) as (app, pilot):
+        old = app.conductor._first_look
+        old._once_drawn(done.append, "while it is open")
+        await settle(pilot)
+        with monkeypatch.context() as between:
+            between.setattr(app, "_conductor", None)  # the new one is not there yet
+            old._once_drawn(done.append, "in between")
+            await pilot.pause()
+        await change_to(app, pilot, tiny_model("gpt2"))
+        old._once_drawn(done.append, "afterwards")
+        app.conductor._first_look._once_drawn(done.append, "of the new one")
+        await settle(pilot)
+    assert done == ["while it is open", "of the new one"]
+
+
+def test_requests_of_a_model_that_was_put_away_are_superseded_and_its_weights_are_free_at_once(
+    tiny_model: TinyModel,
+) -> None:
+    first = Engine(EngineOptions(device="cpu", use_cache=False))
+    answer(first.open(str(tiny_model("llama")), quietly))
+    answer(first.attention(TEXT, "decoder", 0))
+    assert first._model is not None
+    reader: Any = first._model._reader
+    weights = [weakref.ref(each) for each in reader.model.parameters()]
+    del reader
+    second = first.another("second")
+    gc.collect()
+    gc.disable()
+    try:
+        answer(second.open(str(tiny_model("gpt2")), quietly))
+        with pytest.raises(EngineError):
+            answer(first.attention(TEXT, "decoder", 9))  # an error remembers where it was raised
+        error = first.attention(TEXT, "decoder", 9).exception(PATIENCE)
+        first.close()
+        with pytest.raises(Superseded):
+            answer(first.spectra(Head("decoder", 0), False))
+        assert len(answer(second.spectra(Head("decoder", 0), False)).spectra) == 4
+        assert error is not None
+        assert [each() for each in weights if each() is not None] == []
+    finally:
+        gc.enable()
+        second.stop()
+
+
+def test_work_of_a_model_that_is_put_away_ends_at_its_next_step(tiny_model: TinyModel) -> None:
+    first = Engine(EngineOptions(device="cpu", use_cache=False))
+    answer(first.open(str(tiny_model("gpt2")), quietly))
+    seen: list[Head] = []
+
+    def deliver(layer: Head, whole_layer: bool, group: object, progress: Progress) -> None:
+        seen.append(layer)
+        first.close()
+
+    with pytest.raises(Superseded):
+        answer(first.sweep(deliver))
+    assert len(seen) == 1
+    first.stop()
+
+
+def test_what_was_asked_for_one_model_holds_for_that_one_alone(tiny_model: TinyModel) -> None:
+    name, other = str(tiny_model("gpt2")), str(tiny_model("llama"))
+    first = Engine(EngineOptions(device="cpu", use_cache=False, revision="v2", other=name))
+    assert first.another(other)._options.revision == "v2", "before one is open, they are meant of the one to come"
+    answer(first.open(name, quietly))
+    second = first.another(other)
+    assert (second._options.revision, second.is_comparing) == (None, False)
+    assert (second._options.device, second._options.use_cache) == ("cpu", False)
+    assert second.another(name)._options == first._options
+    first.stop()
+
+
+def test_threads_that_worked_for_a_model_end_when_it_is_put_away(tiny_model: TinyModel) -> None:
+    before, was_enabled = set(threading.enumerate()), gc.isenabled()
+    engine = Engine(EngineOptions(use_cache=False))
+    layer = answer(engine.open(str(tiny_model("llama")), quietly)).layers[0].name
+    answer(engine.spectra(layer, True))
+    for view in ("circuits", "heads"):
+        answer(engine.table(view, Query(), view))
+    begun = [each for each in threading.enumerate() if each not in before and not each.name.startswith("lane")]
+    gc.disable()  # what has been frozen would never be collected
+    try:
+        engine.close()
+        for thread in begun:
+            thread.join(PATIENCE)
+    finally:
+        if was_enabled:
+            gc.enable()
+    assert not any(thread.is_alive() for thread in begun)

@@ -1,0 +1,240 @@
+"""Ways back: what escape takes back before it leads to the tree, and where the keys go on the way back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from textual.events import Key
+
+from engine.analysis import tables
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.tui.app.test_finding_ways import press, there
+from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
+from tui.panes.filtered import FilteredPane
+from tui.panes.table import TablePane
+
+
+async def test_escape_shows_all_rows_of_a_table_again_before_it_leads_to_the_tree(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        for key in ("4", "2"):
+            await press(pilot, key, "slash", *"layer = 1", "enter")
+            pane = app.views.active
+            assert "layer = 1" in shown(pane.title_line)
+            assert "esc All rows" in screen_text(app).splitlines()[-1]
+            await press(pilot, "escape")
+            assert "layer = 1" not in shown(pane.title_line)
+            assert "All rows" not in screen_text(app).splitlines()[-1]
+            assert pane.has_focus_within
+            await press(pilot, "escape")
+            assert app.focused is app.tree_widget
+
+
+async def test_escape_leads_from_a_small_map_in_large_back_to_the_small_ones(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text="the cat sat", head="L0H0") as (app, pilot):
+        await press(pilot, "A", "right", "enter")
+        assert there(app) == (Head("decoder", 0, 1), "attention")
+        assert "esc Small maps" in screen_text(app).splitlines()[-1]
+        await press(pilot, "escape")
+        assert there(app) == (Head("decoder", 0, 1), "maps")
+        assert app.views.active.has_focus_within
+        await press(pilot, "escape")
+        assert app.focused is app.tree_widget
+        await press(pilot, "3", "escape")
+        assert there(app)[1] == "attention"
+        assert app.focused is app.tree_widget, "it was not opened from the small maps now"
+
+
+async def test_enter_on_a_term_goes_to_its_cell_on_the_heads_own_map_and_escape_back_to_the_term() -> None:
+    async with explorer("demo", text="Mia saw a fox", head="L1H0") as (app, pilot):
+        await press(pilot, "3", "down", "down", "a", "x")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        await until(pilot, lambda: pane.counts[0] > 3)
+        await press(pilot, "down", "down")
+        assert "⏎ Its cell" in screen_text(app).splitlines()[-1]
+        await press(pilot, "enter")
+        await settle(pilot)
+        name = app.views.attention.shown_name
+        assert there(app) == (Head("decoder", 1, 0), "attention")
+        assert app.views.attention.heatmap.has_focus
+        assert name is not None
+        assert (name.layer, name.head) == (1, 0), "and not the mean that was on screen"
+        assert app.views.attention.cell == (2, 0)
+        assert "esc Terms" in screen_text(app).splitlines()[-1]
+        await press(pilot, "escape")
+        assert there(app)[1] == "explain"
+        assert pane.has_focus_within
+        assert pane.grid.cursor[0] == 2
+        await press(pilot, "escape")
+        assert there(app)[1] == "attention"
+        assert "esc Terms" not in screen_text(app).splitlines()[-1]
+        await press(pilot, "escape")
+        assert app.focused is app.tree_widget
+
+
+async def test_a_click_selects_a_head_in_the_tree_and_enter_goes_into_it(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await press(pilot, "3")
+        await pilot.click("#tree", offset=(7, 4))
+        await settle(pilot)
+        assert there(app) == (Head("decoder", 0, 2), "attention")
+        assert app.focused is app.tree_widget
+        await press(pilot, "enter")
+        assert app.views.attention.has_focus_within
+
+
+async def test_going_back_gives_the_keys_to_the_view_that_had_them(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.state.place_history.REST", 0.0)
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        assert app.focused is app.tree_widget
+        await press(pilot, "w", "w")
+        assert there(app)[1] == "heads"
+        await press(pilot, "H")
+        assert there(app)[1] == "overview"
+        assert app.views.overview.has_focus_within
+        await press(pilot, "t", "4", "H")
+        assert there(app)[1] == "overview"
+        assert app.focused is app.tree_widget
+
+
+@pytest.mark.parametrize("keys", [("8", "j"), ("9", "j", "space"), ("8", "ctrl+d", "ctrl+d", "k", "k")])
+async def test_a_table_that_is_shown_again_has_the_rows_and_columns_in_view_that_it_had(
+    monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("tui.state.place_history.REST", 0.0)
+    async with explorer("demo", text="the cat sat", head="L0H0") as (app, pilot):
+        for key in keys:
+            await press(pilot, key)
+        pane = app.views.active
+        assert isinstance(pane, FilteredPane)
+        table, seen = pane.rows_widget, screen_text(app).splitlines()[2:-3]
+        await press(pilot, "3")
+        assert not table.size, "it is not laid out"
+        await press(pilot, "H")
+        assert screen_text(app).splitlines()[2:-3] == seen
+
+
+async def test_a_table_that_is_shown_again_brings_its_cursor_into_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.state.place_history.REST", 0.0)
+    async with explorer("demo", text="the cat sat", head="L0H0") as (app, pilot):
+        for key in ("8", "G", "3"):
+            await press(pilot, key)
+        table = next(pane.grid for pane in app.views.panes if isinstance(pane, TablePane))
+        table.go_to(1)
+        assert table.scroll_offset.y > 1, "nobody sees it"
+        await press(pilot, "8")
+        assert table.scroll_offset.y == 1
+
+
+async def test_the_map_of_all_heads_is_scrolled_no_more_than_it_must_be_where_it_is_shown_again() -> None:
+    async with explorer("demo", head="L0H0", size=(80, 11)) as (app, pilot):
+        canvas = app.views.overview.map
+        for layer, top in (("1", 0), ("2", 0), ("3", 1)):
+            await press(pilot, "1", "g", *f"L{layer}H3", "enter")
+            assert not canvas.size
+            await press(pilot, "w")
+            assert (canvas.size.height, canvas.scroll_offset.y) == (4, top)
+
+
+async def test_a_view_that_is_long_in_coming_takes_no_keys_from_where_one_has_gone_meanwhile(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.state.place_history.REST", 0.0)
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await press(pilot, "w", "t")
+        comes_late: list[Callable[[], object]] = []
+        with monkeypatch.context() as patched:
+            patched.setattr("tui.handled.SLOWEST", 0.05)  # as where the next key is done before the view is there
+            patched.setattr(app.views, "call_after_refresh", lambda *said: comes_late.append(partial(*said)))
+            await press(pilot, "4", "H")
+            await until(pilot, lambda: there(app)[1] == "overview")
+            await press(pilot, "t")
+        for each in comes_late:
+            each()
+        await settle(pilot)
+        assert len(comes_late) == 1
+        assert there(app)[1] == "overview"
+        assert app.focused is app.tree_widget
+
+
+async def test_keys_wait_for_a_view_while_the_process_stands_still(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.handled.SLOWEST", STILL := 0.5)
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        show_view = app.conductor.show_view
+
+        def slowly(view: str) -> None:
+            time.sleep(STILL + 0.1)
+            show_view(view)
+
+        monkeypatch.setattr(app.conductor, "show_view", slowly)
+        line = app.tree_widget.cursor_line
+        for key in ("4", "down"):
+            app.post_message(Key(key, None))
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        assert (pane.grid.place, app.tree_widget.cursor_line) == (1, line)
+
+
+async def test_a_table_says_that_it_is_computed_and_how_much_of_it_is_there(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_looked, growing = threading.Event(), tables.growing
+
+    def slowly(*asked: Any) -> Iterator[Any]:
+        for state in growing(*asked):
+            yield state
+            while isinstance(state, tuple) and state[1].total and not has_looked.wait(0.01):
+                yield None
+
+    monkeypatch.setattr(tables, "growing", slowly)
+    monkeypatch.setattr(tables, "PAUSE", 0.0)
+    monkeypatch.setattr(tables, "SHARE", 0)
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await type_keys(pilot, "w", "w")
+        await until(pilot, lambda: isinstance(app.views.active, TablePane) and app.views.active.shown is not None)
+        title = app.views.active.title_line
+        assert "computing …" in shown(title)
+        await until(pilot, lambda: "layers" in shown(title))
+        assert "1 / 2 layers" in shown(title)
+        has_looked.set()
+        await settle(pilot)
+        assert "computing" not in shown(title)
+
+
+async def test_the_way_back_is_offered_where_there_is_one() -> None:
+    async with explorer("demo", head="L0H0", size=(160, 50)) as (app, pilot):
+
+        def offers() -> bool:
+            return "H Back" in screen_text(app).splitlines()[-1]
+
+        assert not offers()
+        await pilot.press("1", "g", *"L1H3", "enter", "t")
+        await settle(pilot)
+        assert offers()
+        await pilot.press("H", "H", "H")
+        await settle(pilot)
+        assert not offers()
+
+
+async def test_the_row_of_the_cursor_stays_in_view_as_the_terminal_becomes_lower() -> None:
+    async with explorer("demo", size=(80, 30)) as (app, pilot):
+        await type_keys(pilot, *"wwG")
+        await settle(pilot)
+        assert isinstance(app.views.active, TablePane)
+        grid = app.views.active.grid
+        for height in (20, 12):
+            await pilot.resize_terminal(80, height)
+            await settle(pilot)
+            assert grid.cursor[0] == 31
+            assert 0 <= grid.cursor[0] - grid.scroll_offset.y < grid.rows_in_view

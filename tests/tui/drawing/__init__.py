@@ -1,0 +1,1 @@
+"""What is drawn: numbers, colours and labels, without a screen."""

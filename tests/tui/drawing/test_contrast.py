@@ -1,0 +1,176 @@
+"""What is written stands out from what is behind it, in the colours that the terminal shows, under every theme."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from rich.color import Color
+from rich.console import COLOR_SYSTEMS
+from rich.style import Style
+from textual.color import Color as Ground
+from textual.theme import BUILTIN_THEMES
+
+from tests.tui.explorer import HOPS, explorer, settle, type_keys
+from tests.tui.painted import good_terminal
+from tui.app import Explorer
+from tui.sent_colours import nearest
+from tui.themes import ANSI, OWN, every_theme, find_theme
+
+TEXT = "Tom has the blue book and the red book"
+DRAWN = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff]*")
+"""Lines, blocks and dots, of plots, maps and boxes."""
+
+LINES = re.compile(r"[\s\u2500-\u257f]*")
+"""What shows how things hang together, such as the tree's guides."""
+
+MARK = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff_‾]*")
+"""What is no letter, number or key; a dot or a colon by itself may be a key."""
+
+BAR_TOP = re.compile("[▁-▇]+")
+"""The uppermost cells of bars, or of the area of chance."""
+
+THEMES = {find_theme(name) for name in every_theme() if "ansi" not in find_theme(name)}
+"""All that have colours of their own."""
+
+OURS = {"textual-dark", "textual-light", *OWN} - {ANSI}
+"""Those that a key goes through."""
+
+VIEWS = {
+    "views": ((160, 50), ("w", "1", "3"), OURS),
+    "tables": ((80, 24), ("4", "x"), OURS),
+    "texts": ((80, 24), ("A", "T"), OURS),
+    "menus": ((80, 24), ("e", "escape", "S", "escape", "question_mark"), OURS),
+    "others": ((160, 50), ("1",), THEMES - OURS),
+    "menu of others": ((80, 24), ("e",), THEMES - OURS),
+}
+"""What is looked at: on a terminal of what size, by which keys, under which themes."""
+
+
+TERMINALS = {
+    "truecolor": {"COLORTERM": "truecolor"},
+    "256": {"COLORTERM": ""},
+    "standard": {"COLORTERM": "", "TERM": "xterm"},
+}
+"""What a terminal of so many colours, in rich's words, says of itself."""
+
+NAMED = (
+    (0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0), (0, 0, 238), (205, 0, 205), (0, 205, 205), (229, 229, 229),
+    (127, 127, 127), (255, 0, 0), (0, 255, 0), (255, 255, 0), (92, 92, 255), (255, 0, 255), (0, 255, 255),
+    (255, 255, 255),
+)  # fmt: skip
+"""The sixteen colours as xterm shows them (XTerm-col.ad)."""
+
+Shown = tuple[int, int, int]
+
+
+def shown(colour: Color, colours: str) -> Shown:
+    """Give what a terminal of so many colours shows of a colour (xterm's 256colres.h)."""
+    sent = colour.downgrade(COLOR_SYSTEMS[colours])
+    if sent.triplet is not None:
+        red, green, blue = sent.triplet
+        return red, green, blue
+    assert sent.number is not None
+    if sent.number < 16:
+        return NAMED[sent.number]
+    if sent.number >= 232:
+        grey = 8 + 10 * (sent.number - 232)
+        return grey, grey, grey
+    steps = [(sent.number - 16) // 36, (sent.number - 16) // 6 % 6, (sent.number - 16) % 6]
+    red, green, blue = (step and 55 + 40 * step for step in steps)
+    return red, green, blue
+
+
+def luminance(colour: Shown) -> float:
+    """Compute what WCAG 2.1 calls so."""
+    shares = [each / 255 for each in colour]
+    red, green, blue = (each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def between(one: Color, other: Color, colours: str) -> float:
+    """Compute the contrast ratio of two colours on a terminal."""
+    dark, light = sorted(luminance(shown(each, colours)) for each in (one, other))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def contrast(style: Style, colours: str) -> float:
+    """Compute the contrast ratio of what is written in a style."""
+    assert style.color is not None
+    assert style.bgcolor is not None
+    assert not style.dim, "the terminal would bring the two nearer to each other than can be known"
+    return between(style.color, style.bgcolor, colours)
+
+
+def written(app: Explorer) -> Iterator[tuple[str, Style]]:
+    """Give what is on screen that is no blank, with its style; of a menu over the views, what is seen of both."""
+    for strip in app.screen._compositor.render_strips():
+        for text, style, _ in strip:
+            if text.strip() and style is not None:
+                yield text, style
+
+
+def faint(app: Explorer, colours: str) -> Iterator[str]:
+    """Name what hardly stands out: letters, the marks that are the cursor's, and bars before the area of chance."""
+    drawn = {style.color for text, style in written(app) if "█" in text}
+    for text, style in written(app):
+        if BAR_TOP.fullmatch(text) and style.bgcolor in drawn and contrast(style, colours) < 3.0:
+            yield f"{app.theme}: {contrast(style, colours):.2f} of a bar before chance {style}"
+    for text, style in written(app):
+        if LINES.fullmatch(text) and contrast(style, colours) < (4.5 if text == "│" else 2.0):
+            yield f"{app.theme}: {contrast(style, colours):.2f} of a line {text.strip()!r} {style}"
+    for text, style in written(app):
+        least = 3.0 if MARK.fullmatch(text) else 4.5
+        is_of_cursor = style.reverse or not DRAWN.fullmatch(text)
+        if is_of_cursor and "▀" not in text and contrast(style, colours) < least:
+            yield f"{app.theme}: {contrast(style, colours):.2f} {text.strip()!r} {style}"
+
+
+@pytest.mark.parametrize("colours", TERMINALS)
+@pytest.mark.parametrize("what", VIEWS)
+async def test_letters_and_cursors_stand_out_under_every_theme(
+    what: str, colours: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    for name, value in TERMINALS[colours].items():
+        monkeypatch.setenv(name, value)
+    size, keys, themes = VIEWS[what]
+    found: set[str] = set()
+    async with explorer("demo", text=TEXT, head="L0H3", size=size) as (app, pilot):
+        for key in keys:
+            await type_keys(pilot, key)
+            await settle(pilot)
+            for app.theme in () if key == "escape" else sorted(themes):
+                for _ in range(HOPS):
+                    await pilot.pause(0)
+                assert app.screen_stack[0].styles.background == Ground.parse(app.theme_variables["background"])
+                assert len(list(written(app))) > 20
+                found.update(faint(app, colours))
+    assert not found, "\n".join(sorted(found))
+
+
+async def test_letters_have_the_colour_that_the_terminal_writes_in_where_all_colours_are_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good_terminal(monkeypatch)
+    for name, value in {"COLORTERM": "", "TERM": "screen"}.items():
+        monkeypatch.setenv(name, value)
+    async with explorer("demo", text=TEXT, head="L0H3") as (app, pilot):
+        assert app.theme == ANSI
+        for key in ("w", "e", "escape", "question_mark"):
+            await type_keys(pilot, key)
+            await settle(pilot)
+            letters = [(text, style) for text, style in written(app) if not DRAWN.fullmatch(text)]
+            assert len(letters) > 20
+            assert not [each for each in letters if each[1].color is not None and not each[1].color.is_default], key
+
+
+@pytest.mark.parametrize("theme", ["textual-dark", "nord", "dracula", "solarized-light"])
+def test_greyish_grounds_stay_so_with_256_colours(theme: str) -> None:
+    for name in ("background", "surface", "panel"):
+        ground = Ground.parse(BUILTIN_THEMES[theme].to_color_system().generate()[name]).rgb
+        sent = shown(Color.from_ansi(nearest(ground)), "256")
+        spread, half_a_step = max(ground) - min(ground), 5
+        assert max(sent) - min(sent) <= spread, (name, ground, sent)
+        assert max(abs(a - b) for a, b in zip(sent, ground, strict=True)) <= spread + half_a_step, (name, ground, sent)

@@ -1,0 +1,113 @@
+"""The colours of the coloured text: few, told apart, and cheap to change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rich.color import Color
+from rich.console import RenderableType
+from textual.app import App
+from textual.screen import Screen
+
+from tests.benchmarks.terminal import SENTENCE
+from tests.conftest import TinyModel
+from tests.engine.models.test_attention import eager_maps
+from tests.opening import no_hurry, open_reader
+from tests.tui.explorer import explorer, screen_text, shown
+from tests.tui.painted import good_terminal
+from tests.tui.views.test_coloured_text import TEXT, pane_of, press
+from tui import whole_frames
+from tui.drawing.cells import background_styles, in_pairs
+from tui.drawing.largest import largest_weights
+from tui.drawing.signed import signed_styles
+from tui.painting import Repaint
+from tui.widgets.token_text import _legible
+
+
+@pytest.mark.parametrize(
+    ("size", "head", "begin", "most"),
+    [
+        ((80, 24), "L0H3", "gg", 300),
+        ((154, 64), "L0H3", "gg", 440),
+        ((80, 24), "L2H7", "", 360),
+        ((154, 64), "L2H7", "", 480),  # of which the whole row changes, and special tokens with it
+    ],
+)
+async def test_a_move_is_sent_in_few_bytes_though_a_head_looks_at_many_tokens(
+    size: tuple[int, int], head: str, begin: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    monkeypatch.setattr(whole_frames, "LONGEST", 5.0)  # seconds for which a busy machine may keep a frame waiting
+    sent: list[str] = []
+
+    def display(app: App[None], screen: Screen[object], renderable: RenderableType | None) -> None:
+        if isinstance(renderable, Repaint):
+            sent.append(renderable.render_segments(app.console))
+
+    monkeypatch.setattr(App, "_display", display)
+    async with explorer("demo", text=SENTENCE, head=head, size=size) as (app, pilot):
+        await press(pilot, "T", *begin)
+        assert pane_of(app).keys.cursor == 0
+        counts = []
+        for key in "lllllllljj":
+            sent.clear()
+            await press(pilot, key)
+            counts.append(len("".join(sent).encode()))
+        assert min(counts) > 0
+        assert max(counts) <= most, counts
+
+
+async def test_text_has_half_the_maps_colours_and_says_what_the_token_under_the_cursor_weighs(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    folder = tiny_model("gpt2")
+    weights = eager_maps(folder, open_reader(folder).read(TEXT, no_hurry).ids)[""][1][2]
+    async with explorer(folder, text=TEXT, head="L1H2", size=(160, 50)) as (app, pilot):
+        await press(pilot, "T", "l", "l", "l")
+        pane, heatmap = pane_of(app), app.views.attention.heatmap
+        in_text, in_map = ([style.bgcolor for style in styles] for styles in (pane.keys._styles, heatmap.level_styles))
+        assert len(set(in_map)) == 16
+        assert in_text[::2] == in_text[1::2]
+        assert len(set(in_text)) == 8
+        assert all(colour in in_map[2 * pair : 2 * pair + 2] for pair, colour in enumerate(in_text[::2]))
+        assert [style.bgcolor for style in in_pairs(heatmap.level_styles)] == in_text
+        legend = pane.legend_line.shown
+        assert {legend.get_style_at_offset(app.console, at).bgcolor for at in range(len(legend))} >= set(in_text)
+        assert f"token 3 of {len(weights)} · itself {weights[3, 3]:.3f} · " in shown(pane.readout_line)
+        row = np.array([0.999, 0.0006, 0.0004], np.float32)
+        named = largest_weights("looks at", "abc", row, 80, None, ascii_only=False)
+        assert named == 'looks at 0 "a" 0.999, 1 "b" 0.001; together 1.000', "and not what would be written as nothing"
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_levels_can_be_told_apart_without_colour(
+    tiny_model: TinyModel, ascii_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L0H1", ascii_only=ascii_only) as (app, pilot):
+        await press(pilot, "T", "G")
+        pane = pane_of(app)
+        region = pane.region
+        text = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
+        glyphs = pane._ink.cells[int(pane.keys._levels.max())]
+        assert any((f"[{glyphs}]" if ascii_only else f"{glyphs}│") in line for line in text)
+        assert not ascii_only or all(line.isascii() for line in text)
+
+
+@pytest.mark.parametrize("ground", [(18, 18, 18), (224, 224, 224)])
+@pytest.mark.parametrize("colours", ["truecolor", "256"])
+def test_letters_can_be_read_on_every_level_and_are_of_few_colours(ground: tuple[int, int, int], colours: str) -> None:
+    def luminance(colour: Color | None) -> float:  # WCAG 2.1
+        assert colour is not None
+        shares = [each / 255 for each in colour.get_truecolor()]
+        red, green, blue = (each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in shares)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    usual = Color.from_rgb(224, 224, 224) if ground[0] < 128 else Color.from_rgb(30, 30, 30)
+    for styles in (background_styles(ground, colours, "magma")[1:], signed_styles(ground, colours)):
+        legible = _legible(tuple(styles), usual)
+        for style in legible:
+            dark, light = sorted((luminance(style.color), luminance(style.bgcolor)))
+            assert (light + 0.05) / (dark + 0.05) > 4.5
+        assert sum(style.color == usual for style in legible) >= 5, "the levels of small weights, which most are of"

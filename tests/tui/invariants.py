@@ -1,0 +1,71 @@
+"""What must agree in an explorer that has come to rest, whatever was done to it before."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from engine.service.engine import Engine
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from tests.tui.explorer import screen_text
+from tui.app import Explorer
+
+
+def disagreements(app: Explorer) -> Iterator[str]:
+    """Say what does not agree."""
+    yield from _in_selection(app)
+    yield from _in_focus(app)
+
+
+def _in_selection(app: Explorer) -> Iterator[str]:
+    """Tree, conductor and views are of the same head."""
+    selected = app.conductor.selected
+    node = app.tree_widget.cursor_node
+    under = None if node is None else node.data
+    if selected != under and not (node is not None and node.data is None and node.parent is not None):
+        yield f"{selected} is selected, and the tree's cursor is on line {app.tree_widget.cursor_line}, {under}"
+    title = app.views.spectra.title_line.shown.plain
+    if selected is not None and str(selected) not in title:
+        yield f"{selected} is selected, and the spectra say {title!r}"
+    with contextlib.suppress(EngineError):  # where nothing is shown, which the view says
+        app.conductor.table()
+
+
+def _in_focus(app: Explorer) -> Iterator[str]:
+    """Look whether keys go to something that is to be seen."""
+    focused = app.focused
+    if len(app.screen_stack) > 1 or app.size.width < 40 or app.size.height < 12:
+        return
+    if focused is None:
+        yield "nothing has the focus"
+    elif not focused.is_on_screen or not focused.region.area:
+        yield f"{focused!r} has the focus and is not to be seen"
+    if not app.views.active.region.area:
+        yield f"{app.views.active!r} is active and not to be seen"
+
+
+def unanswered(app: Explorer, head: Head) -> Iterator[str]:
+    """Say what of a head is not shown: its name over its spectra, or a number read out of them."""
+    spectra = app.views.spectra
+    if str(head) not in spectra.title_line.shown.plain or " = " not in spectra.readout_line.shown.plain:
+        yield f"{head} is not shown:\n{screen_text(app)}"
+
+
+async def compare(app: Explorer, head: Head) -> None:
+    """Find that the engine's thread still computes, and what a fresh one computes."""
+    assert app.conductor.weights is not None
+    name = app.conductor.weights.knowledge.outline.name
+    fresh = Engine(EngineOptions(use_cache=False))
+    try:
+        await asyncio.wrap_future(fresh.open(name, lambda progress: None))
+        expected = await asyncio.wrap_future(fresh.head_spectra(head))
+    finally:
+        fresh.stop()
+    found = await asyncio.wait_for(asyncio.wrap_future(app.engine.head_spectra(head)), 30)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.singular_values, other.singular_values, rtol=1e-9, atol=1e-12, err_msg=str(head))

@@ -1,0 +1,310 @@
+"""Keys at random, as a cat on the keyboard would type them; `tests.tui.long_play` plays them for long.
+
+What is pressed are the keys that work where the focus is, letters, whole sentences, escape, the mouse and its wheel; in
+between the terminal gets other sizes, and another model is opened. Every so often everything has to come to rest, and
+then what the parts say has to agree; in the end the program still answers, with the right numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import traceback
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from textual.app import App
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from engine.store.files import log_file
+from tests.tui.explorer import PATIENCE, screen_text, settle, waited_for
+from tests.tui.invariants import compare, disagreements, unanswered
+from tests.tui.monkey_foot import drawn_otherwise, said_twice, silent
+from tests.tui.monkey_hands import (
+    CHOOSING,
+    FRAMES,
+    LAST,
+    LONGEST,
+    LOOK,
+    OPENING,
+    SENTENCES,
+    SIZES,
+    MonkeyError,
+    come_to_rest,
+    drawn_every,
+    has_ended,
+    leave,
+    look_away,
+    paste,
+    point,
+    press,
+    report,
+    resize,
+    say,
+    taken,
+    working_keys,
+)
+from tests.tui.monkey_ways import Beginning
+from tests.tui.painted_explorer import PaintedExplorer, stale, styled_otherwise
+from tui.screens.chooser import ChooserScreen
+
+EVERY = 120
+"""After so many keys another model is opened, and waited for; by chance more are."""
+
+GLANCE = 40
+"""After so many keys all that is on screen is compared with the whole painted at once."""
+
+
+class Monkey:
+    """Presses keys at random in one explorer after the other.
+
+    Parameters
+    ----------
+    seed : of all that is drawn.
+    models : which are opened, in turns.
+    rests : how often everything has to come to rest, of the times that a few keys have been pressed.
+    tries_keys : whether every key that the line at the foot shows is pressed, too, now and then.
+
+    Attributes
+    ----------
+    found : which of those keys did nothing and did not say why.
+    """
+
+    def __init__(self, seed: int, models: Sequence[str], rests: float = 0.03, tries_keys: bool = False) -> None:
+        self._random = random.Random(seed)
+        self._seed = seed
+        self._rests = rests
+        self._tries_keys = tries_keys
+        self.found: list[str] = []
+        self._models = models
+        self._done: deque[str] = deque(maxlen=LAST)
+        self._model = models[0]
+        self.pressed = 0
+        self.opened = 0
+        self.switched = 0
+        self._due = EVERY
+        self._seen = 0
+        self._drawn = 0
+        self._frame = FRAMES[0]
+        self.resized = 0
+
+    async def play(self, keys: int, stay: int = 700) -> None:
+        """Press so many keys, opening another model after about ``stay`` of them.
+
+        Raises
+        ------
+        MonkeyError : when anything went wrong.
+        """
+        while self.pressed < keys:
+            self._model = self._models[self.opened % len(self._models)]
+            self.opened += 1
+            self._done.append(f"<open {self._model}>")
+            until = min(keys, self.pressed + self._random.randint(stay // 2, stay * 3 // 2))
+            try:
+                await self._explore(until)
+            except Exception as error:
+                raise error if isinstance(error, MonkeyError) else self._report(repr(error)) from error
+
+    def _report(self, what: str) -> MonkeyError:
+        """Say what is wrong, and how it came to that."""
+        return report(what, self._seed, self._models, self._model, self.pressed, self._done)
+
+    async def _explore(self, until: int) -> None:
+        """Open the explorer on a model, press keys, and find that it still answers."""
+        unheard: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, said: unheard.append(repr(said.get("exception", said)))
+        )
+        begun = Beginning.by_chance(self._random, self._model, self._models)
+        self._done.append(f"<{begun}>")
+        app = begun.explorer()
+        wrong: MonkeyError | None = None
+        self._frame = self._random.choice(FRAMES)
+        with drawn_every(LONGEST):
+            async with app.run_test(size=self._random.choice(SIZES), notifications=True) as pilot:
+                try:
+                    if not begun.is_named:
+                        await self._choose_first(app, pilot)
+                    await self._play_with(app, pilot, until)
+                except MonkeyError as error:
+                    wrong = error
+                except Exception as error:
+                    wrong = self._report("".join(traceback.format_exception(error)))
+                await leave(app)
+        if wrong is not None:
+            raise wrong
+        if app.failure and not begun.is_refused(app.failure):
+            raise self._report(app.failure)
+        if unheard:
+            raise self._report(f"the event loop was told of {unheard[0]}")
+        if log_file().exists():
+            raise self._report(log_file().read_text(encoding="utf-8"))
+
+    async def _play_with(self, app: PaintedExplorer, pilot: Pilot[None], until: int) -> None:
+        """Press keys, and find that it still answers."""
+        if not has_ended(app) and self._random.random() < 0.7:
+            await settle(pilot)
+        engine = app.engine
+        while self.pressed < until and not has_ended(app):
+            for _ in range(self._random.randint(1, 12)):
+                if not has_ended(app):
+                    await self._act(app, pilot)
+            if not has_ended(app):
+                await asyncio.sleep(self._random.choice((0.0, 0.0, 0.0, 0.01, 0.02)))
+            if app.unforeseen is not None:
+                return
+            if app.engine is not engine:
+                engine = app.engine
+                self.switched += 1
+            if self.pressed >= self._drawn + self._frame and not has_ended(app):
+                self._draw(app)
+            if self.pressed >= self._seen + GLANCE and not has_ended(app):
+                self._seen = self.pressed
+                await self._type(app)
+                await pilot.pause(0)
+                for wrong in stale(app):
+                    raise self._report(wrong)
+            if self.pressed >= self._due:
+                self._due = self.pressed + EVERY
+                await self._look_with_keys(app, pilot)
+                await self._type(app, "escape", "escape", "escape")
+                await self._switch(app, pilot)
+                await self._await_model(app, pilot)
+                await self._rest(app, pilot)
+            elif self._random.random() < self._rests:
+                await self._rest(app, pilot)
+        if not has_ended(app):
+            await self._look_with_keys(app, pilot)
+        if not has_ended(app):
+            await self._still_answers(app, pilot)
+
+    def _draw(self, app: PaintedExplorer) -> None:
+        """Draw what has changed, as the toolkit does when it is time for the next frame."""
+        self._drawn = self.pressed
+        for screen in (*app._background_screens, app.screen):
+            screen._on_timer_update()
+
+    async def _act(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
+        """Do one thing."""
+        self.pressed += 1
+        kind = self._random.random()
+        if kind < 0.74:
+            self._press(app, self._random.choice(working_keys(app) or ["escape"]))
+        elif kind < 0.82:
+            self._press(app, self._random.choice("abcxyz019 .<>=[]_\u00e9\u65e5"))
+        elif kind < 0.86:
+            self._press(app, self._random.choice(("escape", "tab", "shift+tab", "enter", "backspace")))
+        elif kind < 0.93:
+            self._done.append(point(app, self._random))
+        elif kind < 0.96:
+            size = self._random.choice(SIZES)
+            self._done.append(f"<resize {size[0]}x{size[1]}>")
+            self.resized += 1
+            resize(app, *size)
+        elif kind < 0.965:
+            await self._switch(app, pilot)
+        elif kind < 0.977:
+            self._done.append(say(app, self._random.choice(SENTENCES)))
+        elif kind < 0.99:
+            self._done.append(self._random.choice((paste, look_away))(app, self._random))
+        else:
+            self._done.append("<wait>")
+            await asyncio.sleep(0.05)
+
+    async def _choose_first(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
+        """Press keys on the opening screen, and choose a model there, until one is open or the program is left."""
+        end = time.monotonic() + PATIENCE
+        while not has_ended(app) and not (app.is_ready and app.conductor.is_open):
+            if time.monotonic() > end:
+                raise self._report(waited_for(app))
+            if isinstance(app.screen, ChooserScreen):
+                for key in self._random.choices(CHOOSING, k=self._random.randint(0, 6)):
+                    self._press(app, key)
+                await self._choose(app, pilot, self._model)
+                await self._await_model(app, pilot)
+            await pilot.pause(LOOK)
+
+    async def _switch(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
+        """Open another model in this explorer, if the key that does it works now."""
+        keys = [key for key, active in app.screen.active_bindings.items() if active.binding.id == OPENING]
+        if not keys or isinstance(app.focused, Input):
+            return
+        await self._type(app, keys[0])
+        if isinstance(app.screen, ChooserScreen):
+            await self._choose(app, pilot, self._random.choice(self._models))
+
+    async def _choose(self, app: PaintedExplorer, pilot: Pilot[None], model: str) -> None:
+        """Open a model on the opening screen."""
+        self._done.append(f"<choose {model}>")
+        app.screen.query_one(Input).value = model  # as it is pasted, whatever had the focus there
+        await pilot.pause(0)
+        self._press(app, "enter")
+
+    async def _await_model(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
+        """Wait until the model that was chosen is open, or was refused, and close the opening screen."""
+        for _ in range(1000):
+            if has_ended(app) or not isinstance(app.screen, ChooserScreen):
+                return
+            await asyncio.sleep(LOOK)
+        await self._type(app, "escape")
+
+    def _press(self, app: App[Any], key: str) -> None:
+        """Press a key, without waiting for what it does."""
+        self._done.append(key)
+        press(app, key)
+
+    async def _type(self, app: PaintedExplorer, *keys: str) -> None:
+        """Press keys, and wait until all that was typed is done."""
+        for key in keys:
+            self._press(app, key)
+        if not await taken(app, PATIENCE):
+            raise self._report(waited_for(app))
+
+    async def _rest(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
+        """Wait until nothing more is to come, and find that what is shown agrees with itself."""
+        if not await come_to_rest(app, pilot, partial(self._draw, app)):
+            raise self._report(waited_for(app))
+        if has_ended(app):
+            return
+        for wrong in (*disagreements(app), *stale(app), *styled_otherwise(app), *said_twice(app)):
+            raise self._report(wrong)
+
+    async def _look_with_keys(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
+        """Find that drawing anew changes nothing; where it is asked for, note which keys that are shown do nothing."""
+        rest, press = partial(self._rest, app, pilot), partial(self._type, app)
+        async for wrong in drawn_otherwise(app, press, rest):
+            raise self._report(wrong)
+        if self._tries_keys:
+            async for wrong in silent(app, press, rest):
+                self.found.append(str(self._report(wrong)))
+
+    async def _still_answers(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
+        """Find that heads are shown, keys help, and the engine computes what a new one does."""
+        self._done.append("<does it still answer?>")
+        resize(app, 100, 30)
+        await self._rest(app, pilot)  # or a key that was clicked in the line at the foot could come after these
+        await self._type(app, *["escape"] * 4)
+        await self._rest(app, pilot)
+        if has_ended(app):
+            return
+        if len(app.screen_stack) > 1:
+            raise self._report(f"{app.screen!r} does not close")
+        await self._type(app, "t", "1", "right_square_bracket", "left_square_bracket")
+        head = app.conductor.selected
+        if head is None or head.is_layer:
+            await self._type(app, "right_square_bracket")
+            head = app.conductor.selected
+        await self._rest(app, pilot)
+        assert head is not None
+        for wrong in unanswered(app, head):
+            raise self._report(wrong)
+        await self._type(app, "question_mark")
+        await pilot.pause(0)
+        if "anywhere" not in screen_text(app) and "Next" not in screen_text(app):
+            raise self._report(f"? shows no keys:\n{screen_text(app)}")
+        await self._type(app, "escape")
+        await compare(app, head)

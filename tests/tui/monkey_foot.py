@@ -1,0 +1,84 @@
+"""What random keys leave is tried with keys: those that the line at the foot offers, and the one that draws anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+from textual.widgets._toast import Toast
+
+from tests.tui.explorer import screen_text
+from tests.tui.monkey_hands import has_ended, is_leaving
+from tests.tui.painted_explorer import PaintedExplorer
+from tui.key_line import KeyLine
+
+MOST = 40
+"""Keys that are pressed at most: what one opens offers others."""
+
+Press = Callable[[str], Awaitable[None]]
+Rest = Callable[[], Awaitable[None]]
+
+
+def offered(app: PaintedExplorer) -> dict[str, str]:
+    """Give the keys that are to be read in the line at the foot and work now, with their words; none that leaves."""
+    lines = [app.key_line, *app.screen.query(KeyLine)]
+    line = next((each for each in reversed(lines) if each.is_on_screen and each.region.area), None)
+    active = app.screen.active_bindings
+    return (
+        {}
+        if app.size.width < 40 or app.size.height < 12
+        else {
+            key.key: key.description
+            for key in (line._fitting() if line is not None else ())
+            if key.enabled and not (key.key in active and is_leaving(active[key.key].binding))
+        }
+    )
+
+
+def said_twice(app: PaintedExplorer) -> Iterator[str]:
+    """Say which messages stand twice on the screen."""
+    kept = Counter((each.title, each.message) for each in app._notifications)
+    shown = Counter(str(each.render()) for each in app.screen.query(Toast) if each.region.area)
+    for message, times in (*kept.items(), *shown.items()):
+        if times > 1:
+            yield f"{message} is said {times} times at the same time"
+
+
+async def drawn_otherwise(app: PaintedExplorer, press: Press, rest: Rest) -> AsyncIterator[str]:
+    """Say what is another once all has been drawn anew."""
+    before = await _at_rest(app, rest)
+    await press("ctrl+l")
+    await rest()
+    if not has_ended(app) and (cells := app.picture.cells) != before:
+        changed = sorted(cell for cell in cells.keys() | before.keys() if cells.get(cell) != before.get(cell))
+        first = changed[0]
+        yield (
+            f"ctrl+l changes {len(changed)} cells, {first} from {before.get(first)} to {cells.get(first)}, in rows "
+            f"{sorted({row for row, _ in changed})}; there are now:\n{screen_text(app)}"
+        )
+
+
+async def silent(app: PaintedExplorer, press: Press, rest: Rest) -> AsyncIterator[str]:
+    """Say which keys of the line at the foot neither change anything nor say why, and of what they open, too."""
+    pressed: set[tuple[str, str]] = set()
+    while len(pressed) < MOST and not has_ended(app):
+        key, word = next((each for each in offered(app).items() if each not in pressed), ("", ""))
+        if not key:
+            return
+        pressed.add((key, word))
+        before, told, screen, engine = await _at_rest(app, rest), app.told, app.screen, app.engine
+        await press(key)
+        await rest()
+        if has_ended(app) or app.screen is not screen or app.engine is not engine or app.told != told:
+            continue
+        if not app.key_line._said and app.picture.cells == before:
+            yield f"{key} ({word}) is offered and does nothing:\n{screen_text(app)}"
+
+
+async def _at_rest(app: PaintedExplorer, rest: Rest) -> dict[tuple[int, int], tuple[str, str]]:
+    """Take away what goes with the next key, once all that was pressed is done, and give what is on the screen then."""
+    await rest()
+    app.key_line.hush()
+    app.clear_notifications()
+    await rest()
+    return dict(app.picture.cells)

@@ -1,0 +1,248 @@
+"""What random keys are drawn from, how they are pressed, and what is said when they did harm."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from textual import events, screen
+from textual.app import App
+from textual.binding import Binding
+from textual.drivers.headless_driver import HeadlessDriver
+from textual.geometry import Size
+from textual.keys import REPLACED_KEYS, _character_to_key
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from tests.tui.explorer import PATIENCE, rests
+from tests.tui.painted_explorer import is_closing
+from tui.app import Explorer
+
+LEAVING = ("quit", "app.quit", "suspend_process")
+"""Actions that end the program, which is done on purpose only."""
+
+OPENING = "app.models"
+"""Id of the key that opens another model."""
+
+SENTENCES = (
+    "Anna has a red ball. Anna gives the red ball to Tom.",
+    "the cat sat on the mat",
+    "a",
+    "",
+    "  ",
+    "[bold] \u65e5\u672c \U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301",
+    "one two three " * 20,
+    "word " * 160,
+)
+
+CLICK: tuple[type[events.MouseEvent], ...] = (events.MouseDown, events.MouseUp)
+MOUSE: tuple[tuple[type[events.MouseEvent], ...], ...] = (
+    CLICK,
+    CLICK,
+    CLICK,
+    CLICK * 2,
+    (events.MouseDown, events.MouseMove, events.MouseUp),
+    (events.MouseMove,),
+    (events.MouseScrollDown,),
+    (events.MouseScrollUp,),
+    (events.MouseScrollLeft,),
+    (events.MouseScrollRight,),
+)
+"""What a hand does with the mouse."""
+
+PASTED = (
+    "L1H0",
+    "1.2",
+    "demo",
+    "matrix = OV and stable_rank < 4",
+    "out.csv\n",
+    "/nowhere/at/all.npz",
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467\u2764\ufe0f\u202eabc\u200b\t\u00ad" * 5,
+    "one\r\ntwo\n\n",
+)
+"""What is in a clipboard, for whichever line, view or list gets it."""
+
+SIZES = (
+    (4, 3),
+    (20, 5),
+    (40, 12),
+    (39, 30),
+    (60, 13),
+    (80, 11),
+    (80, 24),
+    (100, 30),
+    (119, 34),
+    (120, 34),
+    (160, 50),
+    (200, 60),
+)
+
+CHOOSING = ("a", "down", "tab", "slash", "left", "backspace", "pagedown")
+"""Keys on the opening screen."""
+
+LOOK = 0.01
+"""Seconds between two looks at whether something has come."""
+
+LOOKS = 4
+"""How often in a row all is found at rest before it is: what was the last may have set off more."""
+
+LAST = 50
+"""How many of the last keys a report names."""
+
+FRAMES = (3, 12, 40)
+"""Keys between two frames: as a person types, and as keys come that are held down or sent by a program.
+
+Counted in keys; only where the machine is so busy that they take longer than `LONGEST` are there more.
+"""
+
+LONGEST = 0.5
+"""Seconds after which a frame is drawn all the same, for what waits for one."""
+
+
+class MonkeyError(AssertionError):
+    """Something went wrong, with the seed and what was done last."""
+
+
+def report(what: str, seed: int, models: Sequence[str], model: str, pressed: int, done: Iterable[str]) -> MonkeyError:
+    """Say what is wrong, on which model, and how it came to that."""
+    return MonkeyError(
+        f"{what}\nseed {seed}, after {pressed} keys, on {model}; the last were\n{' '.join(done)}\n"
+        f"again: python -m tests.tui.long_play --seed {seed} --keys {pressed + 1} {' '.join(models)}"
+    )
+
+
+def press(app: App[Any], key: str) -> None:
+    """Send a key as a terminal's driver does, without waiting for what it does."""
+    character = _character(key)
+    if len(key) == 1 and not key.isalnum():
+        key = _character_to_key(key)
+    driver = app._driver
+    assert driver is not None
+    driver.send_message(events.Key(key, character))
+
+
+async def come_to_rest(app: Explorer, pilot: Pilot[None], draw: Callable[[], None]) -> bool:
+    """Wait until nothing more is to come, or the program has been left; False where that takes too long."""
+    if not app.app_focus:
+        app.post_message(events.AppFocus())
+    end, looks = time.monotonic() + PATIENCE, 0
+    while not has_ended(app) and looks < LOOKS:
+        is_told_more = bool(app.progress_line.shown.plain)  # of what is not awaited any more, until it has ended
+        is_at_rest = rests(app) and not is_closing(app) and not is_told_more
+        looks = looks + 1 if is_at_rest else 0
+        draw()
+        await (pilot.pause(0) if is_at_rest else asyncio.sleep(LOOK))
+        if time.monotonic() > end:
+            return False
+    return True
+
+
+async def taken(app: Explorer, patience: float) -> bool:
+    """Wait until all that was typed has come into the queue of the application, and is done; say whether it is."""
+    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), asyncio.get_running_loop()))
+    end = time.monotonic() + patience
+    while (app.message_queue_size or app.is_typed_to) and not has_ended(app):
+        if time.monotonic() > end:
+            return False
+        await asyncio.sleep(LOOK)
+    return True
+
+
+async def leave(app: Explorer) -> None:
+    """Leave as a person does; else what is under way would go on while all is taken apart."""
+    app.engine.stop()
+    app.exit()
+    assert app._task is not None
+    await asyncio.wait({app._task}, timeout=10)
+
+
+def point(app: App[Any], chance: random.Random) -> str:
+    """Click, turn the wheel, or move the mouse somewhere, with or without other keys held; say what and where."""
+    width, height = app.size
+    x, y = chance.randrange(max(width, 1)), chance.randrange(max(height, 1))
+    kinds = chance.choice(MOUSE)
+    button = chance.choice((1, 1, 1, 1, 2, 3))
+    held = [chance.random() < 0.1 for _ in range(3)]
+    is_drawn = chance.random() < 0.2
+    for kind in kinds:
+        app.post_message(kind(None, x, y, 0, 0, button, held[0], held[1], held[2], x, y))
+        if is_drawn:
+            x, y = chance.randrange(max(width, 1)), chance.randrange(max(height, 1))
+    return f"<{' '.join(kind.__name__ for kind in kinds)} {x},{y}>"
+
+
+def say(app: App[Any], sentence: str) -> str:
+    """Type a sentence, or a filter, into the line that has the focus, or else into the sentence's; say which."""
+    begins = "" if isinstance(app.focused, Input) else "i"
+    for character in begins + sentence[:60]:
+        press(app, character)
+    if not has_ended(app):
+        app.post_message(events.Paste(sentence[60:]))
+        press(app, "enter")
+    return f"{begins} {sentence[:20]!r} enter".strip()
+
+
+def look_away(app: App[Any], chance: random.Random) -> str:
+    """Have the terminal lose the keys to another window, and mostly get them back."""
+    kinds = chance.choice(((events.AppBlur, events.AppFocus), (events.AppBlur,), (events.AppFocus,)))
+    for kind in kinds:
+        app.post_message(kind())
+    return f"<{' '.join(kind.__name__ for kind in kinds)}>"
+
+
+def paste(app: App[Any], chance: random.Random) -> str:
+    """Paste a text, whatever has the focus; say which."""
+    text = chance.choice(PASTED)
+    driver = app._driver
+    assert driver is not None
+    driver.send_message(events.Paste(text))
+    return f"<paste {text[:20]!r}>"
+
+
+def resize(app: App[Any], width: int, height: int) -> None:
+    """Give the terminal another size, without waiting until all is laid out anew."""
+    size = Size(width, height)
+    assert isinstance(app._driver, HeadlessDriver)
+    app._driver._size = size
+    app.post_message(events.Resize(size, size))
+
+
+def _character(key: str) -> str | None:
+    """Give the character that a key types, if it types one."""
+    if len(key) == 1:
+        return key
+    try:
+        return unicodedata.lookup(REPLACED_KEYS.get(key, key).replace("_", " ").upper())
+    except KeyError:
+        return None
+
+
+@contextmanager
+def drawn_every(seconds: float) -> Iterator[None]:
+    """Have screens drawn so often; the toolkit takes it from the environment when it is imported."""
+    with patch.object(screen, "UPDATE_PERIOD", seconds):
+        yield
+
+
+def working_keys(app: Explorer) -> list[str]:
+    """List the keys that do something where the focus is, but for those that leave."""
+    return [
+        key for key, active in app.screen.active_bindings.items() if key != "ctrl+c" and not is_leaving(active.binding)
+    ]
+
+
+def is_leaving(binding: Binding) -> bool:
+    """Say whether a key ends the program."""
+    return binding.action.startswith(LEAVING) or binding.id == "chooser.quit"
+
+
+def has_ended(app: App[Any]) -> bool:
+    """Say whether the program has been left, as by a click on the key that does so."""
+    assert isinstance(app, Explorer)
+    return app._exit or bool(app.failure) or app.unforeseen is not None

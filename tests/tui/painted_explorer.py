@@ -1,0 +1,65 @@
+"""The explorer with a picture of what it has sent, and what is found when a screen is painted and styled anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import RenderableType
+from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.screen import Screen
+from textual.widget import Widget
+
+from tests.tui.painted import TerminalPicture
+from tui.app import Explorer
+from tui.painting import Repaint
+
+
+class PaintedExplorer(Explorer):
+    """Keeps the picture that its output makes, and counts the messages that it shows."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.picture = TerminalPicture()
+        self.told = 0
+
+    def notify(self, message: str, **named: Any) -> None:
+        """Count what is said in messages, and show it."""
+        self.told += 1
+        super().notify(message, **named)
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        if isinstance(renderable, ChopsUpdate | LayoutUpdate) and not self._batch_count:
+            self.picture.write(Repaint(self._painted, renderable).render_segments(self.console))
+
+
+def stale(app: PaintedExplorer) -> Iterator[str]:
+    """Say which cells are not what they would be if all were painted at once; nothing while more is to be painted."""
+    screen = app.screen
+    widgets = [each for each in screen.walk_children(Widget, with_self=True) if each.display]
+    if any(each._repaint_required or each._layout_required or each.message_queue_size for each in widgets):
+        return
+    screen._on_timer_update()
+    if app._batch_count or screen._layout_required or is_closing(app) or not app._painted._lines:
+        return
+    update = screen._compositor.render_update(full=True, screen_stack=app._background_screens)
+    assert isinstance(update, LayoutUpdate)
+    whole = TerminalPicture()
+    whole.write(update.render_segments(app.console))
+    for cell in sorted(whole.cells):
+        if whole.cells[cell] != (shown := app.picture.cells.get(cell)):
+            yield f"{cell} shows {shown}, and is {whole.cells[cell]}, in {whole.line(cell[0])!r}"
+
+
+def is_closing(app: Explorer) -> bool:
+    """Say whether what is on screen is being taken away, such as a toast; the toolkit then lays the screen out anew."""
+    return any(widget._pruning for widget in app.screen._compositor.visible_widgets)
+
+
+def styled_otherwise(app: Explorer) -> Iterator[str]:
+    """Say which widgets look otherwise when all are styled anew."""
+    for node in app.screen.walk_children(with_self=True):
+        before = node.styles.base.get_rules()
+        app.stylesheet.update_nodes([node])
+        if before != node.styles.base.get_rules():
+            yield f"{node!r} of {node.parent!r} was not styled for its classes, or those above it"

@@ -1,0 +1,1 @@
+"""Screens other than the main one, and what they do."""

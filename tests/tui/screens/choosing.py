@@ -1,0 +1,36 @@
+"""The opening screen driven without a terminal, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from textual.pilot import Pilot
+
+from engine.service.engine import Engine
+from engine.values.options import EngineOptions
+from tests.tui.explorer import screen_text, until
+from tui.app import Explorer
+from tui.screens.chooser import ChooserScreen
+from tui.start import Start
+
+
+@asynccontextmanager
+async def opening_screen(
+    size: tuple[int, int] = (80, 24), options: EngineOptions | None = None, start: Start | None = None
+) -> AsyncIterator[tuple[Explorer, Pilot[None], ChooserScreen]]:
+    """Start without a model, and wait until all is listed."""
+    app = Explorer(Engine(options or EngineOptions(use_cache=False)), start or Start(None))
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
+        screen = app.screen
+        assert isinstance(screen, ChooserScreen)
+        await until(pilot, lambda: all(worker.is_finished for worker in app.workers))
+        await pilot.pause()
+        yield app, pilot, screen
+    app.engine.stop()
+
+
+def words(app: Explorer) -> str:
+    """Give what is on screen with its lines joined."""
+    return " ".join(screen_text(app).split())

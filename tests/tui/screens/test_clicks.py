@@ -1,0 +1,154 @@
+"""A click means the same everywhere: it puts the cursor there, and where that is already it does what Enter does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.events import MouseDown, MouseEvent, MouseMove, MouseScrollDown, MouseUp
+from textual.pilot import Pilot
+from textual.screen import ModalScreen
+
+from engine.store.history import remember
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.fake_hub import FakeHub
+from tests.opening import outline
+from tests.tui.explorer import explorer, screen_text, settle, type_keys
+from tests.tui.screens.choosing import opening_screen, words
+from tui.app import Explorer
+from tui.main_screen import MainScreen
+from tui.screens.export_screen import ExportScreen
+
+
+def line_of(app: Explorer, text: str) -> int:
+    """Find the line that a text is on."""
+    (place,) = (number for number, line in enumerate(screen_text(app).splitlines()) if text in line)
+    return place
+
+
+async def click(pilot: Pilot[None], x: int, y: int) -> None:
+    """Click as a terminal tells of it, and wait for all that follows."""
+    for kind in (MouseDown, MouseUp):
+        pilot.app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
+    await settle(pilot)
+
+
+async def test_a_second_click_in_the_tree_goes_into_the_head_and_opens_a_layer(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        row = line_of(app, " H2")
+        await click(pilot, 7, row)
+        assert app.conductor.selected == Head("decoder", 0, 2)
+        assert app.focused is app.tree_widget
+        await click(pilot, 7, row)
+        assert app.views.active.has_focus_within
+        row = line_of(app, "▶ L1")
+        await click(pilot, 6, row)
+        assert app.conductor.selected == Head("decoder", 1)
+        assert "▶ L1" in screen_text(app)
+        await click(pilot, 6, row)
+        assert "▼ L1" in screen_text(app)
+        await click(pilot, 3, row)
+        assert "▶ L1" in screen_text(app), "the arrow does so at once"
+
+
+async def test_a_second_click_in_a_table_goes_to_the_rows_head(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", size=(100, 30)) as (app, pilot):
+        await type_keys(pilot, "4")
+        await settle(pilot)
+        grid = app.views.active.query_one("TableGrid").region
+        for expected in (0, 1):
+            await click(pilot, grid.x + 2, grid.y + 3)
+            assert app.conductor.selected == Head("decoder", 0, expected)
+
+
+async def test_the_second_click_of_a_double_click_meets_nothing_that_lay_below_a_menu(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Explorer, "CLICK_CHAIN_TIME_THRESHOLD", 60.0)  # seconds that a busy machine may take
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await type_keys(pilot, "1", "e")
+        await settle(pilot)
+        assert isinstance(app.screen, ExportScreen)
+        below = line_of(app, "matrices of L0H0")
+        await click(pilot, 7, below)
+        assert isinstance(app.screen, ExportScreen), "the first click goes to the line"
+        assert list(tmp_path.glob("*.npz")) == []
+        await click(pilot, 7, below)
+        assert len(list(tmp_path.glob("*.npz"))) == 1
+        assert len(app.screen_stack) == 1
+        await click(pilot, 7, below)
+        assert app.conductor.selected == Head("decoder", 0, 0)
+        monkeypatch.setattr(Explorer, "CLICK_CHAIN_TIME_THRESHOLD", 0.0)
+        await click(pilot, 7, below)
+        assert app.conductor.selected != Head("decoder", 0, 0), "a click of its own does what it does"
+
+
+@pytest.mark.parametrize("key", ["e", "S", "question_mark"])
+async def test_a_click_beside_a_menu_closes_it_and_does_nothing_else(key: str, tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", size=(170, 50)) as (app, pilot):
+        await type_keys(pilot, "1", key)
+        await settle(pilot)
+        assert isinstance(app.screen, ModalScreen)
+        before, (menu, *_) = app.screen, app.screen.children
+        await click(pilot, menu.region.x + 4, menu.region.y)
+        assert app.screen is before, "its frame is no place beside it"
+        await click(pilot, 2, 5)
+        assert len(app.screen_stack) == 1
+        assert app.conductor.selected == Head("decoder", 0, 0)
+
+
+async def test_no_click_begins_a_download(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    remember("somebody/deleted", outline("somebody/deleted"))
+    async with opening_screen() as (app, pilot, screen):
+        begun: list[str] = []
+        monkeypatch.setattr(screen, "_begin", begun.append)
+        row = line_of(app, " somebody/deleted ")
+        for _ in range(3):
+            await pilot.click(offset=(5, row))
+        await pilot.pause()
+        assert "a click downloads nothing: somebody/deleted is not on this machine: Enter downloads it" in words(app)
+        await type_keys(pilot, "slash", *"no/where")
+        await pilot.pause()
+        for _ in range(3):
+            await pilot.click(offset=(5, line_of(app, "as typed")))
+        await pilot.pause()
+        assert "a click downloads nothing: no/where is not on this machine: Enter downloads it" in words(app)
+        assert begun == []
+        await type_keys(pilot, "enter")
+        assert begun == ["no/where"]
+
+
+@pytest.mark.parametrize("kind", [MouseMove, MouseDown, MouseUp, MouseScrollDown])
+async def test_the_mouse_over_what_has_been_taken_away_ends_nothing(
+    kind: type[MouseEvent], tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("llama"), text="the cat sat") as (app, pilot):
+        await type_keys(pilot, "3")
+        await settle(pilot)
+        heatmap = app.views.attention.heatmap
+        at = (heatmap.region.x + 2, heatmap.region.y + 2)
+        under = app.screen.get_widget_at(*at)[0]
+        assert heatmap in under.ancestors_with_self
+        monkeypatch.setattr(MainScreen, "_refresh_layout", lambda *given, **named: None)
+        await heatmap.remove()
+        assert app.screen.get_widget_at(*at)[0] is under, "which a model that takes its place may leave so"
+        app.post_message(kind(None, *at, 0, 0, 1, False, False, False, *at, None))
+        await pilot.pause()
+        assert app.unforeseen is None
+
+
+async def test_a_click_on_what_is_laid_out_and_not_painted_yet_ends_nothing(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("llama"), text="the cat sat") as (app, pilot):
+        monkeypatch.setattr(MainScreen, "_compositor_refresh", lambda screen: None)
+        await type_keys(pilot, "right_square_bracket")
+        for key in ("1", "4", "A", "3", "C"):
+            await type_keys(pilot, key)
+            await settle(pilot)
+            area = app.views.active.region
+            assert area.area
+            await click(pilot, area.x + area.width // 2, area.y + area.height // 2)
+            assert app.unforeseen is None

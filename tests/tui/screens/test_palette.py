@@ -1,0 +1,183 @@
+"""The palette: heads, views, commands and themes by their names."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from textual.command import CommandInput
+from textual.pilot import Pilot
+from textual.widgets import Input, OptionList
+
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, screen_text, settle, type_keys, until
+from tests.tui.monkey_hands import leave
+from tui.app import Explorer
+from tui.panes.table import TablePane
+from tui.screens.export_screen import ExportScreen
+from tui.screens.palette import Palette
+
+
+async def search(app: Explorer, pilot: Pilot[None], text: str) -> list[str]:
+    """Open the palette, type, and give what it offers."""
+    await pilot.press("ctrl+p")
+    await settle(pilot)
+    assert isinstance(app.screen, Palette)
+    await pilot.press(*text)
+    await app.workers.wait_for_complete()
+    await settle(pilot)
+    options = app.screen.query_one(OptionList)
+    return [str(options.get_option_at_index(place).prompt) for place in range(options.option_count)]
+
+
+async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        assert (await search(app, pilot, "1.2"))[0] == "L1H2"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 1, 2)
+        assert (await search(app, pilot, "03"))[0] == "L0H3"
+        await pilot.press("escape")
+        await settle(pilot)
+        assert app.screen is app.screen_stack[0]
+        assert "Circuits  (4)" in await search(app, pilot, "circuits")
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.views.active.view == "circuits"
+        await search(app, pilot, "theme nord")
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.theme == "nord"
+        assert any(each.startswith("Back to where you were") for each in await search(app, pilot, ""))
+        await pilot.press(*"0.1", "enter")  # without waiting for what is found
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "first"),
+    [
+        ("llama", "patterns", "Patterns: what heads do in a sentence  (7)"),
+        ("llama", "lens", "Lens view"),
+        ("llama", "dark", "theme dark"),
+        ("llama", "Theme light", "theme light"),
+        ("llama", "next-layer", "Next layer  (})"),
+        ("llama", "help", "help · Keys that work here  (?)"),
+        ("llama", "nxt lay", "Next layer  (})"),
+        ("llama", "off", "Switch the head off, or on again  (o)"),
+        ("llama", "ON", "Switch the head off, or on again  (o)"),
+        ("llama", "Larger epsilon", "larger epsilon · Larger ε of the energy rank  (+ =)"),
+        ("llama", "layer 1", "L1"),
+        ("llama", "head 3", "L0H3"),
+        ("llama", "Layer 1 head 2", "L1H2"),
+        ("llama", "logit lens", "logit lens · Lens view"),
+        ("t5", "cross", "cross L0"),
+    ],
+)
+async def test_the_palette_puts_what_is_called_so_before_what_has_the_letters(
+    tiny_model: TinyModel, kind: str, typed: str, first: str
+) -> None:
+    async with explorer(tiny_model(kind)) as (app, pilot):
+        found = await search(app, pilot, typed)
+        assert found[0] == first
+        assert len(set(found)) == len(found)
+        assert typed == "ON" or not any(each.startswith("Export") for each in found), "which writes a file at once"
+
+
+@pytest.mark.parametrize("typed", ["csv", "NPZ", "parquet", "save"])
+async def test_the_palette_knows_what_can_be_written(typed: str) -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        found = await search(app, pilot, typed)
+        assert found == [f"{typed.lower()} · Export: take away tables, matrices, pictures  (e)"]
+        await pilot.press("enter")
+        await settle(pilot)
+        assert isinstance(app.screen, ExportScreen)
+
+
+async def test_that_nothing_is_called_so_is_said_at_once() -> None:
+    async with explorer("demo") as (app, pilot):
+        for text in ("zzz", "undo", "png"):  # of the last two the letters are scattered over many descriptions
+            assert len(await search(app, pilot, text)) == 1
+            assert screen_text(app).count("No matches found") == 1
+            await pilot.press("escape")
+            await settle(pilot)
+
+
+async def test_what_is_typed_into_the_palette_is_no_sentence(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        await pilot.press("3", "ctrl+p", *"qqqq", "enter")
+        await settle(pilot)
+        assert "no head, view or command matches 'qqqq'" in screen_text(app)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert app.conductor.text == app.sentence_input.value == "the cat"
+        assert app.conductor.sentences.read == ["the cat"]
+
+
+async def test_the_palette_knows_what_the_active_view_does_beside_the_tree(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H1") as (app, pilot):
+        await type_keys(pilot, "4", "t")
+        await settle(pilot)
+        assert (await search(app, pilot, "sort"))[0] == "Sort by this column: down, up, as it was"
+        await type_keys(pilot, "enter")
+        await settle(pilot)
+        assert isinstance(app.views.active, TablePane)
+        assert app.views.active.grid._shown.wanted.sort is not None
+
+
+async def test_the_palette_knows_a_layers_heads_and_the_line_that_goes_anywhere(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        assert (await search(app, pilot, "L1"))[:5] == ["L1", "L1H0", "L1H1", "L1H2", "L1H3"]
+        await pilot.press("ctrl+n", "ctrl+n", "ctrl+n", "ctrl+p", "enter")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 1, 1)
+        assert (await search(app, pilot, "go to"))[0] == "Go to a head, a layer or a view, or do what is named  (g)"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.focused is app.prompt.input
+        await pilot.press(*"0.3", "enter")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 3)
+
+
+async def test_what_is_typed_into_the_palette_in_one_go_ends_nothing(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await search(app, pilot, "")
+        palette, field = app.screen, app.screen.query_one(CommandInput)
+        for text in ("L1H", "L1H2"):  # the first is given up before it has begun
+            with palette.prevent(Input.Changed):
+                field.value = text
+            palette.post_message(Input.Changed(field, text))
+        palette.post_message(Input.Submitted(field, field.value))
+        await until(pilot, lambda: app.conductor.selected == Head("decoder", 1, 2))
+        assert app.unforeseen is None
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+async def test_a_palette_that_is_closed_or_left_before_it_is_there_ends_nothing(is_left: bool) -> None:
+    for turns in range(3):
+        async with explorer("demo", head="L0H0") as (app, pilot):
+            app.action_command_palette()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            assert isinstance(app.screen, Palette)
+            if is_left:
+                await leave(app)
+            else:
+                app.screen.dismiss()
+                await until(pilot, lambda: len(app.screen_stack) == 1)
+        assert app.unforeseen is None
+
+
+async def test_what_a_command_of_the_palette_leads_to_is_laid_out_once_all_rests(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        delay_update = app.delay_update
+        monkeypatch.setattr(app, "delay_update", lambda: delay_update(0.3))  # the toolkit draws nothing for so long
+        await search(app, pilot, "circuits")
+        await type_keys(pilot, "enter")
+        await settle(pilot)
+        assert app.views.active.view == "circuits"
+        assert app.views.active.region.area

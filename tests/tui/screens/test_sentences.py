@@ -1,0 +1,288 @@
+"""Sentences are typed, found again, kept and forgotten."""
+
+from __future__ import annotations
+
+import json
+import stat
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from textual.widget import Widget
+
+from engine.models.reader import EARLIER_SENTENCES
+from engine.service.engine import Engine
+from engine.store import history as store_module
+from engine.store.history import SentenceStore, history_file
+from engine.values.errors import EngineError
+from engine.values.options import EngineOptions
+from engine.values.outline import ModelOutline
+from tests.conftest import TinyModel
+from tests.opening import no_hurry, open_reader
+from tests.tui.explorer import explorer, screen_text, settle, until
+from tui.app import Explorer
+from tui.first_look import FirstLook
+from tui.start import Start
+from tui.state.sentence_history import History
+from tui.widgets.filter_input import FilterInput
+
+
+def test_the_arrows_go_through_sentences_and_the_draft_waits_at_the_bottom() -> None:
+    history = History()
+    for text in ("one", "two", "one", "three"):
+        history.add(text)
+    history.add_older(["zero", "two"])
+    assert history.newest_first == ("three", "one", "two", "zero")
+    seen = ["typing"]
+    for step in (1, 1, 1, 1, 1, -1, -1, -1, -1, -1):
+        seen.append(history.go(step, seen[-1]))
+    assert seen[1:] == ["three", "one", "two", "zero", "zero", "two", "one", "three", "typing", "typing"]
+
+
+def test_the_file_keeps_sentences_and_bears_whatever_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "deep" / "sentences.jsonl"
+    first, second = SentenceStore(path), SentenceStore(path)  # two programs at once
+    assert first.load() == ()
+    for store, text in ((first, "a\nb"), (second, "中 [bold] \x1b[31m"), (first, "\ud800 alone"), (second, "a\nb")):
+        store.add(text)
+    assert first.load() == ("中 [bold] \x1b[31m", "? alone", "a\nb")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with path.open("ab") as stream:
+        stream.write(b'\xff\xfe\n{"a": 1}\n"half\n"  "\n"whole"\n')
+    assert first.load()[-2:] == ("a\nb", "whole")
+    first.remove("a\nb")
+    assert second.load()[-1] == "whole"
+    monkeypatch.setattr(store_module, "MOST_BYTES", 40)
+    for number in range(9):
+        first.add(f"sentence {number}")
+    assert first.load() == ("sentence 6", "sentence 7", "sentence 8")
+    assert [each.name for each in path.parent.iterdir()] == ["sentences.jsonl"]
+    SentenceStore(None).add("nowhere")
+    assert SentenceStore(None).load() == ()
+
+
+async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2")
+    async with explorer(folder, text="the cat") as (app, pilot):
+        for text in ("a mat", "the dog"):
+            await pilot.press("i", "ctrl+u", *("space" if each == " " else each for each in text), "enter")
+            await settle(pilot)
+        await pilot.press("i", "up")
+        assert app.sentence_input.value == "a mat"  # before the one that is shown
+        await pilot.press("up")
+        assert app.sentence_input.value == "the cat"  # which was read, and not typed
+        await pilot.press("x", "escape")
+        assert app.sentence_input.value == "the dog"  # what is on screen
+        await pilot.press("i", "end", "backspace", "down", "up", "up", "down")
+        assert app.sentence_input.value == "the dog"
+        await pilot.press("down")
+        assert app.sentence_input.value == "the do"
+        await pilot.press("escape")
+        assert app.focused is app.views.attention.heatmap
+    assert [json.loads(line) for line in history_file().read_text(encoding="utf-8").splitlines()] == [
+        "a mat",
+        "the dog",
+    ]
+    async with explorer(folder) as (app, pilot):
+        await pilot.press("i", "t", "up", "up")
+        assert app.sentence_input.value == "a mat"
+        await pilot.press("down", "down", "down")
+        assert app.sentence_input.value == "t"
+        await pilot.press("ctrl+r", *"DOG")
+        await until(pilot, lambda: "the dog" in screen_text(app))
+        assert "a mat" not in screen_text(app)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.sentences.read == ["the dog"]
+        assert app.views.active is app.views.attention
+
+
+async def test_nothing_but_spaces_is_no_sentence_and_the_line_says_which_key_begins_one(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        await pilot.press("i", "space", "space", "enter")
+        await settle(pilot)
+        assert "i: type a sentence" in screen_text(app)
+        assert "the sentence is empty; type some words" in screen_text(app)
+
+
+async def test_escape_leads_out_of_the_sentence_to_where_it_was_come_from(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+
+        def has_keys(widget: Widget) -> bool:
+            return app.focused is widget
+
+        await pilot.press("3")
+        await settle(pilot)
+        for typed in ("", "abc"):
+            await pilot.press("i", *typed, "escape")
+            assert has_keys(app.views.attention.heatmap)
+        await pilot.press("i", "escape", "escape", "i", "escape")
+        assert has_keys(app.tree_widget)
+        await pilot.press("4", "slash", *"ra", "escape", "i", "escape")
+        await settle(pilot)
+        assert app.views.table is not None
+        assert has_keys(app.views.table.grid)
+        await pilot.click(type(app.sentence_input))
+        await pilot.press("escape")
+        assert has_keys(app.views.table.grid)
+
+
+async def test_what_was_not_read_does_not_stand_as_the_sentence_and_comes_back_to_be_typed_on(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        line = app.sentence_input
+        await pilot.press("i", *"dog", "left", "tab")
+        assert line.value == "the cat" == app.conductor.text
+        await pilot.press("i")
+        assert (line.value, line.cursor_position) == ("dog", len("do"))
+        await pilot.press("escape", "i")
+        assert line.value == "the cat"
+        await pilot.press(*"dog")
+        app.app_focus = False  # another window is looked at
+        await pilot.pause()
+        assert line.value == "dog"
+        app.app_focus = True
+        await pilot.press("s", "enter")
+        assert line.value == "dogs"
+        await until(pilot, lambda: app.conductor.text == "dogs")
+        await pilot.press("i", *"on", "tab")
+        line.take("the cat")
+        await pilot.press("i")
+        assert line.value == "the cat"  # what was chosen came in the place of the draft
+
+
+async def test_ctrl_c_leaves_a_field_unless_the_person_has_selected_text(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        await pilot.press("i", "ctrl+c")
+        assert app.focused is app.tree_widget
+        assert app.clipboard == ""
+        await pilot.press("i", "end", "shift+left", "ctrl+c")
+        assert app.clipboard == "t"
+        await pilot.press("ctrl+u", "ctrl+c", "w", "w")
+        line = app.views.active.query_one(FilterInput)
+        await pilot.press("slash", "h", "enter", "slash")
+        assert line.selected_text == "h"
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: not line.display)
+        assert app.clipboard == "t"
+
+
+async def test_a_sentence_that_another_was_read_instead_of_is_among_the_earlier_ones(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FirstLook, "_do_the_rest", lambda self, model: None)  # the first sentence's turn never comes
+    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), text="the cat"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.sentence_input.value == "the cat")
+        await pilot.press("i", *"a mat", "enter")
+        await until(pilot, lambda: app.conductor.sentences.read == ["a mat"])
+        assert app.conductor.sentences.listed == ("a mat", "the cat")
+        await pilot.press("i", "up")
+        assert app.sentence_input.value == "the cat"
+    app.engine.stop()
+
+
+async def test_a_sentence_typed_before_the_model_is_there_is_the_one_that_is_read(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, opening = Engine(EngineOptions()), Future[ModelOutline]()
+    found = engine.open(str(tiny_model("gpt2")), lambda progress: None)
+    monkeypatch.setattr(engine, "open", lambda *asked: opening)
+    app = Explorer(engine, Start("slow", text="the cat"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.is_ready and not app.is_typed_to)
+        app.sentence_input.take("a mat")
+        await until(pilot, lambda: app.waiting_text == "a mat")
+        opening.set_result(found.result())
+        await settle(pilot)
+        assert app.conductor.text == "a mat" == app.sentence_input.value
+        assert app.conductor.sentences.listed == ("a mat", "the cat")
+    app.engine.stop()
+
+
+async def test_a_file_that_cannot_be_written_is_said_once(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history_file().parent.parent.mkdir(parents=True)
+    history_file().parent.write_text("a file where the folder should be", encoding="utf-8")
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        notices: list[str] = []
+        monkeypatch.setattr(app, "notify", lambda message, **settings: notices.append(message))
+        for text in ("a", "b"):
+            app.conductor.sentences.submit(text)
+            await settle(pilot)
+        assert len(notices) == 1
+        assert "not kept" in notices[0]
+        assert app.sentence_input.history.newest_first == ("b", "a")
+
+
+async def test_the_list_shows_a_sentence_that_was_read_without_running_the_model_again(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat sat") as (app, pilot):
+        for text in ("on the mat", "a dog"):
+            app.sentence_input.value = text
+            app.sentence_input.finish()
+            await pilot.pause()
+            await settle(pilot)
+        assert app.conductor.sentences.read == ["a dog", "on the mat", "the cat sat"]
+        await pilot.press("t", "S", "G", "enter")
+        await pilot.pause()
+        await settle(pilot)
+        shown = app.views.attention.shown
+        assert shown is not None
+        assert "".join(shown.query_tokens) == "the cat sat" == app.sentence_input.value
+        assert app.views.active is app.views.attention
+        await pilot.press("S", "j", "d")
+        await pilot.pause()
+        assert "a dog" not in screen_text(app)
+        await pilot.press("k", "g", "escape")
+        await settle(pilot)
+        assert app.conductor.sentences.read == ["the cat sat", "on the mat"]
+
+
+def test_a_sentence_of_before_is_as_it_was_without_a_run_and_few_are_kept(tiny_model: TinyModel) -> None:
+    reader = open_reader(tiny_model("llama"))
+    layer = reader.anatomy.outline.layers[1].name
+    runs: list[int] = []
+    reader.model.register_forward_pre_hook(lambda *_: runs.append(1))
+    texts = [f"the cat {number}" for number in range(3)]
+    maps = []
+    for text in texts:
+        reader.read(text, no_hurry)
+        maps.append(reader.layer_maps(layer).weights)
+    for text, weights in zip(texts, maps, strict=True):
+        assert reader.read(text, no_hurry).text == text
+        assert (reader.layer_maps(layer).weights == weights).all()
+    assert len(runs) == len(texts)
+    reader.forget(texts[0])
+    reader.read(texts[0], no_hurry)
+    assert len(runs) == len(texts) + 1
+    for number in range(EARLIER_SENTENCES + 3):
+        reader.read(f"a mat {number}", no_hurry)
+    assert len(reader._readings) == EARLIER_SENTENCES + 1
+
+
+@pytest.mark.parametrize("said", ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"])
+def test_a_lack_of_memory_that_is_no_tensors_is_said_to_be_one(said: str, tiny_model: TinyModel) -> None:
+    reader = open_reader(tiny_model("llama"))
+
+    def run() -> None:
+        raise RuntimeError(said)
+
+    with pytest.raises(EngineError, match="2 tokens do not fit on cpu; type a shorter sentence"):
+        reader.running(2, lambda: None, run)
+    assert reader.reads_with_kernels, "it is not the kernels' fault"
+
+
+async def test_a_long_sentence_that_is_not_read_yet_stands_from_its_beginning(tiny_model: TinyModel) -> None:
+    text = "A first word, and then so many more that the line has no room for them: " + "more and more of them, " * 9
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        app.sentence_input.show_read(text, None)
+        app.sentence_input.cursor_position = len(text)
+        await pilot.pause()
+        line = screen_text(app).splitlines()[-2].rstrip()
+        assert line.startswith(" sentence A first word, and then")
+        assert line.endswith("…")
+        await pilot.press("i", "end")
+        await pilot.pause()
+        assert "more of them," in screen_text(app).splitlines()[-2], "what is typed is seen at the cursor"

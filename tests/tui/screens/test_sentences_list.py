@@ -1,0 +1,77 @@
+"""The list of sentences: what is found there, the way back, and which of them have been read by now."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.conftest import TinyModel
+from tests.opening import hold_up
+from tests.tui.explorer import explorer, screen_text, settle, type_keys, until
+from tui.screens.sentences_screen import SentencesScreen
+
+
+async def test_escape_goes_back_from_what_was_searched_to_all_sentences_and_then_leaves(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        await type_keys(pilot, "S", "slash", *"zzz")
+        await until(pilot, lambda: "no sentence holds zzz; esc goes back" in screen_text(app))
+        assert "types one" not in screen_text(app)
+        await type_keys(pilot, "escape")
+        await until(pilot, lambda: "the cat" in screen_text(app))
+        assert isinstance(app.screen, SentencesScreen)
+        assert app.focused is app.screen._list
+        await type_keys(pilot, "slash")
+        assert app.screen._words.value == ""
+        await type_keys(pilot, "escape", "escape")
+        assert len(app.screen_stack) == 1
+        await type_keys(pilot, "i", "ctrl+r", "z", "escape")
+        assert app.sentence_input.has_focus, "which is where one came from"
+
+
+async def test_a_sentence_that_is_read_while_the_list_is_open_is_marked_and_the_cursor_stays(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        free = threading.Event()
+        hold_up(app.engine, free)
+        await type_keys(pilot, "i", *"adog", "enter", "S", "G")
+        screen = app.screen
+        assert isinstance(screen, SentencesScreen)
+        here = screen._found[screen._list.highlighted or 0]
+        assert "● adog" not in screen_text(app)
+        free.set()
+        await until(pilot, lambda: "● adog" in screen_text(app))
+        assert screen._found[screen._list.highlighted or 0] == here
+        await type_keys(pilot, "escape")
+        await settle(pilot)
+        assert app.conductor.sentences.has_changed is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "stays"),
+    [("T", True), ("7", True), ("ww", True), ("8", True), ("A", True), ("4", False), ("1", False), ("2", False)],
+)
+async def test_what_is_of_a_sentence_is_looked_at_further_when_another_is_read(
+    keys: str, stays: bool, tiny_model: TinyModel
+) -> None:
+    async with explorer(tiny_model("gpt2", with_head=True), text="the cat", head="L0H1") as (app, pilot):
+        await type_keys(pilot, *keys)
+        await settle(pilot)
+        view = app.views.active.view
+        await type_keys(pilot, "i", *"a dog sat", "enter")
+        await settle(pilot)
+        assert app.conductor.text == "a dog sat"
+        assert app.views.active.view == (view if stays else "attention")
+        assert app.views.active.has_focus_within
+
+
+@pytest.mark.parametrize(("measure", "view"), [("entropy", "overview"), ("ov_energy_rank", "attention")])
+async def test_the_overview_of_a_measure_in_the_sentence_stays(measure: str, view: str, tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        await type_keys(pilot, "w")
+        app.conductor.overview.show_measure(measure)
+        await settle(pilot)
+        await type_keys(pilot, "i", *"a dog sat", "enter")
+        await settle(pilot)
+        assert app.views.active.view == view

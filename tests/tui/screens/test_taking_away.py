@@ -1,0 +1,312 @@
+"""The menu of what can be written."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from textual.events import Key
+
+from engine.values.table import Table
+from tests.conftest import TinyModel
+from tests.exporting import run
+from tests.tui.explorer import explorer, hold, screen_text, settle, shown, type_keys, until
+from tui import patience
+from tui.app import Explorer
+from tui.export import jobs
+from tui.screens.export_screen import ExportScreen
+
+TEXT = "the cat [bold] sat"
+
+
+def names(folder: Path) -> list[str]:
+    """List what is in a folder, hidden files too."""
+    return sorted(each.name for each in folder.iterdir())
+
+
+def notice(app: Explorer) -> str:
+    """Give what was said last."""
+    return [each.message for each in app._notifications][-1]
+
+
+def file_name(app: Explorer) -> str:
+    """Give the name that the menu offers."""
+    assert isinstance(app.screen, ExportScreen)
+    return Path(app.screen._file.value).name
+
+
+def said(app: Explorer) -> str:
+    """Give what the menu says below the name."""
+    assert isinstance(app.screen, ExportScreen)
+    return shown(app.screen._said_line)
+
+
+async def test_the_whole_models_tables_are_those_of_the_command(tiny_model: TinyModel, folder: Path) -> None:
+    model = tiny_model("gpt2")
+    name = model.name
+    async with explorer(model, text=TEXT, head="L1H2") as (app, pilot):
+        for key in ("1", "2", "3", "4"):
+            await pilot.press(key, "e", "w")
+            await settle(pilot)
+            assert f" in {folder / name}-all-" in notice(app)
+        await pilot.press("3", "e", "left", "enter")  # the format before the first is the last
+        await settle(pilot)
+        assert notice(app).startswith("2 arrays, ")
+        await pilot.press("e", "m")
+        await settle(pilot)
+        assert notice(app).startswith("8 arrays, ")
+    for view, options in (("spectrum", ()), ("ranks", ()), ("attention", ("--text", TEXT)), ("circuits", ())):
+        assert (folder / f"{name}-all-{view}.csv").read_bytes() == run(model, view, *options).stdout_bytes
+    maps, matrices = np.load(folder / f"{name}-all-attention.npz"), np.load(folder / f"{name}-L1H2-matrices.npz")
+    assert set(maps) == {"L0", "L1"}
+    run(model, "matrices", "--head", "L1H2", "-o", folder / "heads.npz")
+    expected = np.load(folder / "heads.npz")
+    assert set(matrices) == set(expected)
+    assert all(np.array_equal(matrices[key], expected[key]) for key in expected)
+
+
+async def test_the_menu_goes_by_keys_and_offers_the_last_choice_first(tiny_model: TinyModel, folder: Path) -> None:
+    model = tiny_model("gpt2")
+    table = f"{model.name}-L1-ranks"
+    async with explorer(model, head="L1H2") as (app, pilot):
+        await pilot.press("2", "e", "v")
+        await settle(pilot)
+        assert names(folder) == [f"{table}.csv"], "nothing was chosen yet: what is on screen, as CSV"
+        await pilot.press("e")
+        await pilot.pause()
+        assert file_name(app) == f"{table}-2.csv"
+        await pilot.press("right")
+        await pilot.pause()
+        assert file_name(app) == f"{table}.jsonl"
+        await pilot.press("j", "j", "k")
+        await pilot.pause()
+        assert file_name(app) == f"{model.name}-all-ranks.jsonl"
+        assert said(app) == f"attn-tui export {model} ranks", "the same without the explorer"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not isinstance(app.screen, ExportScreen)
+        assert names(folder) == [f"{table}.csv"], "esc writes nothing"
+        await pilot.press("e", "right", "enter")
+        await settle(pilot)
+        await pilot.press("2", "]", "e", "v")
+        await settle(pilot)
+        assert names(folder) == [f"{table}-2.jsonl", f"{table}.csv", f"{table}.jsonl"]
+        assert notice(app).startswith("30 rows, ")
+        await pilot.press("e")
+        await pilot.pause()
+        assert file_name(app) == f"{table}-3.jsonl", "the last choice is offered first"
+        await pilot.press("escape")
+    rows = [json.loads(line) for line in (folder / f"{table}.jsonl").read_text().splitlines()]
+    command = model, "ranks", "--layer", "1", "--format", "jsonl"
+    lines = run(*command).stdout.splitlines() + run(*command, "--head", "all").stdout.splitlines()
+    assert rows == [json.loads(line) for line in lines]
+
+
+async def test_the_name_and_the_place_can_be_changed_and_nothing_is_written_over_unasked(
+    tiny_model: TinyModel, folder: Path
+) -> None:
+    other = folder / "other"
+    other.mkdir()
+    (other / "mine.jsonl").write_text("mine")
+    async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
+        await pilot.press("e", "tab", "ctrl+u", *"gone/a.csv", "enter")
+        await pilot.pause()
+        assert f"there is no folder {folder / 'gone'};" in said(app)
+        await pilot.press("ctrl+u", *"other/mine.jsonl", "enter")
+        await pilot.pause()
+        assert "there is such a file already" in said(app)
+        assert (other / "mine.jsonl").read_text() == "mine"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert notice(app).endswith(f" in {other / 'mine.jsonl'}")
+        assert "singular_value" in json.loads((other / "mine.jsonl").read_text().splitlines()[0])
+        await pilot.press("e", "v")
+        await settle(pilot)
+        (second,) = set(names(other)) - {"mine.jsonl"}
+        assert second.endswith("-spectrum.jsonl"), "the folder is remembered, and the format that the name said"
+        await pilot.press("e", "tab", "escape", "escape")
+        await pilot.pause()
+        assert not isinstance(app.screen, ExportScreen), "esc leaves the name first and then the menu"
+    assert names(folder) == ["other"]
+
+
+async def test_keys_that_come_at_once_go_into_the_menu(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
+        await pilot.press("e")
+        for key in ("tab", *"mnw", "enter"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await settle(pilot)
+    assert [name.partition(".")[2] for name in names(folder)] == ["csvmnw"]
+
+
+async def test_the_mouse_chooses_a_format_and_a_thing(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
+        await pilot.press("e")
+        await pilot.pause()
+        lines = screen_text(app).splitlines()
+        (y,) = (number for number, line in enumerate(lines) if "JSON lines" in line)
+        await pilot.click(offset=(lines[y].index("JSON lines") + 2, y))
+        await pilot.pause()
+        assert file_name(app).endswith("-spectrum.jsonl")
+        (y,) = (number for number, line in enumerate(screen_text(app).splitlines()) if "as on screen" in line)
+        await pilot.click(offset=(20, y))
+        await settle(pilot)
+    assert [name.rpartition("-")[2] for name in names(folder)] == ["spectrum.jsonl"]
+
+
+async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
+    tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = jobs._write_counted
+
+    def endlessly(pieces: Iterable[Table], *rest: Any) -> int:
+        return write(itertools.cycle(list(pieces)), *rest)
+
+    monkeypatch.setattr(jobs, "_write_counted", endlessly)
+    async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
+        await pilot.press("2", "e", "v")
+        await until(pilot, lambda: bool(names(folder)))
+        assert {name.endswith(".part") for name in names(folder)} == {True}
+        await pilot.press("e", "v")
+        await until(pilot, lambda: any("is still being written" in each.message for each in app._notifications))
+        await pilot.press("]")
+        await until(pilot, lambda: "L0H1" in str(app.conductor.selected))  # keys are answered meanwhile
+        await pilot.press("escape")
+        await settle(pilot)
+        assert notice(app) == "nothing of the file is left"
+        assert names(folder) == []
+
+
+async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        region = app.views.active.region
+        lines = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
+        whole = screen_text(app)
+        app.notify("a notice over the view", timeout=60)
+        await pilot.press("e", "t")
+        await settle(pilot)
+        app.notify("a notice over the view", timeout=60)
+        await pilot.pause()
+        for key in ("s", "S", "a"):
+            await pilot.press("e", key)
+            await settle(pilot)
+        pictures = names(folder)
+        free = hold(app)
+        app.conductor.read("another sentence")
+        await pilot.press("P")
+        for keys, view in zip(
+            ("T", "3", "4", "A", "CC"), ("text", "attention", "circuits", "maps", "compare"), strict=True
+        ):
+            await pilot.press(*keys)
+            await until(pilot, lambda: app.views.active.is_waiting)
+            await type_keys(pilot, "e", "a")
+            assert said(app) == f"the {view} view shows nothing yet; it is written once it does"
+            await pilot.press("escape")
+        free.set()
+        await settle(pilot)
+        assert not app.views.active.is_waiting
+        assert names(folder) == pictures
+    text = next(folder.glob("*-ranks.txt")).read_text(encoding="utf-8")
+    assert text.splitlines() == [line.rstrip() for line in "\n".join(lines).rstrip().splitlines()]
+    assert "energy rank" in text
+    for pattern, expected in (("*-ranks.svg", "\n".join(lines)), ("*-screen.svg", whole)):
+        root = ElementTree.parse(next(folder.glob(pattern))).getroot()
+        found = "".join("".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text"))
+        assert "".join(found.split()) == "".join(expected.split())
+        assert "http" not in ElementTree.tostring(root, encoding="unicode").replace("http://www.w3.org/2000/svg", "")
+    coloured = next(folder.glob("*-ranks.ans")).read_text(encoding="utf-8")
+    assert "\x1b[" in coloured
+
+
+@pytest.mark.parametrize(("keys", "written"), [("v", True), ("vj", False), ("", False)])
+async def test_what_there_is_nothing_of_yet_is_offered_and_where_it_was_asked_for_written_once_it_is_there(
+    keys: str, written: bool, tiny_model: TinyModel, folder: Path
+) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        await pilot.press("3")
+        await settle(pilot)
+        free = hold(app)
+        app.conductor.read("another sentence")
+        await until(pilot, lambda: app.views.attention.shown_name is None)
+        await type_keys(pilot, "e", *keys)
+        nothing = "the attention view shows nothing yet; "
+        assert keys == "vj" or said(app) == f"{nothing}{'it' if keys else 'what is chosen'} is written once it does"
+        free.set()
+        if not written:
+            await until(pilot, lambda: not app.views.active.is_waiting)
+            await settle(pilot)
+            assert not names(folder)
+            await type_keys(pilot, "v")
+        await settle(pilot)
+        (name,) = names(folder)
+        assert name.endswith("-L1H2-attention.csv")
+        assert len(app.screen_stack) == 1
+
+
+@pytest.mark.parametrize("is_read_first", [False, True])
+async def test_the_text_is_written_of_the_sentence_that_is_read_and_not_of_the_one_that_stays_for_a_moment(
+    is_read_first: bool, tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 600)
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        free = hold(app)
+        if is_read_first:
+            app.conductor.read("another one")
+        await type_keys(pilot, "T")
+        await until(pilot, lambda: "looks at" in screen_text(app))
+        if not is_read_first:
+            app.conductor.read("another one")
+        await type_keys(pilot, "e", "a")
+        assert said(app) == "the text view shows nothing yet; it is written once it does"
+        free.set()
+        await settle(pilot)
+        (file,) = folder.iterdir()
+        assert app.conductor.reading is not None
+        assert f" of {app.conductor.reading.tokens} " in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("typed", "written"),
+    [
+        ("export mine.csv", "mine.csv"),
+        ("export mine.jsonl", "mine.jsonl"),
+        ("export mine.svg", "mine.svg"),
+        ("export mine.npz", "mine.npz"),
+        ("export mine.txt", "mine.txt"),
+    ],
+)
+async def test_a_file_that_is_named_is_written_at_once_as_its_ending_says(
+    typed: str, written: str, tiny_model: TinyModel, folder: Path
+) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        await type_keys(pilot, ":", *typed, "enter")
+        await settle(pilot)
+        assert names(folder) == [written]
+        assert len(app.screen_stack) == 1
+        begins = {".csv": b"stack,layer,", ".jsonl": b"{", ".svg": b"<svg", ".npz": b"PK", ".txt": b" ranks layer 1"}
+        assert (folder / written).read_bytes().startswith(begins[Path(written).suffix])
+        await type_keys(pilot, ":", *typed, "enter")
+        await settle(pilot)
+        assert said(app).startswith("there is such a file already")
+        await type_keys(pilot, "backspace", "1", "enter")
+        await settle(pilot)
+        assert len(names(folder)) == 2, "and the name can be changed"
+
+
+async def test_a_name_in_a_folder_that_is_not_there_stays_to_be_mended(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+        await type_keys(pilot, ":", *"export no/such.csv", "enter")
+        await settle(pilot)
+        assert "there is no folder" in said(app)
+        assert file_name(app) == "such.csv"
+        assert not names(folder)

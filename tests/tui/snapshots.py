@@ -1,0 +1,180 @@
+"""What the explorer shows of the demo, as text and styles of cells; ``python screenshots/take.py`` takes it anew."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from unittest.mock import patch
+
+from rich.color import Color, ColorSystem
+from rich.segment import Segment
+from rich.style import Style
+
+from engine.service.engine import Engine
+from engine.values.options import EngineOptions
+from tests.tui.explorer import settle
+from tui.app import Explorer
+from tui.start import Start
+
+FOLDER = Path(__file__).with_name("snapshots")
+"""Where the texts are."""
+
+RETAKE = "if it is meant to look like this: python screenshots/take.py"
+
+SYSTEMS = {"256": ColorSystem.EIGHT_BIT, "truecolor": ColorSystem.TRUECOLOR, "none": ColorSystem.TRUECOLOR}
+"""What becomes of colours on the way to a terminal; where there are none, the toolkit has made them grey before."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture.
+
+    Attributes
+    ----------
+    name : of its file.
+    size : of the terminal, columns and rows.
+    keys : that lead there.
+    theme : which colours.
+    colours : what the terminal can show, one of `SYSTEMS`.
+    is_shown : whether it is a picture of the README too.
+    """
+
+    name: str
+    size: tuple[int, int]
+    keys: tuple[str, ...]
+    theme: str = "textual-dark"
+    colours: str = "truecolor"
+    is_shown: bool = True
+
+
+SMALL, LARGE = (80, 24), (160, 50)
+
+SHOTS = (
+    Shot("overview-80x24", SMALL, ("w",)),
+    Shot("explorer-160x50", LARGE, ()),
+    Shot("spectra-80x24", SMALL, ("1", "right", "right", "right")),
+    Shot("ranks-80x24", SMALL, ("2", "m", "m")),
+    Shot("attention-80x24", SMALL, ("3", "down", "down", "down", "down")),
+    Shot("numbers-80x24", SMALL, ("3", "z", "number_sign", "G", "k", "k"), colours="256"),
+    Shot("predictions-80x24", SMALL, ("8",)),
+    Shot("explain-160x50", LARGE, ("3", "G", "x")),
+    Shot("text-160x50", LARGE, ("3", "G", "T")),
+    Shot("compare-160x50", LARGE, ("P", "]", "P", "C")),
+    Shot("keys-80x24", SMALL, ("3", "question_mark")),
+    Shot("light-160x50", LARGE, (), "textual-light"),
+    Shot("256-colours-80x24", SMALL, ("3",), colours="256"),
+    Shot("no-colour-80x24", SMALL, ("3",), colours="none"),
+    Shot("circuits-160x50", LARGE, ("4", *["right"] * 4), is_shown=False),
+    Shot("heads-80x24", SMALL, ("7",), is_shown=False),
+    Shot("weights-80x24", SMALL, ("0",), is_shown=False),
+)
+
+
+def environment_of(shot: Shot) -> dict[str, str | None]:
+    """Say what the terminal says of itself; None is not set."""
+    return {
+        "TERM": "xterm-256color",
+        "COLORTERM": None if shot.colours == "256" else "truecolor",
+        "NO_COLOR": "1" if shot.colours == "none" else None,
+    }
+
+
+async def strips_of(shot: Shot) -> list[list[Segment]]:
+    """Run the explorer without a terminal, press the keys, and give the lines as a terminal gets them.
+
+    However fast the keys come, every place counts as one that was rested at, which the line of keys tells.
+    """
+    app = Explorer(Engine(EngineOptions(use_cache=False)), Start("demo", head="L1H0"))
+    app.theme = shot.theme
+    with patch("tui.state.place_history.REST", 0.0):
+        async with app.run_test(size=shot.size) as pilot:
+            await settle(pilot)
+            for key in shot.keys:
+                await pilot.press(key)
+                await settle(pilot)
+            strips = app.screen._compositor.render_strips()
+    app.engine.stop()
+    return [[Segment(text, _style(style, SYSTEMS[shot.colours])) for text, style, _ in strip] for strip in strips]
+
+
+def _style(style: Style | None, system: ColorSystem) -> Style:
+    """Give a style with the colours that a terminal of that kind shows."""
+    if style is None:
+        return Style()
+    colours = (None if each is None else _colour(each, system) for each in (style.color, style.bgcolor))
+    front, back = colours
+    return style.without_color + Style(color=front, bgcolor=back)
+
+
+def _colour(colour: Color, system: ColorSystem) -> Color:
+    """Give a colour as a terminal of that kind shows it."""
+    shown = colour if colour.is_default else colour.downgrade(system)
+    return shown if shown.is_default else Color.from_triplet(shown.get_truecolor())
+
+
+def cells_of(lines: list[list[Segment]]) -> list[list[tuple[str, str]]]:
+    """Give each line's runs of cells: the text, and its style in words."""
+    return [
+        [
+            ("".join(segment.text for segment in run), style)
+            for style, run in groupby(line, key=lambda segment: _words(segment.style))
+        ]
+        for line in lines
+    ]
+
+
+def _words(style: Style | None) -> str:
+    """Describe a style by what is to be seen of it."""
+    if style is None:
+        return ""
+    names = [name for name in ("bold", "dim", "italic", "underline", "reverse", "strike") if getattr(style, name)]
+    for sign, colour in (("", style.color), ("on ", style.bgcolor)):
+        if colour is not None and not colour.is_default:
+            names.append(f"{sign}{colour.get_truecolor().hex}")
+    return " ".join(names)
+
+
+def described(lines: list[list[tuple[str, str]]]) -> str:
+    """Write the text, and below it of each line how many cells have which style."""
+    text = "\n".join("".join(piece for piece, _ in line).rstrip() for line in lines)
+    styles = "\n".join(
+        f"{number:>2}  " + " · ".join(f"{len(piece)} {style}".rstrip() for piece, style in line)
+        for number, line in enumerate(lines)
+    )
+    return f"{text}\n\nstyles, by line: cells and what they look like\n{styles}\n"
+
+
+NOTHING = 1e-5
+"""Rounding of float32, of numbers about one."""
+
+_NUMBER = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?")
+
+
+def differences(expected: str, found: str) -> Iterator[str]:
+    """Give the lines that differ; of numbers, by more than one in the last digit, which machines may round apart.
+
+    What is less than `NOTHING` is what the model's arithmetic has left over, of which each machine has its own.
+    """
+    before, after = expected.splitlines(), found.splitlines()
+    for number in range(max(len(before), len(after))):
+        old, new = (lines[number] if number < len(lines) else "" for lines in (before, after))
+        if not _alike(old, new):
+            yield f"line {number + 1}\n  kept {old}\n  now  {new}"
+
+
+def _alike(old: str, new: str) -> bool:
+    """Say whether two lines are the same but for the last digits of numbers."""
+    if old == new:
+        return True
+    numbers = _NUMBER.findall(old), _NUMBER.findall(new)
+    if _NUMBER.sub("#", old) != _NUMBER.sub("#", new):
+        return False
+    for one, other in zip(*numbers, strict=True):
+        mantissa, _, exponent = one.partition("e")
+        unit = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+        if max(abs(float(one)), abs(float(other))) > NOTHING and abs(float(one) - float(other)) > 1.5 * unit:
+            return False
+    return True

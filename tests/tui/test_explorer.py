@@ -1,0 +1,292 @@
+"""What the explorer shows and does, key by key."""
+
+from __future__ import annotations
+
+import pytest
+from textual.events import Key, Paste
+
+from engine.values.heads import Head
+from engine.values.views import VIEWS
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, screen_text, settle, shown, until
+
+TEXT = "the cat sat on the mat"
+
+
+async def test_a_head_that_is_named_opens_with_its_spectra(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, _):
+        assert app.conductor.selected == Head("decoder", 0, 0)
+        assert "L0H0" in shown(app.views.spectra.title_line)
+        text = screen_text(app)
+        for label in ("L0", "L1", "H0", "H3", "QK", "OV"):
+            assert label in text
+        assert "σ" in shown(app.views.spectra.readout_line)
+
+
+WALKS: list[tuple[tuple[str, ...], Head | None]] = [
+    (("down",), Head("decoder", 0, 1)),
+    (("j", "j", "k"), Head("decoder", 0, 1)),
+    (("h",), Head("decoder", 0)),
+    (("left", "left", "left"), None),
+    (("h", "h", "l", "l", "j"), Head("decoder", 0, 1)),
+    (("G", "l", "l", "l"), Head("decoder", 1, 0)),
+    (("g", "g"), None),
+    (("right_square_bracket",) * 5, Head("decoder", 1, 1)),
+    (("right_square_bracket", "left_square_bracket"), Head("decoder", 0, 0)),
+    (("j", "right_curly_bracket"), Head("decoder", 1, 1)),
+    (("j", "right_curly_bracket", "left_curly_bracket"), Head("decoder", 0, 1)),
+]
+"""Keys, and where they lead from the first head."""
+
+
+async def test_keys_walk_the_tree_and_keys_that_come_faster_than_it_is_drawn_all_count(tiny_model: TinyModel) -> None:
+    first, second_layer = Head("decoder", 0, 0), Head("decoder", 1)
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        tree = app.tree_widget
+        for keys, selected in (*WALKS, (("right_square_bracket",) * 6, Head("decoder", 1, 2))):
+            tree.focus()
+            tree.go_to(first)
+            tree.close_layer(second_layer)  # as it is at the beginning
+            await until(pilot, lambda: app.conductor.selected == first)
+            await settle(pilot)
+            assert not tree.is_open(Head("decoder", 1, 0))
+            for group in (keys,) if len(keys) > 5 else ((key,) for key in keys):
+                await pilot.press(*group)
+            await settle(pilot)
+            assert app.conductor.selected == selected, keys
+            assert tree.cursor_node is not None
+            assert tree.cursor_node.data == selected
+            assert app.views.active.has_focus_within == (keys == ("G", "l", "l", "l")), "the third l goes into a head"
+
+
+async def test_the_models_facts_stand_one_below_the_other(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), size=(100, 24), head="L0H0") as (app, pilot):
+        await pilot.press("t", "g", "g")
+        await settle(pilot)
+        text = screen_text(app)
+        assert "\\n" not in text
+        facts = [line for line in text.splitlines() if "is a llama" in line or "4 heads (2 key/value)" in line]
+        assert len(facts) == 3  # the line above the tree has the heads too
+
+
+async def test_enter_closes_and_opens_a_layer(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("h", "enter")
+        await pilot.pause()
+        assert "H0" not in screen_text(app).replace("L0H0", "")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "H3" in screen_text(app)
+
+
+async def test_a_click_selects_a_head(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.click("#tree", offset=(9, 4))
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 2)
+
+
+async def test_a_narrow_terminal_shows_one_view_and_number_keys_choose_it(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        panes = (app.views.spectra, app.views.ranks, app.views.attention)
+        for key, pane in zip("123", panes, strict=True):
+            await pilot.press(key)
+            await pilot.pause()
+            assert [each.region.width > 0 and each.display for each in panes] == [each is pane for each in panes]
+        await pilot.press("t")
+        assert app.focused is app.tree_widget
+
+
+async def test_a_wide_terminal_shows_all_views_until_one_is_zoomed(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), size=(160, 50), head="L0H0") as (app, pilot):
+        panes = (app.views.spectra, app.views.ranks, app.views.attention)
+        assert all(each.region.width > 40 and each.region.height > 15 for each in panes)
+        regions = [each.region for each in panes]
+        assert not any(one.overlaps(other) for one in regions for other in regions if one is not other)
+        await pilot.press("2", "z")
+        await pilot.pause()
+        assert [each.region.width > 0 for each in panes] == [False, True, False]
+        await pilot.press("z")
+        await pilot.pause()
+        assert all(each.region.width > 40 for each in panes)
+
+
+async def test_resizing_keeps_everything_and_a_tiny_terminal_says_what_it_needs(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("j")
+        for size in ((20, 5), (160, 50), (39, 30), (200, 60), (80, 11), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            small = size[0] < 40 or size[1] < 12
+            assert ("40 × 12" in " ".join(screen_text(app).split())) == small
+        assert app.conductor.selected == Head("decoder", 0, 1)
+        assert "L0H1" in screen_text(app)
+
+
+async def test_a_terminal_tiny_for_a_while_takes_nothing_from_what_is_typed(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("i", "a")
+        for size in ((38, 24), (80, 5), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            await pilot.press("q")
+        assert app.sentence_input.value == "aqqq"
+        await pilot.press("escape")
+        await pilot.resize_terminal(38, 24)
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        await pilot.press("j")
+        assert app.conductor.selected == Head("decoder", 0, 1)
+
+
+async def test_a_pasted_text_is_one_line_with_spaces_for_its_breaks(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("i")
+        for pasted in ("one\rtwo", "\r\nthree", "\nfour"):
+            app.sentence_input.post_message(Paste(pasted))
+            await pilot.pause()
+        assert app.sentence_input.value == "one two three four"
+
+
+@pytest.mark.parametrize("leave", [("ctrl+q",), ("q", "q"), ("escape", "colon", "q", "enter")])
+async def test_q_closes_what_lies_over_the_views_and_then_leaves(tiny_model: TinyModel, leave: tuple[str, ...]) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        for key in ("question_mark", "S", "e", "c"):
+            await pilot.press(key)
+            assert len(app.screen_stack) == 2, key
+            await pilot.press("q")
+            assert len(app.screen_stack) == 1, key
+        await pilot.press("question_mark", *leave)
+        await settle(pilot)
+        assert not app.is_running
+
+
+async def test_help_lists_every_key_that_works(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), size=(100, 120)) as (app, pilot):
+        active = {
+            each.binding.description for each in app.screen.active_bindings.values() if each.binding.id is not None
+        }
+        await pilot.press("question_mark")
+        await pilot.pause()
+        text = screen_text(app)
+        assert active
+        assert {description for description in active if description not in text} == {VIEWS["changes"].title}
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen is app.screen_stack[0]
+
+
+async def test_c_proves_the_heads_layer_by_layer(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("qwen3"), size=(120, 30)) as (app, pilot):
+        await pilot.press("c")
+        await until(pilot, lambda: "2 layers: 2 verified" in screen_text(app))
+        text = screen_text(app)
+        assert "decoder L1" in text
+        assert "verified with query/key norm" in text
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen is app.screen_stack[0]
+
+
+async def test_tokens_and_sentences_are_never_markup(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="[bold]x[/bold] [/] [red", size=(160, 50)) as (app, pilot):
+        attention = app.views.attention.shown
+        assert attention is not None
+        assert "".join(attention.query_tokens) == "[bold]x[/bold] [/] [red"
+        assert "[│b│o│l│d│]│x│[│/│" in screen_text(app)
+        await pilot.press("i")
+        await pilot.pause()
+        assert "[bold]x[/bold] [/] [red" in screen_text(app)
+
+
+async def test_a_layer_that_cannot_be_read_says_so_and_the_others_work(tiny_copy: TinyModel) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    file = tiny_copy("llama") / "model.safetensors"
+    tensors = load_file(file)
+    tensors[next(name for name in tensors if name.endswith("layers.0.self_attn.v_proj.weight"))][1, 1] = torch.inf
+    save_file(tensors, file, metadata={"format": "pt"})
+    async with explorer(file.parent, head="L0H0") as (app, pilot):
+        assert "v_proj.weight holds 1 NaN or infinite" in " ".join(screen_text(app).split())
+        await pilot.press("right_curly_bracket")
+        await settle(pilot)
+        assert "σ" in shown(app.views.spectra.readout_line)
+
+
+async def test_a_model_without_a_tokenizer_still_has_spectra(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    async with explorer(folder, text=TEXT) as (app, pilot):
+        assert "σ" in shown(app.views.spectra.readout_line)
+        await pilot.press("3")
+        await pilot.pause()
+        assert "tokenizer" in screen_text(app)
+
+
+async def test_an_empty_sentence_is_refused_in_its_place(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="  ") as (app, pilot):
+        await pilot.press("3")
+        await pilot.pause()
+        assert "the sentence is empty" in screen_text(app)
+
+
+async def test_a_head_that_is_not_there_ends_with_a_clear_line(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), head="L9H9") as (app, _):
+        assert "no attention in layer 9" in app.failure
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+async def test_ascii_alone_draws_with_ascii_in_map_and_spectra(tiny_model: TinyModel, size: tuple[int, int]) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, ascii_only=True, size=size) as (app, pilot):
+        for key in ("1", "3"):
+            await pilot.press(key)
+            await pilot.pause()
+            for widget in (app.views.spectra.graph, app.views.attention.heatmap):
+                region = widget.region
+                lines = screen_text(app).splitlines()[region.y : region.bottom]
+                assert all(line[region.x : region.right].isascii() for line in lines)
+
+
+async def test_a_closed_model_opens_for_a_head_that_is_gone_to(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("g", "g", "enter", "right_curly_bracket")
+        await settle(pilot)
+        node = app.tree_widget.cursor_node
+        assert node is not None
+        assert node.data == app.conductor.selected == Head("decoder", 0)
+
+
+async def test_a_layer_that_closes_over_the_cursor_is_selected(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("j", "j")
+        app.tree_widget.root.children[0].collapse()
+        await settle(pilot)
+        node = app.tree_widget.cursor_node
+        assert node is not None
+        assert node.data == app.conductor.selected == Head("decoder", 0)
+
+
+async def test_of_two_views_asked_for_at_once_the_second_has_the_focus(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
+        await pilot.press("3", "x")
+        await settle(pilot)
+        for first, second, view in (("1", "x", "explain"), ("3", "4", "circuits"), ("4", "2", "ranks")):
+            for key in (first, second):
+                await app.run_action(app.screen.active_bindings[key].binding.action, app)
+            await settle(pilot)
+            assert app.views.active.view == view
+            assert app.focused in app.views.active.walk_children()
+
+
+@pytest.mark.parametrize("keys", [("pageup",), ("enter", "enter", "enter")])
+async def test_the_palette_takes_any_key_however_early_it_comes(tiny_model: TinyModel, keys: tuple[str, ...]) -> None:
+    async with explorer(tiny_model("llama"), size=(60, 13)) as (app, pilot):
+        await pilot.press("ctrl+p", "b")
+        for key in keys:
+            app.post_message(Key(key, None))
+        await settle(pilot)
+        assert app.unforeseen is None

@@ -1,0 +1,202 @@
+"""Nothing in a model's files controls the terminal, told by the bytes that a pseudo-terminal is sent.
+
+Names of types, tensors, tokens, files and folders are whatever somebody wrote there: here what writes to the clipboard,
+names the window, asks the terminal for an answer, turns the direction of writing, and begins another line.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+
+from engine.store.files import log_file
+from tests.conftest import TinyModel
+from tests.terminal import COMMAND, PATIENCE, Terminal
+from tests.tui.explorer import explorer, screen_text
+
+HOSTILE = "\x1b]52;c;aGk=\x07\x1b]0;pwned\x07\x1b[5n\x9b5n\x9d0;pwned\x9c\u202eback\x7f\x01\rover\nend"
+
+ESCAPED = r"\x1b]52;c;aGk=\x07\x1b]0;pwned\x07\x1b[5n\x9b5n\x9d0;pwned\x9c\u202eback\x7f\x01"
+"""Its beginning as it is written on a terminal."""
+
+OWN = re.compile(r"\x1b\[[?<>]?[\d;]*(?:\$p|[A-DGHLMXdhlmru])|\x1bM|\x1b\]22;\w*\x07|[\t\n\v\b\r]")
+"""What the program itself sends: cursor, style, modes, lines that move, the pointer's shape."""
+
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def foreign(output: bytes, own: re.Pattern[str] = OWN) -> list[str]:
+    """List what could control a terminal and is not the program's own, each with what follows it."""
+    text = own.sub("", output.decode("utf-8", errors="replace"))
+    return [text[found.start() : found.start() + 12] for found in CONTROLS.finditer(text)]
+
+
+IN_LINES = re.compile(r"[\t\n\r]")
+"""What a command sends that draws no screen."""
+
+
+def edit(file: Path, **settings: object) -> None:
+    """Change some fields of a JSON file."""
+    file.write_text(json.dumps(json.loads(file.read_text()) | settings))
+
+
+@pytest.fixture
+def hostile(tiny_model: TinyModel, tmp_path: Path) -> Path:
+    """Make a model that opens and runs, in whose files every name is hostile but that of its type."""
+    folder = tmp_path / f"m{HOSTILE}"
+    shutil.copytree(tiny_model("llama", with_head=True), folder)
+    tensors = load_file(folder / "model.safetensors") | {f"a{HOSTILE}": torch.ones(2, 2)}
+    (folder / "model.safetensors").unlink()
+    shard = f"model{HOSTILE}.safetensors"
+    save_file(tensors, folder / shard, {"format": "pt"})
+    index = {"metadata": {}, "weight_map": dict.fromkeys(tensors, shard)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    words = {f"{HOSTILE}{number}": number for number in range(300)} | {"the": 300, "cat": 301}
+    tokenizer = Tokenizer(WordLevel(words, unk_token=f"{HOSTILE}7"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def of_unknown_type(hostile: Path) -> Path:
+    """Give a model a type that nobody knows."""
+    edit(hostile / "config.json", model_type=f"type{HOSTILE}", architectures=[f"Class{HOSTILE}"])
+    return hostile
+
+
+def without_weights(hostile: Path) -> Path:
+    """Take away a model's weights, which its index names."""
+    (hostile / f"model{HOSTILE}.safetensors").unlink()
+    return hostile
+
+
+def damaged(hostile: Path) -> Path:
+    """Cut a model's weights short."""
+    file = hostile / f"model{HOSTILE}.safetensors"
+    file.write_bytes(file.read_bytes()[:-8])
+    return hostile
+
+
+def adapter(**settings: object) -> Callable[[Path], Path]:
+    """Make adapters of a model, with one factor that is missing."""
+
+    def make(hostile: Path) -> Path:
+        folder = hostile.with_name(f"adapter{HOSTILE}")
+        folder.mkdir()
+        known = {"peft_type": "LORA", "base_model_name_or_path": str(hostile), "r": 3, "lora_alpha": 6}
+        (folder / "adapter_config.json").write_text(json.dumps(known | settings))
+        name = f"base_model.model.model.layers.1.self_attn.q_proj{HOSTILE}.lora_A.weight"
+        save_file({name: torch.ones(3, 32)}, folder / "adapter_model.safetensors")
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "weights"),
+        ("export", "weights", "--format", "jsonl"),
+        ("export", "attention", "--layer", "0", "--text", "the dog"),
+        ("export", "predictions", "--text", "the dog"),
+        ("check",),
+    ],
+)
+def test_what_a_command_writes_to_a_terminal_is_text(hostile: Path, words: tuple[str, ...]) -> None:
+    command, *others = words
+    with Terminal(COMMAND, command, str(hostile), *others, columns=200) as terminal:
+        assert terminal.exit_code(PATIENCE) == 0
+        assert foreign(terminal.output, IN_LINES) == []
+        assert command == "check" or "]52;c;aGk=" in terminal.text()
+
+
+def test_what_a_command_writes_to_a_file_is_every_byte(hostile: Path, tmp_path: Path) -> None:
+    named, streamed = tmp_path / "named.csv", tmp_path / "streamed.csv"
+    command = [COMMAND, "export", str(hostile), "weights"]
+    done = subprocess.run([*command, "-o", named], check=True, capture_output=True)
+    assert foreign(done.stderr, IN_LINES) == []
+    with streamed.open("wb") as stream:
+        subprocess.run(command, check=True, stdout=stream)
+    for file in (named, streamed):
+        with file.open(encoding="utf-8", newline="") as text:
+            assert f"a{HOSTILE}" in [row["name"] for row in csv.DictReader(text)]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        of_unknown_type,
+        without_weights,
+        damaged,
+        adapter(),
+        adapter(peft_type=f"LORA{HOSTILE}"),
+        adapter(base_model_name_or_path=f"./{HOSTILE}"),
+    ],
+)
+def test_what_is_said_of_a_model_that_cannot_be_opened_or_run_is_text(
+    hostile: Path, broken: Callable[[Path], Path]
+) -> None:
+    with Terminal(COMMAND, "check", str(broken(hostile)), columns=200) as terminal:
+        assert terminal.exit_code(PATIENCE) == 1
+        assert foreign(terminal.output, IN_LINES) == []
+        assert ESCAPED in terminal.text()
+
+
+@pytest.mark.parametrize("changed", [Path, of_unknown_type])
+def test_the_explorer_sends_nothing_but_its_own_at_any_key(hostile: Path, changed: Callable[[Path], Path]) -> None:
+    arguments = (str(changed(hostile)), "--text", "the dog")
+    with Terminal(COMMAND, *arguments, columns=160, rows=50) as terminal:
+        terminal.wait_for("place ")
+        for keys in ("2", "3", "l", ":predictions\r", ":weights\r", "c", "?", "\x1b", "e", "\x1b", "B", "\x1b"):
+            terminal.send(keys)
+            terminal.settle()
+        terminal.send("q")
+        assert terminal.exit_code() == 0
+        assert foreign(terminal.output) == []
+        assert "]52;c;aGk=" in terminal.text(), "the name is shown"
+
+
+async def test_a_name_with_the_end_of_a_line_in_it_hides_nothing_of_the_models_facts(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    folder = folder.rename(folder.with_name("m\nn"))
+    edit(folder / "config.json", model_type="t\x1bu\tv")
+    async with explorer(str(folder)) as (app, _):
+        facts = screen_text(app).partition("\n")[0]
+    assert "m␊n  t␛u␉v · 2 layers × 4 heads" in facts
+
+
+@pytest.mark.parametrize("debug", [(), ("--debug",)])
+def test_what_a_crash_leaves_on_the_terminal_and_in_the_log_is_text(
+    tiny_model: TinyModel, debug: tuple[str, ...]
+) -> None:
+    code = (
+        "import sys, tui.app\n"
+        f"def broken(self, step): raise ZeroDivisionError({'x' + HOSTILE!r})\n"
+        "tui.app.Explorer.action_measure = broken\n"
+        "from tui.cli.command_line import main\n"
+        "sys.argv = ['attn-tui', *sys.argv[1:]]\n"
+        "main()"
+    )
+    with Terminal(sys.executable, "-c", code, str(tiny_model("llama")), *debug, columns=200) as terminal:
+        terminal.wait_for("place ")
+        terminal.send("m")
+        assert terminal.exit_code() == 1
+        assert foreign(terminal.output) == []
+        assert f"ZeroDivisionError: x{ESCAPED}" in terminal.text()
+    if not debug:
+        log = log_file().read_bytes()
+        assert foreign(log, IN_LINES) == []
+        assert ESCAPED.encode() in log

@@ -1,0 +1,104 @@
+"""What every line goes through before it is painted takes as many cells as before, whatever was typed or pasted."""
+
+from __future__ import annotations
+
+import itertools
+import unicodedata
+
+import pytest
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.events import Paste
+from textual.filter import DimFilter
+
+from engine.service.engine import Engine
+from engine.values.options import EngineOptions
+from tests.tui.explorer import explorer, screen_text, settle, type_keys
+from tests.tui.painted import NASTY, good_terminal
+from tests.tui.painted_explorer import PaintedExplorer, stale
+from tui.line_filters import AsciiOnly, Colourless, Settled, ascii_cells, settled_cells, together
+from tui.start import Start
+
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+"""One picture of three people, which the toolkit takes for two cells, and terminals for two or for six."""
+
+
+def test_a_line_takes_as_many_cells_in_either_way_and_terminals_agree_on_them() -> None:
+    for parts in itertools.product([*NASTY, FAMILY * 2, "\u2764\ufe0f\ufe0f", "x"], repeat=2):
+        text = "".join(parts)
+        assert cell_len(settled := settled_cells(text)) == cell_len(text), ascii(text)
+        assert sum(map(cell_len, settled)) == cell_len(text), "no character's width depends on the others"
+        assert len(ascii_cells(settled)) == cell_len(text), ascii(text)
+
+
+def test_no_character_is_let_through_that_joins_turns_the_direction_or_moves_the_cursor() -> None:
+    unsettled = {"\ufe0e", "\ufe0f", *map(chr, range(0x1F3FB, 0x1F400))}
+    for character in map(chr, (*range(0x3100), *range(0xF900, 0x10000), *range(0x1F300, 0x1F600), 0xD800, 0xE0041)):
+        (line,) = Settled().apply([Segment(f"a{character}b")], Color(0, 0, 0))
+        is_settled = (
+            unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in unsettled
+        )
+        assert (character in line.text) is is_settled, ascii(character)
+
+
+def test_several_filters_are_one_that_looks_at_each_piece_once() -> None:
+    filters = (Settled(), DimFilter(), Colourless(), AsciiOnly())
+    styles = [None, Style.parse("dim #c01010 on #102030"), Style.parse("bold #405060"), Style.parse("on blue")]
+    line = [Segment(text, style) for text in (*NASTY, "head") for style in styles]
+    apart = line
+    for each in filters:
+        apart = each.apply(apart, Color(18, 18, 18))
+    looked_at: list[Segment] = []
+
+    class Counting(AsciiOnly):
+        def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+            looked_at.extend(segments)
+            return super().apply(segments, background)
+
+    counting = (*filters[:-1], Counting())
+    assert together(counting) is together(counting), "the toolkit keeps lines by the filter that they have been through"
+    for _ in range(3):
+        assert together(counting).apply(line, Color(18, 18, 18)) == apart
+    assert len(looked_at) == len(set(line))
+    together(counting).apply(line[:5], Color(0, 0, 0))
+    assert len(looked_at) == len(set(line)) + 5, "what is left of a dim piece depends on what is behind it"
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+@pytest.mark.parametrize("key", ["i", "B"])
+async def test_joined_pictures_pasted_into_a_line_leave_the_screen_as_it_is_painted_anew(
+    ascii_only: bool, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    app = PaintedExplorer(Engine(EngineOptions()), Start("demo"), ascii_only=ascii_only)
+    async with app.run_test(size=(40, 24)) as pilot:
+        await settle(pilot)
+        await type_keys(pilot, key)
+        await pilot.pause()
+        for _ in range(5):
+            app.post_message(Paste(f"x{FAMILY}\u2764\ufe0f\U0001f44d\U0001f3fdy"))
+            await pilot.pause(0.02)
+        assert ("x?" if ascii_only else "\U0001f467\u2764") in screen_text(app)
+        assert list(stale(app)) == []
+    app.engine.stop()
+
+
+async def test_in_a_line_every_part_of_a_joined_picture_is_seen_and_the_cursor_is_where_it_is_drawn() -> None:
+    async with explorer("demo") as (app, pilot):
+        await type_keys(pilot, "i", "ctrl+u", "x", *f"{FAMILY}\u2764\ufe0f\U0001f44d\U0001f3fdy")
+        assert "x\U0001f468◌\U0001f469◌\U0001f467\u2764◌\U0001f44d◌y" in screen_text(app)
+        field = app.sentence_input
+        assert field._cursor_offset == cell_len(field._drawn) + 1
+        for place in range(len(field.value)):
+            assert field._cell_offset_to_index(field._position_to_cell(place)) == place
+
+
+async def test_a_joiner_that_is_typed_is_not_lost() -> None:
+    async with explorer("demo") as (app, pilot):
+        await type_keys(pilot, "i", "ctrl+u", "x", *"\U0001f469\u200d\U0001f469", "left", "left", "\u200c")
+        assert app.sentence_input.value == "x\U0001f469\u200c\u200d\U0001f469"
+        await type_keys(pilot, "enter")
+        await settle(pilot)
+        assert app.conductor.text == "x\U0001f469\u200c\u200d\U0001f469"

@@ -1,0 +1,1 @@
+"""Views of a model: what they show, and what keys do there."""

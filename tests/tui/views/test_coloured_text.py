@@ -1,0 +1,309 @@
+"""The sentence as coloured text: every weight is the map's, the cursor is the map's, and lines break where they may."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from concurrent.futures import Future
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from textual.pilot import Pilot
+
+from engine.values.attention import MapLines
+from tests.conftest import TinyModel
+from tests.engine.models.test_attention import eager_maps
+from tests.opening import no_hurry, open_reader
+from tests.tui.explorer import explorer, screen_text, settle, shown, until
+from tui.app import Explorer
+from tui.drawing.flow import flow
+from tui.drawing.levels import levels_of
+from tui.panes.text import TextPane
+from tui.widgets.small_maps import SmallMaps
+
+TEXT = "the cat sat on the mat"
+LONG = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
+
+
+def pane_of(app: Explorer) -> TextPane:
+    pane = app.views.active
+    assert isinstance(pane, TextPane)
+    return pane
+
+
+def lines_of(app: Explorer) -> MapLines:
+    lines = pane_of(app).shown
+    assert lines is not None
+    return lines
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
+async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2")
+    reader = open_reader(folder)
+    layers = eager_maps(folder, reader.read(TEXT, no_hurry).ids)[""]
+    count = len(layers[0][0])
+    async with explorer(folder, text=TEXT, head="L1H2", size=(160, 50)) as (app, pilot):
+        await press(pilot, "T")
+        assert app.views.attention.display  # beside it
+        for keys, query, weights in (
+            ((), 0, layers[1][2]),
+            (("G",), count - 1, layers[1][2]),
+            (("h", "left", "l"), count - 2, layers[1][2]),
+            (("left_square_bracket",), count - 2, layers[1][1]),
+            (("left_curly_bracket",), count - 2, layers[0][1]),
+            (("a",), count - 2, layers[0].mean(0)),
+            (("g", "g", "right"), 1, layers[0].mean(0)),
+        ):
+            await press(pilot, *keys)
+            lines = lines_of(app)
+            assert app.views.attention.heatmap.cursor[0] == lines.query == lines.key == query
+            np.testing.assert_allclose(lines.row, weights[query], rtol=0, atol=1e-5)
+            np.testing.assert_allclose(lines.column, weights[:, query], rtol=0, atol=1e-5)
+            pane = pane_of(app)
+            expected = levels_of(lines.row, "linear", lines.largest, pane._ink.levels)
+            assert pane.keys._levels.tolist() == expected.tolist()
+            assert shown(pane.readout_line).startswith(f"token {query} of ")
+            assert not shown(pane.keys_line).startswith(str(query)), "it is said once"
+            assert f"{lines.row.max():.3f}" in shown(pane.keys_line)
+        await press(pilot, "3", "j", "j", "j")  # the map's own cursor
+        assert app.views.attention.heatmap.cursor[0] == 4
+        await press(pilot, "T")
+        assert lines_of(app).query == 4
+        await press(pilot, "s")
+        assert app.views.attention.heatmap.scale == "log"
+        assert "log" in shown(pane_of(app).legend_line)
+        await press(pilot, "T")
+        assert app.views.active is app.views.attention
+
+
+async def test_a_small_terminal_shows_one_direction_or_both_and_the_keys_turn_it(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=LONG[:150], size=(80, 12)) as (app, pilot):
+        await press(pilot, "T", "j", "l")
+        pane = pane_of(app)
+        assert (pane.keys.display, pane.queries.display) == (True, False)
+        await press(pilot, "o")
+        assert (pane.keys.display, pane.queries.display) == (False, True)
+        assert app.focused is pane.queries
+        await press(pilot, "f")
+        assert pane.keys.display
+        assert pane.queries.display
+        lines = lines_of(app)
+        await press(pilot, "enter")
+        assert lines_of(app).query == int(np.argmax(lines.column))
+        await press(pilot, "pageup", "pagedown", "k", "up", "down", "home", "end")
+        assert lines_of(app).query == len(lines.query_tokens) - 1
+        await press(pilot, "escape")
+        assert app.views.active is app.views.attention
+
+
+async def test_it_learns_its_size_also_where_places_are_asked_for_before_it_is_laid_out() -> None:
+    async with explorer("demo", head="L0H0", text="The cat sat") as (app, pilot):
+        await press(pilot, "3")
+        app.conductor.coloured.toggle()
+        placing = app.screen._compositor
+        while app.views.active not in placing.full_map:
+            placing._full_map_invalidated = True
+            await asyncio.sleep(0)
+        await settle(pilot)
+        assert "│The│ cat│ sat│" in screen_text(app)
+        assert " looks at " in screen_text(app), "there is room for words"
+
+
+async def test_the_mouse_points_at_tokens(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
+        await press(pilot, "T")
+        pane = pane_of(app)
+        await until(pilot, lambda: len(pane.keys._flow.lines[0]) > 4)  # it has been laid out
+        piece = pane.keys._flow.lines[0][4]
+        await pilot.click(pane.keys, offset=(piece.x + 1, 0))
+        await settle(pilot)
+        assert lines_of(app).query == 4
+        largest = int(np.argmax(lines_of(app).row))
+        assert largest != 4
+        await pilot.click(pane.keys, offset=(piece.x + 1, 0))
+        await settle(pilot)
+        assert lines_of(app).query == largest, "as Enter"
+        await pilot.hover(pane.keys, offset=(1 + pane.keys._flow.lines[0][2].x, 0))
+        await settle(pilot)
+        assert lines_of(app).query == 2
+
+
+async def test_a_long_sentences_row_and_column_come_from_the_engine(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama", max_position_embeddings=520)
+    reader = open_reader(folder)
+    layers = eager_maps(folder, reader.read(LONG, no_hurry).ids)[""]
+    async with explorer(folder, text=LONG, head="L1H2") as (app, pilot):
+        await press(pilot, "3")
+        assert "T: as text" in shown(app.views.attention.title_line)
+        await press(pilot, "T", "G", "h")
+        for keys, weights in (
+            ((), layers[1][2]),
+            (("right_square_bracket",), layers[1][3]),
+            (("a",), layers[1].mean(0)),
+        ):
+            await press(pilot, *keys)
+            lines = lines_of(app)
+            assert lines.query == 518
+            np.testing.assert_allclose(lines.row, weights[518], rtol=0, atol=1e-5)
+            np.testing.assert_allclose(lines.column, weights[:, 518], rtol=0, atol=1e-5)
+            assert lines.largest == pytest.approx(float(weights.max()), abs=1e-5)
+        lines.row[:] = 0  # a copy: nobody else sees that
+        await press(pilot, "h", "l")
+        assert lines_of(app).row.sum() == pytest.approx(1.0, abs=1e-3)
+
+
+async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch,
+                                                          tmp_path: Path) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
+        await press(pilot, "T", "l", "l")
+        assert shown(pane_of(app).readout_line).startswith("token 2 of ")  # of the keys, whose cursor moved
+        await press(pilot, "o", "l")
+        assert shown(pane_of(app).readout_line).startswith("token 1 of ")
+        attention = app.views.attention.shown
+        assert attention is not None
+        lines = lines_of(app)
+        assert (lines.query, lines.key) == (1, 2) == app.views.attention.heatmap.cursor
+        assert attention.query_tokens != attention.key_tokens
+        np.testing.assert_array_equal(lines.row, attention.weights[1])
+        np.testing.assert_array_equal(lines.column, attention.weights[:, 2])
+        text = screen_text(app)
+        assert "‹<s>›" in text  # what the decoder begins with
+        pane = pane_of(app)
+        assert pane.keys.display
+        assert pane.queries.display
+        await press(pilot, "e", "v")
+        (file,) = tmp_path.glob("*text.csv")
+    with file.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    keys, queries = rows[: len(lines.row)], rows[len(lines.row) :]
+    assert [float(row["weight_as_key"]) for row in keys] == lines.row.tolist()
+    assert [float(row["weight_as_query"]) for row in queries] == lines.column.tolist()
+    assert (queries[0]["kind"], rows[0]["stack"], rows[0]["layer"], rows[0]["head"]) == ("added", "cross", "1", "3")
+
+
+async def test_e_writes_a_row_for_each_token(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("bert"), text=TEXT) as (app, pilot):
+        await press(pilot, "T", "l", "e", "v")
+        lines = lines_of(app)
+        await press(pilot, "t", "g", "g")
+        assert app.conductor.selected is None
+        (file,) = tmp_path.glob("*text.csv")
+    with file.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [float(row["weight_as_key"]) for row in rows] == lines.row.tolist()
+    assert [float(row["weight_as_query"]) for row in rows] == lines.column.tolist()
+    assert [row["kind"] for row in rows] == ["added", *["text"] * (len(rows) - 2), "added"]
+    assert "L0H0" in file.name
+
+
+@pytest.mark.parametrize(("model", "head"), [("gpt2", "L1H2"), ("t5", "cross.L1H3")])
+async def test_the_token_with_its_weight_its_line_and_the_table_are_copied(
+    tiny_model: TinyModel, model: str, head: str
+) -> None:
+    async with explorer(tiny_model(model), text=TEXT, head=head) as (app, pilot):
+        await press(pilot, "T", "l", "l", *(("o", "l") if model == "t5" else ()), "ctrl+y")
+        pane, lines = pane_of(app), lines_of(app)
+        names, *rows = csv.reader(io.StringIO(app.clipboard), delimiter="\t")
+        assert len(rows) == len(lines.row) + (len(lines.column) if model == "t5" else 0)
+        here = lines.query_tokens[lines.query]
+        for is_turned in (False, True):
+            await press(pilot, "y")
+            ((token, weight),) = csv.reader(io.StringIO(app.clipboard), delimiter="\t")
+            assert (token, np.float32(weight)) == (here, lines.row[lines.key])
+            await press(pilot, "Y")
+            (line,) = csv.reader(io.StringIO(app.clipboard), delimiter="\t")
+            assert line in rows
+            row = dict(zip(names, line, strict=True))
+            assert (row["token"], int(row["query"]), int(row["key"])) == (here, lines.query, lines.key)
+            if is_turned or model != "t5":
+                break
+            await press(pilot, "o")
+            here = lines.key_tokens[lines.key]
+        assert pane.keys.display
+
+
+def test_lines_break_between_tokens_and_wide_characters_are_counted() -> None:
+    labels = ["The", " 日本", "語", "é", " " + "長" * 12, "x", "∅"]
+    for width in range(6, 40):
+        for gap in (1, 3):
+            broken = flow(labels, width, gap)
+            assert ["".join(p.text for line in broken.lines for p in line if p.token == n) for n in range(7)] == labels
+            for y, line in enumerate(broken.lines):
+                x = 0
+                for piece in line:
+                    assert (piece.x, piece.width) == (x, cell_len(piece.text))
+                    x += piece.width + (gap if piece.ends else 0)
+                    assert broken.token_at(piece.x, y) == piece.token
+                assert x <= max(width, gap + 2)
+            for token in range(7):
+                assert broken.begins[token] == next(
+                    y for y, line in enumerate(broken.lines) if any(p.token == token for p in line)
+                )
+                assert broken.step(token, 0) == token
+    assert flow((), 10, 1).token_at(0, 0) is None
+
+
+def test_an_escape_is_broken_only_where_it_is_longer_than_a_line() -> None:
+    token = r"ab\u200d\x1bcd\n\U0001f3fde"
+    parts = ["a", "b", r"\u200d", r"\x1b", "c", "d", r"\n", r"\U0001f3fd", "e"]
+    for width in range(11, 30):
+        pieces = [piece.text for line in flow([token], width, 1).lines for piece in line]
+        assert "".join(pieces) == token
+        ends = {len("".join(parts[:count])) for count in range(len(parts) + 1)}
+        assert {len("".join(pieces[:count])) for count in range(len(pieces) + 1)} <= ends
+        assert all(len(piece) < width for piece in pieces)
+    assert [piece.text for line in flow([r"\u200d"], 5, 1).lines for piece in line] == [r"\u20", "0d"]
+
+
+async def test_on_the_smallest_terminal_token_and_weight_are_whole_and_a_larger_one_shows_more(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("gpt2"), text="the 中", head="L1H2", size=(40, 12)) as (app, pilot):
+        await press(pilot, "3", "G", "end")
+        weight = f"{app.views.attention.heatmap.value:.4f}"
+        last = app.views.attention.heatmap.cursor[0]
+        assert f" {weight}  q {last} k {last} " in screen_text(app)
+        await press(pilot, "T")
+        assert f' {last} "' in screen_text(app)
+        await press(pilot, "escape")
+        await pilot.resize_terminal(120, 30)
+        await settle(pilot)
+        assert f'query {last} "中₃" → key {last} "中₃"  {weight}' in screen_text(app)
+        await press(pilot, "A")
+        small = app.query_one(SmallMaps).pooled
+        assert small is not None
+        assert small.query_tokens[-1] == small.key_tokens[-1] == "中₃"
+        await press(pilot, "t", "P", "C", "C", "G", "end")
+        assert '"中₃"' in screen_text(app), "in the maps of pinned heads"
+
+
+@pytest.mark.parametrize("also", ["", " on the mat, and the cat sat"])
+async def test_the_text_of_a_map_that_is_still_shown_while_another_sentence_is_read_is_that_of_the_map(
+    also: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.patience.PATIENCE", 60.0)  # so that the map stays, as it does for a moment
+    async with explorer(tiny_model("gpt2"), text=f"the 中{also}", head="L1H2", size=(160, 50)) as (app, pilot):
+        await press(pilot, "T")
+        reading, before = app.conductor.reading, lines_of(app).query_tokens
+        assert reading is not None
+        monkeypatch.setattr(app.engine, "attention", lambda *_: Future())
+        app.conductor.read("cat 中 on")
+        await until(pilot, lambda: reading.sentence is not None and reading.sentence.text == "cat 中 on")
+        assert app.views.attention.shown is not None
+        for key in ("home", "right", "end"):
+            await pilot.press(key)
+            assert lines_of(app).query_tokens == before
+            assert "中₃" in screen_text(app)

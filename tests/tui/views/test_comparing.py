@@ -1,0 +1,263 @@
+"""Pinned heads beside each other, and all heads of a layer as small maps."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from textual.pilot import Pilot
+
+from engine.analysis.ranks import spectrum_table
+from engine.values.attention import MapName, MapQuery
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.exporting import as_exported
+from tests.tui.explorer import explorer, screen_text, settle, shown
+from tui.app import Explorer
+from tui.drawing.plots import ASCII_PLOT
+from tui.panes.compare import ComparePane, Side
+from tui.panes.heads import HeadsPane
+from tui.state.pins import MOST, how_to_pin
+
+TEXT = "the cat sat on the mat"
+LONG = "the cat sat on the mat and " * 100
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    """Press keys, each group of them faster than anything is drawn, and wait until what they ask for is drawn."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    for key in keys:
+        await pilot.press(*key.split())
+        while not app.views.active.size:  # a view is laid out when it is first gone to
+            await pilot.pause()
+        await settle(pilot)
+
+
+def compared(app: Explorer, side: Side) -> ComparePane:
+    pane = app.views.active
+    assert isinstance(pane, ComparePane)
+    assert pane.side is side
+    return pane
+
+
+def heads_of(app: Explorer) -> HeadsPane:
+    pane = next((each for each in app.views.panes if isinstance(each, HeadsPane)), None)
+    assert pane is not None
+    return pane
+
+
+def written(folder: Path, pattern: str) -> list[dict[str, str]]:
+    (file,) = folder.glob(pattern)
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def notices(app: Explorer) -> Sequence[str]:
+    return [str(each.message) for each in app._notifications]
+
+
+async def test_p_marks_heads_in_the_tree_and_says_what_cannot_be_pinned(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), ascii_only=True) as (app, pilot):
+        await press(pilot, "C")
+        assert notices(app) == [how_to_pin("P", "C")]
+        assert not isinstance(app.views.active, ComparePane)
+        await press(pilot, "P j P")
+        assert "H0*" in screen_text(app)
+        assert "H1*" in screen_text(app)
+        await press(pilot, "P")
+        assert "H1*" not in screen_text(app)
+        await press(pilot, "j 3 ] P {")
+        assert [str(head) for head in app.conductor.comparing.pins.heads] == ["L0H0", "L0H3"]  # type: ignore[union-attr]
+        await press(pilot, "t h")
+        app.clear_notifications()
+        await press(pilot, "P")
+        assert notices(app) == ["L0 is a whole layer; P pins single heads, choose one of its heads"]
+        await press(pilot, "g g", "P")
+        assert "the model as a whole cannot be pinned" in notices(app)[-1]
+
+
+async def test_there_are_no_more_pins_than_signs_for_them(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), ascii_only=True) as (app, pilot):
+        await press(pilot, "P ] " * MOST)
+        assert notices(app) == []
+        await press(pilot, "P")
+        assert f"{MOST} heads are pinned" in notices(app)[-1]
+        await press(pilot, "C")
+        assert len(compared(app, Side.SPECTRA).values.entries) == MOST + 1
+        assert len(set(ASCII_PLOT.signs)) == MOST + 1
+
+
+async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("llama"), ascii_only=True, size=(160, 50)) as (app, pilot):
+        await press(pilot, "P } ] P [ C")
+        pane = compared(app, Side.SPECTRA)
+        heads = [Head("decoder", 0, 0), Head("decoder", 1, 1), Head("decoder", 1, 0)]
+        spectra = [app.engine.spectra(head.whole_layer, False).result().spectra[head.head] for head in heads]
+        await press(pilot, "j l l")
+        matrix, index = pane.graph.matrix, pane.graph.index
+        assert (matrix, index) == ("K", 3)
+        said = [each[matrix].singular_values[index - 1] for each in spectra]
+        assert [(each.sign, each.name) for each in pane.values.entries] == [
+            (sign, str(head)) for sign, head in zip(ASCII_PLOT.signs, heads, strict=False)
+        ]
+        assert [float(each.value) for each in pane.values.entries] == pytest.approx(said, rel=1e-3)
+        assert "chance of L1H0" in shown(pane.title_line)
+        assert "chance" in shown(pane.readout_line)
+        region = pane.graph.region
+        drawn = "\n".join(
+            line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]
+        )
+        assert all(sign in drawn for sign in ASCII_PLOT.signs[:3])
+        assert "." in drawn.replace("0.", "")
+        before = screen_text(app)
+        await press(pilot, "b")
+        assert screen_text(app) != before
+        await press(pilot, "s")
+        assert "linear scale" in shown(pane.title_line)
+        await press(pilot, "e", "v")
+        rows = written(tmp_path, "*-L0H0-L1H1-L1H0-spectrum.csv")
+        table = spectrum_table([list(each.values()) for each in spectra])
+        expected = as_exported(table)
+        assert rows == expected
+
+
+async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
+        await press(pilot, "P } P C", "C")
+        pane = compared(app, Side.MAPS)
+        weights = [app.engine.attention(TEXT, "decoder", layer).result().weights[0] for layer in (0, 1)]
+        maps = pane.maps.heatmaps
+        assert len(maps) == 2
+        for heatmap, expected in zip(maps, weights, strict=True):
+            assert heatmap.pooled is not None
+            np.testing.assert_array_equal(heatmap.pooled.values, expected)
+            assert heatmap.pooled.largest == max(float(each.max()) for each in weights)
+        await press(pilot, "j j j l")
+        assert [each.cursor for each in maps] == [(3, 1), (3, 1)]
+        said = [float(each.value) for each in pane.values.entries]
+        assert said == pytest.approx([float(each[3, 1]) for each in weights], rel=5e-3), "small ones too"
+        assert shown(pane.readout_line).startswith("L0H0: query 3")
+        await press(pilot, "tab", "j")
+        assert shown(pane.readout_line).startswith("L1H0: query 4")
+        assert [each.cursor for each in maps] == [(4, 1), (4, 1)], "each of the maps leads while it has the focus"
+        await press(pilot, "s")
+        assert [each.scale for each in maps] == ["log", "log"]
+        await press(pilot, "e", "v")
+        rows = written(tmp_path, "*-L0H0-L1H0-attention.csv")
+        assert [float(row["weight"]) for row in rows] == [*weights[0].ravel().tolist(), *weights[1].ravel().tolist()]
+        await press(pilot, "]")
+        assert [each.title_line.shown.plain for each in pane.maps._cells if each.display] == [
+            "● L0H0", "▲ L1H0", "■ L1H1",
+        ]  # fmt: skip
+        await press(pilot, "i o n enter")
+        assert app.views.active is pane, "another sentence is looked at in the same way"
+        assert maps[0].pooled is not None
+        assert maps[0].pooled.values.shape != weights[0].shape
+
+
+async def test_the_difference_is_the_selected_heads_map_less_the_first_pinned_one(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
+        await press(pilot, "P C", "C C")
+        pane = compared(app, Side.DIFFERENCE)
+        assert "L0H0 is alone" in screen_text(app)
+        await press(pilot, "]")
+        assert "L0H1 less L0H0" in shown(pane.title_line)
+        weights = app.engine.attention(TEXT, "decoder", 0).result().weights
+        pooled = pane.maps.leading.pooled
+        assert pooled is not None
+        assert pooled.is_signed
+        np.testing.assert_array_equal(pooled.values, weights[1] - weights[0])
+        await press(pilot, "e", "v")
+        rows = written(tmp_path, "*-L0H1-less-L0H0-difference.csv")
+        assert {(row["head"], row["other_head"]) for row in rows} == {("0", "1")}
+        differences = np.array([float(row["difference"]) for row in rows]).reshape(weights[0].shape)
+        np.testing.assert_allclose(differences, weights[1].astype(float) - weights[0], atol=1e-12)
+        await press(pilot, "}")
+        assert "L1H1 less L0H0" in shown(pane.title_line)
+        await press(pilot, "C")
+        compared(app, Side.SPECTRA)
+
+
+async def test_heads_of_other_stacks_are_compared_but_have_no_difference(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("t5"), text=TEXT, head="encoder.L0H0", size=(160, 50)) as (app, pilot):
+        await press(pilot, "P t G", "l", "l", "P C")
+        pane = compared(app, Side.SPECTRA)
+        assert [each.name for each in pane.values.entries] == ["encoder L0H0", "cross L2H0"]
+        await press(pilot, "C")
+        shapes = [each.pooled.values.shape for each in pane.maps.heatmaps if each.pooled is not None]
+        maps = [app.engine.attention(TEXT, *place).result() for place in (("encoder", 0), ("cross", 2))]
+        assert shapes == [each.weights[0].shape for each in maps]
+        assert maps[0].query_tokens != maps[1].query_tokens
+        await press(pilot, "C")
+        assert "the maps of encoder L0H0 and cross L2H0 have other tokens along their sides" in screen_text(app)
+
+
+async def test_the_maps_of_a_long_sentence_come_pooled(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("llama", max_position_embeddings=1024), text=LONG, ascii_only=True) as (app, pilot):
+        tokens = len(app.engine.read(LONG).result().ids)
+        assert tokens > 512
+        await press(pilot, "A")
+        pane = heads_of(app)
+        block = pane.maps._tiles.block
+        assert block > 1
+        for number, pooled in pane.maps._maps.items():
+            assert pooled.values.shape == (-(-tokens // block),) * 2
+            whole = app.engine.whole_map(MapQuery(LONG, MapName("decoder", 0, number))).result().weights
+            assert float(pooled.values[-1, 0]) == whole[(tokens - 1) // block * block :, :block].max()
+        await press(pilot, "e", "v")
+        rows = written(tmp_path, "*-L0-heads-attention.csv")
+        assert len(rows) == 4 * len(pane.maps._maps[0].values) ** 2
+        await press(pilot, "P ] C", "C")
+        compare = compared(app, Side.MAPS)
+        assert [each.pooled is not None for each in compare.maps.heatmaps] == [True, True]
+        assert len({each.pooled.window.block for each in compare.maps.heatmaps if each.pooled}) == 1
+        await press(pilot, "C")
+        compared(app, Side.DIFFERENCE)
+        base, other = (
+            app.engine.whole_map(MapQuery(LONG, MapName("decoder", 0, head))).result().weights for head in (0, 1)
+        )
+        difference = other - base
+        drawn = compare.maps.leading.pooled
+        assert drawn is not None
+        assert drawn.is_signed
+        corner = difference[: drawn.window.block, : drawn.window.block]
+        assert drawn.values[0, 0] == corner.flat[np.abs(corner).argmax()]
+        assert drawn.largest == np.abs(difference).max()
+        table = await app.conductor.table_of_several()
+        assert table is not None
+        values = [float(str(row[table.columns.index("difference")])) for row in islice(table, 5000)]
+        np.testing.assert_allclose(values, difference.ravel()[:5000], rtol=0, atol=1e-7)
+        await press(pilot, "C", "C")
+        assert [each.pooled is not None and not each.pooled.is_signed for each in compare.maps.heatmaps] == [True, True]
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24)])
+async def test_ascii_alone_draws_with_ascii(tiny_model: TinyModel, size: tuple[int, int]) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, ascii_only=True, size=size) as (app, pilot):
+        await press(pilot, "P ] P")
+        for key in ("C", "C", "C", "A"):
+            await press(pilot, key)
+            pane = app.views.active
+            assert isinstance(pane, HeadsPane | ComparePane)
+            is_graph = isinstance(pane, ComparePane) and pane.side is Side.SPECTRA
+            region = pane.graph.region if is_graph and isinstance(pane, ComparePane) else pane.maps.region
+            lines = screen_text(app).splitlines()[region.y : region.bottom]
+            assert any(line[region.x : region.right].strip() for line in lines)
+            assert [line for line in lines if not line[region.x : region.right].isascii()] == []

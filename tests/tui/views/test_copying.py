@@ -1,0 +1,145 @@
+"""What is copied says what it is of: a rollout is no mean, and of heads beside each other every one has its part."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from textual.command import CommandInput
+from textual.geometry import Offset
+from textual.pilot import Pilot
+from textual.selection import Selection
+from textual.widgets._toast import Toast
+
+from engine.service.engine import Engine
+from engine.values.options import EngineOptions
+from tests.tui.explorer import explorer, settle, until
+from tui.app import Explorer
+from tui.export import clipboard_of_compare
+from tui.panes.table import TablePane
+from tui.start import Start
+
+TEXT = "the cat sat on the mat"
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
+def copied(app: Explorer) -> list[list[str]]:
+    """Give the lines of what was copied last."""
+    return list(csv.reader(io.StringIO(app.clipboard), delimiter="\t"))
+
+
+async def test_the_coloured_text_of_a_rollout_is_copied_as_one() -> None:
+    async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "3", "a", "a", "a", "T", "Y")
+        assert copied(app)[0][:3] == ["decoder", "mean", "mean"]
+        await press(pilot, "a", "Y")
+        assert copied(app)[0][:3] == ["decoder", "rollout", "rollout"]
+        await press(pilot, "ctrl+y")
+        names, *rows = copied(app)
+        assert names[:3] == ["stack", "layer", "head"]
+        assert {tuple(row[:3]) for row in rows} == {("decoder", "rollout", "rollout")}
+
+
+async def test_of_pinned_heads_the_number_of_each_and_its_line_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "1", "P", "right_square_bracket", "C", "l", "l", "ctrl+y")
+        names, *rows = copied(app)
+        at = [names.index(name) for name in ("matrix", "index", "singular_value")]
+        spectrum = [row for row in rows if [row[place] for place in at[:2]] == ["Q", "3"]]
+        assert len(spectrum) == 2
+        await press(pilot, "Y")
+        assert copied(app) == spectrum
+        await press(pilot, "y")
+        assert copied(app) == [[row[at[2]] for row in spectrum]]
+        await press(pilot, "C", "G", "ctrl+y")
+        names, *rows = copied(app)
+        at = [names.index(name) for name in ("query", "key", "weight")]
+        last = max(int(row[at[0]]) for row in rows)
+        weights = [row for row in rows if [row[place] for place in at[:2]] == [str(last), "0"]]
+        assert [row[:3] for row in weights] == [["decoder", "0", "0"], ["decoder", "0", "1"]]
+        await press(pilot, "Y")
+        assert copied(app) == weights
+        await press(pilot, "y")
+        assert copied(app) == [[row[at[2]] for row in weights]]
+        await press(pilot, "C", "ctrl+y")
+        names, *rows = copied(app)
+        (line,) = (row for row in rows if [row[place] for place in at[:2]] == [str(last), "0"])
+        await press(pilot, "Y")
+        assert copied(app) == [line]
+        await press(pilot, "y")
+        ((difference,),) = copied(app)
+        assert float(difference) == pytest.approx(float(line[names.index("difference")]), abs=1e-6)
+        monkeypatch.setattr(clipboard_of_compare, "MOST_WEIGHTS", (last + 1) ** 2 - 1)
+        await press(pilot, "Y")
+        assert any("is not searched for a line; y copies" in str(each.message) for each in app._notifications)
+        assert copied(app) == [[difference]]
+
+
+async def test_a_table_without_rows_is_not_copied_by_any_key() -> None:
+    async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "5")
+        app.copy_to_clipboard("before")
+        for key in ("y", "Y", "ctrl+y"):
+            app.clear_notifications()
+            await press(pilot, key)
+            assert [each.message for each in app._notifications] == [
+                "the composition table has no rows; nothing was copied"
+            ]
+        assert app.clipboard == "before"
+
+
+async def test_an_empty_cell_is_not_copied_and_leaves_the_clipboard_as_it_was() -> None:
+    async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "7")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        places = [pane.grid.columns.index("label"), *range(len(pane.grid.columns))]
+        row, column = next(
+            (row, column)
+            for column in places
+            for row, place in enumerate(pane.grid.order)
+            if pane.grid.rows[place][pane.grid.all_columns.index(pane.grid.columns[column])] is None
+        )
+        name = pane.grid.columns[column]
+        app.copy_to_clipboard("before")
+        app.clear_notifications()
+        pane.grid.put(row, column)
+        await press(pilot, "y")
+        assert [each.message for each in app._notifications] == [f"{name} is empty; nothing was copied"]
+        assert app.clipboard == "before"
+
+
+async def test_a_row_of_a_spectrum_is_not_called_what_its_cell_is() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await press(pilot, "1", "y", "Y")
+        assert next(each.message for each in app._notifications).startswith("the line of σ 1 of Q\n")
+
+
+async def test_text_selected_with_the_mouse_is_said_to_be_copied() -> None:
+    async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "1")
+        line = app.model_line
+        app.screen.selections = {line: Selection(Offset(0, 0), Offset(4, 0))}
+        await press(pilot, "ctrl+c")
+        (said,) = app._notifications
+        assert app.clipboard
+        assert (said.title, said.message) == ("copied", app.clipboard)
+
+
+async def test_no_message_covers_the_line_of_the_palette() -> None:
+    app = Explorer(Engine(EngineOptions()), Start("demo", head="L0H0"), ascii_only=False)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await settle(pilot)
+        await press(pilot, "4", "Y", "ctrl+p")
+        app.notify("one\ntwo\nthree", timeout=60)
+        await until(pilot, lambda: any(toast.region.height > 2 for toast in app.screen.query(Toast)))
+        for part in (app.screen.query_one(CommandInput).region, app.key_line.region):
+            for x in range(part.x, part.right):
+                assert not isinstance(app.screen.get_widget_at(x, part.y)[0], Toast)
+    app.engine.stop()

@@ -1,0 +1,246 @@
+"""QK at a distance of key and query: spectra and ranks exported, and Δ moved with the arrow keys."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from engine.architectures.rotary_types import ROTARY_TYPES, why_never_rotated
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.exporting import attn_tui, exported, refusal
+from tests.tiny_models import CONTEXT
+from tests.tui.explorer import explorer, hold, screen_text, settle, shown, titled, until
+from tui.app import Explorer
+from tui.panes.table import TablePane
+
+
+def dense_qk(folder: Path, layer: int, distance: int) -> Tensor:
+    """Form ``W_Qᵀ R_{−Δ} W_K`` of every head of a tiny Llama with transformers' own rotation: (heads, d, d)."""
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, rotate_half
+
+    model: Any = transformers.AutoModel.from_pretrained(folder)
+    attention = model.layers[layer].self_attn
+    query, key = (each.weight.detach().double().unflatten(0, (-1, 8)) for each in (attention.q_proj, attention.k_proj))
+    columns = key.mT  # each as if it were a token's key
+    cos, sin = LlamaRotaryEmbedding(model.config)(columns, torch.full((1, columns.shape[1]), -distance))
+    turned = (columns * cos.double() + rotate_half(columns) * sin.double()).mT
+    circuits: Tensor = query.mT @ turned.repeat_interleave(len(query) // len(key), 0)
+    return circuits
+
+
+@pytest.mark.parametrize("distance", ["0", "3", "40"])
+def test_spectra_at_a_distance_are_those_of_turned_keys_and_the_other_matrices_stay(
+    tiny_model: TinyModel, distance: str
+) -> None:
+    folder = tiny_model("llama")
+    at = ("--distance", distance)
+    every: tuple[list[str], ...] = ([], ["--head", "all"])
+    rows = [row for head in every for row in exported(folder, "spectrum", "--layer", "1", *head, *at)]
+    plain = [row for head in every for row in exported(folder, "spectrum", "--layer", "1", *head)]
+    circuits = dense_qk(folder, 1, int(distance))
+    for head, dense in [*((str(number), each) for number, each in enumerate(circuits)), ("all", circuits.sum(0))]:
+        found = [float(row["singular_value"]) for row in rows if (row["head"], row["matrix"]) == (head, "QK")]
+        expected = torch.linalg.svdvals(dense)[: len(found)]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * float(expected[0]))
+    assert [row for row in rows if row["matrix"] != "QK"] == [row for row in plain if row["matrix"] != "QK"]
+    assert (rows == plain) == (distance == "0")
+    ranks = exported(folder, "ranks", "--layer", "1", "--distance", distance)
+    norms = {(row["head"], row["matrix"]): float(row["frobenius_norm"]) for row in ranks}
+    assert norms["2", "QK"] == pytest.approx(float(circuits[2].norm()), rel=1e-5)
+    assert "no QK at a distance" in refusal(tiny_model("gpt2"), "spectrum", "--distance", distance)
+
+
+def written(folder: Path, pattern: str) -> list[dict[str, str]]:
+    """Read the one file of a name."""
+    (file,) = folder.glob(pattern)
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def title_of_table(app: Explorer) -> str:
+    """Give the title of the table that is looked at."""
+    assert isinstance(app.views.active, TablePane)
+    return titled(app.views.active.title_line)
+
+
+@pytest.mark.parametrize("word", ["distance", "delta", "Δ"])
+async def test_a_distance_can_be_typed(tiny_model: TinyModel, word: str) -> None:
+    async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
+        await pilot.press("1", "colon", *f"{word} 500", "enter")
+        await settle(pilot)
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 500")
+        await pilot.press("colon", *f"{word} 7", "enter")
+        await settle(pilot)
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 7 ")
+        for wrong in ("-3", "far", "1" * 10):
+            await pilot.press("colon", *f"{word} {wrong}", "enter")
+            await settle(pilot)
+            assert shown(app.prompt.said).startswith("a distance is a whole number of tokens, from 0 to")
+            await pilot.press("escape")
+        await pilot.press("d")
+        await settle(pilot)
+        assert "Δ" not in shown(app.views.spectra.title_line)
+
+
+async def test_a_distance_that_is_typed_while_the_first_is_worked_out_is_where_that_will_be(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
+        free = hold(app)
+        await pilot.press("1", "d", "colon", *"distance 12", "enter")
+        await until(pilot, lambda: "Δ = 12" in shown(app.views.spectra.title_line))
+        free.set()
+        await settle(pilot)
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 12 ")
+
+
+async def test_a_distance_is_refused_where_there_is_none(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+        await pilot.press("1", "colon", *"distance 5", "enter")
+        await settle(pilot)
+        assert "Δ" not in shown(app.views.spectra.title_line)
+        assert app.conductor.distance is not None
+        assert [each.message for each in app._notifications] == [app.conductor.distance.refusal]
+
+
+async def test_arrows_move_the_distance_and_what_is_shown_is_written(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = tiny_model("llama")
+    async with explorer(model, head="L1H2") as (app, pilot):
+        free = hold(app)
+        await pilot.press("1", "d", "shift+right")
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 1  computing …"), "at once"
+        titles = {"4": "circuits L1H2", "6": "directions L1H2", "PC": "compare spectra 1 head"}
+        for keys, title in titles.items():
+            await pilot.press(*keys, "shift+right", "shift+left")
+            assert shown(app.views.active.title_line).startswith(f"{title} Δ = 1  computing …")
+        await pilot.press("P", "1")
+        free.set()
+        await settle(pilot)
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 1  ")
+        await pilot.press("shift+left")
+        await settle(pilot)
+        assert "Δ = 0" in shown(app.views.spectra.title_line)
+        await pilot.press(*["right"] * 9, *["left"] * 6)  # as fast as keys come
+        await settle(pilot)
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 3")
+        await pilot.press("e", "v")
+        await settle(pilot)
+        at_three = written(tmp_path, "*L1H2-distance3-spectrum.csv")
+        assert at_three == exported(model, "spectrum", "--head", "L1H2", "--distance", "3")
+        await pilot.press("2")
+        await settle(pilot)
+        assert "Δ = 3" in shown(app.views.ranks.title_line)
+        await pilot.press("e", "v")
+        await settle(pilot)
+        ranks = written(tmp_path, "*L1-distance3-ranks.csv")
+        every = [exported(model, "ranks", "--layer", "1", *head, "--distance", "3") for head in ([], ["--head", "all"])]
+        assert ranks == [row for table in every for row in table]
+        await pilot.press("4", "shift+right")
+        await settle(pilot)
+        assert title_of_table(app) == "circuits L1H2 Δ = 4"
+        await pilot.press("6", "shift+left", "shift+left", "]")
+        await settle(pilot)
+        assert title_of_table(app) == "directions L1H3 Δ = 2"
+        await pilot.press("e", "v")
+        await settle(pilot)
+        directions = written(tmp_path, "*L1H3-distance2-directions.csv")
+        assert directions == exported(model, "directions", "--head", "L1H3", "--distance", "2")
+        await pilot.press("5")
+        await settle(pilot)
+        assert title_of_table(app) == "composition L1H3", "nothing of it depends on positions"
+        await pilot.press("6", "P", "[", "C", "shift+right")
+        await settle(pilot)
+        assert "Δ = 3" in shown(app.views.active.title_line)
+        await pilot.press("e", "v")
+        await settle(pilot)
+        compared = written(tmp_path, "*L1H3-L1H2-distance3-spectrum.csv")
+        pair = [exported(model, "spectrum", "--head", head, "--distance", "3") for head in ("L1H3", "L1H2")]
+        assert compared == [*pair[0], *pair[1]]
+        await pilot.press("1", *["left"] * 5)
+        await settle(pilot)
+        assert "Δ = 0" in shown(app.views.spectra.title_line), "a key is never after the query"
+        await pilot.press("d")
+        await settle(pilot)
+        assert "Δ" not in shown(app.views.spectra.title_line)
+        await pilot.press("home", "right")
+        await pilot.pause()
+        assert app.views.spectra.graph.index == 2, "the arrows move the cursor again"
+
+
+@pytest.mark.parametrize("view", ["spectrum", "ranks", "circuits", "directions"])
+def test_a_distance_that_no_sentence_has_is_given_with_a_note(tiny_model: TinyModel, view: str) -> None:
+    folder = tiny_model("llama")
+    for distance, said in ((CONTEXT - 1, ""), (CONTEXT, f"Δ = {CONTEXT} is past the context of {CONTEXT} tokens")):
+        done = attn_tui("export", folder, view, "--head", "L1H2", "--distance", str(distance))
+        assert done.returncode == 0
+        assert said in done.stderr
+        assert bool(done.stderr) == bool(said)
+
+
+async def test_titles_say_where_no_sentence_has_the_distance(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L1H2", size=(110, 30)) as (app, pilot):
+        said = f"Δ = {CONTEXT}, past the context of {CONTEXT} tokens"
+        await pilot.press("1", "P", "d")
+        await settle(pilot)
+        assert app.conductor.distance is not None
+        app.conductor.distance.step(CONTEXT - 1)
+        await settle(pilot)
+        assert "past" not in shown(app.views.spectra.title_line)
+        await pilot.press("right")
+        for view in ("1", "2", "4", "C"):
+            await pilot.press(view)
+            await settle(pilot)
+            assert said in shown(app.views.active.title_line)
+
+
+async def test_without_rotary_positions_d_says_so_and_changes_nothing(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+        await pilot.press("1", "d", "right")
+        await settle(pilot)
+        (said,) = [each.message for each in app._notifications]
+        assert "no QK at a distance" in said
+        assert "Δ" not in shown(app.views.spectra.title_line)
+        assert app.views.spectra.graph.index == 2
+        assert app.conductor.selected == Head("decoder", 1, 2)
+        assert "Δ" not in screen_text(app).replace(said, "")
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert", "t5"])
+async def test_without_rotary_positions_d_is_not_offered_and_refuses_before_the_engine_is_asked(
+    tiny_model: TinyModel, kind: str
+) -> None:
+    async with explorer(tiny_model(kind)) as (app, pilot):
+        await pilot.press("1")
+        await settle(pilot)
+        assert "d Distance" not in screen_text(app).splitlines()[-1]
+        free = hold(app)
+        await pilot.press("d")
+        await pilot.pause()
+        assert "Δ" not in screen_text(app)
+        (said,) = (str(each.message) for each in app._notifications)
+        assert said == f"type '{kind}' has no rotary positions that attn-tui knows; there is no QK at a distance"
+        free.set()
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("1")
+        await settle(pilot)
+        assert "d Distance" in screen_text(app).splitlines()[-1]
+
+
+def test_a_type_that_is_said_to_turn_nothing_is_configured_as_no_other_that_does() -> None:
+    said = [name for name in transformers.CONFIG_MAPPING if why_never_rotated(name, {})]
+    assert {"gpt2", "bert", "t5"} <= set(said)
+    for name in said:
+        kind = transformers.CONFIG_MAPPING[name].model_type
+        assert kind in (name, "evolla") or kind not in ROTARY_TYPES, name  # Evolla's own files say evolla
+    assert why_never_rotated("llava", {"text_config": {"model_type": "llama"}}) == ""

@@ -1,0 +1,144 @@
+"""The explorer opens on a model in memory, and on an adapter, with everything that it shows of a checkpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import threading
+import weakref
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from torch import nn
+
+import tui
+from engine.service.engine import Engine
+from engine.values.errors import EngineError
+from tests.conftest import TinyModel
+from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapter
+from tests.exporting import exported, refusal
+from tests.handmade import OddNames, Speaker
+from tests.terminal import Terminal
+from tests.tui.explorer import PATIENCE, explorer, screen_text, settle, shown
+from tui.panes.table import TablePane
+
+
+async def test_a_module_is_explored_like_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    engine = Engine.of_module(Speaker(OddNames), None, "mine", None)
+    async with explorer("mine", size=(160, 50), text="1 2 3 4 5", head="L1H2", engine=engine) as (app, pilot):
+        await settle(pilot)
+        screen = screen_text(app)
+        assert "mine" in screen
+        assert "2 layers × 4 heads (2 key/value)" in screen
+        assert "L1H2" in screen
+        assert "1 → 1" in screen or "query" in screen
+        await pilot.press("e", "v")
+        await settle(pilot)
+    assert list(tmp_path.glob("*.csv"))
+
+
+def test_a_module_that_was_explored_is_let_go_of_and_no_thread_stays() -> None:
+    async def look(module: nn.Module) -> None:
+        engine = Engine.of_module(module, None, "mine", None)
+        async with explorer("mine", text="1 2 3 4 5", head="L1H2", engine=engine) as (app, _):
+            await app.action_quit()
+
+    def stay() -> list[str]:
+        names = [each.name for each in threading.enumerate() if each not in before]
+        return [name for name in names if name != "tqdm_monitor"]  # of the progress bar of transformers, for good
+
+    before = set(threading.enumerate())
+    module = Speaker(OddNames)
+    explored = weakref.ref(module)
+    asyncio.run(look(module))
+    del module
+    end = monotonic() + PATIENCE
+    while explored() is not None or stay():
+        assert monotonic() < end, f"the module is there: {explored() is not None}; threads: {stay()}"
+        gc.collect()
+
+
+SLOW = """
+import sys, time, transformers, tui
+from pathlib import Path
+
+def slow(module, args):
+    Path(sys.argv[1]).touch()
+    time.sleep(3)
+
+shape = {"n_layer": 2, "n_head": 2, "n_embd": 32, "vocab_size": 64, "n_positions": 64}
+model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**shape)).eval()
+model.transformer.h[0].mlp.register_forward_pre_hook(slow)
+tui.explore(model, text="1 2 3")
+hooks = sum(len(each._forward_pre_hooks) + len(each._forward_hooks) for each in model.modules())
+print("hooks", hooks, model.config._attn_implementation)
+"""
+
+
+def test_a_module_is_given_back_when_nothing_runs_it_any_more(tmp_path: Path) -> None:
+    runs, end = tmp_path / "runs", monotonic() + PATIENCE
+    with Terminal(sys.executable, "-c", SLOW, str(runs)) as terminal:
+        while not runs.exists():
+            assert monotonic() < end
+            sleep(0.01)
+        terminal.send("q")
+        assert terminal.exit_code() == 0
+        assert "hooks 1 sdpa" in terminal.text()
+
+
+async def test_a_module_without_attention_is_declined_in_the_explorer() -> None:
+    engine = Engine.of_module(nn.Linear(4, 4), None, "", None)
+    async with explorer("Linear", engine=engine) as (app, _):
+        assert "no softmax attention" in app.failure
+
+
+def test_the_explorer_of_a_module_needs_a_terminal() -> None:
+    with pytest.raises(EngineError, match="needs a terminal"):
+        tui.explore(Speaker(OddNames))
+
+
+async def test_the_change_of_an_adapter_is_a_stack_of_the_tree(tiny_model: TinyModel, tmp_path: Path) -> None:
+    base = tiny_model("llama")
+    folder = write_adapter(tmp_path / "adapter", str(base), low_rank(f"{LAYER}.q_proj", 32, 32))
+    async with explorer(folder, size=(160, 50), head="decoder-delta.L1H0", text="The cat") as (app, pilot):
+        await settle(pilot)
+        screen = screen_text(app)
+        assert "decoder-delta" in screen
+        assert "look at the stack decoder" in screen
+        await pilot.press("c")
+        await settle(pilot)
+        assert "2 layers: 2 verified" in screen_text(app)
+
+
+async def test_what_a_change_has_not_is_not_said_to_come(tiny_model: TinyModel, tmp_path: Path) -> None:
+    folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), low_rank(f"{LAYER}.q_proj", 32, 32))
+    async with explorer(folder, size=(160, 50), head="decoder-delta.L1H0") as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        assert shown(app.views.ranks.chance_line).split() == ["chance", *["×"] * 6]
+        await pilot.press("w", "w")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        pane.grid.go_to_column("qk_positive_mass")
+        await settle(pilot)
+        assert "is empty: of a change of weights there are ranks alone" in shown(pane.readout_line)
+    rows = {(row["stack"], row["layer"], row["head"]): row["note"] for row in exported(folder, "heads")}
+    assert rows["decoder-delta", "1", "0"] == "of a change of weights there are ranks alone"
+    assert "change" not in rows["decoder", "1", "0"]
+
+
+def test_a_head_without_a_stack_is_one_of_the_adapted_model_and_not_of_the_change(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), low_rank(f"{LAYER}.q_proj", 32, 32))
+    for view in ("circuits", "ranks"):
+        assert exported(folder, view, "--head", "L1H1") == exported(folder, view, "--head", "decoder.L1H1")
+
+
+def test_a_model_that_is_no_adapter_has_no_base(tiny_model: TinyModel) -> None:
+    said = refusal(tiny_model("llama"), "changes", "--vs", "base")
+    assert "is no adapter, so that it has no base; name the other model by its id or folder" in said

@@ -1,0 +1,104 @@
+"""Heads' labels and the rollout in the explorer: they come after the sweep, once a sentence has been read."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.service.engine import Engine
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from tests import planted_heads
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, screen_text, settle, shown
+
+TEXT = "The cat sat on the mat."
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the model whose heads are known."""
+    return planted_heads.save(tmp_path_factory.mktemp("planted"))
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
+    """Note which engines are asked for labels."""
+    asked: list[Engine] = []
+    labels = Engine.labels
+
+    def counting(engine: Engine, report: Any) -> Future[dict[Head, str]]:
+        asked.append(engine)
+        return labels(engine, report)
+
+    monkeypatch.setattr(Engine, "labels", counting)
+    return asked
+
+
+async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(
+    planted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = counted(monkeypatch)
+    async with explorer(planted, head="L1H0") as (app, pilot):
+        assert app.conductor.note(Head("decoder", 1, 0))[0].split()[2:] == []
+        assert not asked, "no model is loaded for labels alone"
+        app.conductor.read(TEXT)
+        await settle(pilot)
+        assert [app.conductor.note(Head("decoder", 1, head))[0].split()[2:] for head in (0, 1)] == [["ind"], ["self"]]
+        text = screen_text(app)
+        assert " ind" in text
+        assert "spectra L1H0 · induction" in text
+        assert shown(app.progress_line) == ""
+        await pilot.press("2")
+        await pilot.pause()
+        assert "ranks layer 1  " in shown(app.views.ranks.title_line), "a layer has no label"
+        app.conductor.read("Another one.")
+        await settle(pilot)
+        assert len(asked) == 1
+
+
+async def test_a_failure_of_the_labels_disturbs_nothing_and_is_tried_again(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(engine: Engine, report: Any) -> Future[dict[Head, str]]:
+        answer: Future[dict[Head, str]] = Future()
+        answer.set_exception(EngineError("there is no memory"))
+        return answer
+
+    async with explorer(tiny_model("gpt2"), head="L1H0") as (app, pilot):
+        with monkeypatch.context() as broken:
+            broken.setattr(Engine, "labels", failing)
+            app.conductor.read(TEXT)
+            await settle(pilot)
+        assert app.views.attention.shown is not None
+        assert not app._notifications
+        asked = counted(monkeypatch)
+        app.conductor.read("Another one.")
+        await settle(pilot)
+        assert len(asked) == 1
+
+
+async def test_a_reaches_the_rollout_and_it_is_written(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        await pilot.press("3", "a", "a", "a", "a")
+        await settle(pilot)
+        assert shown(app.views.attention.title_line) == "attention rollout"
+        found = app.views.attention.shown
+        assert found is not None
+        np.testing.assert_allclose(found.weights.sum(1), 1, rtol=1e-5)
+        assert found.chance is not None
+        await pilot.press("j", "j", "l")
+        weight, chance = float(found.weights[2, 1]), float(found.chance[2, 1])
+        assert shown(app.views.attention.readout_line).endswith(f"  {weight:.4f}  chance {chance:.4f}")
+        await pilot.press("e", "v")
+        await settle(pilot)
+    (file,) = tmp_path.glob("*-rollout.csv")
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "stack,query,key,query_token,key_token,weight,weight_chance"
+    assert len(lines) == found.weights.size + 1

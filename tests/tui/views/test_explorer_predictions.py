@@ -1,0 +1,242 @@
+"""Predictions, their parts and switched-off heads in the explorer: keys, marks, and a sweep that can be stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+from textual.pilot import Pilot
+
+from engine.service.engine import Engine
+from engine.values.heads import Head, Off
+from engine.values.options import EngineOptions
+from engine.values.table import Table
+from engine.values.views import Query
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
+from tests.tui.views.test_explorer_tables import asked, pane, rows
+from tui.app import Explorer
+from tui.first_look import FirstLook
+from tui.shown_model import ShownModel
+from tui.start import Start
+
+TEXT = "The cat sat on the mat"
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    """Press keys, and wait after each until everything is drawn."""
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+async def test_one_key_goes_from_predictions_to_where_they_come_from(
+    tiny_model: TinyModel, size: tuple[int, int]
+) -> None:
+    model = tiny_model("gpt2", with_head=True)
+    async with explorer(model, size=size, text=TEXT) as (app, pilot):
+        for view, top in (("predictions", 20), ("lens", 3), ("contributions", 10)):
+            await press(pilot, "8")
+            assert pane(app).view == view
+            assert rows(pane(app).shown) == asked(model, view, Query(text=TEXT, top=top))
+            assert app.focused is pane(app).grid
+        await press(pilot, "8")
+        assert pane(app).view == "predictions"
+        last = rows(pane(app).shown)[0][0]
+        await press(pilot, "comma")
+        assert rows(pane(app).shown) == asked(
+            model, "predictions", Query(text=TEXT, top=20, position=int(str(last)) - 1)
+        )
+        await press(pilot, "j", "enter")
+        chosen = asked(model, "predictions", Query(text=TEXT, position=int(str(last)) - 1))[1][3]
+        assert pane(app).view == "contributions"
+        assert {row[4] for row in rows(pane(app).shown)} == {chosen}
+
+
+async def test_titles_write_a_token_as_tables_do_and_where_no_row_is_no_column_is_explained() -> None:
+    async with explorer("demo", size=(120, 24), text="a\tb", head="L1H0") as (app, pilot):
+        await press(pilot, "5")
+        assert shown(pane(app).explanation_line)
+        await press(pilot, "enter")
+        assert "no earlier layer feeds this one" in screen_text(app)
+        await type_keys(pilot, "o")
+        await settle(pilot)
+        assert "there are no rows to sort" in screen_text(app).splitlines()[-1]
+        assert shown(pane(app).explanation_line) == ""
+        await press(pilot, "8", "comma")
+        tab = r"\t"
+        assert f"at '{tab}'" in shown(pane(app).title_line)
+
+
+async def test_keys_that_follow_each_other_at_once_show_the_last_view(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
+        app.action_view("predictions")
+        app.action_view("predictions")
+        await settle(pilot)
+        assert pane(app).view == "lens"
+        assert shown(pane(app).title_line).startswith("lens")
+        assert app.focused is pane(app).grid
+
+
+async def test_without_a_sentence_one_is_asked_for(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2", with_head=True)) as (app, pilot):
+        await press(pilot, "8")
+        assert "press i and type a sentence" in screen_text(app)
+        await press(pilot, "i", *"the", "enter")
+        assert pane(app).view == "predictions", "what is looked at stays"
+        assert len(rows(pane(app).shown)) == 20
+
+
+async def test_a_sentence_that_waits_for_the_first_head_is_not_asked_for(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_there, go_on = asyncio.Event(), FirstLook._go_on
+
+    async def later(first: FirstLook, model: ShownModel) -> None:
+        await is_there.wait()
+        await go_on(first, model)
+
+    monkeypatch.setattr(FirstLook, "_go_on", later)
+    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2", with_head=True)), text=TEXT))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.is_ready and app.conductor.selected is not None)
+        await pilot.press("8")
+        await until(pilot, lambda: "the sentence is read once the first head is there …" in screen_text(app))
+        is_there.set()
+        await settle(pilot)
+        assert len(rows(pane(app).shown)) == 20
+    app.engine.stop()
+
+
+async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model: TinyModel) -> None:
+    model = tiny_model("gpt2", with_head=True)
+    async with explorer(model, text=TEXT, head="L0H1") as (app, pilot):
+        before = attention(app)
+        await press(pilot, "o", "j", "o")
+        tree = [line for line in screen_text(app).splitlines() if "H1 off" in line or "H2 off" in line]
+        assert len(tree) == 2
+        await press(pilot, "right_curly_bracket", "3")
+        assert shown(app.views.attention.title_line) == "attention L1H2 · with L0H1, L0H2 off"
+        off = Off((Head("decoder", 0, 1), Head("decoder", 0, 2)))
+        engine = Engine(EngineOptions(use_cache=False))
+        engine.open(str(model), lambda progress: None).result()
+        expected = engine.attention(TEXT, "decoder", 1, off=off).result().select(2).weights
+        plain = engine.attention(TEXT, "decoder", 1).result().select(2).weights
+        engine.stop()
+        assert np.allclose(attention(app), expected, atol=1e-6)
+        assert not np.allclose(plain, expected, atol=1e-3)
+        await press(pilot, "9")
+        query = Query(text=TEXT, off=off.heads)
+        assert rows(pane(app).shown) == asked(model, "ablation", query)
+        assert shown(pane(app).title_line).startswith("ablation with L0H1, L0H2 off")
+        await press(pilot, "u")
+        assert rows(pane(app).shown) == asked(model, "ablation", Query(text=TEXT, off=off.heads, by_mean=True))
+        await press(pilot, "u", "O", "3")
+        assert shown(app.views.attention.title_line) == "attention L1H2"
+        assert np.allclose(attention(app), plain, atol=1e-6)
+        await press(pilot, "left_curly_bracket", "left_square_bracket")
+        assert np.allclose(attention(app), before, atol=1e-6)
+
+
+def attention(app: Explorer) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    """Give the weights on screen."""
+    assert app.views.attention.shown is not None
+    return app.views.attention.shown.weights
+
+
+async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_model("gpt2", with_head=True, num_hidden_layers=3)
+    table, layers = Engine.table, []
+    async with explorer(model, text=TEXT) as (app, pilot):
+
+        def watched(engine: Engine, name: str, query: Query, view: str = "") -> Future[Table]:
+            layers.append(query.layer)
+            if layers == [Head("decoder", 0), Head("decoder", 1)]:
+                app.action_leave()  # what escape does, while a layer is being worked out
+            return table(engine, name, query, view)
+
+        monkeypatch.setattr(Engine, "table", watched)
+        await press(pilot, "9")
+        assert {row[1] for row in rows(pane(app).shown)} == {0, 1}
+        assert "2 of 3 layers, stopped, 9 goes on" in shown(pane(app).title_line)
+        await press(pilot, "slash", *"change>9", "enter")
+        assert shown(pane(app).title_line).startswith("ablation stopped, 9 goes on  0 of 8 so far  change>9")
+        await press(pilot, "escape")
+        assert "so far" not in shown(pane(app).title_line), "all rows again"
+        await press(pilot, "escape")
+        assert app.focused is app.tree_widget, "with nothing to stop it goes back to the tree"
+        await press(pilot, "9")
+        expected = asked(model, "ablation", Query(text=TEXT))
+        assert rows(pane(app).shown) == expected
+        changes = [abs(float(str(row[7]))) for row in expected]
+        assert changes == sorted(changes, reverse=True)
+        await press(pilot, "g", "g", "enter")
+        assert app.conductor.selected == Head("decoder", int(str(expected[0][1])), int(str(expected[0][2])))
+
+
+async def test_o_switches_the_selected_head_from_any_view_but_where_it_sorts_or_turns(tiny_model: TinyModel) -> None:
+    one, other = Head("decoder", 0, 1), Head("decoder", 1, 1)
+    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L0H1") as (app, pilot):
+        for view in ("1", "3", "A", "w"):
+            await type_keys(pilot, view, "o")
+            await until(pilot, lambda: app.conductor.off.now.heads == (one,))
+            await type_keys(pilot, "o")
+            await until(pilot, lambda: not app.conductor.off.now.heads)
+        await type_keys(pilot, "j", "o")  # before the map's cursor has rested
+        await until(pilot, lambda: app.conductor.off.now.heads == (other,))
+        await type_keys(pilot, "t", "o")
+        await until(pilot, lambda: not app.conductor.off.now.heads)
+        for keys, refusal in (("h", "L1 is a whole layer; o switches"), ("gg", "the model as a whole cannot")):
+            await type_keys(pilot, *keys, "o")
+            await until(pilot, lambda: bool(app._notifications))
+            (said,) = [str(each.message) for each in app._notifications]
+            assert said.startswith(refusal)
+            app.clear_notifications()
+        await press(pilot, "2", "o", "4", "o")
+        assert app.conductor.off.now.heads == ()
+
+
+async def test_with_heads_off_titles_say_what_they_are_of_and_maps_before_and_after_can_be_compared(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L0H1", size=(160, 50)) as (app, pilot):
+        await press(pilot, "o")
+        for view in ("predictions", "lens", "contributions"):
+            await press(pilot, "8")
+            assert shown(pane(app).title_line).startswith(f"{view} with all heads on")
+        await press(pilot, "comma", "8", "8")
+        assert "position 4  with all heads on" in shown(pane(app).title_line)
+        app.conductor.go_to(Head("decoder", 1, 2))
+        await press(pilot, "3")
+        off = attention(app).copy()
+        await press(pilot, "D")
+        assert shown(app.views.attention.title_line) == "attention L1H2 · with L0H1 off less with all on"
+        shown_map = app.views.attention.shown
+        assert shown_map is not None
+        assert shown_map.other is not None
+        np.testing.assert_array_equal(shown_map.other, off)
+        assert np.abs(shown_map.weights - off).max() > 0
+        await press(pilot, "a", "a", "a", "a")
+        assert shown(app.views.attention.title_line) == "attention rollout · with all heads on"
+        await press(pilot, "D")
+        assert shown(app.views.attention.title_line) == "attention L1H2 · with L0H1 off less with all on"
+        await press(pilot, "O")
+        np.testing.assert_array_equal(attention(app), shown_map.weights)
+        assert "less with" not in shown(app.views.attention.title_line)
+
+
+async def test_contributions_begin_at_the_strongest_whatever_head_is_selected(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L1H3") as (app, pilot):
+        await press(pilot, "8", "8", "8")
+        assert pane(app).view == "contributions"
+        assert pane(app).grid.place == 0
+        await press(pilot, "comma")
+        assert pane(app).grid.place == 0
+        await press(pilot, "right_square_bracket")
+        assert pane(app).grid.row is not None
+        assert app.conductor.selected == Head("decoder", 1, 3)

@@ -1,0 +1,247 @@
+"""A second model in the explorer: the table of changes, and the map of differences."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+
+from engine.mathematics.pooling import pool
+from engine.service.engine import Engine
+from engine.values.attention import AttentionMap, MapName, MapWindow, PooledMap
+from engine.values.comparison import HOW_TO_COMPARE
+from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.views import CHANGES, Query
+from tests.conftest import TinyModel
+from tests.exporting import exported
+from tests.tui.explorer import explorer, screen_text, settle, shown
+from tui.app import Explorer
+from tui.drawing.levels import Ink
+from tui.drawing.ramps import lightness
+from tui.drawing.signed import signed_cells, signed_legend, signed_levels, signed_styles
+from tui.panes.table import TablePane
+
+SENTENCE = "The cat sat on the mat."
+
+
+@pytest.fixture
+def pair(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path]:
+    """Give a tiny GPT-2 and a copy in which head L1H3 scores the other way round and twice as strongly."""
+    model = tiny_model("gpt2")
+    other = Path(shutil.copytree(model, tmp_path / "finetuned"))
+    tensors = load_file(other / "model.safetensors")
+    tensors["h.1.attn.c_attn.weight"][:, 24:32] *= -2
+    save_file(tensors, other / "model.safetensors", {"format": "pt"})
+    return model, other
+
+
+def drawn(app: Explorer) -> PooledMap:
+    """Give what is drawn of the map."""
+    pooled = app.views.attention.heatmap.pooled
+    assert pooled is not None
+    return pooled
+
+
+async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, Path]) -> None:
+    model, other = pair
+    engine = Engine(EngineOptions(other=str(other)))
+    async with explorer(model, size=(160, 50), head="L0H1", engine=engine) as (app, pilot):
+        assert shown(app.model_line).startswith(f"{model.name} vs finetuned  gpt2 · 2 layers")
+        await pilot.press("v")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        assert pane.shown is not None
+        rows = [tuple(row) for row in pane.shown]
+        assert rows == [tuple(row) for row in engine.table("changes", Query()).result()]
+        assert rows[0][:3] == ("decoder", 1, "3")
+        assert [row[:3] for row in rows if float(str(row[3])) > 0] == [("decoder", 1, "3")]
+        assert pane.grid.row is not None
+        assert pane.grid.row[:2] == (1, "3"), "what changed most is under the cursor"
+        assert CHANGES.ranked_by in screen_text(app)
+        assert "the larger of qk_distance and ov_distance" in shown(pane.explanation_line)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 1, 3)
+        await pilot.press("[")
+        await settle(pilot)
+        assert pane.grid.row[:2] == (1, "2"), "then the cursor follows the selected head"
+
+
+async def test_d_draws_what_the_other_model_looks_at_more_and_less(
+    pair: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, other = pair
+    monkeypatch.chdir(tmp_path)
+    engine = Engine(EngineOptions(other=str(other)))
+    async with explorer(model, head="L1H3", text=SENTENCE, engine=engine, ascii_only=True) as (app, pilot):
+        before = engine.attention(SENTENCE, "decoder", 1).result().weights[3]
+        now = engine.differences(SENTENCE, "decoder", 1).result().other
+        assert now is not None
+        await pilot.press("D")
+        await settle(pilot)
+        pane = app.views.attention
+        assert app.views.active is pane
+        assert shown(pane.title_line) == "attention L1H3 · other model less this one"
+        assert pane.shown is not None
+        assert pane.shown.other is not None
+        np.testing.assert_array_equal(pane.shown.other - pane.shown.weights, now[3] - before)
+        query, key = (int(n) for n in np.unravel_index(np.abs(now[3] - before).argmax(), before.shape))
+        pane.heatmap.move_to(query, key)
+        await pilot.pause()
+        difference = now[3][query, key] - before[query, key]
+        numbers = f"{before[query, key]:.4f} -> {now[3][query, key]:.4f}  {difference:+.4f}"
+        assert shown(pane.readout_line).endswith(numbers)
+        assert "-#-*-:-. 0 +.+:+*+#" in shown(pane.legend_line)
+        pane.heatmap.move_to(0, 0)
+        await pilot.pause()
+        assert ("+#" if difference > 0 else "-#") in screen_text(app), "the largest difference has the largest sign"
+        await pilot.press("e", "v")
+        await settle(pilot)
+        (file,) = tmp_path.glob("*attention.csv")
+        with file.open(encoding="utf-8", newline="") as stream:
+            written = list(csv.DictReader(stream))
+        assert [float(row["weight_other"]) for row in written] == now[3].ravel().tolist()
+        await pilot.press("[")
+        await settle(pilot)
+        assert drawn(app).is_signed, "another head has its differences"
+        assert not drawn(app).values.any(), "it has not changed, nor has what it reads"
+        for typed in ("8", "D"):
+            await pilot.press(typed)
+            await settle(pilot)
+        assert app.views.active is pane
+        assert drawn(app).is_signed, "from elsewhere it leads there"
+        await pilot.press("D")
+        await settle(pilot)
+        assert not drawn(app).is_signed
+        assert "this one" not in shown(pane.title_line)
+
+
+async def test_the_other_models_spectrum_is_drawn_over_this_ones(
+    pair: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, other = pair
+    monkeypatch.chdir(tmp_path)
+    engine = Engine(EngineOptions(other=str(other)))
+    async with explorer(model, head="L1H3", engine=engine, ascii_only=True) as (app, pilot):
+        pane = app.views.spectra
+        assert shown(pane.title_line) == "spectra L1H3 · query/key bias  log  ε 0.01  o finetuned"
+        await pilot.press("1", "j", "j", "l")
+        await settle(pilot)
+        name = Head("decoder", 1, 3)
+        own, theirs = (
+            engine.spectra(name.whole_layer, False, of_other=of_other).result().spectra[3] for of_other in (False, True)
+        )
+        matrix, at = pane.graph.matrix, pane.graph.index - 1
+        assert (matrix, at) == ("QK", 1)
+        ratio = theirs["QK"].singular_values / own["QK"].singular_values
+        np.testing.assert_allclose(ratio, 2.0, rtol=1e-9)  # the copy's queries are twice as large
+        one, two = (each["QK"].singular_values[1] for each in (own, theirs))
+        assert shown(pane.readout_line).startswith(f"QK s2 = {one:.4g} | other {two:.4g}")
+        region = pane.graph.region
+        lines = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
+        assert any("o" in line for line in lines)
+        await pilot.press("e", "v")
+        await settle(pilot)
+        (file,) = tmp_path.glob("*spectrum.csv")
+        with file.open(encoding="utf-8", newline="") as stream:
+            written = list(csv.DictReader(stream))
+        assert list(written[0])[-1] == "singular_value_other"
+        expected = [value for matrix in theirs.values() for value in matrix.singular_values.tolist()]
+        assert [float(row["singular_value_other"]) for row in written] == expected
+        assert exported(model, "spectrum", "--head", "L1H3", "--vs", other) == written
+
+
+async def test_without_a_second_model_its_keys_say_how_to_get_one(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        active = app.views.active
+        for key in ("v", "D"):
+            app.clear_notifications()
+            await pilot.press(key)
+            await settle(pilot)
+            (notification,) = app._notifications
+            assert notification.message.startswith(HOW_TO_COMPARE)
+            assert app.views.active is active
+
+
+async def test_models_that_cannot_be_compared_are_not_opened(tiny_model: TinyModel) -> None:
+    engine = Engine(EngineOptions(other=str(tiny_model("bert"))))
+    async with explorer(tiny_model("gpt2"), engine=engine) as (app, _):
+        assert "cannot be compared" in app.failure
+
+
+def differences(attention: AttentionMap) -> NDArray[np.float32]:
+    assert attention.other is not None
+    return attention.other - attention.weights
+
+
+def test_a_block_of_differences_shows_the_one_that_is_largest_in_size() -> None:
+    random = np.random.default_rng(0)
+    weights, other = (random.random((10, 7), dtype=np.float32) for _ in range(2))
+    attention = AttentionMap(MapName("decoder", 0, 0), ("q",) * 10, ("k",) * 7, weights, other)
+    for pooling in ("max", "mean"):
+        pooled = pool(attention, MapWindow(3, range(9), range(9), pooling))
+        assert pooled.is_signed
+        means = []
+        for row in range(4):
+            for column in range(3):
+                block = pooled.at(row, column)
+                some = differences(attention)[3 * row : 3 * row + 3, 3 * column : 3 * column + 3]
+                assert block.largest == some.flat[np.abs(some).argmax()]
+                assert block.pair == (weights[block.place], other[block.place])
+                assert block.mean == pytest.approx(float(some.mean()), abs=1e-7)
+                means.append(abs(block.mean))
+        expected = max(means) if pooling == "mean" else float(np.abs(differences(attention)).max())
+        assert pooled.largest == pytest.approx(expected)
+    single = pool(attention, MapWindow(1, range(2, 5), range(3, 6)))
+    np.testing.assert_array_equal(single.values, differences(attention)[2:5, 3:6])
+
+
+@pytest.mark.parametrize("ink", list(Ink))
+def test_a_level_says_the_sign_and_the_size_alike_on_both_sides(ink: Ink) -> None:
+    values = np.linspace(-1, 1, 401)
+    levels = signed_levels(values, "linear", 1.0, ink).astype(int)
+    cells = signed_cells(ink)
+    assert (np.diff(levels) >= 0).all()
+    assert (levels[0], levels[200], levels[-1]) == (0, len(cells) // 2, len(cells) - 1)
+    assert (levels + levels[::-1] == len(cells) - 1).all()
+    if ink is not Ink.COLOUR:
+        assert len(set(cells)) == len(cells)
+        assert {cell[0] for cell in cells} == {"-", " ", "+"}
+    assert len(cells) <= 16
+    colours = ("",) * len(cells)
+    assert signed_legend("linear", 0.5, ink, colours, 80).plain.endswith("+0.5 = difference")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("color_system", ["truecolor", "256"])
+@pytest.mark.parametrize("background", [(18, 18, 18), (40, 42, 54), (224, 224, 224), (255, 255, 255)])
+def test_larger_differences_are_further_from_the_background_on_both_sides(
+    background: tuple[int, int, int], color_system: str
+) -> None:
+    styles = signed_styles(background, color_system)
+    colours = [style.bgcolor.get_truecolor() for style in styles if style.bgcolor is not None]
+    assert len(set(colours)) == len(signed_cells(Ink.COLOUR))
+    middle = len(colours) // 2
+    away = 1 if sum(background) < 384 else -1
+    steps = np.diff(lightness(np.array(colours, dtype=np.float64))) * away
+    assert (steps[:middle] < 0).all()
+    assert (steps[middle + 1 :] > 0).all()
+    for fall, rise in zip(colours[:middle], reversed(colours[middle + 1 :]), strict=True):
+        assert fall[2] > fall[0], "less is blue"
+        assert rise[0] > rise[2], "more is orange"
+
+
+def test_whoever_asks_first_has_the_second_model_opened(pair: tuple[Path, Path]) -> None:
+    model, other = pair
+    engine = Engine(EngineOptions(use_cache=False, other=str(other)))
+    engine.open(str(model), lambda progress: None).result()
+    early = engine.table(CHANGES.name, Query()).result()
+    assert engine.compare(lambda progress: None).result().other.name == str(other)
+    assert list(early) == list(engine.table(CHANGES.name, Query()).result())
+    engine.stop()

@@ -1,0 +1,273 @@
+"""What the explorer's ranks and attention show, and what `e` writes of them."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.mathematics.measures import MEASURES
+from engine.values.attention import MapName
+from engine.values.heads import MATRICES, Head
+from tests.conftest import TinyModel
+from tests.exporting import attn_tui
+from tests.tui.explorer import explorer, screen_text, settle, shown
+from tui.measuring import AT_ONCE
+from tui.panes.attention import Averaging
+from tui.panes.ranks import RanksPane
+
+TEXT = "the cat sat on the mat"
+
+
+def line(pane: RanksPane, number: int) -> list[str]:
+    """Give a line of the ranks as it is written."""
+    return [pane.table.text(cell) for cell in pane.table.rows[pane.table.order[number]]]
+
+
+async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2")
+        for measure in MEASURES:
+            assert measure.title in shown(app.views.ranks.title_line)
+            table, _ = app.conductor.table()
+            place = table.columns.index(measure.name)
+            values = {(row[2], row[3]): row[place] for row in table}
+            for number, label in enumerate(("0", "1", "2", "3", "all")):
+                cells = line(app.views.ranks, number)
+                assert cells[0] == ("all" if label == "all" else f"H{label}")
+                for cell, matrix in zip(cells[1:], ("Q", "K", "V", "O", "QK", "OV"), strict=True):
+                    assert float(cell) == pytest.approx(float(str(values[label, matrix])), rel=0.05)
+            await pilot.press("m")
+        assert MEASURES[0].title in shown(app.views.ranks.title_line)
+        await pilot.press("M")
+        assert MEASURES[-1].title in shown(app.views.ranks.title_line)
+
+
+@pytest.mark.parametrize("at_once", [AT_ONCE, 0])
+async def test_another_epsilon_is_measured_at_once_or_beside_the_loop(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr("tui.measuring.AT_ONCE", at_once)
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        before = line(app.views.ranks, 0)
+        for _ in range(5):
+            await pilot.press("+")
+        await settle(pilot)
+        after = line(app.views.ranks, 0)
+        assert "ε 0.5" in shown(app.views.ranks.title_line)
+        assert all(int(late) < int(early) for early, late in zip(before[1:], after[1:], strict=True))
+        table, _ = app.conductor.table()
+        assert [row[6] for row in table][:6] == [int(cell) for cell in after[1:]]
+
+
+async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2", "j", "j")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 2)
+        assert app.views.ranks.table.cursor[0] == 2
+        await pilot.press("j", "j")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0)
+        for key, is_descending in (("o", True), ("o", False)):
+            await pilot.press(key)
+            await settle(pilot)
+            place = [str(cell) for cell in MATRICES].index("Q") + 1
+            numbers = [float(line(app.views.ranks, number)[place]) for number in range(5)]
+            assert numbers == sorted(numbers, reverse=is_descending)
+            assert app.conductor.selected == Head("decoder", 0), "sorting selects nothing else"
+            assert line(app.views.ranks, app.views.ranks.table.cursor[0])[0] == "all"
+
+
+async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_exported(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        pane, whole = app.views.ranks, list(app.conductor.table()[0])
+        await pilot.press("slash", *"matrix = OV and head != ")
+        assert "it ends at 24: expected what comes after !=" in shown(pane.readout_line)
+        await pilot.press(*"all", "enter")
+        await settle(pilot)
+        left = [row for row in whole if row[3] == "OV" and row[2] != "all"]
+        assert 0 < len(left) < len(whole)
+        assert f"{len(left)} of {len(whole)}  matrix = OV and head != all" in shown(pane.title_line)
+        lines = [line(pane, number) for number in range(len(pane.table.order))]
+        assert lines == [[f"H{row[2]}", "", "", "", "", "", str(row[6])] for row in left]
+        assert list(app.conductor.table()[0]) == left
+        await pilot.press("e", "v")
+        await settle(pilot)
+        (file,) = tmp_path.glob("*.csv")
+        assert len(file.read_text().splitlines()) == 1 + len(left)
+        await pilot.press("slash", *"stable_rank", "enter")
+        await settle(pilot)
+        assert app.conductor.weights is not None
+        assert app.conductor.weights.measure.name == "stable_rank"
+        assert f"{len(left)} of {len(whole)}" in shown(pane.title_line), "the filter stays"
+        await pilot.press("j")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, int(str(left[1][2])))
+        await pilot.press("slash", "escape")
+        await settle(pilot)
+        assert list(app.conductor.table()[0]) == whole
+        assert app.focused is pane.table
+
+
+async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("g", "g", "2")
+        await settle(pilot)
+        rows = [line(app.views.ranks, number)[0] for number in range(2)]
+        assert rows == ["L0", "L1"]
+        table, subject = app.conductor.table()
+        assert subject == "model"
+        assert {row[2] for row in table} == {"all"}
+        assert len(list(table)) == 12
+
+
+async def test_chance_stands_below_the_ranks(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2", "m", "m")
+        numbers = shown(app.views.ranks.chance_line).split()
+        assert numbers[0] == "chance"
+        assert len(numbers) == 7
+        assert all(4 < float(number) <= 8 for number in numbers[1:])
+
+
+async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("3")
+        await pilot.pause()
+        assert "press i and type a sentence" in screen_text(app)
+        await pilot.press("i", *"question 1", "enter")
+        await settle(pilot)
+        assert app.sentence_input.value == "question 1"
+        attention = app.views.attention.shown
+        assert attention is not None
+        assert "".join(attention.query_tokens) == "question 1"
+        assert "q 0 " in shown(app.views.attention.readout_line)
+        await pilot.press("down", "down", "right")
+        assert "q 2 " in shown(app.views.attention.readout_line)
+        assert f"{attention.weights[2, 1]:.4f}" in shown(app.views.attention.readout_line)
+        await pilot.press("right", "right")
+        assert shown(app.views.attention.readout_line).endswith("  masked"), "the key comes after the query"
+
+
+async def test_a_goes_through_the_means(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        names = []
+        for _ in Averaging:
+            await settle(pilot)
+            assert app.views.attention.shown is not None
+            names.append(app.views.attention.shown.name)
+            await pilot.press("a")
+        assert names == [
+            MapName("decoder", 1, 2), MapName("decoder", 1, None), MapName("decoder", None, 2),
+            MapName("decoder", None, None), MapName("decoder", None, None, is_rollout=True),
+        ]  # fmt: skip
+
+
+async def test_on_a_whole_layer_every_a_shows_another_map(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1") as (app, pilot):
+        names = []
+        for _ in range(4):
+            await settle(pilot)
+            assert app.views.attention.shown is not None
+            names.append(app.views.attention.shown.name)
+            await pilot.press("a")
+        assert names == [
+            MapName("decoder", 1, None), MapName("decoder", None, None),
+            MapName("decoder", None, None, is_rollout=True), MapName("decoder", 1, None),
+        ]  # fmt: skip
+
+
+async def test_the_cursor_is_in_view_in_the_map_of_another_sentence(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+        await pilot.press("3", "G", "end", "i")
+        app.sentence_input.value = "the dog sat on the cat and " * 6
+        await pilot.press("enter")
+        await settle(pilot)
+        await pilot.pause()
+        assert app.views.attention.heatmap.cursor[0] > 3
+        assert "[]" in screen_text(app)
+
+
+async def test_moving_to_another_head_or_layer_moves_the_map(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
+        seen = []
+        for _ in range(5):
+            await settle(pilot)
+            assert app.views.attention.shown is not None
+            seen.append((app.views.attention.shown.name, app.views.attention.shown.weights))
+            await pilot.press("right_square_bracket")
+        assert [str(name) for name, _ in seen] == ["L0H0", "L0H1", "L0H2", "L0H3", "L1H0"]
+        assert all(not np.allclose(one[1], other[1]) for one, other in itertools.pairwise(seen))
+
+
+@pytest.mark.parametrize(
+    ("view", "key", "file", "options"),
+    [
+        ("spectra", "1", "{}-L1H2-spectrum.csv", ("spectrum", "--head", "L1H2")),
+        ("ranks", "2", "{}-L1-ranks.csv", ("ranks", "--layer", "1")),
+        ("attention", "3", "{}-L1H2-attention.csv", ("attention", "--head", "L1H2", "--text", TEXT)),
+    ],
+)
+async def test_one_key_writes_the_same_table_as_the_export_command(
+    tiny_model: TinyModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    view: str,
+    key: str,
+    file: str,
+    options: tuple[str, ...],
+) -> None:
+
+    folder = tiny_model("gpt2")
+    monkeypatch.chdir(tmp_path)
+    async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
+        written = tmp_path / file.format(folder.name)
+        again = written.with_name(f"{written.stem}-2.csv")
+        await pilot.press(key)
+        for path in (written, again):
+            await pilot.press("e", "v")
+            await settle(pilot)
+            assert app.views.active.view == view
+            (notice,) = app._notifications  # the one before has made room
+            assert " rows, " in notice.message
+            assert notice.message.endswith(f" in {path}")
+    assert written.read_text(encoding="utf-8") == again.read_text(encoding="utf-8")
+    expected = attn_tui("export", folder, *options).stdout
+    if view == "ranks":  # which shows the layer as a whole below its heads
+        expected += attn_tui("export", folder, *options, "--head", "all").stdout.partition("\n")[2]
+    assert written.read_text(encoding="utf-8") == expected
+
+
+async def test_it_says_so_when_there_is_nothing_to_write(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("3", "e", "v")
+        await settle(pilot)
+        assert "the attention view shows nothing yet; nothing was written" in screen_text(app)
+    assert list(tmp_path.glob("*.csv")) == []
+
+
+async def test_it_says_where_it_cannot_write(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        gone.rmdir()
+        await pilot.press("1", "e", "v")
+        await settle(pilot)
+        assert "the current folder is gone; start attn-tui in another one to write files" in screen_text(app)
+        assert app.is_running

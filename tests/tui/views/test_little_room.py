@@ -1,0 +1,156 @@
+"""On the smallest terminal nothing sticks together, and words give way to numbers and names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TinyModel
+from tests.tui.app.test_hands_find_their_way import foot, press
+from tests.tui.explorer import explorer, screen_text, settle, shown, until
+
+
+async def test_tree_titles_and_paths_on_the_smallest_terminal(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("llama", num_attention_heads=16), head="L1H2", size=(40, 12)) as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        body = screen_text(app).splitlines()[1:-2]
+        assert app.tree_widget.show_vertical_scrollbar
+        assert {line[app.tree_widget.region.right] for line in body} == {" "}, "air between the tree and the table"
+        await pilot.press("1")
+        await settle(pilot)
+        assert shown(app.views.spectra.title_line) == "spectra L1H2 log ε 0.01"
+        await pilot.press("d", "e")
+        await settle(pilot)
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 0")
+        (path,) = [line for line in screen_text(app).splitlines() if ".csv" in line]
+        assert path.strip().startswith("…")
+        assert path.strip().endswith("-L1H2-distance0-spectrum.csv")
+
+
+async def test_on_a_narrow_terminal_the_tree_gives_way_and_the_footer_says_how_it_goes(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", size=(40, 12)) as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        tree = app.tree_widget
+        assert tree.size.width <= 40 * 0.36
+        assert "L0" in screen_text(app).splitlines()[3][:14]
+        assert "z All room" in screen_text(app).splitlines()[-1]
+        await pilot.press("z")
+        await pilot.pause()
+        assert not tree.display
+        assert "z Share room" in screen_text(app).splitlines()[-1]
+        await pilot.press("z")
+        await pilot.resize_terminal(62, 24)
+        await pilot.pause()
+        assert tree.outer_size.width == 21
+
+
+async def test_the_end_of_a_files_name_is_seen_where_the_path_is_too_long(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a folder" / "in a folder" / "of a folder"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    async with explorer(tiny_model("llama"), head="L0H0", size=(40, 12)) as (app, pilot):
+        await pilot.press("1")
+        await settle(pilot)
+        await pilot.press("e")
+        for _ in range(2):  # as it is offered, and while it is typed
+            await until(pilot, lambda: "-spectrum.csv" in screen_text(app))
+            await pilot.press("tab")
+        await until(pilot, lambda: bool(re.search(r"^ *…\S.*-spectrum.csv", screen_text(app), re.MULTILINE)))
+
+
+@pytest.mark.parametrize("size", [(20, 5), (39, 12), (40, 11)])
+async def test_nothing_is_drawn_over_what_says_that_the_terminal_is_too_small(size: tuple[int, int]) -> None:
+    async with explorer("demo", size=(40, 12)) as (app, pilot):
+        await pilot.press("i", "c", "a", "t")
+        await settle(pilot)
+        await pilot.resize_terminal(*size)
+        alone = ["attn-tui", "needs", "a", "terminal", "of", "40", "×", "12"]
+        await until(pilot, lambda: screen_text(app).split() == alone)
+        await pilot.press("s", "escape", "colon")
+        await pilot.pause()
+        assert screen_text(app).split() == alone
+        await pilot.press("escape")
+        await pilot.resize_terminal(40, 12)
+        await until(pilot, lambda: "needs a terminal" not in screen_text(app))
+
+
+@pytest.mark.parametrize("key", ["S", "ctrl+p", "B"])
+async def test_a_terminal_of_a_few_columns_ends_nothing_where_a_list_lies_over_the_views(key: str) -> None:
+    async with explorer("demo", size=(40, 12)) as (app, pilot):
+        await pilot.press(key)
+        for size in ((6, 5), (4, 5), (1, 1), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            await pilot.press("pagedown", "pageup")
+        await pilot.press("escape", "escape", "t", "3")
+        assert app.views.active is app.views.attention
+
+
+async def test_where_a_filter_holds_the_key_that_takes_it_away_is_seen_in_every_view() -> None:
+    async with explorer("demo", head="L1H0", text="Mia saw a fox", size=(40, 12)) as (app, pilot):
+        for keys, condition in (("2", "layer = 1"), ("6", "side = key"), ("5", "kind = q"), ("0", "bytes > 0")):
+            await press(pilot, *keys)
+            await settle(pilot)
+            assert "esc All rows" not in foot(app)
+            await press(pilot, "/", *condition, "enter")
+            await settle(pilot)
+            assert "esc All rows" in foot(app), keys
+            assert foot(app).rstrip().endswith("? Keys q Quit")
+            await press(pilot, "escape")
+            assert "esc All rows" not in foot(app), keys
+        await press(pilot, "3", "x")
+        await settle(pilot)
+        await press(pilot, "/", *"kind = content", "enter")
+        assert "esc All rows" in foot(app)
+
+
+async def test_of_a_term_its_number_and_chance_are_said_before_what_they_are() -> None:
+    async with explorer("demo", head="L1H0", text="Mia saw a fox", size=(40, 12)) as (app, pilot):
+        await press(pilot, "3", "x")
+        await settle(pilot)
+        pane = app.views.table
+        assert pane is not None
+        row = dict(zip(pane.grid.all_columns, pane.grid.whole_row or (), strict=True))
+        value, chance = row["value"], row["value_chance"]
+        assert isinstance(value, float)
+        assert isinstance(chance, float)
+        assert pane.grid.column == "value"
+        said = re.match(r"(\S+)  chance (\S+)  ", shown(pane.explanation_line))
+        assert said is not None, shown(pane.explanation_line)
+        assert float(said[1]) == pytest.approx(value, rel=1e-3)
+        assert float(said[2]) == pytest.approx(chance, rel=1e-3)
+        assert shown(pane.readout_line).startswith("sum ")
+
+
+async def test_what_each_row_says_of_itself_takes_no_column(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama", with_head=True), text="Mia saw a fox", size=(160, 50)) as (app, pilot):
+        await press(pilot, "9")
+        pane = app.views.table
+        assert pane is not None
+        await until(pilot, lambda: pane.counts == (8, 8))
+        await settle(pilot)
+        assert "more column" not in shown(pane.title_line)
+        assert "off" not in pane.grid.columns
+        assert pane.table_on_screen().columns[-1] == "off", "in a file it stands for itself"
+        await press(pilot, ":", *"off L0H1 L0H2", "enter")
+        await settle(pilot)
+        assert {row[-1] for row in pane.table_on_screen()} == {"L0H1 L0H2"}
+        assert "off" in pane.grid.columns
+
+
+async def test_what_can_be_typed_as_a_sentence_ends_in_a_sign_where_it_is_cut(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), size=(40, 12)) as (app, pilot):
+        line = screen_text(app).splitlines()[-2].rstrip()
+        assert re.fullmatch(r" sentence i: type a sentence, Enter \w*…", line)
+        await pilot.resize_terminal(60, 12)
+        await pilot.pause()
+        assert screen_text(app).splitlines()[-2].rstrip() == " sentence i: type a sentence, Enter reads it"

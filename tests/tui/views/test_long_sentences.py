@@ -1,0 +1,233 @@
+"""A sentence of many hundred tokens in the explorer: its maps stay with the engine, and what is shown is right."""
+
+from __future__ import annotations
+
+import csv
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.checkpoints import memory
+from engine.mathematics.pooling import pool
+from engine.service.engine import Engine
+from engine.values.attention import AT_ONCE, AttentionMap, MapName, MapQuery, MapWindow, PooledMap
+from engine.values.errors import Superseded
+from engine.values.options import EngineOptions
+from engine.values.table import PIECE, LargeTable
+from tests.conftest import TinyModel
+from tests.engine.models.test_attention import eager_maps
+from tests.opening import no_hurry, open_reader
+from tests.tui.explorer import explorer, screen_text, settle, shown
+from tui.app import Explorer
+from tui.drawing.levels import levels_of
+from tui.export import jobs
+from tui.export.jobs import _write_counted
+from tui.export.view_table import estimated_bytes
+from tui.panes.heads import HeadsPane
+
+TEXT = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
+CONTEXT = 520
+
+
+@pytest.fixture
+def folder(tiny_model: TinyModel) -> Path:
+    return tiny_model("llama", max_position_embeddings=CONTEXT)
+
+
+@pytest.fixture
+def layers(folder: Path) -> list[np.ndarray[Any, np.dtype[np.float32]]]:
+    """Give what the model itself returns, layer by layer."""
+    ids = open_reader(folder).read(TEXT, no_hurry).ids
+    assert len(ids) == CONTEXT
+    assert len(ids) ** 2 > AT_ONCE
+    return eager_maps(folder, ids)[""]
+
+
+def on_screen(app: Explorer) -> PooledMap:
+    pooled = app.views.attention.heatmap.pooled
+    assert pooled is not None
+    return pooled
+
+
+def assert_is(pooled: PooledMap, weights: np.ndarray[Any, Any]) -> None:
+    """Compare what is painted with the pooled weights."""
+    full = AttentionMap(pooled.name, pooled.query_tokens, pooled.key_tokens, weights)
+    expected = pool(full, pooled.window)
+    np.testing.assert_allclose(pooled.maxima, expected.maxima, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(pooled.means, expected.means, rtol=0, atol=1e-5)
+    assert pooled.largest == pytest.approx(expected.largest, abs=1e-5)
+
+
+async def test_the_whole_map_is_shown_pooled_then_single_weights(
+    folder: Path, layers: list[np.ndarray[Any, Any]]
+) -> None:
+    async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
+        await pilot.press("3")
+        await settle(pilot)
+        assert on_screen(app).name == MapName("decoder", 1, 2)
+        assert on_screen(app).window.block > 16
+        assert_is(on_screen(app), layers[1][2])
+        pane = app.views.attention
+        assert "first 520 of" in shown(pane.title_line)
+        assert shown(pane.readout_line).startswith("max 1.0000")
+        assert "max of" in shown(pane.legend_line)
+        await pilot.press("G")
+        block = on_screen(app).window.block
+        await pilot.press("f")
+        await settle(pilot)
+        query, key = pane.heatmap.cursor
+        cell = layers[1][2][(CONTEXT - 1) // block * block :, :block]
+        assert layers[1][2][query, key] == pytest.approx(cell.max(), abs=1e-5)
+        assert_is(on_screen(app), layers[1][2])
+        assert shown(pane.readout_line).startswith(f"q {query} ")
+        await pilot.press("home", "g", "g")
+        await settle(pilot)
+        assert shown(pane.readout_line).endswith("1.0000")
+
+
+async def test_heads_layers_and_means_follow(folder: Path, layers: list[np.ndarray[Any, Any]]) -> None:
+    async with explorer(folder, text=TEXT) as (app, pilot):
+        await pilot.press("3", ",")
+        for keys, expected in (
+            ("right_square_bracket", layers[0][1]),
+            ("right_curly_bracket", layers[1][1]),
+            ("a", layers[1].mean(0)),
+            ("a", np.mean([layer[1] for layer in layers], axis=0)),
+            ("a", np.mean(layers, axis=(0, 1))),
+            ("p", np.mean(layers, axis=(0, 1))),
+            ("a", layers[1][1]),
+        ):
+            await pilot.press(keys)
+            await settle(pilot)
+            assert_is(on_screen(app), expected)
+
+
+async def test_the_sentence_after_a_long_one_is_shown_as_ever(folder: Path) -> None:
+    async with explorer(folder, text=TEXT) as (app, pilot):
+        await pilot.press("3", "i")
+        app.sentence_input.value = "the cat sat"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert on_screen(app).window.block == 1
+        assert app.views.attention.shown is not None
+        assert "q 0 " in shown(app.views.attention.readout_line)
+
+
+async def test_small_maps_begin_on_the_scale_of_the_large_one_until_another_is_chosen(folder: Path) -> None:
+    async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
+        for text, keys, scale in (
+            (TEXT, "A", "log"),
+            ("the cat sat", "A", "linear"),
+            (TEXT, "A", "log"),
+            (TEXT, "s", "linear"),
+        ):
+            app.conductor.read(text)
+            await pilot.press(keys)
+            await settle(pilot)
+            pane = app.views.active
+            assert isinstance(pane, HeadsPane)
+            maps = pane.maps
+            assert maps.scale == scale
+            assert f" {scale} " in f" {shown(pane.legend_line)}"
+            for number, pooled in maps._maps.items():
+                levels = levels_of(pooled.values, maps.scale, maps.largest, maps.ink.levels)
+                np.testing.assert_array_equal(maps._levels[number][:: maps._tiles.zoom, :: maps._tiles.zoom], levels)
+
+
+async def test_one_key_writes_every_weight_of_the_map_that_is_shown_pooled(
+    folder: Path, layers: list[np.ndarray[Any, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(jobs, "LONG", 1000)
+    async with explorer(folder, text=TEXT, head="L1H3") as (app, pilot):
+        await pilot.press("3")
+        await settle(pilot)
+        notices: list[str] = []
+        monkeypatch.setattr(app, "notify", lambda message, **settings: notices.append(message))
+        await pilot.press("e", "v")
+        await settle(pilot)
+    assert notices[0].startswith(f"{CONTEXT**2:,} rows, about ")
+    assert notices[1].startswith(f"{CONTEXT**2:,} rows, ")
+    (path,) = tmp_path.glob("*.csv")
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    weights = np.array([float(row["weight"]) for row in rows], dtype=np.float32).reshape(CONTEXT, CONTEXT)
+    np.testing.assert_allclose(weights, layers[1][3], rtol=0, atol=1e-5)
+    assert [int(row["key"]) for row in rows[:CONTEXT]] == list(range(CONTEXT))
+
+
+async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(folder, text="the cat", head="L0H0", size=(120, 40)) as (app, pilot):
+        monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+        app.conductor.read(TEXT)
+        await settle(pilot)
+        text = " ".join(screen_text(app).split())
+        assert "one layer's maps of 520 tokens" in text.replace("│", "")
+        assert "σ₁" in text
+
+
+async def test_the_keys_stand_in_the_help(folder: Path) -> None:
+    async with explorer(folder, text=TEXT, size=(120, 60)) as (app, pilot):
+        await pilot.press("3")
+        await settle(pilot)
+        await pilot.press("question_mark")
+        await pilot.pause()
+        text = screen_text(app)
+        for description in ("Zoom in", "Zoom out", "The whole map, or single weights", "Largest weight of each cell"):
+            assert description in text
+
+
+# The engine
+
+
+def answer(future: Future[Any]) -> Any:
+    return future.result(60)
+
+
+def test_windows_of_a_map_are_pooled_and_do_not_change_when_the_next_layer_comes(
+    folder: Path, layers: list[np.ndarray[Any, Any]]
+) -> None:
+    engine = Engine(EngineOptions(device="cpu", use_cache=False))
+    answer(engine.open(str(folder), lambda progress: None))
+    windows = [MapWindow(1, range(100, 140), range(90, 150)), MapWindow(16, range(99), range(99), "mean")]
+    names = [MapName("decoder", layer, head) for layer, head in ((0, 1), (0, None), (1, 1), (None, 2), (None, None))]
+    mean = np.mean(layers, axis=0)
+    maps = [layers[0][1], layers[0].mean(0), layers[1][1], mean[2], mean.mean(0)]
+    found = [(answer(engine.pooled(MapQuery(TEXT, name), window)), weights)
+             for name, weights in zip(names, maps, strict=True) for window in windows]  # fmt: skip
+    kept = [answer(engine.whole_map(MapQuery(TEXT, name))) for name in names]
+    for pooled, weights in found:
+        assert_is(pooled, weights)
+    for whole, weights in zip(kept, maps, strict=True):
+        np.testing.assert_allclose(whole.weights, weights, rtol=0, atol=1e-5)
+    engine.stop()
+
+
+def test_rows_are_counted_and_writing_can_be_given_up(tmp_path: Path) -> None:
+    seen: list[int] = []
+    table = LargeTable("weights", ("name",), (("a",) for _ in range(40_000)))
+    assert _write_counted(table.pieces(), tmp_path / "a.csv", "csv", {}, no_hurry, seen.append) == 40_000
+    assert seen == list(range(0, 40_000, PIECE))
+
+    def hurry() -> None:
+        raise Superseded("the engine has been stopped")
+
+    with pytest.raises(Superseded):
+        _write_counted(table.pieces(), tmp_path / "b.csv", "csv", {}, hurry, seen.append)
+    assert [file.name for file in tmp_path.glob("*.*")] == ["a.csv"]
+
+
+def test_the_size_of_a_file_is_known_before_it_is_written(tmp_path: Path) -> None:
+    from engine.analysis.attention import attention_table
+    from engine.store.export import write_table
+    from tests.tui.widgets.heatmaps import attention
+
+    for queries, keys in ((3, 5), (300, 200)):
+        written = attention(queries, keys)
+        path = write_table(attention_table([written]), tmp_path / "map.csv", "csv")
+        assert estimated_bytes(written) == pytest.approx(path.stat().st_size, rel=0.1, abs=100)

@@ -1,0 +1,290 @@
+"""The overview of all heads: the opening view, a cursor over it, its measures, into a head and back."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from engine.analysis.open_model import OpenModel
+from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.table import Cell
+from engine.values.views import HEADS, RANK_MEASURES, Query
+from tests.conftest import TinyModel
+from tests.exporting import exported
+from tests.opening import worked_out
+from tests.tui.explorer import explorer, screen_text, settle, shown
+from tui.app import Explorer
+from tui.panes.table import TablePane
+from tui.start import Start
+from tui.state.overview_measures import GROUPS, MEASURES
+
+TEXT = "the cat sat on the mat and the cat sat"
+
+
+def column(model: Path, measure: str, query: Query | None = None) -> dict[Head, Cell]:
+    """Work out a column of the table of all heads with an engine of our own."""
+    session = OpenModel.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
+    table = worked_out(session, "heads", query)
+    place = table.columns.index(measure)
+    return {
+        Head(str(row[0]), int(str(row[1])), int(str(row[2]))): "" if row[place] is None else row[place] for row in table
+    }
+
+
+def on_map(app: Explorer) -> dict[Head, Cell | None]:
+    """Give what the overview draws."""
+    drawn = app.views.overview.shown
+    assert drawn is not None
+    return dict(zip(drawn.order, drawn.cells, strict=True))
+
+
+def readout(app: Explorer) -> str:
+    return shown(app.views.overview.readout_line)
+
+
+async def test_it_is_the_opening_view_with_the_focus_in_the_tree(tiny_model: TinyModel) -> None:
+    model = tiny_model("llama")
+    async with explorer(model) as (app, pilot):
+        assert app.views.active.view == "overview"
+        assert app.focused is app.tree_widget
+        assert app.conductor.selected == Head("decoder", 0, 0)
+        expected = column(model, "ov_energy_rank")
+        assert on_map(app) == expected
+        first = expected[Head("decoder", 0, 0)]
+        larger = sum(int(str(cell)) > int(str(first)) for cell in expected.values())
+        assert readout(app).startswith(f"L0H0 = {first}  chance ")
+        assert f"place {larger + 1}/{len(expected)}" in readout(app)
+        await pilot.press("j", "right_curly_bracket")
+        await settle(pilot)
+        assert app.views.overview.map.head == Head("decoder", 1, 1), "the cursor follows the tree"
+        assert readout(app).startswith("L1H1 = ")
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.views.active.view == "spectra"
+
+
+async def test_a_head_that_is_asked_for_opens_with_its_spectra(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
+        assert app.views.active.view == "spectra"
+        await pilot.press("w")
+        await settle(pilot)
+        assert app.focused is app.views.overview.map
+        assert app.views.overview.map.head == Head("decoder", 1, 2)
+
+
+async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("w")
+        for keys, head in (
+            (("right", "l"), (0, 2)),
+            (("j", "down", "k", "h"), (0, 1)),
+            (("G", "end", "g", "g", "home"), (0, 0)),
+            (("pagedown", "l", "pageup"), (0, 1)),
+            (("ctrl+end", "ctrl+home", "l", "h", "G", "end"), (1, 3)),
+        ):
+            await pilot.press(*keys)
+            assert app.views.overview.map.head == Head("decoder", *head)
+            assert readout(app).startswith(f"L{head[0]}H{head[1]} ")
+            await settle(pilot)
+            assert app.conductor.selected == Head("decoder", *head)
+            assert app.views.overview.map.head == Head("decoder", *head)
+
+
+async def test_enter_goes_into_the_head_and_w_comes_back_to_it(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("w", "j", "l", "enter")
+        await settle(pilot)
+        assert app.views.active.view == "spectra"
+        assert app.focused is app.views.spectra.graph
+        assert app.conductor.selected == Head("decoder", 1, 1)
+        await pilot.press("]", "3", "w")
+        await settle(pilot)
+        assert app.views.overview.map.head == Head("decoder", 1, 2)
+        await pilot.press("h", "enter")
+        await settle(pilot)
+        assert app.views.active.view == "attention", "the view of a head that was looked at last"
+        assert app.conductor.selected == Head("decoder", 1, 1)
+
+
+async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: TinyModel) -> None:
+    model = tiny_model("llama", with_head=True)
+    session = OpenModel.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
+    table = worked_out(session, "heads", Query(text=TEXT))
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table]
+    async with explorer(model, text=TEXT) as (app, pilot):
+        await pilot.press("w", "m", "m", "M")
+        for group in GROUPS.values():
+            await settle(pilot)
+            measure = group[1] if group[0] in RANK_MEASURES else group[0]
+            assert f"overview {measure}" in shown(app.views.overview.title_line)
+            assert list(on_map(app).values()) == [row[measure] for row in rows], measure
+            assert " chance " in readout(app), measure
+            await pilot.press("full_stop")
+        await pilot.press("M")
+        await settle(pilot)
+        assert MEASURES[-1] in shown(app.views.overview.title_line)
+        assert list(on_map(app).values()) == [row[MEASURES[-1]] for row in rows]
+
+
+async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        title = app.views.overview.title_line
+        await pilot.press("w", "m", "full_stop")
+        assert "overview qk_numerical_rank" in shown(title)
+        await pilot.press("comma", "comma")
+        await settle(pilot)
+        assert f"overview {GROUPS['circuits'][0]}" in shown(title)
+        await pilot.press("slash", *"stable")
+        assert shown(app.views.overview.explanation_line).startswith("ov_stable_rank  qk_stable_rank")
+        await pilot.press("enter")
+        assert "overview ov_stable_rank" in shown(title)
+        await pilot.press("slash", *"V_cond", "tab", "enter")
+        assert "overview v_condition_number  log scale" in shown(title)
+        assert app.focused is app.views.overview.map
+        await pilot.press("slash", *"nothing such", "enter")
+        assert "no measure is called 'nothing such'" in shown(app.views.overview.explanation_line)
+        await pilot.press("escape")
+        assert "v_condition_number" in shown(title)
+        assert shown(app.views.overview.explanation_line).startswith("condition number of V")
+
+
+async def test_another_epsilon_is_measured_and_s_changes_the_scale_where_a_logarithm_makes_sense(
+    tiny_model: TinyModel,
+) -> None:
+    model = tiny_model("llama")
+    async with explorer(model) as (app, pilot):
+        await pilot.press("w", *["+"] * 4)
+        await settle(pilot)
+        assert "ε 0.2" in shown(app.views.overview.title_line)
+        assert on_map(app) == column(model, "ov_energy_rank", Query(epsilon=0.2))
+        await pilot.press("s")
+        assert "log scale" in shown(app.views.overview.title_line)
+        await pilot.press("s")
+        assert "log scale" not in shown(app.views.overview.title_line)
+        await pilot.press("slash", *"qk_symmetry", "enter", "s")
+        await settle(pilot)
+        assert "log scale" not in shown(app.views.overview.title_line)
+
+
+async def test_w_again_shows_the_table_and_its_filter_reads_names_with_dots(tiny_model: TinyModel) -> None:
+    async with explorer("demo") as (app, pilot):
+        await pilot.press("w", "w")
+        await settle(pilot)
+        table = app.views.active
+        assert isinstance(table, TablePane)
+        assert table.view == "heads"
+        await pilot.press("slash", *"ov_energy_rank < 40 and induction > 0.5", "enter")
+        await settle(pilot)
+        assert [tuple(row[:4]) for row in table.table_on_screen()] == [("decoder", 1, "0", "induction")]
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 1, 0)
+        await pilot.press("w")
+        await settle(pilot)
+        assert app.views.active is table, "which is what one came from"
+        await pilot.press("w")
+        await settle(pilot)
+        assert app.views.active.view == "overview"
+        assert app.views.overview.map.head == Head("decoder", 1, 0)
+        assert "induction" in readout(app)
+
+
+async def test_an_emptied_sentence_takes_no_labels_and_no_induction_away() -> None:
+    async with explorer("demo") as (app, pilot):
+        await pilot.press("i", "ctrl+u", "enter", "w", "w")
+        await settle(pilot)
+        table = app.views.active
+        assert isinstance(table, TablePane)
+        await pilot.press("slash", *"induction > 0.5", "enter")
+        await settle(pilot)
+        assert ("decoder", 1, "0", "induction") in [tuple(row[:4]) for row in table.table_on_screen()]
+
+
+async def test_e_writes_the_measure_of_all_heads(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = tiny_model("llama")
+    async with explorer(model) as (_, pilot):
+        await pilot.press("w", "m", "e", "v")
+        await settle(pilot)
+    (file,) = tmp_path.glob("*.csv")
+    assert file.name == f"{model.name}-ov_numerical_rank-overview.csv"
+    with file.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.reader(stream))
+    expected = column(model, "ov_numerical_rank")
+    assert rows[0] == ["stack", "layer", "head", "ov_numerical_rank"]
+    assert rows[1:] == [[head.stack, str(head.layer), head.label, str(cell)] for head, cell in expected.items()]
+
+
+async def test_a_click_moves_the_cursor_and_a_second_one_goes_in(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        canvas = app.views.overview.map
+        grid = canvas.grid
+        assert grid is not None
+        place = (grid.gutter + 2 * grid.width, 1 + grid.top(1))
+        await pilot.click(canvas, offset=place)
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 1, 2)
+        await pilot.click(canvas, offset=place)
+        await settle(pilot)
+        assert app.views.active.view == "spectra"
+
+
+async def test_enter_in_the_table_of_heads_goes_into_the_head_and_back_leads_to_its_row(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("9", "w", "w")  # what is of the whole model is no view of a head
+        await settle(pilot)
+        assert app.views.active.view == "heads"
+        await pilot.press("G", "enter")
+        await settle(pilot)
+        last = app.conductor.selected
+        assert app.views.active.view == "spectra"
+        assert last == list(on_map(app))[-1]
+        await pilot.press("H")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        assert pane.view == "heads"
+        assert pane.grid.place == len(pane.grid.rows) - 1
+
+
+async def test_a_measure_without_a_log_scale_says_so_in_the_line_of_keys(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("w", "s")
+        await settle(pilot)
+        assert "log scale" in shown(app.views.overview.title_line)
+        assert "no log scale" not in screen_text(app)
+        app.conductor.overview.show_measure("qk_symmetry")
+        await settle(pilot)
+        await pilot.press("s")
+        await pilot.pause()
+        assert "qk_symmetry has no log scale" in screen_text(app)
+
+
+async def test_the_table_of_all_heads_begins_with_the_epsilon_of_the_start_and_says_it(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    async with explorer(folder, size=(160, 50), start=Start(str(folder), epsilon=0.4)) as (app, pilot):
+        await pilot.press("w", "w")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        assert "ε 0.4" in shown(pane.title_line)
+        assert pane.table_on_screen().columns == HEADS.opens_with
+        await pilot.press("r")
+        await settle(pilot)
+        place = pane.table_on_screen().columns.index("q_energy_rank")
+        assert pane.table_on_screen().columns == HEADS.columns
+        found = {(int(str(row[1])), int(str(row[2]))): row[place] for row in pane.table_on_screen()}
+        expected = exported(folder, "heads", "--energy", "0.4", "--columns", "all")
+        assert found == {(int(row["layer"]), int(row["head"])): int(row["q_energy_rank"]) for row in expected}
+        await pilot.press("r", "slash", *"q_energy_rank > 0", "enter")
+        await settle(pilot)
+        assert pane.grid.column == "q_energy_rank", "what a filter compares is shown, hidden before or not"
+        assert {*pane.table_on_screen().columns} == {*HEADS.opens_with, "q_energy_rank"}
+        await pilot.press("escape", "slash", *"v_stable_rank", "enter")
+        await settle(pilot)
+        assert (pane.grid.column, pane.table_on_screen().columns) == ("v_stable_rank", HEADS.columns)

@@ -1,0 +1,302 @@
+"""Keys about a head mean the row's in a table of heads; and what finds or fits nothing says so."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.tui.app.test_hands_find_their_way import foot, press
+from tests.tui.explorer import explorer, screen_text, settle, shown, titled, until
+from tui.app import Explorer
+from tui.panes.table import TablePane
+from tui.panes.text import TextPane
+from tui.row_actions import _is_of_head
+
+TEXT = "the cat sat on the mat"
+
+
+def table(app: Explorer) -> TablePane:
+    """Give the table that is looked at."""
+    assert isinstance(app.views.active, TablePane)
+    return app.views.active
+
+
+def pinned(app: Explorer) -> str:
+    """Name the pinned heads."""
+    return " ".join(sorted(map(str, app.tree_widget.pinned)))
+
+
+def selected(app: Explorer) -> str:
+    """Name what is selected."""
+    return str(app.conductor.selected)
+
+
+async def go_to_rows(pilot: Pilot[None], *keys: str) -> None:
+    """Go to a table of heads, and wait for its rows."""
+    assert isinstance(pilot.app, Explorer)
+    await press(pilot, *keys)
+    await settle(pilot)
+    assert table(pilot.app).counts[0] > 2
+
+
+async def test_pinning_and_files_and_views_are_of_the_head_of_the_row(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
+        await go_to_rows(pilot, "w", "w")
+        await press(pilot, "j", "j", "P")
+        assert (pinned(app), selected(app)) == ("L0H2", "L0H0")
+        assert foot(app).startswith("L0H2 pinned; C compares")
+        await press(pilot, "j", "P")
+        assert foot(app).startswith("L0H2, L0H3 pinned")
+        await press(pilot, "P")
+        assert foot(app).startswith("L0H3 unpinned; L0H2 still pinned")
+        await press(pilot, "e")
+        assert "matrices of L0H3" in screen_text(app)
+        await press(pilot, "escape", ":", *"off", "enter")
+        assert app.conductor.off.now.heads == (Head("decoder", 0, 3),)
+        await press(pilot, "space", "3")
+        await settle(pilot)
+        assert shown(app.views.active.title_line).startswith("attention L0H3")
+        await press(pilot, "H")
+        await settle(pilot)
+        assert (app.views.active.view, selected(app), table(app).grid.place) == ("heads", "L0H0", 3)
+        await press(pilot, "A")
+        await settle(pilot)
+        assert (app.views.active.view, selected(app)) == ("maps", "L0H3"), "as it was left, moved to"
+
+
+@pytest.mark.parametrize(("keys", "view"), [("2", "ranks"), ("T", "text"), (":att\n", "attention"), ("w", "overview")])
+async def test_every_way_to_a_view_of_a_head_leads_to_that_of_the_row(
+    keys: str, view: str, tiny_model: TinyModel
+) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
+        await go_to_rows(pilot, "w", "w")
+        await press(pilot, "G", "k", *("enter" if key == "\n" else key for key in keys))
+        await settle(pilot)
+        assert (app.views.active.view, selected(app)) == (view, "L1H2")
+
+
+async def test_the_next_head_is_the_one_after_the_row_and_the_key_of_the_view_itself_selects_nothing(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
+        await go_to_rows(pilot, "7")
+        await press(pilot, "j", "7")
+        assert selected(app) == "L0H0"
+        await press(pilot, "]")
+        await settle(pilot)
+        assert (selected(app), str(table(app).head_here)) == ("L0H2", "L0H2")
+        await press(pilot, "j", "t", "3")
+        await settle(pilot)
+        assert selected(app) == "L0H2", "the tree has the keys"
+
+
+async def test_what_a_filter_has_found_is_what_is_gone_to(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
+        await go_to_rows(pilot, "w", "w")
+        await press(pilot, *"/L1H2", "enter")
+        await until(pilot, lambda: table(app).counts == (1, 8))
+        await press(pilot, "3")
+        await settle(pilot)
+        assert shown(app.views.active.title_line).startswith("attention L1H2")
+
+
+async def test_a_filter_of_a_view_that_keys_are_not_for_says_nothing(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT, size=(160, 50)) as (app, pilot):
+        await press(pilot, *"2/head = 0", "enter")
+        await settle(pilot)
+        for key in ("1", "3", "ww"):
+            await press(pilot, *key, "]")
+            await settle(pilot)
+            assert "the filter leaves no row" not in screen_text(app)
+        await press(pilot, "2", "[")
+        await settle(pilot)
+        assert "the filter leaves no row" in screen_text(app)
+
+
+@pytest.mark.parametrize("way", ["ww", "7", "2"])
+async def test_heads_that_a_filter_hides_are_passed_one_after_the_other(tiny_model: TinyModel, way: str) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
+        await press(pilot, *way, *"/head = 0 or head = 3", "enter")
+        await settle(pilot)
+        for key, head in ("]", "L0H1"), ("]", "L0H2"), ("]", "L0H3"), ("[", "L0H2"), ("[", "L0H1"):
+            await press(pilot, key)
+            await settle(pilot)
+            assert selected(app) == head
+            is_said = f"the filter leaves no row of {head}" in screen_text(app)
+            assert is_said is (head != "L0H3")
+        await press(pilot, "3")
+        await settle(pilot)
+        assert shown(app.views.active.title_line).startswith("attention L0H1"), "the one that the titles name"
+        await press(pilot, way[-1])
+        await settle(pilot)
+        await press(pilot, *"/head = 3", "enter")
+        await settle(pilot)
+        await press(pilot, "3")
+        await settle(pilot)
+        assert shown(app.views.active.title_line).startswith("attention L0H3"), "what is found anew is meant again"
+
+
+async def test_where_a_filter_leaves_no_row_keys_that_are_about_one_say_so(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
+        for keys in ("ww", "2"):
+            await press(pilot, *keys, *"/layer > 9", "enter")
+            await settle(pilot)
+            for key in ("space", "enter"):
+                await press(pilot, key)
+                await settle(pilot)
+                assert foot(app).startswith("no row fits; / changes the filter"), f"{key} in {keys}"
+                await press(pilot, "j")
+
+
+async def test_the_first_of_rows_that_have_been_sorted_is_nobodys_choice(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L1H0", text=TEXT) as (app, pilot):
+        await go_to_rows(pilot, "w", "w")
+        for keys in ("oo", "jo", "lo", "l"):
+            await press(pilot, *keys)
+            await settle(pilot)
+            if table(app).head_here != app.conductor.selected:
+                assert str(app.conductor.meant) == "L1H0", keys
+        await press(pilot, "j")
+        row = str(table(app).head_here)
+        await press(pilot, "k", "j", "3")
+        await settle(pilot)
+        assert shown(app.views.active.title_line).startswith(f"attention {row}")
+
+
+async def test_heads_that_feed_the_selected_one_are_pinned_but_it_stays_selected_and_that_is_said(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), head="L1H0", text=TEXT) as (app, pilot):
+        await go_to_rows(pilot, "5")
+        await press(pilot, "j", "P")
+        feeding = str(table(app).head_here)
+        assert feeding.startswith("L0")
+        assert (pinned(app), selected(app)) == (feeding, "L1H0")
+        await press(pilot, "3")
+        await settle(pilot)
+        assert selected(app) == "L1H0"
+        assert foot(app).startswith(f"L1H0 stays selected; in composition Enter selects a row's head, there {feeding}")
+        await press(pilot, "5", "A")
+        await settle(pilot)
+        assert (app.views.active.view, selected(app)) == ("maps", "L1H0")
+        assert "stays selected" not in foot(app), "which is no news"
+        await press(pilot, "5", "]")
+        await settle(pilot)
+        assert selected(app) == "L1H1"
+        await press(pilot, "j", "A")
+        await settle(pilot)
+        assert foot(app).startswith("L1H1 stays selected; ")
+
+
+async def test_the_first_row_of_a_ranking_is_nobodys_choice_until_the_cursor_is_moved(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama", with_head=True), head="L1H3", text=TEXT) as (app, pilot):
+        await go_to_rows(pilot, "9")
+        await press(pilot, "gg", "j")
+        row = str(table(app).head_here)
+        await press(pilot, "k")
+        first = str(table(app).head_here)
+        assert first != row
+        await press(pilot, "3")
+        await settle(pilot)
+        assert selected(app) == first
+    async with explorer(tiny_model("llama", with_head=True), head=row, text=TEXT) as (app, pilot):
+        await go_to_rows(pilot, "9")
+        await press(pilot, "3")
+        await settle(pilot)
+        assert selected(app) == row
+        assert foot(app).startswith(f"{row} stays selected; in ablation Enter selects a row's head, there {first}")
+
+
+def test_views_of_the_whole_model_are_of_no_head() -> None:
+    views = ("spectra", "ranks", "attention", "circuits", "patterns", "explain", "predictions", "ablation", "weights")
+    assert [view for view in views if not _is_of_head(view)] == ["predictions", "ablation", "weights"]
+
+
+async def test_a_row_of_ranks_is_copied_that_a_filter_has_left_under_the_cursor(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await press(pilot, "2", *"/matrix = OV and L0H2", "enter", "Y")
+        await until(pilot, lambda: app.clipboard.startswith("L0H2\t"))
+        assert app.clipboard.count("\t") == 6
+        await press(pilot, "P")
+        assert (pinned(app), selected(app)) == ("L0H2", "L0H0")
+        await press(pilot, *"/stable_rank < 0", "enter")
+        await settle(pilot)
+        assert "no row fits; / changes the filter, esc shows all rows" in screen_text(app)
+        assert "0 of " in titled(app.views.active.title_line)
+        await press(pilot, "P")
+        assert foot(app).startswith("L0H2, L0H0 pinned"), "without a row it is what is selected"
+        await press(pilot, "escape")
+        await settle(pilot)
+        assert "no row fits" not in screen_text(app)
+
+
+async def test_the_text_turns_and_no_head_goes_off_while_both_directions_are_in_view(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L1H0", text=TEXT, size=(100, 40)) as (app, pilot):
+        await press(pilot, "3", "T")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TextPane)
+        assert pane.keys.display
+        assert pane.queries.display
+        assert "o Turn" in foot(app)
+        for focused, said in ((pane.queries, "that looks at it most"), (pane.keys, "that it looks at most")):
+            await press(pilot, "o")
+            await settle(pilot)
+            assert app.focused is focused
+            assert foot(app).startswith(f"Enter goes to the token {said}")
+        assert app.conductor.off.now.heads == ()
+
+
+async def test_off_and_on_are_completed_to_what_can_stand_behind_them(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await press(pilot, ":", *"off", "tab")
+        assert app.prompt.input.value == "off "
+        assert "found" in shown(app.prompt.said)
+        await press(pilot, "tab", "tab", "tab")
+        assert app.prompt.input.value == "off L0"
+        await press(pilot, "escape", ":", *"off-", "tab")
+        assert app.prompt.input.value == "off-way"
+        await press(pilot, "escape", ":", *"zzz", "tab")
+        assert shown(app.prompt.said) == "nothing that can stand here begins so"
+
+
+async def test_what_completes_or_matches_nothing_says_so(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await press(pilot, "4", "/", *"layer > zzz", "tab")
+        assert foot(app).startswith("no column that can stand here has 'zzz' in its name")
+        await press(pilot, "escape", "w", "/", *"zzz", "tab")
+        assert foot(app).startswith("no measure that can stand here has 'zzz' in its name")
+        await press(pilot, "escape", "ctrl+p", *"zzzz", "enter")
+        await until(pilot, lambda: foot(app).startswith("no head, view or command matches 'zzzz'; esc goes back"))
+        await press(pilot, "escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+
+async def test_where_the_model_as_a_whole_is_selected_the_first_row_is_nobodys_choice(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await press(pilot, "t", "home", "2")
+        await settle(pilot)
+        await press(pilot, "e")
+        assert "matrices of the model" in screen_text(app)
+        await press(pilot, "escape", "4")
+        await settle(pilot)
+        assert app.conductor.selected is None
+        await press(pilot, "j", "e")
+        assert "matrices of L0H1" in screen_text(app)
+
+
+async def test_to_switch_a_rows_head_is_offered_where_rows_are_of_heads(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama", with_head=True), head="L0H0", text=TEXT) as (app, pilot):
+        await go_to_rows(pilot, "9")
+        assert "space Off" in foot(app)
+        await press(pilot, "space", "j", "k")
+        await settle(pilot)
+        assert "token" in table(app).grid.columns
+        assert "space Off" not in foot(app)
+        await press(pilot, "space")
+        assert foot(app) == "this row is of no head"
+        await press(pilot, "O", "j")
+        await settle(pilot)
+        assert "space Off" in foot(app)

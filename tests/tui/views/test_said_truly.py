@@ -1,0 +1,183 @@
+"""What the lines say is what is there: titles, readouts, answers to a search, and words for keys."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from engine.values.heads import Head
+from engine.values.table import RANK_COLUMNS
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, screen_text, settle, shown, until
+from tui.drawing.readout import of_measure
+from tui.panes.table import TablePane
+from tui.widgets.table_columns import Columns
+from tui.widgets.table_grid import TableGrid
+
+TEXT = "the cat sat on the mat"
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
+async def test_a_wheel_to_the_right_leaves_fewer_columns_in_the_title() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await press(pilot, "w", "w")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        before = pane.grid.beyond
+        assert f"→ {before} more" in shown(pane.title_line)
+        for _ in range(3):
+            await pilot._post_mouse_events([events.MouseScrollRight], TableGrid, (20, 5))
+        await until(pilot, lambda: pane.grid.beyond < before)
+        await pilot.pause()
+        assert f"→ {pane.grid.beyond} more" in shown(pane.title_line)
+
+
+async def test_ranks_name_the_stack_where_there_are_several(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("t5"), head="cross.L1H0") as (app, pilot):
+        await press(pilot, "2")
+        assert shown(app.views.ranks.title_line).startswith("ranks cross layer 1")
+
+
+async def test_a_number_that_is_too_long_for_the_line_leaves_room_for_chance() -> None:
+    async with explorer("demo", head="L0H0", size=(40, 12)) as (app, pilot):
+        await press(pilot, "4")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        pane.grid.go_to_column("qk_identity_distance")
+        await settle(pilot)
+        said = shown(pane.readout_line)
+        assert re.fullmatch(r"L0H0  0\.\d{2,4} +chance \S+", said)
+        assert len(said) <= pane.readout_line.size.width
+        await press(pilot, "z")
+        assert re.fullmatch(r"L0H0  0\.\d{4}  chance \S+", shown(pane.readout_line))
+
+
+async def test_what_the_mask_hides_is_masked_in_the_rollout_too() -> None:
+    async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "3", "a", "a", "a", "a", "right")
+        assert app.views.attention.shown_name is not None
+        assert app.views.attention.shown_name.is_rollout
+        assert shown(app.views.attention.readout_line).endswith("  masked")
+
+
+async def test_a_label_that_no_head_has_is_not_said_to_come(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("slash", *"induction")
+        await settle(pilot)
+        assert "no match; heads have labels once a sentence is read" in screen_text(app)
+        await press(pilot, "escape", "i", *"cats", "enter")
+        ways = app.conductor.ways
+        assert ways is not None
+        await until(pilot, lambda: ways.is_labelled)
+        assert "induction" not in ways.labels.values()
+        await pilot.press("slash", *"induction")
+        await settle(pilot)
+        assert "no head is called induction" in screen_text(app)
+        assert "once a sentence is read" not in screen_text(app)
+
+
+async def test_empty_cells_say_that_no_pattern_is_clear_and_that_there_is_no_note() -> None:
+    async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
+        await press(pilot, "7")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        pane.grid.go_to_column("label")
+        await pilot.pause()
+        assert shown(pane.readout_line) == "L0H1  label is empty: no pattern of the head is clear"
+        pane.grid.go_to_column("note")
+        await pilot.pause()
+        assert shown(pane.readout_line) == "L0H1  note is empty: there is nothing to note"
+
+
+async def test_the_keys_of_the_coloured_text_say_what_they_do_next() -> None:
+    async with explorer("demo", text=TEXT, head="L0H1", size=(100, 30)) as (app, pilot):
+        await press(pilot, "T")
+        keys = app.key_line
+        assert "o Turn f One" in keys.render().plain  # both are shown, and turning says which Enter follows
+        await press(pilot, "f")
+        assert "o Turn f Both" in keys.render().plain
+        await press(pilot, "o", "f")
+        assert "f One" in keys.render().plain
+
+
+async def test_the_texts_of_two_stacks_can_be_turned_to_and_are_both_shown(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
+        await press(pilot, "T")
+        line = app.key_line.render().plain
+        assert "o Turn" in line
+        assert "f Both" not in line
+        assert "f One" not in line
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 12), (160, 50)])
+async def test_the_measure_beside_the_heads_is_named_over_the_tree_in_every_view(size: tuple[int, int]) -> None:
+    async with explorer("demo", text=TEXT, head="L0H1", size=size) as (app, pilot):
+        weights = app.conductor.weights
+        assert weights is not None
+        rows = weights.knowledge.rows_of(Head("decoder", 0, 1), weights.epsilon)
+        for key, title, column in (
+            ("3", "energy rank", "energy_rank"), ("m", "numerical rank", "numerical_rank"),
+            ("1", "numerical rank", "numerical_rank"), ("m", "effective rank", "effective_rank"),
+            ("w", "effective rank", "effective_rank"), ("m", "stable rank", "stable_rank"),
+            ("m", "participation ratio", "participation_ratio"), ("m", "spectral norm", "spectral_norm"),
+            ("M", "participation ratio", "participation_ratio"),
+        ):  # fmt: skip
+            await press(pilot, key)
+            lines = [line[: app.tree_widget.region.right].rstrip() for line in screen_text(app).splitlines()]
+            named = re.fullmatch(r" (.+?)(…?)( of QK,| QK) OV", lines[1])
+            assert named is not None, "what the two columns are"
+            assert title.startswith(named[1])
+            assert named[1] == title or named[2]
+            place = RANK_COLUMNS.index(column)
+            numbers = [float(str(row[place])) for matrix in ("QK", "OV") for row in rows if row[3] == matrix]
+            (said,) = [line.partition("H1 ")[2].split() for line in lines if "H1 " in line]
+            assert len(said) == 2 or size[0] == 40
+            digits = 0.05 if size[0] == 40 else 0.0005
+            assert [float(each) for each in said] == pytest.approx(numbers[: len(said)], rel=digits)
+
+
+async def test_the_names_over_the_tree_go_with_it_and_come_back_with_it() -> None:
+    async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
+        await press(pilot, "3", "z")
+        assert "energy rank" not in screen_text(app)
+        await press(pilot, "t")
+        assert screen_text(app).splitlines()[1].startswith(" energy rank QK OV ")
+
+
+@pytest.mark.parametrize("width", range(9, 60))
+def test_a_narrow_readout_of_a_measure_names_the_head_before_all_else(width: int) -> None:
+    line = of_measure("decoder L10H7", 29, 30.9, "4/32", "previous", width)
+    assert len(line) <= width
+    assert "L10H7" in line
+    assert "29" in line
+
+
+def test_of_a_column_that_is_cut_a_number_is_shown_whole_or_not_at_all() -> None:
+    columns = Columns.of(("head", "entropy"), [["H0", "H1"], [0.123456, 2]], 1, str)
+    for room, first, second in (
+        (8, "0.123456", "       2"),
+        (7, "      …", "      2"),
+        (4, "   …", "   …"),
+        (1, "…", "…"),
+    ):
+        cells = [columns.cell(1, text, room, ascii_only=False) for text in ("0.123456", "2")]
+        assert cells == [first, second]
+    assert columns.cell(1, "", 3, ascii_only=False) == "   "
+
+
+@pytest.mark.parametrize("column", ["condition_number", "head"])
+async def test_a_column_typed_alone_into_the_filter_of_the_ranks_is_explained(column: str) -> None:
+    async with explorer("demo", head="L0H1") as (app, pilot):
+        await press(pilot, "2", "slash")
+        app.views.ranks.filter_input.value = column
+        await settle(pilot)
+        assert app.views.ranks.filter_input.value == column
+        assert app.views.ranks.explained(column)

@@ -1,0 +1,210 @@
+"""All heads of a layer as small maps: the engine's own numbers, the tree beside them, one large map."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.color import Color
+from rich.style import Style
+
+from engine.values.attention import MapName, MapQuery, MapWindow
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.opening import hold_up
+from tests.tui.explorer import explorer, screen_text, settle, shown, titled, until
+from tests.tui.views.test_comparing import TEXT, heads_of, press, written
+from tui.drawing.halves import Halves
+from tui.drawing.levels import NOT_FINITE, Ink, levels_of
+from tui.drawing.small_lines import line_of_map
+from tui.drawing.tiles import Tiles
+from tui.widgets.small_maps import SmallMaps
+
+
+@pytest.mark.parametrize(("model", "layer"), [("llama", "L1"), ("t5", "cross.L0")])
+async def test_small_maps_are_those_of_the_engine(
+    tiny_model: TinyModel, model: str, layer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model(model), text=TEXT, head=f"{layer}H0") as (app, pilot):
+        monkeypatch.setattr("tui.patience.PATIENCE", 60)
+        free = threading.Event()
+        hold_up(app.engine, free)
+        for key, title in (("4", "circuits "), ("x", "explain "), ("A", "maps ")):
+            await pilot.press(key)
+            await until(pilot, lambda: "computing …" in screen_text(app))
+            assert shown(app.views.active.title_line).startswith(title), "a view that was just made is not blank"
+        assert not shown(heads_of(app).legend_line), "there are no levels to explain"
+        free.set()
+        await settle(pilot)
+        pane = heads_of(app)
+        assert app.views.active is pane
+        name = app.conductor.selected
+        assert name is not None
+        weights = app.engine.attention(TEXT, name.stack, name.layer).result().weights
+        maps = pane.maps
+        assert sorted(maps._maps) == list(range(len(weights)))
+        block, top = maps._tiles.block, float(weights.max())
+        assert maps.largest == top
+        for number, expected in enumerate(weights):
+            window = MapWindow(block, range(99), range(99))
+            asked = app.engine.pooled(MapQuery(TEXT, MapName(name.stack, name.layer, number)), window).result()
+            np.testing.assert_array_equal(maps._maps[number].values, asked.values)
+            if block == 1:
+                np.testing.assert_array_equal(asked.values, expected)
+            zoom = maps._tiles.zoom
+            levels = levels_of(asked.values, "linear", top, maps.ink.levels)
+            np.testing.assert_array_equal(maps._levels[number][::zoom, ::zoom], levels)
+
+
+async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+        await press(pilot, "P A", "l l h")
+        pane = heads_of(app)
+        assert app.conductor.selected == Head("decoder", 0, 1)
+        assert app.tree_widget.cursor_node is not None
+        assert app.tree_widget.cursor_node.data == Head("decoder", 0, 1)
+        assert "H0*" in screen_text(app).split("maps layer")[1]
+        await press(pilot, "l l h l")
+        assert app.conductor.selected == Head("decoder", 0, 3), "keys that come fast all count"
+        assert pane.maps.cursor == 3
+        await press(pilot, "g g")
+        assert app.conductor.selected == Head("decoder", 0, 0)
+        await press(pilot, "G", "]")
+        assert app.conductor.selected == Head("decoder", 1, 0)
+        assert shown(pane.title_line) == "maps layer 1 · 4 heads"
+        weights = app.engine.attention(TEXT, "decoder", 1).result().weights
+        await press(pilot, "e", "v")
+        rows = written(tmp_path, "*-L1-heads-attention.csv")
+        assert [float(row["weight"]) for row in rows] == weights.ravel().tolist()
+        x, y = pane.maps._tiles.origin(2)
+        await pilot.hover(pane.maps, offset=(x + 1, y + 1))
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 1, 2)
+        await press(pilot, "enter")
+        assert app.views.active is app.views.attention
+        await press(pilot, "A", "e t")
+        (file,) = tmp_path.glob("*-heads-attention.txt")
+        tiles, first = pane.maps._tiles, pane.maps._maps[0].values
+        assert tiles.rows_per_line == 2, "a line holds two rows in colour"
+        levels = levels_of(first, "linear", pane.maps.largest, Ink.SHADES.levels)
+        levels = levels.repeat(tiles.zoom, axis=0).repeat(tiles.zoom, axis=1)
+        levels = np.pad(levels, ((0, len(levels) % 2), (0, 0)))
+        signs = ["".join(Ink.SHADES.cells[each][-1] for each in row) for row in np.maximum(levels[::2], levels[1::2])]
+        lines = file.read_text(encoding="utf-8").partition("\nH0")[2].splitlines()[1:]
+        assert [line[: len(row)].ljust(len(row)) for line, row in zip(lines, signs, strict=False)] == signs
+        await press(pilot, "t h")
+        assert app.conductor.selected == Head("decoder", 1)
+        assert heads_of(app).maps.cursor is None
+        await press(pilot, "g g")
+        assert "choose a layer or a head" in screen_text(app)
+
+
+async def test_another_sentence_has_small_maps_of_its_own(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "A")
+        await pilot.press("i", "ctrl+u", *"acat", "enter")
+        await settle(pilot)
+        weights = app.engine.attention("acat", "decoder", 0).result().weights
+        await press(pilot, "e", "v")
+        rows = written(tmp_path, "*-L0-heads-attention.csv")
+        assert [float(row["weight"]) for row in rows] == weights.ravel().tolist()
+
+
+async def test_a_large_terminal_shows_the_head_under_the_cursor_beside_the_small_maps(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
+        await press(pilot, "A", "l")
+        pane, attention = heads_of(app), app.views.attention
+        assert pane.region.width > 40
+        assert attention.region.width > 40
+        assert shown(attention.title_line) == "attention L0H1"
+        x, y = pane.maps._tiles.origin(3)
+        await pilot.click(pane.maps, offset=(x + 1, y + 1))
+        await settle(pilot)
+        assert shown(attention.title_line) == "attention L0H3"
+        assert app.views.active.view == "maps", "one click goes to the head"
+        await pilot.click(pane.maps, offset=(x + 1, y + 1))
+        await settle(pilot)
+        assert app.views.active.view == "attention"
+        assert pane.region.width > 40, "the small maps stay beside the large one"
+        await press(pilot, "1")
+        assert pane.region.width == 0
+
+
+async def test_the_largest_weight_of_a_map_and_all_maps_are_copied_and_of_a_layer_it_is_said_why_not(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L1H2") as (app, pilot):
+        await press(pilot, "A", "y")
+        weights = app.engine.attention(TEXT, "decoder", 1).result().weights
+        assert float(app.clipboard) == float(weights[2].max())
+        (said,) = [str(each.message) for each in app._notifications]
+        query, key = np.unravel_index(int(weights[2].argmax()), weights[2].shape)
+        assert said.startswith(f"largest weight of L1H2: query {query}, key {key}\n")
+        await press(pilot, "ctrl+y")
+        assert len(app.clipboard.splitlines()) == 1 + weights.size
+        await press(pilot, "Y")
+        (said,) = [str(each.message) for each in app._notifications]
+        assert said.endswith("y copies the largest weight under the cursor, e writes all of them to a file")
+        app.copy_to_clipboard("before")
+        await press(pilot, "t", "k k k", "A", "y")
+        assert app.conductor.selected == Head("decoder", 1)
+        (said,) = [str(each.message) for each in app._notifications]
+        assert said == "no head's map is under the cursor; move to one, and copy its largest weight then"
+        assert app.clipboard == "before"
+
+
+def assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps: SmallMaps) -> None:
+    """Look at the lines that are painted."""
+    lines = [maps.render_line(y).text for y in range(maps.size.height)]
+    names = [y for y, line in enumerate(lines) if re.match(r"H\d", line)]
+    assert maps.cursor is not None
+    (top,) = (y for y in names if re.search(rf"\bH{maps.cursor}\b", lines[y]))
+    assert top + maps._tiles.pitch[1] <= len(lines), "it is in view to its last line"
+    assert names[0] == 0, "no map is without its name"
+    assert names[-1] + 1 < len(lines), "and no name without its map"
+
+
+async def test_where_not_all_maps_are_in_view_the_title_counts_and_the_cursors_map_is_shown() -> None:
+    async with explorer("demo", text=TEXT, head="L0H2", size=(40, 12)) as (app, pilot):
+        await press(pilot, "A")
+        assert shown(heads_of(app).title_line) == "maps L0 · 3 of 8 heads"
+        maps = heads_of(app).maps
+        assert maps._tiles.origin(2)[1] - maps.scroll_offset.y in range(maps.size.height), "it is in view"
+        await press(pilot, "l")
+        assert shown(heads_of(app).title_line) == "maps L0 · 4 of 8 heads"
+        for keys in ("g g", "z", "l l l l l l l", "k k k"):
+            for key in keys.split():
+                await press(pilot, key)
+                assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps)
+        await press(pilot, "z")
+        await pilot.resize_terminal(80, 24)
+        await settle(pilot)
+        assert shown(heads_of(app).title_line) == "maps layer 0 · 8 heads"
+
+
+def test_what_is_no_number_has_its_sign_in_both_halves_of_a_cell() -> None:
+    colours = {0: Color.parse("red"), 1: Color.parse("blue")}
+    halves = Halves(1, colours, {NOT_FINITE: ("?", Style())})
+    levels, tiles = np.array([[0, NOT_FINITE, 1], [1, 0, 1]], dtype=np.uint8), Tiles(1, 1, 5, 1, 1, 1, 2)
+    assert "".join(each.text for each in line_of_map(levels, 0, tiles, halves, Style(), Ink.COLOUR)) == "▀?   "
+    signs = Halves(1, {}, {NOT_FINITE: ("?", Style()), 0: (".", Style()), 1: ("#", Style())})
+    assert "".join(each.text for each in line_of_map(levels, 0, tiles, signs, Style(), Ink.SHADES)) == "#?#  "
+
+
+async def test_a_small_map_opens_as_that_head_whatever_mean_was_looked_at(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H0", size=(80, 24)) as (app, pilot):
+        for key in ("3", "a", "A", "l", "l", "enter"):
+            await pilot.press(key)
+            await settle(pilot)
+        assert app.views.attention.shown_name == MapName("decoder", 1, 2)
+        assert titled(app.views.attention.title_line) == "attention L1H2"

@@ -1,0 +1,278 @@
+"""Titles, legends and readouts say what matters however little room there is, and the same thing by the same word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from rich.text import Text
+
+from engine.mathematics.pooling import pool
+from engine.service.engine import Engine
+from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
+from engine.values.options import EngineOptions
+from tests.conftest import TinyModel
+from tests.engine.checkpoints.test_adapters import low_rank, write_adapter
+from tests.tui.explorer import explorer, screen_text, settle, shown, until
+from tui.drawing.curves import Curve, Line, read_value
+from tui.drawing.largest import largest_weights
+from tui.drawing.readout import of_measure, of_number, of_weight
+from tui.drawing.text import fit
+from tui.drawing.view_titles import ViewTitle
+from tui.numbers import short, within
+from tui.panes.compare import ComparePane
+from tui.panes.text import TextPane
+
+TEXT = "the cat sat on the mat."
+
+WHOLE = {
+    "0.1250", "0.5000",
+    "0.4229", "0.423", "0.42", "0.296", "0.30", "0.3",
+    "-0.0142212345", "-0.01422", "-0.0142", "-0.014", "0.03125", "0.0312", "0.031",
+    "1.125", "1.12", "1.250", "1.25", "24.04", "100.00",
+}  # fmt: skip
+"""What stands for the numbers below: all their digits, or fewer, and none of which a part is cut off."""
+
+
+@pytest.mark.parametrize("width", range(22, 80))
+def test_chance_is_called_so_wherever_it_stands_and_no_number_is_cut(width: int) -> None:
+    weights, tokens = np.array([[1, 0], [0.125, 0.875]], np.float32), ("<|start|>", " something")
+    visible = VisibleKeys(np.zeros(2, np.int64), np.arange(2))
+    causal = AttentionMap(MapName("decoder", 0, 0), tokens, tokens, weights, None, visible)
+    block = pool(causal, MapWindow(1, range(2), range(2))).at(1, 0)
+    curve = Curve("QK", np.array([2.0, 1.125]), np.array([1.5, 1.25]), "")
+    lines = (
+        of_weight(block, tokens, tokens, width),
+        of_measure("L11H3", 0.4229, 0.296, "3/32", "", width),
+        of_number("qk_symmetry", -0.0142212345, 0.03125, width),
+        read_value(curve, 1, width),
+        read_value(replace(curve, baseline=None, lines=(Line("other", np.array([3.0, 0.03125])),)), 1, width),
+    )
+    for line in lines:
+        assert cell_len(line) <= width
+        assert {word for word in line.split() if "." in word} <= WHOLE
+        assert "vs" not in line.split(), "which is another model"
+    assert all("chance" in line for line in lines[1:4]), "at the smallest terminal too"
+
+
+def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
+    for value in (42751.2, 346240.0, -0.0012345, 0.00012345, -99.96, 9999.7, 1e-300):
+        for width in (7, 8, 9):
+            assert len(within(value, width)) <= width
+            assert float(within(value, width)) == pytest.approx(value, rel=0.2)
+        assert len(short(abs(value))) <= 9
+
+
+def test_numbers_of_one_column_have_as_many_digits_and_stand_in_one_form() -> None:
+    column = (0.001041, 0.00097234, 0.0123449, 0.00041186, -0.00031256)
+    assert [short(value) for value in column] == ["0.001041", "0.0009723", "0.01234", "0.0004119", "-0.0003126"]
+    assert [short(value) for value in (9.87654e-7, 123456.7, -4.4449e-12)] == ["9.877e-07", "1.235e+05", "-4.445e-12"]
+
+
+def test_a_filter_that_would_be_cut_within_a_number_is_cut_before_it() -> None:
+    title = ViewTitle(Text.assemble(("heads ", "bold")), (), "47 of 144", "ov_stable_rank > 17 and ov_copying < 0.2")
+    whole = "heads 47 of 144  ov_stable_rank > 17 and ov_copying < 0.2"
+    assert title.within(len(whole)).plain == whole
+    assert title.within(len(whole) - 1).plain == "heads 47 of 144  ov_stable_rank > 17 and ov_copying < …"
+    assert title.within(36).plain == "heads 47 of 144  ov_stable_rank > …"
+
+
+@pytest.mark.parametrize(
+    ("view", "title", "width", "seen"),
+    [
+        ("attention", "L0, mean over heads", 24, "attention mean of L0"),
+        ("attention", "L0H1 · with L0H1 off", 24, "attention L0H1 · 1 off"),
+        ("attention", "L0H1 · with L0H1 off", 60, "attention L0H1 · with L0H1 off"),
+        ("attention", "L10H11 · with L0H1, L0H2, L0H3 off", 43, "attention L10H11 · L0H1, L0H2, L0H3 off"),
+        ("attention", "L1, mean over heads · with L1H2 off", 23, "mean of L1 · 1 off"),
+        (
+            "attention", "L1H2 · with L2H1 off by its mean less with all on", 56,
+            "attention L1H2 · L2H1 off by mean less all on",
+        ),
+        ("attention", "L0H0 · other model less this one", 38, "attention L0H0 · other less this"),
+        ("attention", "L0H0 · other model less this one", 23, "L0H0 · other less this"),
+        ("attention", "L0, mean over heads · other model less this one", 24, "mean of L0 · other−this"),
+        ("attention", "H2, mean over layers · other model less this one", 24, "mean of H2 · other−this"),
+        ("attention", "mean over layers and heads · other model less this one", 24, "mean of all · other−this"),
+        ("attention", "mean over layers and heads · other model less this one", 22, "mean · other−this"),
+        ("attention", "L1, mean over heads · with L0H3 off less with all on", 24, "mean of L1 · 1 off−on"),
+        ("attention", "L1, mean over heads · with L0H3 off less with all on", 30, "mean of L1 · 1 off less all on"),
+        ("heads", "layer 1 · 3 of 8 heads · with 9 heads off: L0H0, L0H1, L0H2 …", 23, "heads L1 · 9 heads off"),
+        ("explain", 'L0H0 query 12 ", key 1 "", key 7 " the"', 24, "explain L0H0 q 12 k 7"),
+        ("explain", 'cross L1H2 query 0 "<s>", key 0 "a  b · c"', 43, 'explain cross L1H2 q 0 "<s>" k 0 "a  b · c"'),
+        ("explain", 'cross L1H2 query 0 "<s>", key 0 "a  b · c"', 42, "explain cross L1H2 q 0 k 0"),
+        ("explain", 'L0H2 not the mean: query 0 "<s>", key 0 "<s>"', 22, "explain L0H2 q 0 k 0"),
+        ("explain", 'L0H2 · with all heads on · not the mean: query 0 "s", key 0 "s"', 22, "explain L0H2 · q 0 k 0"),
+        ("explain", 'L0H2 not the rollout: query 12 "<s>", key 10 "<s>"', 22, "explain L0H2 q 12 k 10"),
+        ("explain", 'L0H2 not the mean: query 0 "<s>", key 0 "<s>"', 35, "explain L0H2 not the mean: q 0 k 0"),
+        ("explain", "cross L1H2 q 120 k 110", 23, "cross L1H2 q 120 k 110"),
+        ("explain", "cross L1H2 q 120 k 110", 22, "cross L1H2 q 120 k 110"),
+        ("circuits", "L1H2 Δ = 1234, past the context", 20, "circuits L1H2 Δ = …"),
+        ("predictions", "  position 16  at '.'  chance 4.9e-04", 24, "predictions position 16"),
+        ("ablation", "  token ' Where'  p before 0.179  logit 9.888", 40, "ablation token ' Where'  p before 0.179"),
+        ("ablation", "  token ' Where'  p before 0.179  logit 9.888", 38, "ablation token ' Where'"),
+        ("compare difference", "L1H3 less L1H2 · with L1H2 off", 38, "difference L1H3 less L1H2 · 1 off"),
+        ("overview", "qk_identity_distance  ε 0.01  32 heads", 28, "qk_identity_distance"),
+        ("composition", "encoder L0H0", 23, "encoder L0H0"),
+    ],
+)  # fmt: skip
+def test_of_a_title_the_views_name_gives_way_last_and_no_number_is_cut(
+    view: str, title: str, width: int, seen: str
+) -> None:
+    assert ViewTitle(Text.assemble((f"{view} ", "bold"), title)).within(width).plain == seen
+
+
+SWEPT = ("3 of 12 layers, stopped, 9 goes on", "stopped, 9 goes on", "stopped")
+
+
+@pytest.mark.parametrize(
+    ("width", "seen"),
+    [
+        (0, "ablation with L1H2 off  3 of 12 layers, stopped, 9 goes on  token ' a'  20 of 48 so far  change > 0"),
+        (95, "ablation L1H2 off  3 of 12 layers, stopped, 9 goes on  token ' a'  20 of 48 so far  change > 0"),
+        (90, "ablation L1H2 off  3 of 12 layers, stopped, 9 goes on  20 of 48 so far  change > 0"),
+        (70, "ablation L1H2 off  stopped, 9 goes on  20 of 48 so far  change > 0"),
+        (56, "ablation L1H2 off  stopped  20 of 48 so far  change > 0"),
+        (54, "ablation L1H2 off  stopped  20 of 48 so far  change > 0"),
+        (44, "ablation L1H2 off  stopped  20 of 48 so far"),
+        (36, "ablation L1H2 off  stopped  20/48"),
+        (32, "ablation L1H2 off  stopped"),
+        (23, "ablation 1 off  stopped"),
+    ],
+)
+def test_of_a_title_the_state_stays_with_the_views_name_and_a_filter_stays_longer_than_facts(
+    width: int, seen: str
+) -> None:
+    text = Text.assemble(("ablation ", "bold"), "  with L1H2 off  token ' a'")
+    hints = ("→ 2 more columns", "→ 2 more")
+    title = ViewTitle(text, SWEPT, "20 of 48 so far", "change > 0", hints)
+    assert title.within(width).plain == seen
+    assert title.within(110).plain == f"{title.within(0).plain}  → 2 more"
+
+
+MEASURED = ("energy rank, ε 0.01", "energy rank", "")
+
+
+@pytest.mark.parametrize(
+    ("width", "seen"),
+    [
+        (60, "ranks L0  energy rank, ε 0.01  9 of 54  matrix = OV"),
+        (45, "ranks L0  energy rank  9 of 54  matrix = OV"),
+        (40, "ranks L0  energy rank  9 of 54  matrix …"),
+        (39, "ranks L0  energy rank  9 of 54"),
+        (24, "L0  energy rank  9/54"),
+        (20, "L0  9/54  energy ra…"),
+        (13, "L0  9/54"),
+    ],
+)
+def test_a_filter_is_cut_and_the_words_of_a_measure_go_before_how_many_rows_it_leaves(width: int, seen: str) -> None:
+    title = ViewTitle(Text.assemble(("ranks ", "bold"), "L0"), MEASURED, "9 of 54", "matrix = OV")
+    assert fit(title.within(width).plain, width).rstrip() == seen
+
+
+@pytest.mark.parametrize(
+    ("count", "width", "seen"),
+    [
+        ("24 of 96", 40, "composition L1H0  24 of 96  from_layer …"),
+        ("24 of 96", 24, "composition L1H0  24/96"),
+        ("", 26, "composition L1H0  from_la…"),
+    ],
+)
+def test_in_little_room_a_title_says_that_a_filter_holds(count: str, width: int, seen: str) -> None:
+    title = ViewTitle(Text.assemble(("composition ", "bold"), "L1H0"), (), count, "from_layer > 0 and from_layer < 5")
+    assert fit(title.within(width).plain, width).rstrip() == seen
+
+
+async def test_a_filter_in_force_is_in_the_title_also_where_a_message_stands_in_the_place_of_rows(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), head="L1H0") as (app, pilot):
+        await pilot.press("5", "slash", *"kind = K", "enter")
+        await settle(pilot)
+        assert " of " in shown(app.views.active.title_line)
+        await pilot.press(*":L0H0", "enter")
+        await settle(pilot)
+        assert "no earlier layer feeds this one" in screen_text(app)
+        assert shown(app.views.active.title_line) == "composition L0H0  kind = K"
+
+
+@pytest.mark.parametrize("width", range(12, 60))
+def test_of_the_largest_weights_the_number_is_whole_however_long_its_token_is(width: int) -> None:
+    row = np.array([0.25, 0.625, 0.125], np.float32)
+    line = largest_weights("→", ("a", "<|endoftext|>", "b"), row, width, None, ascii_only=False)
+    assert line.startswith("→ 1 ")
+    assert " 0.625" in line
+    assert cell_len(line) <= width
+
+
+async def test_on_the_smallest_terminal_every_line_of_the_sentence_as_text_has_its_numbers(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with explorer(tiny_model("bert"), text=TEXT, head="L0H0", size=(40, 12), ascii_only=True) as (app, pilot):
+        await pilot.press("T", "l")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TextPane)
+        assert pane.shown is not None
+        legend = shown(pane.legend_line)
+        assert cell_len(legend) <= pane.legend_line.content_size.width
+        assert float(legend.split()[-1]) == pytest.approx(pane.shown.largest, rel=0.05)
+        region = pane.keys.region
+        text = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
+        ends = [f"[{pane._ink.cells[level]}]" for level in pane.keys._levels.tolist()]
+        assert all(any(end in line for line in text) for end in ends[:2]), "each level stands apart from its token"
+        await pilot.press("2")
+        await settle(pilot)
+        assert " ranks L0  energy rank " in screen_text(app)
+
+
+async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
+        weights, overview = app.conductor.weights, app.conductor.overview
+        assert weights is not None
+        for keys, of_map, of_tree in (
+            ("wmm", "ov_effective_rank", "effective_rank"),
+            (".", "qk_effective_rank", "effective_rank"),
+            ("2m", "qk_stable_rank", "stable_rank"),
+            ("wM", "qk_effective_rank", "effective_rank"),
+            (",,", "qk_symmetry", "effective_rank"),
+            ("2m", "qk_symmetry", "stable_rank"),
+        ):
+            for key in keys:
+                await pilot.press(key)
+            await settle(pilot)
+            assert (overview.measure, weights.measure.name) == (of_map, of_tree), keys
+
+
+async def test_why_the_other_model_has_no_spectra_stands_in_full_below_the_graph(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    factors = low_rank("model.layers.0.self_attn.q_proj", 32, 32)
+    adapter = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), factors)
+    engine = Engine(EngineOptions(other="base"))
+    async with explorer(adapter, text=TEXT, head="decoder-delta.L0H0", size=(160, 50), engine=engine) as (app, pilot):
+        spectra = app.views.spectra
+        await until(pilot, lambda: "decoder-delta holds" in shown(spectra.left_out_line))
+        assert "decoder-delta holds" not in shown(spectra.title_line)
+        assert shown(spectra.left_out_line).rstrip().replace("\n", " ") in " ".join(screen_text(app).split())
+        for key in ("T", "z"):
+            await pilot.press(key)
+            await settle(pilot)
+        await pilot.resize_terminal(60, 20)
+        await settle(pilot)
+        message = app.views.attention.message
+        assert len(message) > 60
+        assert message in " ".join(screen_text(app).split()), "the text says in full why there is none"
+        for key in ("P", "right_square_bracket", "P", "C"):
+            await pilot.press(key)
+            await settle(pilot)
+        compare = app.views.active
+        assert isinstance(compare, ComparePane)
+        assert shown(compare.title_line) == "compare spectra 2 heads  log scale", "and no chance of a change"
+        await pilot.press("C")
+        await settle(pilot)
+        assert [each.value for each in compare.values.entries] == ["", ""], "and no weight where there is no map"

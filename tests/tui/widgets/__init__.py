@@ -1,0 +1,1 @@
+"""Widgets alone in an application."""

@@ -1,0 +1,70 @@
+"""Attention maps to look at, and an application that shows one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from textual.app import ComposeResult
+from textual.pilot import Pilot
+
+from engine.values.attention import AttentionMap, MapName
+from tests.tui.painted import PaintedApp
+from tui.widgets.heatmap import Heatmap
+
+WORDS = ["The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", "."]
+
+
+def attention(
+    queries: int = 10, keys: int | None = None, *, tokens: Sequence[str] = WORDS, seed: int = 0, causal: bool = True
+) -> AttentionMap:
+    """Make a map whose rows sum to one; with a causal mask where it is square."""
+    keys = queries if keys is None else keys
+    scores = np.random.default_rng(seed).normal(0, 2, (queries, keys))
+    if causal and queries == keys:
+        scores = np.where(np.tri(queries, dtype=bool), scores, -np.inf)
+    weights = np.exp(scores)
+    weights /= weights.sum(axis=1, keepdims=True)
+    names = [tokens[place % len(tokens)] for place in range(max(queries, keys))]
+    return AttentionMap(
+        MapName("decoder", 0, seed), tuple(names[:queries]), tuple(names[:keys]), weights.astype(np.float32)
+    )
+
+
+CURSOR_STYLE = "1;7;38;2;78;191;113;48;2;18;18;18"
+"""Of the default theme, in truecolor."""
+
+
+class HeatmapApp(PaintedApp):
+    """A heatmap and nothing else."""
+
+    def __init__(self, *, ascii: bool = False) -> None:
+        super().__init__()
+        self.heatmap = Heatmap(ascii=ascii)
+        self.moves: list[tuple[int, int, float]] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.heatmap
+
+    def on_mount(self) -> None:
+        self.heatmap.focus()
+
+    def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
+        assert message.control is self.heatmap
+        self.moves.append((message.query, message.key, message.weight))
+
+
+async def show(pilot: Pilot[None], shown: AttentionMap | None) -> HeatmapApp:
+    app = pilot.app
+    assert isinstance(app, HeatmapApp)
+    app.heatmap.show(shown)
+    await pilot.pause()
+    return app
+
+
+def rgb(style: str) -> tuple[int, ...]:
+    """Read the background from a style's codes."""
+    codes = [int(code) for code in style.split(";")]
+    at = codes.index(48)
+    assert codes[at + 1] == 2
+    return tuple(codes[at + 2 : at + 5])

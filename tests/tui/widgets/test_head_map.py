@@ -1,0 +1,199 @@
+"""What the overview draws: cells, their scale, how values are spread, and what a move of the cursor costs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from textual.app import ComposeResult
+from textual.pilot import Pilot
+
+from engine.values.heads import Head
+from engine.values.outline import LayerOutline, head_places
+from engine.values.views import VIEWS
+from tests.tui.painted import PaintedApp, good_terminal
+from tui.drawing.head_grid import lay_out_heads
+from tui.drawing.measure_scale import scale_of
+from tui.state.measure_map import MeasureMap
+from tui.state.overview_measures import MEASURES
+from tui.widgets.head_map import HeadMap
+
+
+def layers(count: int, heads: int) -> tuple[LayerOutline, ...]:
+    """Make layers with so many heads each."""
+    return tuple(LayerOutline("decoder", number, heads, heads, 64, 64, 64, 64, 8, 8, "") for number in range(count))
+
+
+def random_map(model: tuple[LayerOutline, ...], known: int) -> MeasureMap:
+    """Make values of which so many are known."""
+    order = head_places(model)
+    values = np.random.default_rng(0).normal(size=len(order)) ** 2
+    cells = tuple(float(value) if place < known else None for place, value in enumerate(values))
+    return MeasureMap("ov_stable_rank", order, cells)
+
+
+class MapApp(PaintedApp):
+    """A map of heads and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = HeadMap(ascii_only=False)
+
+    def compose(self) -> ComposeResult:
+        yield self.map
+
+    def on_mount(self) -> None:
+        self.map.focus()
+
+
+async def until_painted(pilot: Pilot[None], app: MapApp) -> None:
+    """Wait until the map is on screen and nothing more is written."""
+    before = 0
+    while not app.written or before != app.written:
+        before = app.written
+        await pilot.pause(0.05)
+
+
+@pytest.mark.parametrize(("size", "model"), [((58, 16), layers(12, 12)), ((58, 16), layers(126, 128))])
+async def test_a_move_of_the_cursor_costs_few_bytes_and_leaves_nothing_stale(
+    size: tuple[int, int], model: tuple[LayerOutline, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    async with MapApp().run_test(size=size) as pilot:
+        app = pilot.app
+        assert isinstance(app, MapApp)
+        app.map.open(model)
+        shown = random_map(model, len(model) * model[0].heads)
+        app.map.show(shown, scale_of(shown.finite, "linear", False))
+        await pilot.pause()
+        await until_painted(pilot, app)
+        for key in "lljjlkhj":
+            before = app.written
+            await pilot.press(key)
+            await pilot.pause()
+            assert 0 < app.written - before < 500
+        for key in ("G", "end", "gg", "pagedown", "home"):
+            await pilot.press(key)
+            await pilot.pause()
+            app.assert_nothing_is_stale()
+
+
+async def test_values_that_come_in_change_their_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+    model = layers(12, 12)
+    async with MapApp().run_test(size=(58, 16)) as pilot:
+        app = pilot.app
+        assert isinstance(app, MapApp)
+        app.map.open(model)
+        scale = scale_of(random_map(model, 144).finite, "linear", False)
+        for known in (0, 72, 84):
+            before = app.written
+            app.map.show(random_map(model, known), scale)
+            await pilot.pause()
+        assert 0 < app.written - before < 1000
+        app.assert_nothing_is_stale()
+
+
+def test_cells_are_as_large_as_fit_and_many_heads_scroll() -> None:
+    model = layers(126, 128)
+    for size, cells in (((400, 200), (2, 1)), ((140, 60), (1, 1)), ((57, 16), (1, 1))):
+        grid = lay_out_heads(model, *size, is_narrow_told=True)
+        assert (grid.width, grid.height) == cells
+        assert len(grid.lines) == 126
+    assert lay_out_heads(model, 57, 16, is_narrow_told=False).width == 2
+    one = lay_out_heads(layers(1, 1), 57, 16, is_narrow_told=True)
+    assert (one.width, one.height, one.header(0)) == (4, 2, ("0   ", range(1)))
+
+
+def test_a_heads_number_stands_beside_whole_numbers_alone() -> None:
+    for heads in (12, 32):
+        grid = lay_out_heads(layers(heads, heads), 2 * heads + 4, heads, is_narrow_told=True)
+        assert grid.width == 2
+        for cursor in range(heads):
+            line, marked = grid.header(cursor)
+            assert line[marked.start : marked.stop] == str(cursor)
+            for number in re.finditer(r"\d+", line):
+                head = int(number[0])
+                assert number.start() == 2 * head, f"{line!r} with the cursor on {cursor}"
+    assert grid.header(31)[0].endswith("26  28    31")
+
+
+def test_layers_share_lines_within_their_stack_alone() -> None:
+    model = (*layers(3, 4), *(replace(layer, stack="cross") for layer in layers(2, 4)))
+    grid = lay_out_heads(model, 57, 4, is_narrow_told=True, is_halved=True)
+    assert [line.rows for line in grid.lines] == [(), (0, 1), (2,), (), (3, 4)]
+    assert [grid.top(row) for row in range(5)] == [1, 1, 2, 4, 4]
+
+
+async def test_each_half_of_a_line_has_the_colour_of_its_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+    model = layers(25, 12)
+    async with MapApp().run_test(size=(58, 16)) as pilot:
+        app = pilot.app
+        assert isinstance(app, MapApp)
+        app.map.open(model)
+        shown = random_map(model, 200)
+        scale = scale_of(shown.finite, "linear", False)
+        assert scale is not None
+        app.map.show(shown, scale)
+        app.map.put(5, 3)
+        await pilot.pause()
+        grid, styles = app.map.grid, app.map.level_styles
+        assert grid is not None
+        assert [line.rows for line in grid.lines] == [*((row, row + 1) for row in range(0, 24, 2)), (24,)]
+        colours: list[str] = []
+        for cell, level in zip(shown.cells, scale.levels(shown.values, app.map.ink, len(styles)), strict=True):
+            colours.append("" if cell is None else str(styles[level].bgcolor))
+        colours[5 * 12 + 3] = str(app.map.get_component_rich_style("overview--cursor").color)
+        for line in range(12):
+            for column in range(12):
+                (segment,) = app.map.render_line(1 + line).crop(
+                    grid.gutter + column * grid.width, grid.gutter + column * grid.width + 1
+                )
+                assert segment.style is not None
+                ink, ground = str(segment.style.color), str(segment.style.bgcolor)
+                halves = {"▀": (ink, ground), "▄": (ground, ink), " ": (ground, ground)}.get(segment.text, ("", ""))
+                for half, row in zip(halves, (2 * line, 2 * line + 1), strict=True):
+                    assert colours[row * 12 + column] in (half, "")
+        place = (grid.gutter + 7 * grid.width, 1 + 4)
+        name = (1, 1 + 4)  # of the two layers that share the line
+        for at, expected in ((place, (8, 7)), (name, (9, 7)), (name, (8, 7)), (name, (9, 7)), ((1, 1), (0, 7))):
+            await pilot.click(app.map, offset=at)
+            assert app.map.cursor == expected
+        await pilot.click(app.map, offset=name)
+        await pilot.click(app.map, offset=name)
+        await pilot.click(app.map, offset=(grid.gutter + 2 * grid.width, 1 + 4))
+        assert app.map.cursor == (9, 2), "the layer of the two that the cursor is on"
+
+
+def test_every_value_is_in_one_bar_of_the_histogram() -> None:
+    generator = np.random.default_rng(0)
+    for values in (np.array([3.0, 3.0, 7.0]), generator.normal(size=500) ** 2, np.array([5.0])):
+        for wanted in ("linear", "log"):
+            scale = scale_of(values, "log" if wanted == "log" else "linear", False)
+            assert scale is not None
+            for columns in (1, 7, 40):
+                bins = scale.bins(columns, len(values))
+                assert 1 <= bins <= columns
+                places = scale.bin_of(values, bins)
+                assert places.min() >= 0
+                assert places.max() < bins
+                order = np.argsort(values)
+                assert (np.diff(places[order]) >= 0).all()
+
+
+def test_places_count_down_from_the_largest() -> None:
+    order = {Head("decoder", 0, number): number for number in range(5)}
+    drawn = MeasureMap("ov_energy_rank", order, (3, 9, 3, None, ""))
+    assert [drawn.place(float(cell)) for cell in (9, 3)] == [1, 2]
+    assert drawn.numbers == 3
+    assert drawn.known == 4
+    assert [row[3] for row in drawn.table()] == [3, 9, 3, None, None]
+
+
+def test_the_measures_are_the_numeric_columns_of_the_table() -> None:
+    told = {"stack", "layer", "head", "label", "note"}
+    numeric = {name for name in VIEWS["heads"].columns if name not in told and not name.endswith("_chance")}
+    assert set(MEASURES) == numeric

@@ -1,0 +1,271 @@
+"""Weights written as numbers in the cells of the heatmap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.color import Color
+from rich.style import Style
+
+from engine.mathematics.pooling import pool
+from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
+from tests.tui.explorer import explorer, screen_text, settle, type_keys
+from tests.tui.painted import NASTY, good_terminal
+from tests.tui.widgets.heatmaps import HeatmapApp, attention, rgb, show
+from tui.contrast import LETTERS, contrast
+from tui.drawing.figures import WIDTH, figure, figure_styles
+from tui.drawing.ramps import PALETTES, ramp
+from tui.panes.compare import ComparePane
+from tui.widgets.heatmap import Heatmap
+
+
+@pytest.fixture(autouse=True)
+def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+
+
+def numbers(app: HeatmapApp, header: int, gutter: int, rows: int, columns: int) -> list[list[str]]:
+    """Read what is written in the cells."""
+    lines = [app.picture.line(header + row).ljust(gutter + WIDTH * columns) for row in range(rows)]
+    return [[line[gutter + WIDTH * at : gutter + WIDTH * (at + 1)].strip() for at in range(columns)] for line in lines]
+
+
+def test_a_weight_is_written_as_near_as_its_characters_can_say() -> None:
+    for value in (*np.geomspace(1e-44, 1.0, 300), *np.random.default_rng(0).random(300)):
+        written = figure(float(np.float32(value)), is_signed=False)
+        assert len(written) <= WIDTH - 1
+        if written == "~0":
+            assert value < 1e-9
+        else:
+            assert float(written) == pytest.approx(value, abs=0.0005001 if value >= 0.001 else value / 2)
+            assert value > 9e-10
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_difference_keeps_its_sign(sign: int) -> None:
+    for value in np.geomspace(1e-30, 1.0, 200):
+        written = figure(sign * float(value), is_signed=True)
+        assert written == "~0" or written == ("+" if sign > 0 else "-") + figure(float(value), is_signed=False)
+        assert len(written) <= WIDTH
+        assert written not in ("+0", "-0")
+
+
+async def test_the_cells_hold_their_weights_and_what_the_mask_hides_is_blank() -> None:
+    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
+        shown = replace(attention(6), visible=VisibleKeys(np.zeros(6, np.int64), np.arange(6)))
+        app = await show(pilot, shown)
+        await pilot.press("number_sign", "down", "down", "right")
+        await pilot.pause()
+        assert app.picture.line(0).rstrip() == "             quic brow      jump"
+        assert app.picture.line(1).rstrip() == "q ↓ k → The  k    n    fox  s    over"
+        written = numbers(app, 2, 8, 6, 6)
+        for query in range(6):
+            for key in range(6):
+                if key > query:
+                    assert written[query][key] == ""
+                else:
+                    assert float(written[query][key]) == pytest.approx(float(shown.weights[query, key]), abs=0.0005001)
+        app.assert_nothing_is_stale()
+
+
+async def test_another_map_of_the_same_levels_has_its_own_numbers() -> None:
+    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
+        app = await show(pilot, attention(4))
+        await pilot.press("#")
+        for weight in (0.501, 0.502):
+            even = np.array([[weight, 1 - weight], [1 - weight, weight]], dtype=np.float32)
+            await show(pilot, AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), even))
+            gutter = app.picture.line(1).index(f".{weight * 1000:.0f}")
+            assert numbers(app, 1, gutter, 2, 2)[1][1] == f".{weight * 1000:.0f}"
+            app.assert_nothing_is_stale()
+
+
+async def test_a_zero_that_no_mask_hides_is_a_number_and_what_is_none_says_so() -> None:
+    weights = np.array([[0.0, 1.0], [np.nan, 0.25]], dtype=np.float32)
+    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
+        app = await show(pilot, AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), weights))
+        await pilot.press("#", "down", "right")
+        await pilot.pause()
+        assert app.picture.line(1).split()[2:] == ["0", "1.00"]
+        assert app.picture.line(2).split()[2:] == ["?", ".250"]
+
+
+@pytest.mark.parametrize("system", ["truecolor", "256"])
+@pytest.mark.parametrize("background", [(18, 18, 18), (224, 224, 224), (253, 246, 227)])
+@pytest.mark.parametrize("palette", sorted(PALETTES))
+def test_every_number_can_be_read_on_the_colour_of_its_level(
+    system: str, background: tuple[int, int, int], palette: str
+) -> None:
+    plain = tuple(Style(bgcolor=each) for each in ramp(background, system, palette))
+    faint = Style(color="rgb(120,120,120)", bgcolor=Color.from_rgb(*background))
+    styles = figure_styles(plain, faint)
+    assert [each.bgcolor for each in styles] == [each.bgcolor for each in plain]
+    assert styles[0].color == faint.color  # the screen makes labels readable
+    for style in styles[1:]:
+        assert style.color is not None
+        assert style.bgcolor is not None
+        assert contrast(style.color.get_truecolor(), style.bgcolor.get_truecolor()) >= LETTERS
+        assert style.color.type is style.bgcolor.type
+
+
+async def test_the_colours_behind_numbers_are_those_of_the_levels() -> None:
+    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
+        shown = attention(5)
+        app = await show(pilot, shown)
+        await pilot.press("#")
+        await pilot.pause()
+        gutter = app.picture.line(3).index(".")
+        colours = ramp(app.heatmap.background_colors[1].rgb, "truecolor")
+        for query, key in ((2, 1), (3, 3), (4, 0)):
+            level = min(int(shown.weights[query, key] / shown.weights.max() * 16), 15)
+            for at in range(gutter + WIDTH * key, gutter + WIDTH * (key + 1)):
+                assert rgb(app.picture.style(2 + query, at)) == colours[level].triplet
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_without_colours_the_numbers_stand_alone_and_the_legend_says_so(
+    ascii_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with HeatmapApp(ascii=ascii_only).run_test(size=(80, 20)) as pilot:
+        app = await show(pilot, attention(4))
+        assert app.heatmap.legend().plain.startswith("linear 0")
+        await pilot.press("#")
+        await pilot.pause()
+        assert app.heatmap.legend().plain == "weights as numbers"
+        assert not set("░▒▓█@%") & set("".join(app.picture.line(row) for row in range(20)))
+        await pilot.press("#")
+        await pilot.pause()
+        assert app.heatmap.legend().plain.startswith("linear 0")
+        app.assert_nothing_is_stale()
+
+
+async def test_a_difference_is_written_with_its_sign() -> None:
+    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
+        base, other = attention(4, seed=1), attention(4, seed=2)
+        app = await show(pilot, replace(base, other=other.weights))
+        await pilot.press("#", "down", "down")
+        await pilot.pause()
+        line = app.picture.line(3).split()[2:]  # below one line of labels: cells are wide enough for all
+        wanted = other.weights[2, :3].astype(float) - base.weights[2, :3]
+        assert [float(each) for each in line[:3]] == pytest.approx(list(wanted), abs=0.000501)
+        assert all(each[0] in "+-" for each in line[:3])
+        assert line[3:] == ["0"]
+
+
+async def test_blocks_hold_the_number_that_stands_for_them() -> None:
+    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
+        shown = attention(200)
+        app = await show(pilot, shown)
+        before = app.heatmap.pooled
+        assert before is not None
+        await pilot.press("#", "p")
+        await pilot.pause()
+        pooled = app.heatmap.pooled
+        assert pooled is not None
+        assert pooled.window.block > before.window.block  # the whole map stays in view
+        expected = pool(shown, MapWindow(pooled.window.block, pooled.window.rows, pooled.window.columns, "mean")).means
+        for row in range(1, 5):
+            written = app.picture.line(1 + row).split()[2 : 2 + row + 1]
+            assert [float(each) for each in written] == pytest.approx(list(expected[row, : row + 1]), abs=0.0006)
+        app.assert_nothing_is_stale()
+        await pilot.press("#")
+        await pilot.pause()
+        again = app.heatmap.pooled
+        assert again is not None
+        assert again.window.block == before.window.block
+        app.assert_nothing_is_stale()
+
+
+async def test_a_map_too_wide_for_its_numbers_follows_the_cursor() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        shown = attention(30)
+        app = await show(pilot, shown)
+        await pilot.press("#", "G", "end")
+        await pilot.pause()
+        assert app.heatmap.cursor == (29, 29)
+        lines = [app.picture.line(row) for row in range(20)]
+        assert any(figure(float(shown.weights[29, 29]), is_signed=False) in line for line in lines)
+        app.assert_nothing_is_stale()
+        for key in ("left", "up", "home", "left", "end", "gg", "#", "G"):
+            await pilot.press(*key if key == "gg" else (key,))
+            await pilot.pause()
+            app.assert_nothing_is_stale()
+
+
+async def test_a_click_finds_the_wide_cell() -> None:
+    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
+        app = await show(pilot, attention(6))
+        await pilot.press("#")
+        await pilot.pause()
+        gutter = app.picture.line(3).index(".")
+        for offset in range(WIDTH):
+            await pilot.click(Heatmap, offset=(gutter + 3 * WIDTH + offset, 2 + 4))
+            await pilot.pause()
+            assert app.heatmap.cursor == (4, 3)
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_any_token_fits_above_its_numbers(ascii_only: bool) -> None:
+    async with HeatmapApp(ascii=ascii_only).run_test(size=(160, 40)) as pilot:
+        app = await show(pilot, attention(len(NASTY), tokens=NASTY, causal=False))
+        await pilot.press("#", "down")
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+
+
+async def test_maps_side_by_side_have_numbers_together(tiny_model: Callable[[str], Path]) -> None:
+    async with explorer(tiny_model("llama"), text="a b c", size=(160, 50)) as (app, pilot):
+        await type_keys(pilot, *"P}]PC")
+        await settle(pilot)
+        await type_keys(pilot, "C")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, ComparePane)
+        heatmaps = pane.maps.heatmaps
+        assert len(heatmaps) == 2
+        heatmaps[0].focus()
+        for is_numbered in (True, False):
+            await type_keys(pilot, "number_sign")
+            await settle(pilot)
+            assert {each.is_numbered for each in heatmaps} == {is_numbered}
+
+
+async def test_numbers_are_one_switch_for_all_maps(tiny_model: Callable[[str], Path]) -> None:
+    async with explorer(tiny_model("llama"), text="a b c", head="L0H0") as (app, pilot):
+        await type_keys(pilot, "3", "number_sign", *"P]PCC")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, ComparePane)
+        assert [each.is_numbered for each in pane.maps.heatmaps] == [True, True]
+        await type_keys(pilot, *"]")  # one more map, which is made now
+        await settle(pilot)
+        assert [each.is_numbered for each in pane.maps.heatmaps] == [True, True, True]
+        assert "# Numbers" in screen_text(app).splitlines()[-1]
+        await type_keys(pilot, "number_sign", "3")
+        await settle(pilot)
+        assert not app.views.attention.heatmap.is_numbered
+
+
+async def test_a_difference_has_room_for_its_sign_from_the_first_picture() -> None:
+    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
+        weights = np.array([[1e-3, 5e-4], [2e-7, 1e-12]], dtype=np.float32)
+        shown = AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), weights)
+        app = await show(pilot, shown)
+        await pilot.press("#")
+        await pilot.pause()
+        await show(pilot, replace(shown, other=np.zeros((2, 2), dtype=np.float32)))
+        await pilot.press("down", "right")
+        await pilot.pause()
+        assert app.picture.line(1).split()[2:] == ["-.001", "-5e-4"]
+        assert app.picture.line(2).split()[2:] == ["-2e-7", "~0"]
+        app.assert_nothing_is_stale()
+        start = app.picture.line(1).index("-5e-4")
+        for offset, key in ((-1, 0), (0, 1), (5, 1)):
+            await pilot.click(Heatmap, offset=(start + offset, 1))
+            await pilot.pause()
+            assert app.heatmap.cursor == (0, key)

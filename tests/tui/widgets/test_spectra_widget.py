@@ -1,0 +1,211 @@
+"""The plots of singular values as a terminal shows them: many sizes, all kinds of values."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.tui.painted import good_terminal
+from tests.tui.widgets.spectra_plots import MATRICES, SpectraApp, curves, show
+from tui.drawing.curves import Curve, Line
+from tui.widgets.spectra import SpectraView
+
+
+@pytest.fixture(autouse=True)
+def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+
+
+# What is drawn
+
+
+async def test_a_plot_has_its_name_its_summary_its_numbers_and_its_bars() -> None:
+    async with SpectraApp().run_test(size=(40, 4)) as pilot:
+        app = await show(pilot, [Curve("QK", np.array([8.0, 4.0, 1.0]), None, "rank 2/3")])
+        app.view.toggle_scale()
+        await pilot.pause()
+        assert [app.picture.line(row).rstrip() for row in range(4)] == [
+            " QK  rank 2/3",
+            "8┤████",
+            "  ████▄▄▄▄",
+            "0┤████████▃▃▃▃",
+        ]
+
+
+async def test_the_log_scale_counts_decades() -> None:
+    async with SpectraApp().run_test(size=(40, 5)) as pilot:
+        app = await show(pilot, [Curve("QK", np.array([1.0, 0.1, 0.01, 0.001, 0.0001]), None, "")])
+        assert app.view.scale == "log"
+        assert [app.picture.line(row).rstrip() for row in range(1, 5)] == [
+            "   1┤████",
+            "     ████████",
+            "     ████████████",
+            "1e-4┤████████████████",
+        ]
+
+
+async def test_a_plot_of_one_row_has_its_numbers_beside_its_name() -> None:
+    async with SpectraApp().run_test(size=(40, 2)) as pilot:
+        app = await show(pilot, [Curve("QK", np.array([8.0, 4.0, 0.5]), None, "rank 2/3")])
+        assert [app.picture.line(row).rstrip() for row in range(2)] == [" QK  0.1…8 rank 2/3", "████▇▇▇▇▃▃▃▃"]
+
+
+async def test_the_circuits_stand_beside_each_other() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves())
+        names = [line.split()[0::3] for line in app.text().splitlines() if "rank" in line]
+        assert names == [["Q", "V"], ["K", "O"], ["QK", "OV"]]
+
+
+@pytest.mark.parametrize(
+    ("environment", "ascii_only"),
+    [({}, False), ({"COLORTERM": "", "TERM": "xterm"}, False), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": "1"}, True)],
+)
+async def test_chance_can_be_told_from_the_values_and_be_left_out(
+    environment: dict[str, str], ascii_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    async with SpectraApp(ascii=ascii_only).run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves())
+        with_chance = dict(app.picture.cells)
+        app.view.toggle_baseline()
+        await pilot.pause()
+        without = app.picture.cells
+        app.assert_nothing_is_stale()
+        changed = [cell for cell in with_chance if with_chance[cell] != without[cell]]
+        assert len(changed) > 100
+        if environment:
+            characters = [(with_chance[cell][0], without[cell][0]) for cell in changed]
+            assert sum(before != after for before, after in characters) > 100
+            assert all(before != after or before == " " for before, after in characters)
+        app.view.toggle_baseline()
+        await pilot.pause()
+        assert app.picture.cells == with_chance
+        assert app.text().replace("\n", "").isascii() == ascii_only
+
+
+async def test_a_theme_without_colours_of_its_own_shades_chance() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves())
+        assert "░" not in app.text()
+        app.theme = "ansi-light"
+        for _ in range(4):
+            await pilot.pause()
+        assert "░" in app.text()
+        app.assert_nothing_is_stale()
+
+
+@pytest.mark.parametrize("theme", ["textual-light", "solarized-light", "textual-dark"])
+async def test_behind_a_line_is_what_is_behind_the_plot_or_chance(theme: str) -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        pilot.app.theme = theme
+        lines = [Line(name, np.geomspace(top, 0.01, 20)) for name, top in (("a", 8.0), ("b", 1.0))]
+        app = await show(pilot, [Curve("QK", lines[0].values, np.full(20, 0.5), "", tuple(lines), has_bars=False)])
+        strips = [segment for strip in app.screen._compositor.render_strips() for segment in strip]
+        drawn = [(text, style) for text, style, _ in strips if style is not None and set(text) & set("_─‾●▲")]
+        (chance,) = {style.color for text, style, _ in strips if style is not None and "█" in text}
+        pane = app.view.background_colors[1].rich_color
+        grounds = {style.bgcolor for _, style in drawn if not style.reverse}
+        assert grounds == {pane, chance}
+
+
+# The readout
+
+
+async def test_the_readout_says_what_is_under_the_cursor() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, [Curve("QK", np.array([2.0, 1.0, 1.0]), np.array([1.5, 1.25, 1.0]), "")])
+        await pilot.press("right")
+        assert app.view.readout() == "QK σ₂ = 1 · energy 16.67 % · cumulative 83.33 % · chance 1.25"
+        assert app.view.readout(50) == "QK σ₂ = 1 · 16.67 % Σ 83.33 % · chance 1.25"
+        assert SpectraView().readout() == ""
+
+
+async def test_in_ascii_everything_is_ascii() -> None:
+    async with SpectraApp(ascii=True).run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, [Curve("QK", np.array([2.0, 1.0]), np.array([1.5, 1.2]), "rank 2/2 · σ₁ 2 – 中")])
+        await pilot.press("right")
+        await pilot.pause()
+        assert app.view.readout() == "QK s2 = 1 | energy 20.00 % | cumulative 100.00 % | chance 1.2"
+        assert app.text().replace("\n", "").isascii()
+
+
+# What could go wrong
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20, 5), (40, 8), (56, 16), (80, 24), (154, 60)])
+@pytest.mark.parametrize("count", [1, 64, 2000])
+async def test_any_number_of_values_can_be_walked_in_any_pane(size: tuple[int, int], count: int) -> None:
+    async with SpectraApp().run_test(size=size) as pilot:
+        app = await show(pilot, curves(count))
+        await pilot.press("right", "end", "down", "down", "left", "pageup", "up", "home", "j", "j", "j", "j", "l")
+        await pilot.pause()
+        app.view.toggle_scale()
+        await show(pilot, curves(count, seed=1))
+        app.assert_nothing_is_stale()
+        assert app.view.matrix == "OV"
+
+
+async def test_a_pane_too_small_for_six_plots_shows_the_selected_one() -> None:
+    async with SpectraApp().run_test(size=(24, 5)) as pilot:
+        app = await show(pilot, curves())
+        assert app.picture.line(0).startswith(" Q  rank 64/64")
+        await pilot.press("down")
+        await pilot.pause()
+        assert app.picture.line(0).startswith(" K  rank 63/64")
+        app.assert_nothing_is_stale()
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert sum(line.count("rank") for line in app.text().splitlines()) == 6
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+@pytest.mark.parametrize(
+    "values",
+    [[1.0], [0.0], [0.0] * 5, [2.0] * 5, [1e-300, 1e-305], [1e30, 1e300], [5e-324], [math.nan, 1.0], [math.nan],
+     [math.inf, 1.0], [-1.0, -2.0]],
+)  # fmt: skip
+async def test_no_values_break_the_plots(values: list[float], ascii_only: bool) -> None:
+    async with SpectraApp(ascii=ascii_only).run_test(size=(56, 16)) as pilot:
+        strange = np.array(values)
+        app = await show(pilot, [Curve(matrix, strange, strange[::-1].copy(), "?") for matrix in MATRICES])
+        await pilot.press("end", "down", "home")
+        app.view.toggle_scale()
+        app.view.toggle_baseline()
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+        assert app.view.readout().startswith("K ")
+
+
+async def test_names_and_summaries_are_shown_literally() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, [Curve("[bold]", np.ones(3), None, "\x1b[31m[/] 日本\n")])
+        assert r" [bold]  \x1b[31m[/] 日本\n" in app.picture.line(0)
+        app.assert_nothing_is_stale()
+
+
+async def test_without_curves_a_message_is_shown_in_the_middle_and_keys_do_nothing() -> None:
+    async with SpectraApp().run_test(size=(40, 9)) as pilot:
+        app = await show(pilot, curves())
+        app.view.show_message("NaN in [W_Q]")
+        await pilot.press("down", "right", "end", "pagedown")
+        await pilot.click(offset=(10, 5))
+        await pilot.pause()
+        assert app.picture.line(4).strip() == "NaN in [W_Q]"
+        assert app.text().split() == ["NaN", "in", "[W_Q]"]
+        assert app.view.readout() == app.view.matrix == ""
+        app.assert_nothing_is_stale()
+        await show(pilot, [])
+        await show(pilot, [Curve("Q", np.array([]), None, "")])
+        assert app.view.matrix == ""
+
+
+async def test_curves_given_before_the_widget_is_on_the_screen_appear_with_it() -> None:
+    app = SpectraApp()
+    app.view.show(curves())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert "rank 64/64" in app.picture.line(0)

@@ -1,0 +1,296 @@
+"""What is seen of a table: names that stay, numbers that are whole or left out, and any text in its cells."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+
+import pytest
+from textual import events
+
+from engine.values.table import Cell
+from tests.tui.painted import good_terminal
+from tests.tui.widgets.table_grids import COLUMNS, TableApp, arranged, of_rows, painted, rows, show
+from tui.numbers import within
+from tui.widgets.table_arrangement import ordered
+from tui.widgets.table_columns import Columns
+from tui.widgets.table_fitting import fitted
+from tui.widgets.table_grid import TableGrid
+
+
+@pytest.fixture(autouse=True)
+def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+
+
+@pytest.mark.parametrize("width", range(24, 34))
+async def test_numbers_at_the_right_edge_are_whole_or_left_out(width: int) -> None:
+    app = TableApp()
+    async with app.run_test(size=(width, 8)) as pilot:
+        app.grid.show(("head", "rank", "effective"), [(f"H{n}", 28.12, 13.25) for n in range(40)], 1)
+        await pilot.pause()
+        for row in range(1, 7):
+            numbers = " ".join(painted(app).splitlines()[row].split()[1:])
+            assert set(re.findall(r"[\d.]+", numbers)) <= {"28.12", "13.25"}
+
+
+async def test_names_stay_at_the_left_and_at_the_top_while_the_rest_scrolls() -> None:
+    async with TableApp().run_test(size=(30, 8)) as pilot:
+        app = await show(pilot, rows(40))
+        await pilot.press("G", "end")
+        await pilot.pause()
+        assert app.picture.line(0).startswith("head")
+        assert "name" in app.picture.line(0)
+        assert "first" not in app.picture.line(0)
+        assert app.picture.line(6).startswith("H39")
+        assert "word 39" in app.picture.line(6)
+        app.assert_nothing_is_stale()
+
+
+async def test_columns_that_are_not_seen_whole_are_counted() -> None:
+    names = ("head", *(f"col{number}" for number in range(10)))
+    async with TableApp().run_test(size=(30, 8)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(names, [("H0", *("word" for _ in range(10)))], 1)
+        await pilot.pause()
+        assert app.grid.beyond == 6, "four cells and two between: the fifth would end at 34"
+        await pilot.press("end")
+        await pilot.pause()
+        assert app.grid.beyond == 0
+        await pilot.press(*["left"] * 3)
+        await pilot.pause()
+        assert app.grid.column == "col6"
+        assert app.grid.beyond == 0
+        await pilot.press("home")
+        await pilot.resize_terminal(32, 8)
+        await pilot.pause()
+        assert app.grid.beyond == 6
+        await pilot.resize_terminal(34, 8)
+        await pilot.pause()
+        assert app.grid.beyond == 5
+        app.grid.show_message("nothing")
+        assert app.grid.beyond == 0
+
+
+async def test_a_long_name_takes_two_lines_and_chance_is_called_that_beside_its_measure() -> None:
+    columns = ("head", "qk_identity_distance", "qk_identity_distance_chance", "x_chance")
+    async with TableApp().run_test(size=(60, 6)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(columns, [("H0", 0.5, 0.25, 1.0), ("H1", 0.75, 0.25, 2.0)], 1)
+        await pilot.press("home", "o")
+        await pilot.pause()
+        assert app.picture.line(0).split() == ["qk_identity_"]
+        assert app.picture.line(1).split() == ["head", "distance▾", "chance", "x_chance"]
+        assert app.picture.line(2).split() == ["H1", "0.7500", "0.2500", "2.000"]
+        await pilot.click(TableGrid, offset=(app.picture.line(1).index("x_chance"), 3))
+        assert (app.grid.row, app.grid.column) == (("H0", 0.5, 0.25, 1.0), "x_chance")
+        app.assert_nothing_is_stale()
+
+
+async def test_of_a_long_table_no_number_and_no_name_is_cut() -> None:
+    made: list[tuple[Cell, ...]] = [(f"H{n}", n, 0.5 * n, "") for n in range(2000)]
+    made[1500] = ("the longest name", 123456789, -1.2345e-5, "far down")
+    async with TableApp().run_test(size=(60, 9)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(("head", "whole", "real", "text"), made, 1)
+        app.grid.narrow(of_rows(made, [1500]))
+        await pilot.pause()
+        assert app.picture.line(1).split() == ["the", "longest", "name", "123456789", "-1.234e-05", "far", "down"]
+
+
+@pytest.mark.parametrize("size", [(12, 3), (1, 1), (200, 50)])
+async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
+    async with TableApp().run_test(size=size) as pilot:
+        app = await show(pilot, rows(30))
+        await pilot.press("G", "end", "home", "gg")
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+
+
+async def test_what_a_token_holds_does_no_harm() -> None:
+    nasty = ["[bold]x[/]", "a\nb", "\x1b[31mred", "日本語" * 20, "e\u0301", "👩\u200d💻"]
+    async with TableApp().run_test(size=(60, 9)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(("token",), [(text,) for text in nasty], 0)
+        await pilot.pause()
+        assert "[bold]x[/]" in painted(app)
+        assert "a\\nb" in painted(app)
+        assert "\\x1b[31mred" in painted(app)
+        app.assert_nothing_is_stale()
+
+
+async def test_in_ascii_everything_is_ascii() -> None:
+    async with TableApp(ascii_only=True).run_test(size=(60, 9)) as pilot:
+        app = await show(pilot, rows(30))
+        app.grid.show(("σ", "name"), [(math.inf, "café 中")], 1)
+        await pilot.press("o")
+        await pilot.pause()
+        assert painted(app).isascii()
+
+
+@pytest.mark.parametrize("width", range(20, 60, 3))
+async def test_no_number_is_cut_where_a_column_does_not_fit(width: int) -> None:
+    made: list[tuple[Cell, ...]] = [("H0", -0.12345, 98765.0, 0.00013579, -2.4680e-7, "word")]
+    whole = {within(cell, room, digits=2) for cell in made[0] if isinstance(cell, float) for room in range(3, 11)}
+    numbers = [cell for cell in made[0] if isinstance(cell, float)]
+    assert all(any(abs(float(text) / number - 1) < 0.05 for number in numbers) for text in whole - {"…"})
+    async with TableApp().run_test(size=(width, 6)) as pilot:
+        app = await show(pilot, made)
+        for _ in range(len(COLUMNS)):
+            line = app.picture.line(1)
+            cells = [word for word in line.split() if any(letter.isdigit() for letter in word)]
+            assert cells[0] == "H0"
+            assert all(cell in whole for cell in cells[1:]), line
+            await pilot.press("l")
+            await pilot.pause()
+
+
+def test_tokens_are_cut_only_where_numbers_behind_them_would_not_fit() -> None:
+    made = Columns.of(("token", "projection"), [[" considerable"], [-0.1234]], 0, str)
+    assert fitted(made, 27).widths == (13, 10)
+    assert fitted(made, 26).widths == (8, 10)
+
+
+def test_layers_beside_a_word_keep_their_place_at_the_right() -> None:
+    made = Columns.of(
+        ("layer", "head", "token"), [["embedding", "0", "11"], ["all", "0", "1"], ["1", "2", "a"]], 1, str
+    )
+    assert made.numeric == (True, False, False)
+
+
+def test_chance_is_never_the_first_column_that_is_scrolled_to_where_its_measure_fits_beside_it() -> None:
+    names = ("head", *(f"m{n}{end}" for n in range(8) for end in ("", "_chance")))
+    made = Columns.of(names, [["H0"], *([0.123456] for _ in names[1:])], 1, str)
+    for room in range(made.edge + 2 * 10, made.starts[-1]):
+        last = made.scrolled_width(room) - room
+        for column in range(1, len(names)):
+            for before in (0, last):
+                left = min(made.revealed(column, before, room), last)
+                seen = [names[each] for each, cells in made.in_view(left, room) if len(cells) == made.widths[each]]
+                assert names[column] in seen
+                assert not seen[1].endswith("_chance"), (room, column, before)
+
+
+async def test_a_wheel_scrolls_by_a_measure_with_its_chance_and_to_both_ends() -> None:
+    names = ("head", *(f"m{n}{end}" for n in range(6) for end in ("", "_chance")))
+    cells: tuple[Cell, ...] = ("H0", *(n + 0.123456 for n in range(12)))
+    async with TableApp().run_test(size=(40, 6)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(names, [cells], 1)
+        await arranged(pilot)
+        for is_shifted, right, left in (
+            (False, events.MouseScrollRight, events.MouseScrollLeft),
+            (True, events.MouseScrollDown, events.MouseScrollUp),
+        ):
+            for kind, end in ((right, "m4"), (left, "m0")):
+                firsts = []
+                for _ in range(7):
+                    await pilot._post_mouse_events([kind], TableGrid, (20, 2), shift=is_shifted)
+                    await pilot.pause()
+                    firsts.append(app.picture.line(0).split()[1])
+                assert "chance" not in firsts
+                assert firsts[-1] == end
+                assert len(set(firsts)) > 3, "by one measure at a time"
+
+
+def test_shapes_and_numbers_in_texts_are_sorted_by_their_size() -> None:
+    cells = ("2048x192", "all", "768x192", "10", "9", "", "192")
+    assert [cells[place] for place in ordered(range(7), cells, False)] == [
+        "9", "10", "192", "768x192", "2048x192", "all", "",
+    ]  # fmt: skip
+    assert ordered(range(7), cells, True)[0] == 1
+
+
+def test_names_go_on_two_lines_and_rows_names_give_way_where_more_is_seen_so() -> None:
+    names, rows = ("term", "from_layer", "from_head", "value"), [("a rather long name", 1, 2, -0.1234)]
+    columns = Columns.of(names, list(zip(*rows, strict=True)), 1, str)
+    assert fitted(columns, 60).head == 1
+    narrow = fitted(columns, 30)
+    assert (narrow.head, narrow.widths[:2]) == (2, (len("a rather long name"), len("layer")))
+    narrow = fitted(columns, 20)
+    assert narrow.head == 1, "two lines would show no more"
+    assert narrow.widths[:2] == (20 - 2 - len("from_layer"), len("from_layer"))
+    assert fitted(columns, 3).widths[0] == 5, "of what a row is of a little is kept"
+
+
+@pytest.mark.parametrize("room", range(13, 60))
+def test_every_number_has_its_cells_beside_what_stays_at_the_left_whatever_its_name_is(room: int) -> None:
+    names = ("stack", "layer", "head", "q_participation_ratio", "from_layer", "a_name_without_end_x", "token")
+    rows: list[tuple[Cell, ...]] = [("decoder", 1, "all", 0.1234, 11, 0.4321, " considerable")]
+    made = fitted(Columns.of(names, list(zip(*rows, strict=True)), 3, str), room)
+    free = room - (made.edge if made.frozen else 0)
+    assert made.frozen == (3 if room >= 22 else 0), "stack, layer and head take 5, 3 and 3 at least, and gaps of 2"
+    for place, name in enumerate(names):
+        if place >= made.frozen:
+            assert made.widths[place] <= free, "the cursor's column is in view, whole"
+            assert made.widths[place] >= min(free, made.cells[place], 8), name  # a token is cut to 8
+    assert made.frozen == 0 or all(map(operator.ge, made.widths, (5, 3, 3)))
+
+
+@pytest.mark.parametrize("width", [14, 24, 39, 57])
+async def test_sorting_by_a_column_takes_no_cell_from_any_number_and_its_sign_is_seen(width: int) -> None:
+    async with TableApp().run_test(size=(width, 6)) as pilot:
+        app = await show(pilot, rows(1))
+        for _ in range(len(COLUMNS) - 1):
+            before = app.picture.line(1)
+            for sign in ("▾", "▴"):
+                await pilot.press("o")
+                await pilot.pause()
+                assert app.picture.line(1) == before
+                assert app.picture.line(0).count(sign) == 1, app.picture.line(0)
+            await pilot.press("o", "l")
+            await pilot.pause()
+
+
+@pytest.mark.parametrize(("height", "head"), [(10, 2), (7, 1)])
+async def test_rows_stay_where_they_are_while_one_goes_sideways_and_few_lines_are_rows(height: int, head: int) -> None:
+    names = ("head", "a", "b", "a_rather_long_name", "c")
+    made: list[tuple[Cell, ...]] = [(f"H{n}", *(n + 0.123456 for _ in range(4))) for n in range(20)]
+    async with TableApp().run_test(size=(24, height)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(names, made, 1)
+        await arranged(pilot)
+        lines = range(head, height - 1)
+
+        def rows() -> list[str]:
+            return [app.picture.line(line).split()[0] for line in lines]
+
+        assert app.picture.line(head - 1).split()[:2] == ["head", "a"]
+        assert rows() == [f"H{n}" for n in range(len(lines))]
+        await pilot.press(*"jjj", "end", "h")
+        await pilot.pause()
+        name = app.picture.line(0).split()[0 if head == 2 else 1]
+        assert name == "a_rather_" if head == 2 else name.startswith("a_rather_"), "whole, or cut in its line"
+        assert app.picture.line(head - 1).split()[0] == "head"
+        assert rows() == [f"H{n}" for n in range(len(lines))]
+        await pilot.press("G", "home")
+        await pilot.pause()
+        assert rows()[-1] == "H19"
+        app.assert_nothing_is_stale()
+
+
+async def test_beside_a_token_its_number_is_seen() -> None:
+    names, rows = ("layer", "token", "probability"), [("embedding", " yellow", 0.012345)]
+    columns = Columns.of(names, zip(*rows, strict=True), 1, str)
+    shown = dict(fitted(columns, 22).in_view(0, 22))
+    assert len(shown[1]) >= len("yellow")
+    assert len(shown[2]) >= len("0.012")
+
+
+async def test_another_width_leaves_the_cursor_in_view_and_begins_with_a_whole_column() -> None:
+    names = ("stack", "layer", "head", *(f"q.measure_{n}_of_many" for n in range(12)))
+    made: list[tuple[Cell, ...]] = [("decoder", 1, "all", *(n + 0.123456 for n in range(12)))]
+    async with TableApp().run_test(size=(24, 6)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(names, made, 3)
+        await arranged(pilot)
+        await pilot.press(*["l"] * 7)
+        for width in (24, 39, 57, 22, 80, 24):
+            await pilot.resize_terminal(width, 6)
+            await pilot.pause()
+            lines = [app.picture.line(place)[:width] for place in range(3)]  # what was beyond stays in the picture
+            line = next(line for line in lines if "…oder" in line or "decoder" in line)
+            assert line.split()[1:3] == ["1", "all"]
+            assert re.fullmatch(r"\d+\.123", line.split()[3]), line
+            assert "7.123" in line

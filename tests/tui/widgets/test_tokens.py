@@ -1,0 +1,101 @@
+"""The tokens of a sentence can be told apart, while it is typed and when it is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.models.tokenizer import Tokenizer
+from engine.values.attention import Sentence, Spelling
+from tests import tiny_models
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, screen_text, settle, until
+from tui.drawing.spelling import meaning, spell_all, strip_of
+
+
+@pytest.mark.parametrize(
+    ("model_type", "text", "expected"),
+    [
+        ("bert", "the [CLS] cat 中", "‹[CLS]› the «[CLS]» cat «[UNK]» ‹[SEP]›"),
+        ("gpt2", "<s>he<|s", "«<s>» he < | s"),
+        ("gpt2", "[b]\n中", "[ b ] \\n 中₁ 中₂ 中₃"),
+        ("gpt2", "中中", "中₁ 中₂ 中₃ 中₁ 中₂ 中₃"),
+        ("gpt2", "\ufe0f", r"\ufe0f₁ \ufe0f₂ \ufe0f₃"),
+        ("gpt2", "\U0001f3fd", r"\U0001f3fd₁ \U0001f3fd₂ \U0001f3fd₃ \U0001f3fd₄"),
+    ],
+)
+def test_special_tokens_look_otherwise_than_the_same_text(model_type: str, text: str, expected: str) -> None:
+    is_words = model_type == "bert"
+    tokenizer = tiny_models.word_piece_tokenizer() if is_words else tiny_models.byte_level_tokenizer()
+    sentence = Tokenizer(tokenizer).read(text, 64)
+    labels = spell_all(sentence.tokens, sentence.spellings_along(sentence.tokens))
+    assert list(labels) == expected.split(" ")
+    plain = spell_all(sentence.tokens, sentence.spellings_along(sentence.tokens), ascii_only=True)
+    assert all(label.isascii() for label in plain)
+
+
+def test_a_token_of_some_bytes_is_named_as_files_name_it_beside_the_character() -> None:
+    assert meaning(Spelling("text", " 中", 2), "\\xb8") == '\\xb8: some bytes of "中"'
+    assert meaning(Spelling("text"), "the") == ""
+    assert meaning(Spelling("added"), "[CLS]") == "not typed"
+
+
+def test_what_a_decoder_reads_begins_with_a_special_token() -> None:
+    sentence = Sentence("a b", (5, 6), ("a", "b"), 2, (Spelling("text"), Spelling("special")))
+    assert [each.kind for each in sentence.spellings_along(("<pad>", "a"))] == ["added", "text"]
+    assert [each.kind for each in sentence.spellings_along(("<pad>", "a", "a", "b"))] == [
+        "added",
+        "text",
+        "text",
+        "special",
+    ]
+
+
+def test_the_strip_keeps_the_token_at_the_cursor_in_view_and_says_the_count() -> None:
+    words = tuple(f" word{number}" for number in range(200))
+    sentence = Sentence("".join(words), tuple(range(200)), words, 200, (Spelling("text"),) * 200, limit=512)
+    for width in (30, 60, 120):
+        for at in (0, 700, len(sentence.text)):
+            strip = strip_of(sentence, width, at=at)
+            assert strip.cell_len == width
+            assert strip.plain.endswith("200/512 tokens")
+        assert " word199│" in strip.plain
+        assert "word0│" in strip_of(sentence, width).plain
+
+
+def test_the_strip_follows_the_cursor_past_bytes_special_tokens_and_unknown_words() -> None:
+    sentence = Sentence(
+        "The cat sat 中文 café, and the [CLS] strange word <|start|> sat",
+        tuple(range(16)),
+        ("[CLS]", "The", " cat", " sat", " \\xe4", "\\xb8", "\\xad", "文", " café", ",", " and", " the", "[CLS]",
+         "[UNK]", "word", "<|start|>"),
+        16,
+        (Spelling("added"), *(Spelling("text"),) * 3, *(Spelling("text", " 中", part) for part in (1, 2, 3)),
+         *(Spelling("text"),) * 5, Spelling("special"), Spelling("special"), Spelling("text"), Spelling("special")),
+    )  # fmt: skip
+    for at, token in (
+        (6, "│ cat"),
+        (13, "中₁│中₂│中₃│"),
+        (14, "│文"),
+        (18, " café│"),
+        (27, "│ and"),
+        (34, "«[CLS]»"),
+        (47, "│word"),
+        (55, "start"),
+    ):
+        assert token in strip_of(sentence, 48, at=at).plain, at
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "bert"])
+async def test_tokens_are_visible_while_a_sentence_is_typed_and_when_it_is_read(
+    tiny_model: TinyModel, model_type: str
+) -> None:
+    async with explorer(tiny_model(model_type)) as (app, pilot):
+        await pilot.press("i", *"the", "space", *"cat")
+        is_words = model_type == "bert"
+        spelled = "‹[CLS]›│the│cat│‹[SEP]›│" if is_words else "t│he│ cat│"
+        await until(pilot, lambda: spelled in screen_text(app))
+        assert f"{4 if is_words else 3}/64 tokens" in screen_text(app)
+        await pilot.press("enter")
+        await settle(pilot)
+        line = next(line for line in screen_text(app).splitlines() if line.startswith(" sentence"))
+        assert spelled in line
