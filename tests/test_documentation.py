@@ -1,7 +1,9 @@
-"""README and docs/ say what the program does: their commands, their output, their Python and their tables."""
+"""README, docs/ and the examples in docstrings say what the program does."""
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import re
 from pathlib import Path
 
@@ -49,3 +51,18 @@ def test_tables_are_those_of_the_program(page: Path) -> None:
 def test_the_keys_of_every_part_are_listed() -> None:
     text = (REPOSITORY / "docs" / "keys.md").read_text(encoding="utf-8")
     assert set(re.findall("<!-- table: keys (.*) -->", text)) == key_groups().keys() - WITHOUT_TABLE
+
+
+def modules_with_examples() -> list[str]:
+    """Name the modules of both packages in which there are any."""
+    files = sorted(file for package in ("engine", "tui") for file in (ROOT / package).rglob("*.py"))
+    with_examples = (file for file in files if ">>> " in file.read_text(encoding="utf-8"))
+    names = (".".join(file.relative_to(ROOT).with_suffix("").parts) for file in with_examples)
+    return [name.removesuffix(".__init__") for name in names]
+
+
+@pytest.mark.parametrize("module", modules_with_examples())
+def test_examples_give_what_they_say(module: str) -> None:
+    results = doctest.testmod(importlib.import_module(module))
+    assert results.attempted > 0
+    assert results.failed == 0

@@ -1,4 +1,4 @@
-"""``predictions`` and ``lens`` against transformers' own models with hooks."""
+"""Predictions, lens, contributions and ablation against transformers' own models with hooks."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, refusal
 from tests.handmade import OddNames, Speaker
+from tests.opening import with_config
 
 TEXT = "The cat sat on the mat, and the dog sat"
 
@@ -219,3 +220,201 @@ def test_a_module_written_by_hand_says_why_it_has_no_more_than_predictions() -> 
     with pytest.raises(EngineError, match="cannot be switched off"):
         engine.attention("1 2 3", "decoder", 0, off=Off((Head("decoder", 0, 0),))).result()
     engine.stop()
+
+
+HEADS = {"gpt2": "decoder.L1H2", "llama": "decoder.L0H3", "gemma2": "decoder.L0H1", "t5": "cross.L2H1",
+         "bart": "encoder.L1H0", "bert": "encoder.L0H2"}  # fmt: skip
+
+
+def by_chance(before: Tensor, after: Tensor, token: int) -> tuple[float, float]:
+    """Deal the changes of all logits to other tokens, in every cyclic way: root mean squares of what one changes by."""
+    changes = (after - before).double()
+    probability = before.double().softmax(0)[token]
+    dealt = [(before + changes.roll(-by)).softmax(0)[token] - probability for by in range(len(changes))]
+    return float(changes.square().mean().sqrt()), float(torch.stack(dealt).square().mean().sqrt())
+
+
+@pytest.mark.parametrize("by_mean", [False, True])
+@pytest.mark.parametrize("model_type", TYPES)
+def test_a_switched_off_head_changes_what_a_hook_changes(tiny_model: TinyModel, model_type: str, by_mean: bool) -> None:
+    folder = tiny_model(model_type, with_head=True)
+    own = Own(folder, model_type)
+    stack, _, name = HEADS[model_type].partition(".")
+    layer, head = int(name[1]), int(name[3])
+    before, after = own.logits(), own.without(stack, layer, head, by_mean=by_mean)
+    token = int(before.argmax())
+    way = ["--mean"] if by_mean else []
+    for row in (
+        exported(folder, "ablation", "--text", TEXT, "--off", HEADS[model_type], *way)[0],
+        exported(folder, "ablation", "--text", TEXT, "--head", HEADS[model_type], *way)[0],
+    ):
+        assert int(row["token_id"]) == token
+        assert float(row["logit_before"]) == pytest.approx(float(before[token]), abs=1e-4)
+        assert float(row["logit_after"]) == pytest.approx(float(after[token]), abs=1e-4)
+        assert float(row["logit_change"]) == pytest.approx(float(after[token] - before[token]), abs=1e-4)
+        change = after.softmax(0)[token] - before.softmax(0)[token]
+        assert float(row["change"]) == pytest.approx(float(change), abs=1e-5)
+        by_logit, by_probability = by_chance(before, after, token)
+        assert float(row["logit_change_chance"]) == pytest.approx(by_logit, rel=1e-3)
+        assert float(row["change_chance"]) == pytest.approx(by_probability, rel=1e-3)
+    assert abs(float(after[token] - before[token])) > 1e-3
+
+
+def test_heads_of_several_layers_are_off_together_by_their_means_of_the_undisturbed_sentence(
+    tiny_model: TinyModel,
+) -> None:
+    folder = tiny_model("gpt2", with_head=True)
+    own = Own(folder, "gpt2")
+    first, second = (own.output("decoder", layer) for layer in (0, 1))
+    means = {module: own.read_by(module).mean(0) for module in (first, second)}
+
+    def put(module: nn.Module, x: Tensor, head: int) -> Tensor:
+        x = x.clone()
+        x[..., 8 * head : 8 * head + 8] = means[module][8 * head : 8 * head + 8]
+        return x
+
+    with own.reading(first, lambda x: put(first, x, 3)), own.reading(second, lambda x: put(second, x, 0)):
+        after = own.logits()
+    rows = exported(folder, "ablation", "--text", TEXT, "--off", "L0H3", "--off", "L1H0", "--mean", "--top", "3")
+    before = own.logits()
+    expected = set(before.topk(3).indices.tolist()) | set(after.topk(3).indices.tolist())
+    assert {int(row["token_id"]) for row in rows} == expected
+    for row in rows:
+        token = int(row["token_id"])
+        assert float(row["probability_before"]) == pytest.approx(float(before.softmax(0)[token]), abs=1e-5)
+        assert float(row["probability_after"]) == pytest.approx(float(after.softmax(0)[token]), abs=1e-5)
+        assert (row["stack"], row["layer"], row["head"], row["off"]) == ("", "", "", "L0H3 L1H0")
+
+
+def test_a_sweep_ranks_all_heads(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama", with_head=True)
+    own = Own(folder, "llama")
+    token = int(own.logits().argmax())
+    rows = exported(folder, "ablation", "--text", TEXT)
+    expected = {
+        (layer, head): float(own.without("decoder", layer, head).softmax(0)[token])
+        for layer in range(2) for head in range(4)
+    }  # fmt: skip
+    found = {(int(row["layer"]), int(row["head"])): float(row["probability_after"]) for row in rows}
+    assert found == pytest.approx(expected, abs=1e-5)
+    changes = [abs(float(row["change"])) for row in rows]
+    assert changes == sorted(changes, reverse=True)
+
+
+def test_maps_of_later_layers_are_those_without_the_heads(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2", with_head=True)
+    own = Own(folder, "gpt2")
+
+    def change(x: Tensor) -> Tensor:
+        x = x.clone()
+        x[..., :16] = 0  # heads 0 and 1
+        return x
+
+    with own.reading(own.output("decoder", 0), change):
+        expected = own.run(output_attentions=True).attentions[1][0, 2]
+    before = own.run(output_attentions=True).attentions[1][0, 2]
+    rows = exported(folder, "attention", "--text", TEXT, "--head", "L1H2", "--off", "L0H0", "--off", "L0H1")
+    found = torch.tensor([float(row["weight"]) for row in rows]).reshape(expected.shape)
+    assert float((found - expected).abs().max()) < 1e-5
+    assert float((before - expected).abs().max()) > 1e-2
+
+
+@torch.no_grad()
+def by_hand(own: Own, token: int) -> dict[tuple[str, int, int], tuple[float, float]]:
+    """Give every head's direct contribution by the formulas of its type, and the RMS of that to all tokens."""
+    model, model_type = own.model, own.model.config.model_type
+    last = {
+        "gpt2": lambda: model.transformer.ln_f, "llama": lambda: model.model.norm, "gemma2": lambda: model.model.norm,
+        "t5": lambda: model.decoder.final_layer_norm,
+    }[model_type]()  # fmt: skip
+    x = own.read_by(last)[own.position]
+    rows = model.lm_head.weight.detach()
+    if model_type == "t5":
+        rows = rows * 32**-0.5  # T5 scales before a tied head
+
+    def root_mean_square(each: Tensor) -> Tensor:
+        return each.square().mean().add(1e-6).sqrt()
+
+    found = {}
+    for stack in ("decoder", "cross") if model_type == "t5" else ("decoder",):
+        for layer in range(3 if model_type == "t5" else 2):
+            module = own.output(stack, layer)
+            read = own.read_by(module)[own.position]
+            weight: Any = module.weight
+            for head in range(4):
+                part = slice(8 * head, 8 * head + 8)
+                v = read[part] @ weight[part] if model_type == "gpt2" else weight[:, part] @ read[part]
+                if model_type == "gemma2":
+                    whole = weight @ read
+                    gain = model.model.layers[layer].post_attention_layernorm.weight
+                    v = v * (1 + gain) / root_mean_square(whole)
+                if model_type == "gpt2":
+                    v = (v - v.mean()) * last.weight / x.var(unbiased=False).add(1e-5).sqrt()
+                else:
+                    v = v * (last.weight + (model_type == "gemma2")) / root_mean_square(x)
+                given = rows @ v
+                found[stack, layer, head] = (float(given[token]), float(given.square().mean().sqrt()))
+    return found
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "llama", "gemma2", "t5"])
+def test_contributions_are_those_of_the_formula_and_add_up_to_the_logit(tiny_model: TinyModel, model_type: str) -> None:
+    folder = tiny_model(model_type, with_head=True)
+    own = Own(folder, model_type)
+    logits = own.logits()
+    token = int(logits.topk(3).indices[2])
+    rows = exported(folder, "contributions", "--text", TEXT, "--token", f"#{token}")
+    for place, name in enumerate(("contribution", "contribution_chance")):
+        heads = {(row["stack"], int(row["layer"]), int(row["head"])): float(row[name])
+                 for row in rows if row["part"] == "head"}  # fmt: skip
+        assert heads == pytest.approx({head: each[place] for head, each in by_hand(own, token).items()}, abs=1e-4)
+    cap = own.model.config.final_logit_softcapping if model_type == "gemma2" else None
+    logit = float(logits[token] if cap is None else cap * torch.atanh(logits[token] / cap))
+    assert sum(float(row["contribution"]) for row in rows) == pytest.approx(logit, abs=1e-4)
+    assert [float(row["logit"]) for row in rows] == pytest.approx([logit] * len(rows), abs=1e-4)
+    assert {bool(row["note"]) for row in rows} == {cap is not None}
+    sizes = [abs(float(row["contribution"])) for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_contributions_add_up_where_norms_come_after_the_sum(tiny_model: TinyModel) -> None:
+    folder = tiny_model("bart", with_head=True)
+    rows = exported(folder, "contributions", "--text", TEXT)
+    logit = float(Own(folder, "bart").logits().max())
+    assert sum(float(row["contribution"]) for row in rows) == pytest.approx(logit, abs=2e-4)
+    assert {row["stack"] for row in rows} == {"decoder", "cross"}
+
+
+@pytest.mark.parametrize("cap", [0.5, 30.0, 3000.0])
+def test_where_logits_are_capped_they_are_of_the_logit_before_whichever_the_token(
+    tiny_copy: TinyModel, cap: float
+) -> None:
+    """Where the cap is flat nothing seems to be added, and where it hardly bends what is added seems to add up."""
+    folder = with_config(tiny_copy("gemma2", with_head=True), final_logit_softcapping=cap)
+    own = Own(folder, "gemma2")
+    own.model.config.final_logit_softcapping = None
+    logits = own.logits()
+    for token in (int(logits.argmax()), int(logits.argmin()), int(logits.abs().argmin())):
+        rows = exported(folder, "contributions", "--text", TEXT, "--token", f"#{token}")
+        assert {row["note"] for row in rows} == {"of the logit before the model caps it"}
+        assert [float(row["logit"]) for row in rows] == pytest.approx([float(logits[token])] * len(rows), abs=1e-4)
+        for place, name in enumerate(("contribution", "contribution_chance")):
+            heads = {(row["stack"], int(row["layer"]), int(row["head"])): float(row[name])
+                     for row in rows if row["part"] == "head"}  # fmt: skip
+            assert heads == pytest.approx({head: each[place] for head, each in by_hand(own, token).items()}, abs=1e-4)
+
+
+def test_a_scale_behind_the_unembedding_is_no_cap(tiny_copy: TinyModel) -> None:
+    folder = with_config(tiny_copy("cohere", with_head=True), logit_scale=0.25)
+    rows = exported(folder, "contributions", "--text", TEXT)
+    assert {row["note"] for row in rows} == {""}
+    (best,) = exported(folder, "predictions", "--text", TEXT, "--top", "1")
+    assert sum(float(row["contribution"]) for row in rows) == pytest.approx(float(best["logit"]), abs=1e-4)
+
+
+def test_a_token_that_cannot_be_seen_is_known_as_it_is_and_as_tables_write_it(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2", with_head=True)
+    for typed, written in (("\t", r"\t"), ("\n", r"\n"), ("\x1b", r"\x1b")):
+        rows = exported(folder, "contributions", "--text", TEXT, "--token", written)
+        assert {row["token"] for row in rows} == {written}
+        assert exported(folder, "contributions", "--text", TEXT, "--token", typed) == rows

@@ -1,12 +1,22 @@
-"""The list of a checkpoint's tensors: as stored, in reading order, with what is tied shown as tied."""
+"""The list of a checkpoint's tensors, and parameters that it lacks."""
 
 from __future__ import annotations
 
-import pytest
-from safetensors.torch import load_file
+import json
+from pathlib import Path
 
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from tests.conformance import labels_untrue, made_up
 from tests.conftest import TinyModel
-from tests.opening import open_folder
+from tests.exporting import attn_tui, exported, exported_maps, refusal
+from tests.opening import open_folder, open_reader
+from tests.tiny_configurations import need_type, tiny_configuration
+from tests.tiny_models import build, byte_level_tokenizer
 
 
 @pytest.mark.parametrize(
@@ -37,3 +47,102 @@ def test_parameters_are_listed_as_stored_and_in_reading_order(tiny_model: TinyMo
     assert sum(each.parameters for each in listed) == sum(each.numel() for each in stored.values())
     names = [each.name for each in listed]
     assert names.index("model.layers.2.mlp.up_proj.weight") < names.index("model.layers.10.mlp.up_proj.weight")
+
+
+TEXT = "The cat sat on the mat."
+
+LACKS = "the checkpoint lacks "
+
+SAMPLED = [
+    "bert", "bros", "deepseek_v3", "deepseek_v32", "falcon", "fsmt", "gemma3n_text", "gpt_neox", "gpt_oss", "jamba",
+    "longformer", "mbart", "mistral_large4_text", "mixtral", "qwen3_next", "t5", "t5gemma2", "xlnet", "zamba",
+]  # fmt: skip
+"""Types that read in ways of their own; ``python -m tests.conformance`` goes through all of them."""
+
+
+def without(folder: Path, *endings: str) -> Path:
+    """Take the tensors with these endings out of a checkpoint."""
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    lacking = {name for name in tensors if name.endswith(endings)}
+    assert lacking
+    save_file({name: each for name, each in tensors.items() if name not in lacking}, file, {"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("model_type", SAMPLED)
+def test_maps_are_of_the_checkpoint_alone_and_labelled_with_what_was_read(model_type: str, tmp_path: Path) -> None:
+    need_type(model_type)
+    build(tiny_configuration(model_type)).save_pretrained(tmp_path)
+    byte_level_tokenizer().save_pretrained(tmp_path)
+    reader = open_reader(tmp_path)
+    assert labels_untrue(reader) == ""
+    assert made_up(tmp_path, reader) == ""
+
+
+def test_maps_up_to_what_is_lacking_are_shown_and_the_rest_names_it(tiny_copy: TinyModel, tmp_path: Path) -> None:
+    folder = tiny_copy("gpt2", with_head=True)
+    expected = exported_maps(folder, TEXT, tmp_path / "whole.npz")["L0"]
+    without(folder, "h.0.mlp.c_fc.weight")
+    found = exported_maps(folder, TEXT, tmp_path / "maps.npz")
+    assert list(found) == ["L0"]
+    np.testing.assert_array_equal(found["L0"], expected)
+    done = attn_tui("export", folder, "attention", "--text", TEXT)
+    assert done.returncode == 0
+    assert "L1 of 'gpt2' has no map to show" in done.stderr
+    assert LACKS + "h.0.mlp.c_fc.weight" in refusal(folder, "attention", "--text", TEXT, "--layer", "1")
+    said = refusal(folder, "predictions", "--text", TEXT)
+    assert f"nothing is predicted: {LACKS}transformer.h.0.mlp.c_fc.weight" in said
+
+
+def test_a_check_of_what_a_parameter_is_lacking_for_says_so(tiny_copy: TinyModel) -> None:
+    done = attn_tui("check", without(tiny_copy("gpt2"), "h.0.mlp.c_fc.weight"))
+    first, second = done.stdout.splitlines()[:2]
+    assert first.count("verified") == 2
+    assert second.count("of a parameter that holds such or that the checkpoint lacks") == 2
+
+
+def test_what_takes_no_part_may_be_lacking(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("gpt2", with_head=True)
+    expected = exported(folder, "attention", "--text", TEXT)
+    without(folder, "ln_f.weight", "ln_f.bias")
+    assert exported(folder, "attention", "--text", TEXT) == expected
+    assert "the checkpoint lacks transformer.ln_f.weight and 1 more" in refusal(folder, "lens", "--text", TEXT)
+
+
+def test_a_masked_model_saved_without_its_pooler_predicts_what_its_class_predicts(tiny_model: TinyModel) -> None:
+    folder = tiny_model("bert", with_head=True)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    text = "The cat [MASK] on the mat."
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    ids = torch.tensor([tokenizer(text)["input_ids"]])
+    place = int((ids[0] == tokenizer.mask_token_id).nonzero()[0])
+    with torch.inference_mode():
+        expected = int(model(input_ids=ids).logits[0, place].argmax())
+    assert int(exported(folder, "predictions", "--text", text)[0]["token_id"]) == expected
+
+
+def test_a_choice_by_what_is_lacking_is_refused(tmp_path: Path) -> None:
+    need_type("deepseek_v32")
+    build(tiny_configuration("deepseek_v32")).save_pretrained(tmp_path)
+    byte_level_tokenizer().save_pretrained(tmp_path)
+    without(tmp_path, "indexer.k_norm.weight")
+    said = refusal(tmp_path, "attention", "--text", TEXT)
+    assert "chooses by numbers that there are not: the checkpoint lacks" in said
+    assert "indexer.k_norm.weight" in said
+
+
+def test_a_configuration_without_its_class_reads_the_tokens_and_shows_nothing_of_an_encoder(tmp_path: Path) -> None:
+    config = tiny_configuration("bart")
+    model = transformers.BartForCausalLM._from_config(config, attn_implementation="eager").eval()
+    model.save_pretrained(tmp_path)
+    byte_level_tokenizer().save_pretrained(tmp_path)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**settings, "architectures": None}))
+    ids = torch.tensor([byte_level_tokenizer()(TEXT)["input_ids"]])
+    with torch.inference_mode():
+        expected = model(input_ids=ids, output_attentions=True, use_cache=False).attentions[0][0]
+    found = exported_maps(tmp_path, TEXT, tmp_path / "maps.npz")
+    assert list(found) == ["decoder.L0"]
+    np.testing.assert_allclose(found["decoder.L0"], expected, rtol=0, atol=1e-5)
+    assert f"{LACKS}encoder" in refusal(tmp_path, "attention", "--text", TEXT, "--stack", "decoder", "--layer", "1")

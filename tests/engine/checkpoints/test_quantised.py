@@ -1,20 +1,23 @@
-"""Block-scaled float8 is read as what it stands for."""
+"""Weights that are packed into few bits are read as what they stand for."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from engine.architectures.heads import read_layer
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import exported
-from tests.opening import open_folder, with_config
+from tests.opening import open_folder, refusal, with_config
 
 BLOCK = (12, 20)
 """Divides neither side of the projections, so that the last blocks are cut off."""
@@ -74,3 +77,185 @@ def test_scales_that_do_not_fit_are_refused(tiny_copy: TinyModel) -> None:
     _, checkpoint, anatomy = open_folder(folder)
     with pytest.raises(EngineError, match="does not fit"):
         read_layer(checkpoint, anatomy.modules[Head("decoder", 0)])
+
+
+GROUP = 8
+"""Inputs that share a scale, of GPTQ and AWQ."""
+
+AWQ_PLACES = (0, 2, 4, 6, 1, 3, 5, 7)
+"""Which of eight neighbours is in the lowest four bits of a word, in the next four, and so on."""
+
+FOUR_BIT_LEVELS = torch.tensor([*(-1.0 + place / 8 for place in range(8)), *(place / 7 for place in range(8))])
+
+Parts = dict[str, Tensor]
+
+
+def word(numbers: list[int], bits: int) -> int:
+    """Pack numbers into a signed word of 32 bits, the first one lowest."""
+    value = sum(number << (bits * place) for place, number in enumerate(numbers))
+    return value - 2**32 if value >= 2**31 else value
+
+
+def gptq(weight: Tensor, bits: int) -> tuple[Parts, Tensor]:
+    """Pack a weight [out, in] as GPTQ does, its inputs grouped in an order of their own; give what it stands for."""
+    outputs, inputs = weight.shape
+    group = torch.randperm(inputs, generator=torch.Generator().manual_seed(0)) % (inputs // GROUP)
+    scales = torch.rand(inputs // GROUP, outputs) * 0.1 + 0.01
+    zeros = torch.randint(1, 2**bits, (inputs // GROUP, outputs))
+    numbers = torch.randint(0, 2**bits, (inputs, outputs))
+    meant = torch.zeros(outputs, inputs)
+    for i in range(inputs):
+        for o in range(outputs):
+            g = group[i]
+            meant[o, i] = scales[g, o] * float(numbers[i, o] - zeros[g, o])
+    each = 32 // bits
+    down = [[word(numbers[i : i + each, o].tolist(), bits) for o in range(outputs)] for i in range(0, inputs, each)]
+    across = [
+        [word((zeros[g, o : o + each] - 1).tolist(), bits) for o in range(0, outputs, each)] for g in range(len(zeros))
+    ]
+    parts = {"qweight": torch.tensor(down), "qzeros": torch.tensor(across), "scales": scales, "g_idx": group}
+    return {name: each.int() if not each.is_floating_point() else each for name, each in parts.items()}, meant
+
+
+def awq(weight: Tensor, bits: int) -> tuple[Parts, Tensor]:
+    """Pack a weight [out, in] as AWQ does for its matrix kernels; give what it then stands for."""
+    outputs, inputs = weight.shape
+    scales = torch.rand(inputs // GROUP, outputs) * 0.1 + 0.01
+    zeros = torch.randint(0, 16, (inputs // GROUP, outputs))
+    numbers = torch.randint(0, 16, (inputs, outputs))
+    meant = torch.zeros(outputs, inputs)
+    for i in range(inputs):
+        for o in range(outputs):
+            meant[o, i] = scales[i // GROUP, o] * float(numbers[i, o] - zeros[i // GROUP, o])
+
+    def packed(rows: Tensor) -> Tensor:
+        lines = [[word([int(row[o + place]) for place in AWQ_PLACES], 4) for o in range(0, outputs, 8)] for row in rows]
+        return torch.tensor(lines).int()
+
+    return {"qweight": packed(numbers), "qzeros": packed(zeros), "scales": scales}, meant
+
+
+def rewrite(folder: Path, pack: Callable[[Tensor], tuple[Parts, Tensor]], **settings: Any) -> dict[str, Tensor]:
+    """Pack the attention projections of a folder; give what each then stands for."""
+    file = folder / "model.safetensors"
+    tensors, meant = load_file(file), {}
+    for name in [each for each in tensors if "self_attn" in each and each.endswith("_proj.weight")]:
+        parts, meant[name] = pack(tensors.pop(name))
+        prefix = name.removesuffix("weight")
+        tensors |= {f"{prefix}{part}": tensor.contiguous() for part, tensor in parts.items()}
+    save_file(tensors, file, metadata={"format": "pt"})
+    with_config(folder, quantization_config=settings)
+    return meant
+
+
+def assert_read(folder: Path, meant: dict[str, Tensor], dtype: str) -> None:
+    """Compare every head's matrices with what was meant."""
+    assert len(meant) == 8
+    _, tensors, anatomy = open_folder(folder)
+    assert anatomy.outline.dtype == dtype
+    for number in (0, 1):
+        module = anatomy.modules[Head("decoder", number)]
+        weights = read_layer(tensors, module)
+        for matrix, rows in (("Q", weights.query), ("K", weights.key), ("V", weights.value)):
+            torch.testing.assert_close(rows.flatten(0, 1), meant[module.weights[matrix]], rtol=1e-6, atol=1e-7)
+        output = weights.output.permute(1, 0, 2).flatten(1)
+        torch.testing.assert_close(output, meant[module.weights["O"]], rtol=1e-6, atol=1e-7)
+    (row,) = exported(folder, "ranks", "--head", "L1H2", "--matrix", "Q")
+    query = meant[anatomy.modules[Head("decoder", 1)].weights["Q"]].double().unflatten(0, (4, -1))[2]
+    assert float(row["spectral_norm"]) == pytest.approx(float(torch.linalg.svdvals(query)[0]), rel=1e-5)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_gptq_is_read_with_its_groups(bits: int, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    meant = rewrite(folder, lambda weight: gptq(weight, bits), quant_method="gptq", bits=bits, group_size=GROUP)
+    assert_read(folder, meant, f"int{bits}")
+
+
+def test_awq_is_read_in_its_own_order(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    meant = rewrite(folder, lambda weight: awq(weight, 4), quant_method="awq", bits=4, version="gemm")
+    assert_read(folder, meant, "int4")
+
+
+def four_bits(weight: Tensor, nested: bool) -> tuple[Parts, Tensor]:
+    """Pack a weight as bitsandbytes does: blocks of numbers from a table, two in a byte."""
+    block, nested_block, offset = 16, 8, 0.25
+    count = weight.numel()
+    numbers = torch.randint(0, 16, (count,))
+    levels, level_table = torch.randint(0, 256, (count // block,)), torch.linspace(-1, 1, 256)
+    of_levels = torch.rand(-(-count // block // nested_block)) + 0.5
+    scales = torch.rand(count // block) + 0.1
+    if nested:
+        scales = torch.stack(
+            [level_table[levels[i]] * of_levels[i // nested_block] + offset for i in range(count // block)]
+        )
+    meant = torch.stack([FOUR_BIT_LEVELS[numbers[i]] * scales[i // block] for i in range(count)]).reshape(weight.shape)
+    state = {"quant_type": "nf4", "blocksize": block, "dtype": "float32", "shape": list(weight.shape)}
+    parts: Parts = {"weight.quant_map": FOUR_BIT_LEVELS.clone()}
+    if nested:
+        state |= {"nested_blocksize": nested_block, "nested_dtype": "float32", "nested_offset": offset}
+        parts |= {"weight.nested_absmax": of_levels, "weight.nested_quant_map": level_table}
+        parts["weight.absmax"] = levels.byte()
+    else:
+        parts["weight.absmax"] = scales
+    parts["weight"] = (numbers[::2] * 16 + numbers[1::2]).byte()[:, None]
+    parts["weight.quant_state.bitsandbytes__nf4"] = torch.tensor(list(json.dumps(state).encode())).byte()
+    return parts, meant
+
+
+def eight_bits(weight: Tensor) -> tuple[Parts, Tensor]:
+    """Pack a weight as bitsandbytes does in eight bits: each row with its largest number."""
+    stored = torch.randint(-127, 128, tuple(weight.shape)).to(torch.int8)
+    largest = torch.rand(len(weight)) + 0.1
+    return {"weight": stored, "SCB": largest}, torch.stack(
+        [row.float() * size / 127 for row, size in zip(stored, largest, strict=True)]
+    )
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_four_bits_of_bitsandbytes_are_read_by_blocks(nested: bool, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    meant = rewrite(folder, lambda weight: four_bits(weight, nested), quant_method="bitsandbytes", load_in_4bit=True)
+    assert_read(folder, meant, "nf4")
+
+
+def test_eight_bits_of_bitsandbytes_are_read_by_rows(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    meant = rewrite(folder, eight_bits, quant_method="bitsandbytes", load_in_8bit=True)
+    assert_read(folder, meant, "int8")
+
+
+def test_plain_attention_beside_packed_experts_is_read(tiny_copy: TinyModel) -> None:
+    folder = with_config(tiny_copy("gpt_oss"), quantization_config={"quant_method": "mxfp4"})
+    expected = load_file(folder / "model.safetensors")
+    _, tensors, anatomy = open_folder(folder)
+    module = anatomy.modules[Head("decoder", 0)]
+    torch.testing.assert_close(read_layer(tensors, module).query.flatten(0, 1), expected[module.weights["Q"]])
+
+
+@pytest.mark.parametrize("method", ["hqq", "aqlm", "compressed-tensors"])
+def test_what_cannot_be_unpacked_is_declined_by_name(method: str, tiny_copy: TinyModel) -> None:
+    line = refusal(with_config(tiny_copy("llama"), quantization_config={"quant_method": method, "bits": 4}))
+    assert f"quantised with {method}" in line
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"quant_method": "gptq", "bits": 3}, "3 bits"),
+        ({"quant_method": "awq", "bits": 4, "version": "gemv"}, "gemv"),
+    ],
+)
+def test_a_form_that_is_not_known_is_declined(settings: dict[str, Any], reason: str, tiny_copy: TinyModel) -> None:
+    assert reason in refusal(with_config(tiny_copy("llama"), quantization_config=settings))
+
+
+def test_a_damaged_description_is_named(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    rewrite(folder, lambda weight: four_bits(weight, False), quant_method="bitsandbytes", load_in_4bit=True)
+    tensors = load_file(folder / "model.safetensors")
+    name = next(each for each in tensors if "quant_state" in each)
+    save_file({**tensors, name: tensors[name][:-9].contiguous()}, folder / "model.safetensors")
+    with pytest.raises(EngineError, match="does not describe a packed weight"):
+        open_folder(folder)

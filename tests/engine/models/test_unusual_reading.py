@@ -1,7 +1,10 @@
-"""Models that read in a way of their own: blocks that layers share, boxes of a page, and what reads no text alone."""
+"""Models that read in a way of their own: without an encoder, a tokenizer or a text."""
 
 from __future__ import annotations
 
+import csv
+import io
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +12,13 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from transformers import AutoModelForCausalLM
 
-from tests.exporting import attn_tui, exported_maps, refusal
+from tests.conftest import TinyModel
+from tests.exporting import attn_tui, exported, exported_maps, refusal
 from tests.tiny_configurations import need_type, tiny_configuration
 from tests.tiny_models import build, byte_level_tokenizer, randomise
+from tests.tui.explorer import explorer, screen_text, settle, type_keys
 
 TEXT = "The cat sat on the mat."
 
@@ -82,3 +88,191 @@ def test_layers_with_keys_of_others_are_not_said_to_be_left_out(tmp_path: Path) 
 )
 def test_what_reads_no_text_alone_says_what_it_reads(model_type: str, said: str, tmp_path: Path) -> None:
     assert said in refusal(saved(model_type, tmp_path), "attention", "--text", TEXT)
+
+
+L0 = ("--stack", "decoder", "--layer", "0", "--head", "0")
+
+CLASSES = {
+    "bart": "BartForCausalLM", "bigbird_pegasus": "BigBirdPegasusForCausalLM", "blenderbot": "BlenderbotForCausalLM",
+    "blenderbot-small": "BlenderbotSmallForCausalLM", "marian": "MarianForCausalLM", "mbart": "MBartForCausalLM",
+    "mvp": "MvpForCausalLM", "pegasus": "PegasusForCausalLM", "plbart": "PLBartForCausalLM",
+    "prophetnet": "ProphetNetForCausalLM", "trocr": "TrOCRForCausalLM", "whisper": "WhisperForCausalLM",
+}  # fmt: skip
+"""The class of a decoder with a language-modelling head, by type."""
+
+
+def saved_model(model: Any, folder: Path) -> Path:
+    """Save a model with random parameters, and a tokenizer beside it."""
+    randomise(model)
+    model.save_pretrained(folder)
+    byte_level_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def own_maps(model: Any) -> list[np.ndarray[Any, Any]]:
+    """Give the probabilities (heads, queries, keys) of each layer that a model itself returns for the sentence."""
+    ids = torch.tensor([byte_level_tokenizer()(TEXT)["input_ids"]])
+    with torch.inference_mode():
+        said = model(input_ids=ids, output_attentions=True, use_cache=False)
+    return [each[0].numpy() for each in said.attentions]
+
+
+@pytest.mark.parametrize("model_type", CLASSES)
+def test_its_maps_are_those_of_the_class_that_was_saved(model_type: str, tmp_path: Path) -> None:
+    kind = getattr(transformers, CLASSES[model_type])
+    model = kind._from_config(tiny_configuration(model_type), attn_implementation="eager").eval()
+    found = exported_maps(saved_model(model, tmp_path / "model"), TEXT, tmp_path / "maps.npz")
+    expected = own_maps(model)
+    assert list(found) == [f"decoder.L{layer}" for layer in range(len(expected))]
+    for maps, own in zip(found.values(), expected, strict=True):
+        np.testing.assert_allclose(maps, own, rtol=0, atol=1e-5)
+    rows = exported(tmp_path / "model", "attention", "--text", TEXT, *L0)
+    assert "".join(row["query_token"] for row in rows if row["key"] == "0") == TEXT
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+@pytest.mark.parametrize("model_type", ["bart", "t5"])
+def test_one_side_saved_by_itself_is_read_as_that_side(model_type: str, side: str, tmp_path: Path) -> None:
+    model = getattr(build(tiny_configuration(model_type)), side)
+    found = exported_maps(saved_model(model, tmp_path / "model"), TEXT, tmp_path / "maps.npz")
+    for maps, own in zip(found.values(), own_maps(model), strict=True):
+        np.testing.assert_allclose(maps, own, rtol=0, atol=1e-5)
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Path:
+    """Make a decoder of BART without its encoder."""
+    config = tiny_configuration("bart")
+    return saved_model(transformers.BartForCausalLM._from_config(config, attn_implementation="eager").eval(), tmp_path)
+
+
+def test_what_it_predicts_is_what_the_class_predicts(alone: Path) -> None:
+    ids = torch.tensor([byte_level_tokenizer()(TEXT)["input_ids"]])
+    with torch.inference_mode():
+        logits = (
+            transformers.BartForCausalLM.from_pretrained(alone).eval()(input_ids=ids, use_cache=False).logits[0, -1]
+        )
+    likeliest = exported(alone, "predictions", "--text", TEXT)[0]
+    assert int(likeliest["token_id"]) == int(logits.argmax())
+    assert float(likeliest["probability"]) == pytest.approx(float(logits.double().softmax(0).max()), rel=1e-4)
+
+
+def test_no_map_across_is_made_up_and_the_others_are_written(alone: Path) -> None:
+    said = "cross L0 took no part in reading this sentence"
+    assert said in refusal(alone, "attention", "--text", TEXT, "--stack", "cross", "--layer", "0")
+    done = attn_tui("export", alone, "attention", "--text", TEXT)
+    assert done.returncode == 0
+    assert said in done.stderr
+    assert {row["stack"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"decoder"}
+    mean = attn_tui("export", alone, "attention", "--text", TEXT, "--layer", "mean")
+    assert {row["stack"] for row in csv.DictReader(io.StringIO(mean.stdout))} == {"decoder"}
+
+
+def test_its_heads_are_proven(alone: Path) -> None:
+    done = attn_tui("check", alone)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "6 layers: 6 verified"
+
+
+def test_heads_are_switched_off_and_counted_where_they_are_read(alone: Path) -> None:
+    done = attn_tui("export", alone, "ablation", "--text", TEXT)
+    assert done.returncode == 0, done.stderr
+    assert "cross L0 is left out: it takes no part in reading this sentence" in done.stderr
+    assert {row["stack"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"decoder"}
+    assert exported(alone, "ablation", "--text", TEXT, "--by-mean", "--head", "decoder.L0H0")
+    assert {row["stack"] for row in exported(alone, "contributions", "--text", TEXT)} == {"decoder"}
+
+
+NUMBERS = (5, 17, 3, 5, 17, 30)
+
+
+@pytest.fixture
+def bare(tiny_copy: TinyModel) -> Path:
+    """Give a model with its head and no file of a tokenizer."""
+    folder = tiny_copy("gpt2", with_head=True)
+    for file in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        (folder / file).unlink(missing_ok=True)
+    return folder
+
+
+def rows(*arguments: str | Path) -> list[dict[str, str]]:
+    """Export a table, which has to go well."""
+    done = attn_tui("export", *map(str, arguments))
+    assert done.returncode == 0, done.stderr
+    return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+def refusal_of_sentence(*arguments: str | Path) -> str:
+    """Have an export refused in one line, and give the line."""
+    done = attn_tui("export", *map(str, arguments))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    return done.stderr
+
+
+def test_its_maps_and_predictions_are_those_of_the_model_itself(bare: Path) -> None:
+    text = " ".join(map(str, NUMBERS))
+    model = AutoModelForCausalLM.from_pretrained(bare, attn_implementation="eager").eval()
+    with torch.inference_mode():
+        said = model(torch.tensor([NUMBERS]), output_attentions=True)
+    found = rows(bare, "attention", "--text", text, "--head", "L1H2")
+    expected = said.attentions[1][0, 2]
+    assert len(found) == len(NUMBERS) ** 2
+    assert [int(row["key_token"]) for row in found[: len(NUMBERS)]] == list(NUMBERS)
+    for row in found:
+        assert float(row["weight"]) == pytest.approx(float(expected[int(row["query"]), int(row["key"])]), abs=1e-6)
+    (likeliest,) = (row for row in rows(bare, "predictions", "--text", text) if row["rank"] == "1")
+    assert int(likeliest["token_id"]) == int(likeliest["token"]) == int(said.logits[0, -1].argmax())
+
+
+@pytest.mark.parametrize("model_type", ["t5", "mt5", "switch_transformers", "mbart", "splinter", "udop", "bert"])
+def test_types_whose_tokenizer_is_made_up_where_no_file_is_read_numbers(model_type: str, tmp_path: Path) -> None:
+    build(tiny_configuration(model_type)).save_pretrained(tmp_path)
+    found = rows(tmp_path, "attention", "--text", "5 17 3", "--layer", "0", "--stack", "encoder", "--head", "0")
+    assert [row["key_token"] for row in found[:3]] == ["5", "17", "3"]
+    assert "type token numbers, such as 5 17 3" in refusal_of_sentence(tmp_path, "attention", "--text", "the cat")
+
+
+def test_its_directions_name_tokens_by_their_numbers(bare: Path) -> None:
+    found = rows(bare, "directions", "--head", "L0H0", "--first", "1")
+    assert found
+    assert all(row["token"] == row["token_id"] for row in found)
+
+
+def test_what_is_no_token_number_is_refused_with_what_to_type(bare: Path) -> None:
+    assert "without a tokenizer; type token numbers, such as 5 17 3" in refusal_of_sentence(
+        bare, "attention", "--text", "the cat"
+    )
+    vocabulary = AutoModelForCausalLM.from_pretrained(bare).config.vocab_size
+    for view in ("attention", "predictions", "ablation", "contributions"):
+        said = refusal_of_sentence(bare, view, "--text", f"5 {vocabulary} 3")
+        assert f"has no token {vocabulary}; type numbers from 0 to {vocabulary - 1}" in said
+
+
+def test_a_tokenizer_that_does_not_open_is_still_said_to_be_damaged(bare: Path) -> None:
+    (bare / "tokenizer.json").write_text("{")
+    assert "has no tokenizer that opens" in refusal_of_sentence(bare, "attention", "--text", "5 17 3")
+    (bare / "tokenizer.json").unlink()
+    (bare / "tokenizer_config.json").write_text("{}")
+    assert "has no tokenizer, or one without words" in refusal_of_sentence(bare, "attention", "--text", "5 17 3")
+
+
+def test_one_of_the_hub_cache_may_have_its_tokenizer_elsewhere(bare: Path, tmp_path: Path) -> None:
+    snapshot = tmp_path / "hub" / "models--some--body" / "snapshots" / ("0" * 40)
+    shutil.copytree(bare, snapshot)
+    assert "hf download some/body brings it if there is one" in refusal_of_sentence(
+        snapshot, "attention", "--text", "the cat"
+    )
+    assert rows(snapshot, "attention", "--text", "5 17 3", "--head", "L0H0")
+
+
+async def test_the_explorer_says_what_to_type_and_reads_it(bare: Path) -> None:
+    async with explorer(bare, head="L0H0") as (app, pilot):
+        await settle(pilot)
+        await type_keys(pilot, "i", *"cat", "enter")
+        await settle(pilot)
+        assert "type token numbers, such as 5 17 3" in " ".join(screen_text(app).split())
+        await type_keys(pilot, "i", "ctrl+u", *"5 17 3", "enter")
+        await settle(pilot)
+        assert app.views.attention.display
+        assert "5│17│3│" in screen_text(app)
+        assert "3/" in screen_text(app)

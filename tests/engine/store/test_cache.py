@@ -24,8 +24,10 @@ from engine.values.options import EngineOptions
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from tests.conftest import TinyModel
+from tests.exporting import run
 from tests.fake_hub import FakeHub, commit
 from tests.opening import run_apart, with_config
+from tests.tui.explorer import explorer, settle
 
 FIRST = Head("decoder", 0)
 
@@ -344,3 +346,55 @@ def test_two_programs_write_read_and_trim_the_same_cache(tmp_path: Path) -> None
     assert len(whole) == len(files)
     trim(tmp_path, 400_000)
     assert 0 < sum(each.stat().st_size for each in tmp_path.rglob("*") if each.is_file()) <= 400_000
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_another_file_of_the_same_size_and_age_is_read_anew(tiny_copy: TinyModel, is_linked: bool) -> None:
+    """As archives leave them whose files are all of one date."""
+    folder = tiny_copy("llama")
+    weights, other = folder / "model.safetensors", folder / "other"
+    if is_linked:
+        weights = weights.rename(folder / "one")
+        (folder / "model.safetensors").symlink_to(weights)
+    save_file({name: tensor * 2 for name, tensor in load_file(weights).items()}, other, {"format": "pt"})
+    assert other.stat().st_size == weights.stat().st_size
+    for each in (weights, other):
+        os.utime(each, (1, 1))
+    before = spectra(folder)
+    assert_same(spectra(folder), before)
+    if is_linked:
+        (folder / "model.safetensors").unlink()
+        (folder / "model.safetensors").symlink_to(other)
+    else:
+        other.rename(weights)
+    after = spectra(folder)
+    assert_same(after, spectra(folder, use_cache=False))
+    assert differ(after, before)
+
+
+UNWRITABLE = "spectra are not kept: Not a directory; attn-tui info names the folder"
+
+
+@pytest.fixture
+def unwritable_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a file where the cache's folder would be, which stops whoever runs the tests."""
+    (tmp_path / "attn-tui").write_text("a file")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("unwritable_cache")
+def test_a_cache_that_cannot_be_written_is_told_of_once(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2")
+    for views in (("ranks",), ("spectrum", "--vs", str(folder))):
+        done = run(folder, *views, "--layer", "0")
+        assert done.exit_code == 0
+        assert done.stderr.count(UNWRITABLE) == 1
+        assert done.stdout == run(folder, *views, "--layer", "0", "--no-cache").stdout
+    assert UNWRITABLE not in run(folder, "ranks", "--no-cache").stderr
+
+
+@pytest.mark.usefixtures("unwritable_cache")
+async def test_the_explorer_says_so_as_it_says_everything(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await settle(pilot)
+        assert [each.message for each in app._notifications if UNWRITABLE in each.message] == [UNWRITABLE]
