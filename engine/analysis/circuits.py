@@ -180,7 +180,7 @@ def _folded_spectra(
         stored = {matrix: weights.epsilons[matrix].max(keepdims=True) for matrix in EPSILONS}
     else:
         values = {matrix: each.numpy() for matrix, each in head_singular_values(*factors).items()}
-        stored = {matrix: weights.epsilons_by_head(matrix) for matrix in EPSILONS}
+        stored = weights.epsilons
     values |= {name: stored[matrix][:, None] for matrix, name in EPSILONS.items()}
     return assemble(layer, [-1] if whole_layer else range(layer.heads), values)
 

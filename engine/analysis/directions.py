@@ -73,7 +73,7 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
         if query.matrix not in (None, matrix):
             continue
         yield None
-        sizes = (circuits.factors[each].stored_size(weights.epsilons_by_head(each)[numbers]) for each in matrix)
+        sizes = (circuits.factors[each].stored_size(weights.epsilons[each][numbers]) for each in matrix)
         noise = product_noise(*sizes)
         left, sigma, right = product.singular_triples()
         vectors = fix_signs(left, right)

@@ -66,7 +66,7 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
         last.clear()  # before there is room for the next
         found = yield from model.scoring(query.text or "", layer.name)
         weights = model.layer_weights(layer.name)
-        last[key] = *found, {matrix: weights.epsilons_by_head(matrix) for matrix in "QK"}
+        last[key] = *found, {matrix: weights.epsilons[matrix] for matrix in "QK"}
     scoring, (queries, keys), stored = last[key]
     place = _place("query", query.position, queries, len(queries) - 1)
     for number in heads_of(layer, query):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from engine.analysis.spectra import SpectraStore, with_torch
+from engine.architectures.tensors import TensorsReadOnce
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.locate import find_other, find_source
 from engine.checkpoints.memory import free_memory
@@ -113,7 +114,7 @@ class OpenModel:
             from engine.architectures.heads import read_layer
 
         self.outline.layer(layer)
-        return read_layer(self.source.tensors, self.source.anatomy.modules[layer.whole_layer])
+        return read_layer(TensorsReadOnce(self.source.tensors), self.source.anatomy.modules[layer.whole_layer])
 
     # --- the model itself
 

@@ -1,8 +1,7 @@
 """A model's spectra: from memory, from disk, or computed in units that other work goes between.
 
 Heads are computed a few at a time and a large layer's matrices one at a time; what has been computed is kept when the
-rest is given up. No more than one layer's stored tensors are held. A large layer's are let go of before what was cut
-out of them is computed with.
+rest is given up. No more than one layer's tensors are held, and of large ones in files no more than is computed with.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.analysis.whole_layers import room_for
+from engine.architectures.tensors import Tensors, TensorsReadOnce
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.source import Source
 from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.analysis.decompositions import Decomposer, SpectraAtDistance
-    from engine.architectures.heads import LayerWeights, StoredLayer
 
 
 Arrays = dict[str, FloatArray]
@@ -74,7 +73,7 @@ class SpectraStore:
         """Let everything be read and computed anew, of weights that may have changed since."""
         self._arrays: dict[Head, Arrays] = {}  # of a head, or of a layer as a whole
         self._groups: dict[tuple[Head, bool], tuple[frozenset[str], SpectraGroup]] = {}  # with the matrices asked for
-        self._stored: tuple[Head, StoredLayer] | None = None
+        self._tensors: tuple[Head, TensorsReadOnce] | None = None  # of the layer whose heads are looked at
         self._at_distance: SpectraAtDistance | None = None
 
     @property
@@ -103,10 +102,9 @@ class SpectraStore:
         plain = yield from self._group(outline, whole_layer, matrices)
         if not distance or at_distance is None or not any("QK" in of_head for of_head in plain.spectra.values()):
             return plain
-        yield from self._prepare(Lane.LAYERS if whole_layer else Lane.WEIGHTS)
+        decomposer = yield from self._begin(Lane.LAYERS if whole_layer else Lane.WEIGHTS)
         if whole_layer:
-            assert self._decomposer is not None
-            values = (yield from self._decomposer.layer({"QK": at_distance.layer_factors(distance)}))["QK"]
+            values = (yield from decomposer.layer({"QK": at_distance.layer_factors(distance)}))["QK"]
         else:
             values = at_distance.of_heads(list(plain.spectra), distance)
         spectra = {
@@ -121,11 +119,9 @@ class SpectraStore:
         """Give spectra of one head, reading and computing no more of its layer than they need; else as `layer`."""
         outline, arrays, number = self._outline.layer(head), self._arrays, head.head
         at_distance = None if distance is None else (yield from self._rotated(outline))
-        names = self._read_kept(outline, False, arrays)
-        missing = [matrix for matrix in matrices if matrix not in arrays[head]]
-        if missing:
-            yield from self._prepare(Lane.WEIGHTS)
-            yield from self._compute_heads(outline, names[number : number + 1], missing, arrays)
+        self._read_kept(outline, False, arrays)
+        if not arrays[head].keys() >= {*matrices}:
+            yield from self._compute_heads(outline, [head], matrices, arrays)
         found = [each for each in assemble(outline, [number], arrays[head]).of(number) if each.matrix in matrices]
         if distance and at_distance is not None and "QK" in matrices:
             values = at_distance.of_heads([number], distance)[0]
@@ -161,14 +157,12 @@ class SpectraStore:
         missing = [each for each in MATRICES if each in asked and any(each not in arrays[name] for name in names)]
         if missing and whole_layer and layer.is_large:
             missing, lacking = self._with_room(layer, missing, len(missing) == len(asked))
-        if missing:
-            yield from self._prepare(Lane.LAYERS if whole_layer else Lane.WEIGHTS)
-            if whole_layer:
-                yield from self._compute_layer(layer, missing, arrays[layer.name])
-            else:
-                for batch in layer.batches():
-                    yield from self._compute_heads(layer, names[batch.start : batch.stop], missing, arrays)
-                self._stored = None
+        if missing and whole_layer:
+            yield from self._compute_layer(layer, missing, arrays[layer.name])
+        elif missing:
+            for batch in layer.batches():
+                yield from self._compute_heads(layer, names[batch.start : batch.stop], missing, arrays)
+            self._tensors = None
         rows = [arrays[name] for name in names]
         common = set(rows[0]).intersection(*rows)
         together = {each: np.concatenate([row[each] for row in rows]) for each in common}
@@ -208,19 +202,21 @@ class SpectraStore:
     def _compute_layer(self, layer: LayerOutline, matrices: list[str], arrays: Arrays) -> Work[None]:
         """Compute matrices of a layer as a whole, those of a large one each by itself, and add them to its arrays."""
         for some in [[matrix] for matrix in matrices] if layer.is_large else [matrices]:
+            decomposer = yield from self._begin(Lane.LAYERS)
             if not arrays.keys() >= {*some}:  # other work in between may have been the same
                 made_of, sizes = self._layer_factors(layer, some, {*matrices, *arrays})
-                assert self._decomposer is not None
-                found = yield from self._decomposer.layer(made_of)
+                found = yield from decomposer.layer(made_of)
                 arrays.update(sizes | found)
 
     def _layer_factors(
         self, layer: LayerOutline, matrices: list[str], known: Collection[str]
     ) -> tuple[dict[str, tuple[Tensor, ...]], Arrays]:
         """Read what matrices of a layer as a whole are made of, and how large and how finely stored factors are."""
+        from engine.architectures.heads import read_layer
         from engine.mathematics.spectra import layer_factors, layer_norms
 
-        weights = self._open(layer).cut(matrices=set("".join(matrices)))
+        tensors, module = TensorsReadOnce(self._source.tensors), self._source.anatomy.modules[layer.name]
+        weights = read_layer(tensors, module, matrices={*"".join(matrices)})
         arrays: Arrays = {}
         for factor in "".join(matrices):
             by_head = {"Q": weights.query, "K": weights.key, "V": weights.value, "O": weights.output.mT}[factor]
@@ -232,45 +228,46 @@ class SpectraStore:
         return {matrix: layer_factors(matrix, *each.factors) for matrix, each in made_of.items()}, arrays
 
     def _compute_heads(
-        self, layer: LayerOutline, names: list[Head], matrices: list[str], arrays: dict[Head, Arrays]
+        self, layer: LayerOutline, names: Sequence[Head], matrices: Collection[str], arrays: dict[Head, Arrays]
     ) -> Work[None]:
         """Compute what is missing of matrices of a few heads, circuits with their factors, and add it to their arrays.
 
         Heads that were computed before are computed again where others are missing.
         """
-        missing = [matrix for matrix in matrices if any(matrix not in arrays[name] for name in names)]
-        if not missing:
+        decomposer = yield from self._begin(Lane.WEIGHTS)
+        from engine.architectures.heads import read_layer
+
+        missing = {*matrices} - {*matrices}.intersection(*map(arrays.__getitem__, names))
+        if not missing:  # other work in between may have been the same
             return
-        wanted, factors = {*missing, *"".join(missing)}, {*"".join(missing)}
-        weights = self._cut(layer, range(names[0].head, names[-1].head + 1), factors)
-        found = {EPSILONS[factor]: weights.epsilons_by_head(factor)[:, None] for factor in factors}
-        parts = [(weights, wanted)]
-        if weights.circuits is not None:  # of a change, whose circuits are products of factors of their own
-            parts = [(weights, factors), (weights.circuits, wanted - factors)]
-        assert self._decomposer is not None
-        for part, some in parts:
-            found |= yield from self._decomposer.heads(part.factors, some)
-        del weights, parts, part  # else what stays lies between tensors that go, whose memory cannot be given back
+        tensors, factors = self._source.tensors, {*"".join(missing)}
+        if not isinstance(tensors, Checkpoint):  # some are made of others
+            tensors = self._made_once(layer)
+        elif len(names) > 1:  # of a fused one, queries, keys and values are wanted
+            tensors = TensorsReadOnce(tensors)
+        heads = range(names[0].head, names[-1].head + 1)
+        weights = read_layer(tensors, self._source.anatomy.modules[layer.name], heads, factors)
+        found = {EPSILONS[factor]: weights.epsilons[factor][:, None] for factor in factors}
+        if weights.circuits is None:
+            found |= yield from decomposer.heads(weights.factors, missing | factors)
+        else:  # of a change, whose circuits are products of factors of their own
+            found |= yield from decomposer.heads(weights.factors, factors)
+            found |= yield from decomposer.heads(weights.circuits.factors, missing - factors)
+        del weights, tensors  # else what stays lies between tensors that go, whose memory cannot be given back
         _spread(found, names, arrays)
 
-    def _cut(self, layer: LayerOutline, batch: range, projections: Collection[str]) -> LayerWeights:
-        """Cut a few heads out of a layer, and hold its tensors for the next unless opening them again costs nothing."""
-        if layer.is_large and isinstance(self._source.tensors, Checkpoint):
-            return self._open(layer).cut(batch, projections).compact()
-        self._files.check()
-        stored = self._stored
-        if stored is None or stored[0] != layer.name:
-            self._stored = None
-            self._stored = stored = layer.name, self._open(layer)
-        return stored[1].cut(batch, projections)
+    def _made_once(self, layer: LayerOutline) -> Tensors:
+        """Give the tensors of a layer whose heads are looked at one after the other; none stays of the layer before."""
+        held = self._tensors
+        if held is not None and held[0] == layer.name:
+            self._files.check()  # what was read before
+            return held[1]
+        self._tensors = None
+        self._tensors = layer.name, TensorsReadOnce(self._source.tensors)
+        return self._tensors[1]
 
-    def _open(self, layer: LayerOutline) -> StoredLayer:
-        from engine.architectures.heads import StoredLayer
-
-        return StoredLayer(self._source.tensors, self._source.anatomy.modules[layer.name])
-
-    def _prepare(self, lane: Lane) -> Work[None]:
-        """Go to a lane with torch there, and choose where singular values are computed."""
+    def _begin(self, lane: Lane) -> Work[Decomposer]:
+        """Go to a lane with torch there, and give what computes singular values, where it was chosen to."""
         if self._decomposer is None:
             yield from with_torch()
             from engine.analysis.decompositions import Decomposer
@@ -278,17 +275,19 @@ class SpectraStore:
             with self._lock:
                 self._decomposer = self._decomposer or Decomposer(self._options.device, self._notify)
         yield lane
+        return self._decomposer
 
     def _rotated(self, layer: LayerOutline) -> Work[SpectraAtDistance]:
         """Give what computes QK at distances of a layer; that of the layer that was looked at last is kept."""
-        yield from self._prepare(Lane.WEIGHTS)
+        yield from self._begin(Lane.WEIGHTS)
         from engine.analysis.decompositions import SpectraAtDistance
+        from engine.architectures.heads import read_layer
         from engine.models.rotations import rotation_of
 
         source, found = self._source, self._at_distance
         if found is None or found.layer != layer.name:
             rotation = rotation_of(self._outline, layer, source.settings(), source.tensors)
-            weights = self._open(layer).cut()
+            weights = read_layer(TensorsReadOnce(source.tensors), source.anatomy.modules[layer.name])
             self._at_distance = found = SpectraAtDistance(layer, weights.circuits or weights, rotation)
         return found
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import torch
 
 from engine.analysis.open_model import OpenModel
-from engine.architectures.tensors import all_finite, not_finite
+from engine.architectures.tensors import TensorsReadOnce, View, all_finite, not_finite
 from engine.architectures.vocabulary import Vocabulary, vocabulary
 from engine.mathematics.directions import Rows, projections
 from engine.values.progress import Work
@@ -19,7 +20,6 @@ from engine.values.progress import Work
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.architectures.tensors import Cut
     from engine.values.progress import ProgressReporter
 
 
@@ -37,15 +37,17 @@ class TokenRows:
 
     Parameters
     ----------
-    cut : cuts parts out of the table.
+    read : gives what a view leaves of the table.
     shape : of the table.
     places : which of its rows; all unless given.
     """
 
     device = torch.device("cpu")
 
-    def __init__(self, cut: Cut, shape: Sequence[int], places: Sequence[int] | None = None) -> None:
-        self._cut = cut
+    def __init__(
+        self, read: Callable[[View], Tensor], shape: Sequence[int], places: Sequence[int] | None = None
+    ) -> None:
+        self._read = read
         self._places = range(shape[0]) if places is None else places
         self.shape = (len(self._places), shape[1])
 
@@ -54,7 +56,7 @@ class TokenRows:
         for start in range(0, len(self._places), split_size):
             some = self._places[start : start + split_size]
             first, last = min(some), max(some)
-            rows = self._cut(itemgetter(slice(first, last + 1)))
+            rows = self._read(itemgetter(slice(first, last + 1)))
             yield rows if len(rows) == len(some) else rows[[place - first for place in some]]
 
 
@@ -143,7 +145,7 @@ class TokenTables:
 
     def rows(self, name: str, places: Sequence[int] | None = None) -> TokenRows:
         """Give some rows of a table, or all of them, rows for padding included."""
-        return TokenRows(self._tensors.cutting(name), self.shape(name), places)
+        return TokenRows(partial(TensorsReadOnce(self._tensors).read, name), self.shape(name), places)
 
     def tokens(self, name: str | None, d: int) -> TokenTable | None:
         """Give the rows of a table that are tokens, if it is as wide as what they are to meet and nothing is wrong.

@@ -68,6 +68,13 @@ class AttentionModule:
     is_gated: bool
     change_of: AttentionModule | None = None
 
+    @property
+    def tensor_names(self) -> tuple[str, ...]:
+        """Every tensor that its matrices and biases are made of."""
+        steps = (name for latent in self.latents.values() for name in (latent.down, latent.norm, latent.bias))
+        names = (*self.weights.values(), *self.biases.values(), *steps, self.output_first)
+        return tuple(dict.fromkeys(filter(None, names)))
+
 
 @dataclass(frozen=True, slots=True)
 class Anatomy:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 View: TypeAlias = "Callable[[Tensor], Tensor]"
 """Rearranges a tensor, or cuts a part out, and looks at none of its numbers."""
-
-Cut: TypeAlias = "Callable[[View], Tensor]"
-"""Gives what a view leaves of a tensor."""
 
 DTYPE_EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 """The distance from 1 to the next number, of the dtypes that attention weights are stored in."""
@@ -67,9 +64,11 @@ class Tensors(ABC):
     Attributes
     ----------
     entries : every tensor's shape and dtype.
+    read_in_parts : those of which a part is read without the rest; of the others it is quicker to read all, once.
     """
 
     entries: Mapping[str, TensorEntry]
+    read_in_parts: Collection[str] = frozenset()
 
     @abstractmethod
     def read(self, name: str, view: View = whole) -> Tensor:
@@ -80,16 +79,11 @@ class Tensors(ABC):
         EngineError : when it cannot be read.
         """
 
-    def cutting(self, name: str) -> Cut:
-        """Give what cuts parts out of one tensor, for as long as these are wanted; the whole is read now."""
-        tensor = self.read(name)
-        return lambda view: view(tensor)
-
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through the numbers of one tensor in order, at most `PART` at a time."""
-        cut = self.cutting(name)
-        for first in range(0, self.entries[name].parameters, PART):
-            yield cut(partial(_part, first))
+        once = TensorsReadOnce(self)
+        for first in range(0, max(1, self.entries[name].parameters), PART):  # what cannot be read is said
+            yield once.read(name, partial(_part, first))
 
     def step(self, name: str) -> float | None:
         """Give the distance between neighbouring numbers of one tensor, as a root mean square.
@@ -97,6 +91,22 @@ class Tensors(ABC):
         None where it grows with the numbers, as `STORED_EPSILONS` says.
         """
         return None
+
+
+class TensorsReadOnce(Tensors):
+    """Tensors that are looked at several times: each is read once and stays as long as this, or is read in parts."""
+
+    def __init__(self, stored: Tensors) -> None:
+        self._stored, self.entries, self.read_in_parts = stored, stored.entries, stored.read_in_parts
+        self._whole, self._step = cache(stored.read), cache(stored.step)
+
+    def read(self, name: str, view: View = whole) -> Tensor:
+        """Give one tensor, or what a view leaves of it."""
+        return self._stored.read(name, view) if name in self.read_in_parts else view(self._whole(name))
+
+    def step(self, name: str) -> float | None:
+        """Give the distance between neighbouring numbers of one tensor, as a root mean square."""
+        return self._step(name)
 
 
 def _part(first: int, tensor: Tensor) -> Tensor:

@@ -63,37 +63,27 @@ def read_tensor(file: Path, placed: TensorInFile, view: View = whole) -> Tensor:
     OSError : when the file ends before it does, or cannot be read.
     """
     seen = view(placed.form)
-    with file.open("rb", buffering=0) as stream:
-        if not _is_part(seen, placed.form):
-            return view(_read(stream, placed.begin, placed.form))
-        return _read(stream, placed.begin, seen)
-
-
-def _is_part(seen: Tensor, whole: Tensor) -> bool:
-    """Say whether one tensor is part of another's memory, no number of it twice."""
-    is_same = seen.untyped_storage()._cdata == whole.untyped_storage()._cdata
-    return is_same and all(stride > 0 or size < 2 for size, stride in zip(seen.shape, seen.stride(), strict=True))
-
-
-def _read(stream: io.RawIOBase, begin: int, form: Tensor) -> Tensor:
-    """Read what lies in a file as a form says, which begins where its memory does, and what lies between."""
+    is_part = seen.untyped_storage()._cdata == placed.form.untyped_storage()._cdata and 0 not in seen.stride()
+    form = seen if is_part else placed.form
     order = sorted(range(form.ndim), key=form.stride, reverse=True)
     laid = form.permute(order)  # as it follows in the file
     found = torch.empty(laid.shape, dtype=laid.dtype)
     rows, row_form = (found, laid) if form.ndim else (found[None], laid[None])
     together = max(1, AT_ONCE // max(1, form.element_size() * int(row_form.stride(0))))
-    for first in range(0, len(rows) if found.numel() else 0, together):
-        part = row_form[first : first + together]
-        begin_of_part = begin + form.element_size() * int(part.storage_offset())
-        wanted = rows[first : first + together]
-        if part.is_contiguous():
-            _fill(stream, begin_of_part, wanted.view(-1).view(torch.uint8))
-        else:
-            reach = 1 + sum((size - 1) * stride for size, stride in zip(part.shape, part.stride(), strict=True))
-            room = torch.empty(reach, dtype=part.dtype)
-            _fill(stream, begin_of_part, room.view(torch.uint8))
-            wanted.copy_(room.as_strided(part.shape, part.stride()))
-    return found.permute([order.index(dim) for dim in range(form.ndim)])
+    with file.open("rb", buffering=0) as stream:
+        for first in range(0, len(rows) if found.numel() else 0, together):
+            part = row_form[first : first + together]
+            begin = placed.begin + form.element_size() * int(part.storage_offset())
+            wanted = rows[first : first + together]
+            if part.is_contiguous():
+                _fill(stream, begin, wanted.view(-1).view(torch.uint8))
+            else:
+                reach = 1 + sum((size - 1) * stride for size, stride in zip(part.shape, part.stride(), strict=True))
+                room = torch.empty(reach, dtype=part.dtype)
+                _fill(stream, begin, room.view(torch.uint8))
+                wanted.copy_(room.as_strided(part.shape, part.stride()))
+    tensor = found.permute(sorted(range(form.ndim), key=order.__getitem__))
+    return tensor if is_part else view(tensor)
 
 
 def _fill(stream: io.RawIOBase, place: int, wanted: Tensor) -> None:

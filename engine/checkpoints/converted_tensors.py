@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.architectures.tensors import Cut, TensorEntry, Tensors, View, whole
+from engine.architectures.tensors import TensorEntry, Tensors, View, whole
 from engine.checkpoints.memory import free_memory
 from engine.checkpoints.transformers_library import (
     empty_model,
@@ -69,16 +69,13 @@ class ConvertedTensors(Tensors):
         self._conversions = conversions
         self.entries = {name: stored.entries[own] for name, own in self._names.items()}
         self.entries |= {name: conversion.entry for name, conversion in conversions.items()}
+        self.read_in_parts = {name for name, own in self._names.items() if own in stored.read_in_parts}
 
     def read(self, name: str, view: View = whole) -> Tensor:
         """Give one tensor, or what a view leaves of it; one that has to be made is made as a whole."""
         if name in self._names:
             return self._stored.read(self._names[name], view)
         return view(self._conversions[name].make())
-
-    def cutting(self, name: str) -> Cut:
-        """Give what cuts parts out of one tensor; one that has to be made is made now."""
-        return self._stored.cutting(self._names[name]) if name in self._names else super().cutting(name)
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through the numbers of one tensor.

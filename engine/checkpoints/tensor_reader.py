@@ -6,11 +6,10 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from engine.architectures.tensors import UNKNOWN, Cut, TensorEntry, Tensors, View, whole
+from engine.architectures.tensors import UNKNOWN, TensorEntry, Tensors, View, whole
 from engine.checkpoints.json_files import plain_file
 from engine.checkpoints.model_folders import promised_tensors, shard_files, weight_file
 from engine.values.errors import EngineError
@@ -144,6 +143,7 @@ class Checkpoint(Tensors):
                 f"{weights.name} lists {min(lacking)}, which is in none of its files; download the model again"
             )
         self.entries |= _like_other_layers(self.entries, self.lost)
+        self.read_in_parts = {name for name, entry in self.entries.items() if entry.stored_bytes > MOST_WHOLE}
 
     def read(self, name: str, view: View = whole) -> Tensor:
         """Read what a view leaves of one tensor, as stored.
@@ -152,35 +152,25 @@ class Checkpoint(Tensors):
         ------
         EngineError : when the file no longer holds what its header said, or is another than was opened.
         """
+        import torch
+
         from engine.checkpoints.byte_ranges import TensorInFile, read_tensor
 
         if name in self.lost:
             raise EngineError(self.lost[name])
-        file, place = self._places[name]
+        (file, place), entry = self._places[name], self.entries[name]
         try:
-            stored = self._placed(name, place) if isinstance(place, int) else place
-            tensor = read_tensor(file, stored, view) if isinstance(stored, TensorInFile) else view(stored)
+            if isinstance(place, int):
+                dtype = getattr(torch, entry.dtype, None)
+                if not isinstance(dtype, torch.dtype):
+                    raise ValueError(f"torch has no numbers of the kind {entry.dtype}")
+                place = TensorInFile(place, torch.empty(entry.shape, dtype=dtype, device="meta"))
+            tensor = read_tensor(file, place, view) if isinstance(place, TensorInFile) else view(place)
         except (OSError, ValueError) as error:
             self.opened.check(file)
             raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
         self.opened.check(file)  # what has been read by now stays what it is
         return tensor
-
-    def _placed(self, name: str, begin: int) -> TensorInFile:
-        import torch
-
-        from engine.checkpoints.byte_ranges import TensorInFile
-
-        entry = self.entries[name]
-        dtype = getattr(torch, entry.dtype, None)
-        if not isinstance(dtype, torch.dtype):
-            raise ValueError(f"torch has no numbers of the kind {entry.dtype}")
-        return TensorInFile(begin, torch.empty(entry.shape, dtype=dtype, device="meta"))
-
-    def cutting(self, name: str) -> Cut:
-        """Give what reads parts of a large tensor as they are wanted; others are read now."""
-        is_large = self.entries[name].stored_bytes > MOST_WHOLE
-        return partial(self.read, name) if is_large else super().cutting(name)
 
 
 def _check_shard(file: Path, weights: Path) -> None:

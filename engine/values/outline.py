@@ -73,8 +73,8 @@ class LayerOutline:
     def numbers(self, heads: int) -> int:
         """Count the numbers of so many heads' projections, keys and values once for the heads that share them."""
         shared = -(-heads * self.key_value_heads // self.heads)
-        counts = {"Q": heads, "K": shared, "V": shared, "O": heads}
-        return sum(count * math.prod(self.shape(matrix, False)) for matrix, count in counts.items())
+        own = self.head_dim * self.d_model + self.d_output * self.value_head_dim
+        return heads * own + shared * (self.head_dim * self.d_source + self.value_head_dim * self.d_values)
 
     @property
     def is_large(self) -> bool:

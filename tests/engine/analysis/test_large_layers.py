@@ -13,7 +13,8 @@ import pytest
 from engine.analysis import whole_layers
 from engine.analysis.decompositions import Decomposer
 from engine.analysis.open_model import OpenModel
-from engine.architectures.heads import LayerWeights, StoredLayer
+from engine.architectures import heads as cutting
+from engine.architectures.heads import LayerWeights
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
@@ -134,9 +135,10 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
-def test_a_large_layers_files_are_let_go_of_before_its_heads_are_computed(
+def test_of_a_layers_large_tensors_no_more_is_held_than_is_computed_with(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)
     opened, seen = session(tiny_model("llama")), list[tuple[int, int]]()
     compute: Callable[..., Any] = Decomposer.heads
 
@@ -148,7 +150,7 @@ def test_a_large_layers_files_are_let_go_of_before_its_heads_are_computed(
     finish(opened.spectra.layer(FIRST, False))
     assert len(seen) == 4 * 4
     assert all(kept == used for kept, used in seen), "a part keeps the whole tensor that it was cut out of"
-    assert opened.spectra._stored is None
+    assert opened.spectra._tensors is None, "no tensor stays when the layer is done"
 
 
 @pytest.mark.parametrize("matrices", [("Q",), ("OV",), ("K", "QK")])
@@ -157,13 +159,13 @@ def test_of_heads_only_what_is_asked_for_is_read_and_computed(
 ) -> None:
     folder, head = tiny_model("llama"), Head("decoder", 0, 3)
     everything, read = finish(session(folder).spectra.layer(FIRST, False)), list[Collection[str]]()
-    cut = StoredLayer.cut
+    read_layer: Callable[..., LayerWeights] = cutting.read_layer
 
-    def noting(stored: StoredLayer, heads: range | None = None, matrices: Collection[str] = "QKVO") -> LayerWeights:
+    def noting(tensors: Any, module: Any, heads: Any, matrices: Collection[str]) -> LayerWeights:
         read.append(matrices)
-        return cut(stored, heads, matrices)
+        return read_layer(tensors, module, heads, matrices)
 
-    monkeypatch.setattr(StoredLayer, "cut", noting)
+    monkeypatch.setattr(cutting, "read_layer", noting)
     store = session(folder).spectra
     found = finish(store.head(head, matrices))
     assert [each.matrix for each in found] == list(matrices)

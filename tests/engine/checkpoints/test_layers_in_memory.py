@@ -114,8 +114,8 @@ def test_while_a_product_is_computed_the_heads_it_was_added_up_from_are_gone(
 def test_to_see_that_a_matrix_is_not_zero_takes_no_memory_for_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
     monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)  # what is not wanted is not read either
+    _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
     with Made() as made:
         finish(stepping.spectra.layer(Head("decoder", 0), True, ("K",)))
     assert made.largest <= 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.architectures.heads import StoredLayer
+from engine.architectures.heads import read_layer
+from engine.architectures.tensors import TensorsReadOnce
 from engine.checkpoints import byte_ranges as reading
 from engine.checkpoints import tensor_reader as checkpoints
 from engine.checkpoints.byte_ranges import TensorInFile, read_pickled, read_tensor
@@ -105,22 +106,16 @@ def test_no_more_is_read_than_lies_between_what_is_wanted(
 
 @pytest.mark.usefixtures("every_tensor_is_large")
 @pytest.mark.parametrize("model_type", ["gpt2", "llama", "t5", "falcon", "gpt_neox", "deepseek_v3", "qwen3_next"])
-def test_heads_that_are_cut_out_of_files_are_those_of_the_whole_layer(model_type: str, tiny_model: TinyModel) -> None:
+def test_heads_that_are_cut_out_of_files_are_those_of_the_whole_layer(
+    model_type: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tiny_model(model_type, **(GATED if model_type == "qwen3_next" else {}))
     _, checkpoint, anatomy = open_folder(folder)
-    in_memory = {name: checkpoint.read(name) for name in checkpoint.entries}
-
-    class InMemory(Checkpoint):
-        """The same tensors, which are held."""
-
-        def cutting(self, name: str) -> Callable[[Callable[[Tensor], Tensor]], Tensor]:
-            """Cut out of what is held."""
-            return lambda view: view(in_memory[name])
-
-    held = InMemory(folder)
+    monkeypatch.setattr(checkpoints, "MOST_WHOLE", 2**20)
+    held = TensorsReadOnce(Checkpoint(folder))
     for module in anatomy.modules.values():
         for heads in (None, range(module.outline.heads // module.outline.key_value_heads)):
-            found, expected = (StoredLayer(each, module).cut(heads) for each in (checkpoint, held))
+            found, expected = (read_layer(each, module, heads) for each in (checkpoint, held))
             for name in ("query", "key", "value", "output", "query_bias", "key_bias", "value_bias", "gate"):
                 mine, theirs = getattr(found, name), getattr(expected, name)
                 assert (mine is None) == (theirs is None)
@@ -132,10 +127,8 @@ def test_heads_that_are_cut_out_of_files_are_those_of_the_whole_layer(model_type
 @pytest.mark.usefixtures("every_tensor_is_large")
 def test_of_a_large_tensor_one_heads_rows_are_read(tiny_model: TinyModel, taken: list[int]) -> None:
     _, checkpoint, anatomy = open_folder(tiny_model("llama"))
-    layer = StoredLayer(checkpoint, anatomy.modules[Head("decoder", 0)])
-    assert sum(taken) == 0, "nothing is read before something is wanted"
     outline = anatomy.outline.layers[0]
-    layer.cut(range(1), "Q")
+    read_layer(TensorsReadOnce(checkpoint), anatomy.modules[outline.name], range(1), "Q")
     assert sum(taken) == 4 * outline.head_dim * outline.d_model
 
 

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from engine.analysis.spectra import SpectraStore
-from engine.architectures.heads import StoredLayer
 from engine.checkpoints.locate import find_source
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
@@ -40,7 +39,7 @@ def test_heads_are_computed_on_one_lane_and_whole_layers_on_another(folder: str,
 def test_what_is_on_disk_is_not_read_again_from_the_weights(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first = store(folder, use_cache=True)
     expected = [finish(first.layer(FIRST, whole_layer)) for whole_layer in (False, True)]
-    monkeypatch.setattr(StoredLayer, "cut", pytest.fail)
+    monkeypatch.setattr("engine.architectures.heads.read_layer", pytest.fail)
     again = store(folder, use_cache=True)
     assert again.is_kept
     for group in expected:
