@@ -174,7 +174,7 @@ class Actions(
 
     def action_switch(self) -> None:
         """Switch the selected head off, or on again."""
-        if self.conductor.is_open and (refusal := self.conductor.off.switch(self.conductor.selected)):
+        if self.conductor.is_open and (refusal := self.conductor.off.switch(self.session.shown.selected)):
             self.notify(refusal)
 
     @on(HeadSwitched)
@@ -234,34 +234,33 @@ class Actions(
 
     def action_epsilon(self, step: int) -> None:
         """Change ε and measure again; say so where it goes no farther."""
-        self.key_line.say(self.conductor.change_epsilon(step))
+        if self.conductor.weights is not None:
+            self.key_line.say(self.conductor.weights.change_epsilon(step))
 
     def is_in_vain(self, name: str) -> bool:
         """Say of a binding, by its id, whether it could now only say why it does nothing, or does something else."""
         if not self.is_ready:
             return False
-        distance, ways, table = self.conductor.distance, self.conductor.ways, self.views.table
+        outline, ways, table = self.conductor.outline, self.conductor.ways, self.views.table
         if name == "app.scale":
             return self.views.scaled is None and not self.conductor.overview.is_active
         if name == "table.all_rows":
-            return self.conductor.is_working_out  # which is what the key stops
+            tables = self.conductor.tables
+            return tables is not None and tables.stoppable is not None  # which is what the key stops
         if name == "table.switch":
             return table is not None and table.is_on_row_of_no_head
-        refuses_distance = name == "app.distance" and distance is not None and bool(distance.refusal)
-        if name == "table.fold" and self.conductor.weights is not None:
-            is_known = self.conductor.weights.knowledge.outline.has_known_norms
-            return not (is_known or self.conductor.folds)  # what is folded can be left out again
+        refuses_distance = name == "app.distance" and outline is not None and bool(outline.no_rotation)
+        if name == "table.fold" and outline is not None:
+            return not (outline.has_known_norms or self.session.shown.folds)  # what is folded can be left out again
         return refuses_distance or (name == "app.back" and (ways is None or not ways.has_before))
 
     def action_distance(self) -> None:
         """Show QK at a distance, or without positions."""
-        if self.conductor.distance is not None:
-            self.conductor.distance.toggle()
+        self.conductor.toggle_distance()
 
     def action_turn(self, step: int) -> None:
         """Change the distance."""
-        if self.conductor.distance is not None:
-            self.conductor.distance.step(step)
+        self.conductor.step_distance(step)
 
     def action_averaging(self) -> None:
         """Show the head's map, or a mean; say which where no map is in view."""

@@ -43,6 +43,7 @@ from tui.panes.line import Line
 from tui.screens.prompt import Prompt
 from tui.sentence_input import SentenceInput
 from tui.start import Start
+from tui.state.session import Session, Shown
 from tui.status_line import describe
 from tui.tree import HeadTree
 
@@ -171,7 +172,9 @@ class Explorer(Actions):
         from tui.conductor import Conductor
         from tui.views import Views
 
-        views = Views(ascii_only=self.ascii_only, first=start.view, log_scale=start.log_scale)
+        self.session = self.tree_widget.session = Session(Shown(view=start.view))
+        is_comparing = self.engine.is_comparing
+        views = Views(self.session, ascii_only=self.ascii_only, is_comparing=is_comparing, log_scale=start.log_scale)
         await self.screen_stack[0].query_one("#body").mount(views)
         self._views = views
         self._conductor = Conductor(self, start)
@@ -192,7 +195,8 @@ class Explorer(Actions):
 
     def _note(self, head: Head) -> tuple[str, ...]:
         """Give what the tree says beside a head, the longest first."""
-        return self.conductor.note(head) if self.is_ready else ()
+        weights = self.conductor.weights if self.is_ready else None
+        return () if weights is None else weights.note(head)
 
     @on(Tree.NodeHighlighted)
     def _node_highlighted(self, event: Tree.NodeHighlighted[Head | None]) -> None:
@@ -219,7 +223,7 @@ class Explorer(Actions):
         """Show the head or layer of a row, unless it is of a model that has been put away."""
         if not self.is_ready or not self.conductor.has(event.name):
             return
-        if event.is_jump and event.name == self.conductor.selected:
+        if event.is_jump and event.name == self.session.shown.selected:
             self.key_line.say(f"{event.name} is selected already")
         elif event.is_jump and self.conductor.ways is not None:
             self.conductor.ways.jump(event.name)
@@ -261,8 +265,8 @@ class Explorer(Actions):
     @on(DistanceChanged)
     def _distance_changed(self, event: DistanceChanged) -> None:
         """Show QK at another distance."""
-        if self.is_ready and self.conductor.distance is not None:
-            self.conductor.distance.step(event.step)
+        if self.is_ready:
+            self.conductor.step_distance(event.step)
 
     @on(CellMoved)
     def _cell_moved(self) -> None:
@@ -287,9 +291,9 @@ class Explorer(Actions):
     @on(GroupReady)
     def _group_ready(self, event: GroupReady) -> None:
         """Keep what the sweep has found, unless that is of a model that has been put away."""
-        if not self.is_ready or event.engine is not self.engine:
+        if not self.is_ready or event.engine is not self.engine or self.conductor.weights is None:
             return
-        self.conductor.learn(event.layer, event.whole_layer, event.group)
+        self.conductor.weights.learn(event.layer, event.whole_layer, event.group)
         done = event.progress.finished and event.whole_layer
         self.progress_line.show("" if done else describe(event.progress))
 

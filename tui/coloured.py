@@ -90,7 +90,7 @@ class Coloured:
             self._pane.show_message(attention.title, str(answer))
         elif isinstance(answer, MapLines) and (answer.name, answer.is_signed) == (
             attention.shown_name,
-            reading.is_difference,
+            self._app.session.shown.difference,
         ):
             self._draw(answer)
 

@@ -20,6 +20,7 @@ from tui.beside import Run
 from tui.drawing.curves import Curve, Line
 from tui.facts import at_distance
 from tui.panes.compare import ComparePane
+from tui.state.session import Session
 from tui.weights import Weights
 
 
@@ -29,6 +30,7 @@ class ComparedSpectra:
     Parameters
     ----------
     engine : who computes.
+    session : which says what is shown.
     weights : what is known of the model's spectra.
     run : awaits work beside the event loop; newer work under the same name replaces older.
     draw : called when more has become known.
@@ -37,17 +39,20 @@ class ComparedSpectra:
     def __init__(
         self,
         engine: Engine,
+        session: Session,
         weights: Weights,
         run: Run,
         draw: Callable[[], None],
     ) -> None:
         self._engine = engine
+        self._session = session
         self._weights = weights
         self._run = run
         self._draw = draw
 
-    def draw(self, pane: ComparePane, heads: Sequence[Head], names: Sequence[str], selected: Head | None) -> None:
+    def draw(self, pane: ComparePane, heads: Sequence[Head], names: Sequence[str]) -> None:
         """Draw the heads' spectra, with the chance of the selected one or else of the last; ask for what is missing."""
+        selected, distance = self._session.shown.selected, self._session.shown.distance
         front = selected if selected in heads else heads[-1]
         assert front is not None
         unknown = tuple(dict.fromkeys(head.whole_layer for head in heads if not self._has(head)))
@@ -56,33 +61,29 @@ class ComparedSpectra:
         found = [self._of(head) for head in heads]
         if not any(found):
             why_not = self._why_not(heads)
-            if why_not or self._weights.distance is None:
+            if why_not or distance is None:
                 pane.show_message("", why_not or "computing …", is_waiting=not why_not)
             else:
-                self.show_waiting(pane, heads)
+                pane.show_waiting(f"{quantity(len(heads), 'head')}{self._at_distance}")
             return
         chance = "" if front.stack.endswith(DELTA) else f"  chance of {names[list(heads).index(front)]}"
         curves = [self._curve(matrix, names, found, self._of(front)) for matrix in MATRICES]
         pane.show_spectra(f"{quantity(len(heads), 'head')}{self._at_distance}{chance}", names, curves)
 
-    def show_waiting(self, pane: ComparePane, heads: Sequence[Head]) -> None:
-        """Say that the heads' spectra at the distance come next."""
-        pane.show_waiting(f"{quantity(len(heads), 'head')}{self._at_distance}")
-
     @property
     def _at_distance(self) -> str:
         """How far the key is before the query, for a title."""
-        return at_distance(self._weights.distance, self._weights.knowledge.outline)
+        return at_distance(self._session.shown.distance, self._weights.knowledge.outline)
 
     def _has(self, head: Head) -> bool:
         """Say whether the spectra of a head's layer are known, with QK at the distance if it is shown at one."""
-        knowledge, distance = self._weights.knowledge, self._weights.distance
+        knowledge, distance = self._weights.knowledge, self._session.shown.distance
         return knowledge.has(head, False) if distance is None else knowledge.has_turned(head, False, distance)
 
     def _of(self, head: Head) -> Mapping[str, Spectrum]:
         """Give a head's spectra; none where they are not known, or cannot be had."""
         try:
-            return self._weights.knowledge.spectra(head, self._weights.distance) or {}
+            return self._weights.knowledge.spectra(head, self._session.shown.distance) or {}
         except EngineError:
             return {}
 
@@ -90,7 +91,7 @@ class ComparedSpectra:
         """Say why there will be nothing to draw; nothing where it is being worked out."""
         try:
             for head in heads:
-                self._weights.knowledge.spectra(head, self._weights.distance)
+                self._weights.knowledge.spectra(head, self._session.shown.distance)
         except EngineError as error:
             return str(error)
         return ""
@@ -112,7 +113,7 @@ class ComparedSpectra:
 
     async def _fetch(self, layers: Sequence[Head]) -> None:
         """Learn the spectra of layers' heads."""
-        distance = self._weights.distance
+        distance = self._session.shown.distance
         for layer in layers:
             answer: SpectraGroup | EngineError
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from engine.values.heads import NOTHING_OFF, Head, Off
+from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.table import AnyTable
 from tui.beside import Run
@@ -15,7 +15,8 @@ from tui.heads_of_layer import HeadsOfLayer
 from tui.key_names import key_of
 from tui.panes.compare import ComparePane, Side
 from tui.panes.heads import HeadsPane
-from tui.state.pins import Pins, how_to_pin
+from tui.state.pins import compared_heads, compared_pair, how_to_pin, toggle_pin
+from tui.state.session import Session
 from tui.unread import no_sentence
 from tui.weights import Weights
 
@@ -32,84 +33,55 @@ class Comparing:
 
     Parameters
     ----------
-    app : whose tree and views these are.
+    app : whose views these are.
+    session : which says what is shown.
     weights : what is known of the model's spectra.
     outline : of the model.
     run : awaits work beside the event loop; newer work under the same name replaces older.
-
-    Attributes
-    ----------
-    pins : the pinned heads.
     """
 
     def __init__(
         self,
         app: Explorer,
+        session: Session,
         weights: Weights,
         outline: ModelOutline,
         run: Run,
     ) -> None:
-        self.pins = Pins()
         self._app = app
+        self._session = session
         self._weights = weights
         self._outline = outline
-        self._selected: Head | None = None
-        self._text: str | None = None
-        self._off = NOTHING_OFF
-        self._spectra = ComparedSpectra(app.engine, weights, run, self.draw)
+        self._spectra = ComparedSpectra(app.engine, session, weights, run, self.draw)
         self._maps = ComparedMaps(app.engine, run, self.draw, ascii_only=app.ascii_only)
         self._heads = HeadsOfLayer(app.engine, outline, run, self._name_in_layer, ascii_only=app.ascii_only)
-        app.tree_widget.pinned = frozenset()
+        session.follow(self._follow)
 
-    def select(self, name: Head | None) -> None:
-        """Take note of what is selected, and show it where heads are beside each other."""
-        self._selected = name
-        self.draw()
-
-    def read(self, text: str) -> None:
-        """Show maps of another sentence."""
-        self._text = text
-        self._forget()
-
-    def switch_off(self, off: Off) -> None:
-        """Show maps with other heads switched off."""
-        self._off = off
-        self._forget()
-
-    def _forget(self) -> None:
-        """Let go of maps that are of another sentence."""
-        self._maps.forget()
-        self._heads.forget()
-        self.draw()
+    def _follow(self, changed: frozenset[str]) -> None:
+        """Draw what is shown now, where heads are beside each other; maps of another sentence are let go of."""
+        if changed & {"text", "off"}:
+            self._maps.forget()
+            self._heads.forget()
+        if changed & {"selected", "text", "off", "pins", "distance"}:
+            self.draw()
 
     def pin(self) -> None:
         """Pin the head of the row under the cursor, or the selected one, or unpin it; the tree shows which are."""
         if self._app.views.put_off(self.pin):
             return
         row = self._app.views.row_head
-        head = self._selected if row is None else row
-        if refusal := self.pins.toggle(head, key_of(self._app, "app.pin")):
+        head = self._session.shown.selected if row is None else row
+        if refusal := toggle_pin(self._session, head, key_of(self._app, "app.pin")):
             self._app.notify(refusal)
-            return
-        self._app.tree_widget.pinned = frozenset(self.pins.heads)
-        self._app.tree_widget.refresh_notes()
-        self.draw()
-        if head is not None:
+        elif head is not None:
             self._app.key_line.say(self._said_of(head))
 
     def _said_of(self, head: Head) -> str:
         """Say whether a head is pinned by now, and which are."""
-        pinned = ", ".join(map(self._name, self.pins.heads))
-        if head in self.pins.heads:
+        pinned = ", ".join(map(self._name, self._session.shown.pins))
+        if head in self._session.shown.pins:
             return f"{pinned} pinned; {key_of(self._app, 'app.compare')} compares"
         return f"{self._name(head)} unpinned; {f'{pinned} still pinned' if pinned else 'none is pinned'}"
-
-    def pin_again(self, heads: Iterable[Head]) -> None:
-        """Pin the heads that were pinned when the model was left."""
-        for head in heads:
-            self.pins.toggle(head, "")
-        self._app.tree_widget.pinned = frozenset(self.pins.heads)
-        self._app.tree_widget.refresh_notes()
 
     @property
     def _how_to_pin(self) -> str:
@@ -119,7 +91,7 @@ class Comparing:
     def compare(self) -> None:
         """Show the pinned heads beside each other; where they are shown, the next thing of them."""
         pane = self._app.views.active
-        if not self.pins.heads:
+        if not self._session.shown.pins:
             self._app.notify(self._how_to_pin)
         elif isinstance(pane, ComparePane) and not self._app.views.return_to(ComparePane.view):
             pane.turn(pane.side.next)
@@ -149,43 +121,38 @@ class Comparing:
     def _name_in_layer(self, head: Head) -> str:
         """Name a head within its layer, with its label and the star of a pinned one."""
         label = self._weights.labels.short(head)  # maps may be as narrow as the tree
-        return f"H{head.head}{'*' if head in self.pins.heads else ''}{f' {label}' if label else ''}"
+        return f"H{head.head}{'*' if head in self._session.shown.pins else ''}{f' {label}' if label else ''}"
 
     def draw(self) -> None:
         """Draw what is in view of several heads."""
-        views = self._app.views
+        views, shown = self._app.views, self._session.shown
         if (compare := views.in_view(ComparePane)) is not None and compare.size:
             self._draw_compared(compare)
         if (heads := views.in_view(HeadsPane)) is not None and heads.maps.size:
-            self._heads.draw(heads, self._selected, self._text, self._off)
-
-    def announce(self, distance: int | None) -> None:
-        """Say where QK will be turned, and ask for nothing yet; None takes that back."""
-        pane = self._app.views.in_view(ComparePane)
-        if distance is None:
-            self.draw()
-        elif pane is not None and pane.side is Side.SPECTRA and self.pins.heads:
-            self._spectra.show_waiting(pane, self.pins.beside(self._selected))
+            self._heads.draw(heads, shown.selected, shown.text, shown.off_in_maps)
 
     def _draw_compared(self, pane: ComparePane) -> None:
         """Draw the pinned heads and the selected one: their spectra, their maps or a difference."""
-        heads = self.pins.beside(self._selected)
+        shown = self._session.shown
+        heads = compared_heads(shown)
         names = [self._name(head) for head in heads]
-        if not self.pins.heads:
+        if not shown.pins:
             pane.show_message("", self._how_to_pin)
         elif pane.side is Side.SPECTRA:
-            self._spectra.draw(pane, heads, names, self._selected)
-        elif self._text is None:
+            self._spectra.draw(pane, heads, names)
+        elif shown.text is None:
             message, is_waiting = no_sentence(self._app, self._outline)
             pane.show_message("", message, is_waiting=is_waiting)
         elif pane.side is Side.MAPS:
-            self._maps.draw(pane, heads, names, self._text, self._off)
-        elif (pair := self.pins.pair(self._selected)) is None:
+            self._maps.draw(pane, heads, names, shown.text, shown.off_in_maps)
+        elif (pair := compared_pair(shown)) is None:
             pane.show_message(
                 "", f"a difference is of two heads, and {names[0]} is alone: go to another one, or pin it"
             )
         else:
-            self._maps.draw_difference(pane, pair, (self._name(pair[0]), self._name(pair[1])), self._text, self._off)
+            self._maps.draw_difference(
+                pane, pair, (self._name(pair[0]), self._name(pair[1])), shown.text, shown.off_in_maps
+            )
 
     @property
     def why_not_turned(self) -> str:
@@ -199,18 +166,17 @@ class Comparing:
     @property
     def named(self) -> tuple[str, str] | None:
         """Name the table that the active view draws, and what it is of; None where it is not of several heads."""
-        pane = self._app.views.active
+        pane, shown = self._app.views.active, self._session.shown
         if isinstance(pane, HeadsPane):
-            return "attention", f"{self._selected and self._selected.whole_layer}-heads"
+            return "attention", f"{shown.selected and shown.selected.whole_layer}-heads"
         if not isinstance(pane, ComparePane):
             return None
         if pane.side is Side.DIFFERENCE:
-            return "difference", self._subject(reversed(self.pins.pair(self._selected) or ()), "-less-")
-        heads = self._subject(self.pins.beside(self._selected))
+            return "difference", self._subject(reversed(compared_pair(shown) or ()), "-less-")
+        heads = self._subject(compared_heads(shown))
         if pane.side is Side.MAPS:
             return "attention", heads
-        distance = self._weights.distance
-        return "spectrum", heads if distance is None else f"{heads}-distance{distance}"
+        return "spectrum", heads if shown.distance is None else f"{heads}-distance{shown.distance}"
 
     async def table(self) -> AnyTable | None:
         """Give the table that the active view draws; None where it is not of several heads.
@@ -225,8 +191,8 @@ class Comparing:
         if not isinstance(pane, ComparePane):
             return None
         if pane.side is Side.DIFFERENCE:
-            return await self._maps.difference_table(self.pins.pair(self._selected))
-        heads = self.pins.beside(self._selected)
+            return await self._maps.difference_table(compared_pair(self._session.shown))
+        heads = compared_heads(self._session.shown)
         return await self._spectra.table(heads) if pane.side is Side.SPECTRA else self._maps.table(heads)
 
     def _subject(self, heads: Iterable[Head], between: str = "-") -> str:

@@ -1,4 +1,4 @@
-"""What is selected, what is known of it, what must be asked of the engine, and which pane shows what."""
+"""What the keys ask for, turned into changes of what is shown, and the parts that show the open model."""
 
 from __future__ import annotations
 
@@ -9,42 +9,58 @@ from weakref import WeakSet
 
 from textual.worker import Worker
 
+from engine.mathematics.measures import MEASURES
 from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.errors import EngineError, Superseded
-from engine.values.heads import Head, Off
+from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.table import AnyTable
-from engine.values.views import VIEWS, ring_of, view_after
+from engine.values.views import CONTRIBUTIONS, VIEWS, ring_of, view_after
 from tui.beside import Work, begin
 from tui.coloured import Coloured
+from tui.comparing import Comparing
 from tui.export.files import Exporting
+from tui.export.screen_request import Asking
 from tui.first_look import FirstLook
 from tui.key_names import key_of
-from tui.model_parts import ModelParts
+from tui.learning import Learning
 from tui.overview import Overview
+from tui.reading import Reading
 from tui.restoring import Restoring
 from tui.sentences import Sentences
-from tui.shown_model import ShownModel
 from tui.shown_table import shown_table
 from tui.start import Start
 from tui.state.heads_off import HeadsOff
+from tui.state.overview_measures import measure_fields
 from tui.state.places import head_after, layer_after
+from tui.tables import Tables
+from tui.ways import Ways
+from tui.weights import Weights
 
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
     from tui.app import Explorer
 
 
-class Conductor(ModelParts):
-    """The explorer's state; everything here happens on the event loop."""
+class Conductor:
+    """Shows one model; everything here happens on the event loop.
+
+    Attributes
+    ----------
+    off : switches heads off.
+    overview : the map of all heads.
+    exporting, sentences, coloured, restoring : files, what was typed, the coloured text, and what comes back.
+    outline, weights, reading, tables, ways, comparing : the open model and what shows it; None until there is one.
+    """
 
     def __init__(self, app: Explorer, start: Start) -> None:
-        super().__init__(app)
+        self._app = app
+        self._session = app.session
         self._is_drawn = False
         keys = (partial(key_of, app, f"app.{name}") for name in ("switch", "all_on"))
-        self.off = HeadsOff(self._switched_off, *keys)
-        self.overview = Overview(app.engine, app.views, self._run, app.report, self.go_to)
+        self.off = HeadsOff(app.session, *keys, is_comparing=app.engine.is_comparing)
+        self.overview = Overview(app.engine, app.session, app.views, self._run, app.report, self.go_to)
         self.exporting = Exporting(app, self)
         self.sentences = app.sentences or Sentences(app, keeps=start.keeps_history)
         app.sentences = self.sentences  # they are of the person, and stay when another model is opened
@@ -52,17 +68,23 @@ class Conductor(ModelParts):
         self.restoring = Restoring(app, start)
         self._first_look = FirstLook(app, self, start, self._run)
         self._workers: WeakSet[Worker[None]] = WeakSet()
-
-    @property
-    def epsilon(self) -> float:
-        """The ε of the energy rank."""
-        return self.restoring.epsilon if self._model is None else self._model.weights.epsilon
+        self.outline: ModelOutline | None = None
+        self.weights: Weights | None = None
+        self.reading: Reading | None = None
+        self.tables: Tables | None = None
+        self.ways: Ways | None = None
+        self.comparing: Comparing | None = None
 
     def close(self) -> None:
         """Wait for nothing any more: another model takes the place of this one."""
         self.restoring.close()
         for worker in list(self._workers):
             worker.cancel()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a model is open."""
+        return self.outline is not None
 
     @property
     def is_idle(self) -> bool:
@@ -73,27 +95,47 @@ class Conductor(ModelParts):
     def text(self) -> str | None:
         """The sentence that is read, or is to be once the first head is on screen."""
         waiting = self._first_look.text
-        return waiting if self._model is None or waiting is not None else self._model.reading.text
+        return self._session.shown.text if waiting is None else waiting
 
     @property
     def meant(self) -> Head | None:
         """The head, or layer, of the row that a person has moved to in a table that has the keys; else the selected."""
         row = self._app.views.chosen_head
-        return self.selected if row is None else row
+        return self._session.shown.selected if row is None else row
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The marks of what is selected."""
+        selected = self._session.shown.selected
+        return () if self.outline is None or selected is None else self.outline.layer(selected).marks
+
+    def has(self, name: Head) -> bool:
+        """Say whether the open model has a head or layer."""
+        try:
+            return self.outline is not None and name.head < self.outline.layer(name).heads
+        except EngineError:
+            return False
 
     def open(self, opening: Future[ModelOutline]) -> None:
         """Wait for a model that is being opened."""
         self._run(partial(self._first_look.wait, opening), "open")
 
-    def show(self, outline: ModelOutline) -> ShownModel:
+    def show(self, outline: ModelOutline) -> tuple[Weights, Learning]:
         """Make what shows a model whose headers have been read."""
-        model = ShownModel(self._app, outline, self.restoring.epsilon, self.overview, self.sentences, self._run)
-        self._model = model
-        self._app.views.leaving = model.ways.leave
-        self.coloured.take(model.reading)
-        self.exporting.begin(outline, model.asking)
-        self.overview.open(outline, model.weights)
-        return model
+        app, engine, session, views, run = self._app, self._app.engine, self._session, self._app.views, self._run
+        session.change(epsilon=self.restoring.epsilon)
+        self.restoring.show_measures()
+        self.outline = outline
+        self.weights = Weights(engine, session, views, app.tree_widget, outline, run)
+        self.reading = Reading(engine, session, views.attention, outline, run, self._has_read)
+        self.tables = Tables(engine, session, views, outline, run, app.report)
+        self.comparing = Comparing(app, session, self.weights, outline, run)
+        self.ways = Ways(app, outline, self.weights)
+        self._learning = Learning(app, session, self.weights, self.reading, self.overview, self.comparing, run)
+        self.coloured.take(self.reading)
+        self.exporting.begin(outline, Asking(outline, engine.options, session, views))
+        self.overview.open(outline, self.weights)
+        return self.weights, self._learning
 
     def _run(self, work: Work, group: str) -> None:
         """Await an answer beside the event loop's other work; a newer one of the same group replaces it."""
@@ -106,48 +148,68 @@ class Conductor(ModelParts):
 
         self._workers.add(begin(self._app, quietly, group))
 
-    def _switched_off(self, off: Off) -> None:
-        """Show maps and predictions with other heads switched off, and which rows are of these."""
-        self._app.tree_widget.off = frozenset(off.heads)
-        self._app.tree_widget.refresh_notes()
-        self._app.views.strike(frozenset(off.heads))
-        if self._model is not None:
-            self._model.switch_off(off)
+    def _has_read(self) -> None:
+        """List a sentence that was read, and have the heads labelled."""
+        if self.reading is not None and self.reading.sentence is not None:
+            self.sentences.has_read(self.reading.sentence)
+        self._learning.label()
 
     def choose_token(self, number: int) -> None:
         """Take another token's numbers where tables are of one, and show what its logit is made of."""
-        if self._model is not None:
-            self._model.choose_token(number)
+        self._session.change(token=f"#{number}")
+        self.show_view(CONTRIBUTIONS.name)
+
+    def step_position(self, step: int) -> None:
+        """Go to what is predicted at another token, once a sentence has been read; say so where there is none."""
+        if self.tables is not None and self.reading is not None and self.reading.tokens:
+            self._app.key_line.say(self.tables.step_position(step, self.reading.tokens))
 
     def fold_gains(self) -> None:
         """Show directions with the gains of norms, or without."""
-        if self._model is not None:
-            self._model.tables.fold()
-            self._app.refresh_bindings()  # a key that can only lead back is offered for that alone
+        self._session.change(folds=not self._session.shown.folds)
+        self._app.refresh_bindings()  # a key that can only lead back is offered for that alone
 
     def stop(self) -> bool:
         """Stop a table that is worked out and waited for, or a file that is written; False where there is none."""
-        return (self._model is not None and self._model.tables.stop()) or self.exporting.writing.stop()
+        return (self.tables is not None and self.tables.stop()) or self.exporting.writing.stop()
 
     def advance(self, progress: Progress) -> Progress:
         """Say how far the model is where that is waited for, and give it as it is shown."""
-        return progress if self._model is None else self._model.advance(progress)
+        if self.reading is None or self.tables is None:
+            return progress
+        self.reading.advance(progress)
+        return self.tables.advance(progress)
 
     def change_measure(self, step: int) -> None:
         """Go on to another measure."""
+        shown = self._session.shown
         if self.overview.is_active:
             self.overview.change_measure(step)
-        elif self._model is not None:
-            self._model.weights.change_measure(step)
+        else:
+            names = [each.name for each in MEASURES]
+            self._session.change(**measure_fields(shown, names[(names.index(shown.measure) + step) % len(names)]))
 
-    def change_epsilon(self, step: int) -> str:
-        """Change ε, and measure again; say so where it goes no farther."""
-        return "" if self._model is None else self._model.change_epsilon(step)
+    def toggle_distance(self) -> None:
+        """Show QK with the key at a distance from the query, 0 to begin with, or without positions again."""
+        self.show_distance(0 if self._session.shown.distance is None else None)
 
-    def use_epsilon(self, epsilon: float) -> None:
-        """Measure again with any ε."""
-        if self._model is not None:
-            self._model.use_epsilon(epsilon)
+    def step_distance(self, step: int) -> None:
+        """Move the key away from the query, or nearer, where QK is shown at a distance."""
+        distance = self._session.shown.distance
+        if distance is not None:
+            self.show_distance(max(distance + step, 0))
+
+    def show_distance(self, distance: int | None) -> None:
+        """Show QK with the key at a distance from the query, or without positions; say why there is none here."""
+        if self.outline is None or self.comparing is None:
+            return
+        why_not = "" if self._session.shown.selected else "QK at a distance is that of a head or a layer; choose one"
+        if self.outline.no_rotation:
+            self._app.notify(self.outline.no_rotation, severity="warning")
+        elif why_not := why_not or self.comparing.why_not_turned:
+            self._app.key_line.say(why_not)
+        else:
+            self._session.change(distance=distance)
 
     def go_to(self, name: Head | None) -> None:
         """Move the tree's cursor to a head, a layer, or the model (None), and show it."""
@@ -156,14 +218,14 @@ class Conductor(ModelParts):
 
     def select(self, name: Head | None) -> bool:
         """Show a head, a whole layer, or the model (None); False where it is shown, or no model is open."""
-        model = self._model
-        if model is None or (self._is_drawn and name == self.selected):
+        if not self.is_open:
             return False
-        model.ways.leave()
-        self.selected = name
-        self._is_drawn = True
-        model.select(name, with_neighbours=self._first_look.is_sweeping)
-        return True
+        was_drawn, self._is_drawn = self._is_drawn, True
+        if self._session.change(selected=name):
+            return True
+        if not was_drawn:
+            self._session.tell(frozenset(("selected",)))
+        return not was_drawn
 
     def look_at(self, view: str) -> None:
         """Go to a view, of those that share a key to the one looked at last, or on from there to the next.
@@ -171,59 +233,62 @@ class Conductor(ModelParts):
         A table of theirs that was stopped goes on.
         """
         self._first_look.has_view, views = True, self._app.views
-        if stopped := self._model.tables.stopped(view, *ring_of(view)) if self._model is not None else "":
+        if stopped := self.tables.stopped(view, *ring_of(view)) if self.tables is not None else "":
             self.show_view(stopped)
         elif not views.return_to(*ring_of(view)):
             self.show_view(view_after(views.active.view, views.last_like(view)))
 
-    def show_view(self, view: str) -> None:
+    def show_view(self, view: str, *, takes_focus: bool = True) -> None:
         """Go to a view by its name; one of two models takes a second one."""
         if view in VIEWS and "vs" in VIEWS[view].needs and not self._app.engine.is_comparing:
             self._app.notify(HOW_TO_COMPARE)
             return
-        self._app.views.go_to(view)
-        if self._model is not None:
-            self._model.tables.resume()
+        self._app.views.go_to(view, takes_focus=takes_focus)
+        if self.tables is not None:
+            self.tables.resume()
 
     def look_at_cell(self) -> None:
         """Follow the map's cursor with what is in view beside the map."""
         self.coloured.follow()
-        if self._model is not None and self._app.views.table is not None:
-            self._model.tables.draw()
+        if self.tables is not None and self._app.views.table is not None:
+            self.tables.draw()
 
     def read(self, text: str) -> None:
         """Have the model read a sentence, once there is one."""
-        self._first_look.text = text if self._model is None else None
         self.sentences.begin(text)
-        if self._model is None:
-            self.overview.read(text)
-        else:
-            self._model.read(text, self.selected)
+        self._first_look.text = text if self.reading is None else None
+        if self.reading is None:
+            return
+        is_read_again = text == self._session.shown.text
+        self._session.change(text=text, position=None, token=None)
+        if is_read_again:
+            self.reading.read()
 
     def change_averaging(self) -> str:
         """Go on to the next kind of mean, and say which."""
-        return "" if self._model is None else self._model.reading.change_averaging()
+        return "" if self.reading is None else self.reading.change_averaging()
 
     def change_difference(self) -> None:
         """Show what maps are different in, the other model's or those with heads off; where that is seen, the maps."""
-        if not self._app.engine.is_comparing and not self.off.now.heads:
+        if not self._app.engine.is_comparing and not self._session.shown.off.heads:
             switch = key_of(self._app, "app.switch")
             self._app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with {switch}")
-        elif self._model is not None:
+        elif self.reading is not None:
             is_seen = self._app.views.attention.display
             self._app.views.go_to("attention")
-            if is_seen or not self._model.reading.is_difference:
-                self._model.reading.change_difference()
+            if is_seen or not self._session.shown.difference:
+                self.reading.change_difference()
 
     def step_head(self, step: int) -> None:
         """Go to the head after or before, across layers."""
-        if self._model is not None and (head := head_after(self._model.outline, self.selected, step)):
+        selected = self._session.shown.selected
+        if self.outline is not None and (head := head_after(self.outline, selected, step)):
             self.go_to(head)
 
     def step_layer(self, step: int) -> None:
         """Go to the same head of the layer after or before."""
-        if self._model is not None:
-            self.go_to(layer_after(self._model.outline, self.selected, step))
+        if self.outline is not None:
+            self.go_to(layer_after(self.outline, self._session.shown.selected, step))
 
     def table(self, attention: AttentionMap | None = None) -> tuple[AnyTable, str]:
         """Give the table that the active view draws, and what it is of; see `tui.shown_table.shown_table`.
@@ -232,6 +297,6 @@ class Conductor(ModelParts):
         ------
         EngineError : when the view shows nothing yet.
         """
-        if self._model is None:
+        if self.weights is None:
             raise EngineError("no model is open yet; nothing was written")
-        return shown_table(self._app.views, self._model.weights, self.overview, self.selected, attention)
+        return shown_table(self._session.shown, self._app.views, self.weights, self.overview, attention)

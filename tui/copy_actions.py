@@ -107,14 +107,19 @@ class CopyActions(Parts):
         if not isinstance(self.views.active, ComparePane):
             return None
         refuse_long_difference(self.views.active)
-        return await self.conductor.table_of_several()
+        return await self._several()
+
+    async def _several(self) -> AnyTable | None:
+        """Wait for the table of the active view, where several heads are beside each other in it."""
+        comparing = self.conductor.comparing
+        return None if comparing is None else await comparing.table()
 
     async def _all(self) -> Copied:
         """Find the table, unless a glance says that it is too large."""
         from tui.export.clipboard import all_of, refuse_large_map
 
         refuse_large_map(self.views.active)
-        several = await self.conductor.table_of_several()
+        several = await self._several()
         return all_of(self.views.active, self.conductor, await self._map(), several)
 
     async def _map(self) -> AttentionMap | None:

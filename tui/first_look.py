@@ -21,7 +21,8 @@ from tui.start import Start
 if TYPE_CHECKING:
     from tui.app import Explorer
     from tui.conductor import Conductor
-    from tui.shown_model import ShownModel
+    from tui.learning import Learning
+    from tui.weights import Weights
 
 DEMO_SENTENCE = "Anna has a red ball. Anna gives the red ball to Tom."
 """What the demo reads when nothing else is asked for; it repeats itself, so that induction shows."""
@@ -54,11 +55,6 @@ class FirstLook:
         self._sweep: Future[None] | None = None
 
     @property
-    def is_sweeping(self) -> bool:
-        """Whether the first head is on screen, and the whole model has been asked for."""
-        return self._sweep is not None
-
-    @property
     def is_swept(self) -> bool:
         """Whether the whole model's spectra are known."""
         return self._sweep is not None and self._sweep.done()
@@ -79,23 +75,22 @@ class FirstLook:
             app.fail(str(error))
             return
         app.report(Progress("", 1, 1, ""))
-        model = self._conductor.show(outline)
-        restoring.show_measures()
+        weights, learning = self._conductor.show(outline)
         app.show_model(model_line(outline))
         for note in outline.notes:
             app.notify(note, severity="warning")
-        model.learning.compare()
+        learning.compare()
         app.tree_widget.fill(outline)
         app.tree_widget.go_to(begin)
         is_demos = restoring.text is None and outline.name == "demo"
         self._take_sentence(DEMO_SENTENCE if is_demos else restoring.text)  # before a view says that there is none
         if self._engine.is_kept:
-            self._look(model, begin)
+            self._look(weights, learning, begin)
         else:  # importing torch stalls the event loop, so nothing needs it before the tree is on screen
-            self._once_drawn(self._look, model, begin)
+            self._once_drawn(self._look, weights, learning, begin)
         app.call_after_refresh(app.do_kept_keys)  # which are about the head and the sentence that are looked at by then
 
-    def _look(self, model: ShownModel, begin: Head) -> None:
+    def _look(self, weights: Weights, learning: Learning, begin: Head) -> None:
         """Show the first head; what else there is to do waits until it is on screen.
 
         A key or a click may have moved the tree's cursor on meanwhile; what it is on is shown then. A sentence and a
@@ -105,10 +100,10 @@ class FirstLook:
             self._conductor.restoring.show_view()
         here = self._app.tree_widget.name_here
         if here is None:
-            model.weights.ask(begin, begin.is_layer)  # for all the rest waits until something is learned
-        if not self._conductor.select(here):
-            model.tables.draw()  # the tree was quicker, and no table was in view then
-        self._run(partial(self._go_on, model), "begin")
+            weights.ask(begin, begin.is_layer)  # for all the rest waits until something is learned
+        if not self._conductor.select(here) and self._conductor.tables is not None:
+            self._conductor.tables.draw()  # the tree was quicker, and no table was in view then
+        self._run(partial(self._go_on, weights, learning), "begin")
 
     def _take_sentence(self, usual: str | None) -> None:
         """Show the sentence that is to be read: one that was typed already, else the one to begin with.
@@ -123,10 +118,10 @@ class FirstLook:
         if self.text is not None:
             line.show_read(self.text, None)
 
-    async def _go_on(self, model: ShownModel) -> None:
+    async def _go_on(self, weights: Weights, learning: Learning) -> None:
         """Wait until something of the model has been drawn."""
-        await model.weights.learned.wait()
-        self._once_drawn(self._do_the_rest, model)
+        await weights.learned.wait()
+        self._once_drawn(self._do_the_rest, weights, learning)
 
     def _once_drawn(self, step: Callable[..., None], *given: Any) -> None:
         """Take a step after the next picture, unless another model has come until then."""
@@ -137,17 +132,18 @@ class FirstLook:
 
         self._app.call_after_refresh(take)
 
-    def _do_the_rest(self, model: ShownModel) -> None:
+    def _do_the_rest(self, weights: Weights, learning: Learning) -> None:
         """Ask for what is not looked at: the other kind of spectra, the first sentence, the whole model."""
         started, self._app.started = self._app.started, lambda: None  # with the first model alone
         started()
-        selected = self._conductor.selected
+        selected = self._app.session.shown.selected
+        weights.asks_beside = True
         if selected is not None:
-            model.weights.ask(selected, not selected.is_layer)
+            weights.ask(selected, not selected.is_layer)
         if self.text is not None:
             self._conductor.read(self.text)
         self._sweep = self._engine.sweep(self._swept)
-        model.learning.measure_memory()
+        learning.measure_memory()
 
     def _swept(self, layer: Head, whole_layer: bool, group: SpectraGroup | EngineError, progress: Progress) -> None:
         """Pass on what the sweep has found; called on the engine thread."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tui.comparing import Comparing
     from tui.overview import Overview
     from tui.reading import Reading
+    from tui.state.session import Session
     from tui.weights import Weights
 
 
@@ -25,6 +26,7 @@ class Learning:
     Parameters
     ----------
     app : whose model it is.
+    session : which says what is shown.
     weights, reading, overview, comparing : who show what is learned.
     run : awaits work beside the event loop; newer work under the same name replaces older.
     """
@@ -32,6 +34,7 @@ class Learning:
     def __init__(
         self,
         app: Explorer,
+        session: Session,
         weights: Weights,
         reading: Reading,
         overview: Overview,
@@ -45,6 +48,13 @@ class Learning:
         self._comparing = comparing
         self._run = run
         self._is_labelled = False
+        self._session = session
+        session.follow(self._follow)
+
+    def _follow(self, changed: frozenset[str]) -> None:
+        """Learn what there is of memory where the model as a whole is looked at, which says so."""
+        if "selected" in changed and self._session.shown.selected is None:
+            self.measure_memory()
 
     def compare(self) -> None:
         """Open the second model, if one was named, and say what of it is compared."""

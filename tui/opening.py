@@ -89,7 +89,6 @@ class ModelActions(KeyWatch):
         self._conductor = None  # keys that need the views wait for the new ones
         self.engine.close()
         self.engine = engine or self.engine
-        self.tree_widget.off = frozenset()
         self.prompt.close()
         self.screen_stack[0].set_focus(self.tree_widget)
         self.sentence_input.show_read("", None)
@@ -125,7 +124,7 @@ class ModelActions(KeyWatch):
                 text=present.text,
                 head=None,
                 epsilon=None,
-                epsilon_before=present.epsilon,
+                epsilon_before=self.session.shown.epsilon,
             )
         start = replace(self.start, model=opened.name)
         if start.head is None:

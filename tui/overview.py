@@ -10,8 +10,6 @@ from dataclasses import replace
 from functools import partial
 
 from engine.analysis.ranks import rank_cells
-from engine.mathematics.measures import MEASURES as OF_SPECTRA
-from engine.mathematics.measures import Measure
 from engine.service.engine import Engine
 from engine.values.display_text import plural
 from engine.values.errors import EngineError
@@ -25,10 +23,11 @@ from tui.drawing.levels import Scale
 from tui.drawing.measure_scale import scale_of
 from tui.growing import PLACES, Grown, grown
 from tui.panes.overview import Said
-from tui.state.measure_map import DEFAULT_MEASURE, SIGNED, MeasureMap, part_of
-from tui.state.overview_measures import MEASURES, group_after, measure_after
+from tui.state.measure_map import SIGNED, MeasureMap, part_of
+from tui.state.overview_measures import group_after, measure_after, overview_fields
+from tui.state.session import Session
 from tui.views import Views
-from tui.weights import Weights
+from tui.weights import Weights, measure_named
 
 EVERY = 0.1
 """Seconds between two drawings while values come in."""
@@ -47,25 +46,24 @@ class Overview:
     Parameters
     ----------
     engine : who works out circuits and patterns.
+    session : which says what is shown.
     views : among which the pane is.
     run : awaits work beside the event loop; newer work under the same name replaces older.
     report : told how far it has come.
     go_to : selects a head.
-
-    Attributes
-    ----------
-    measure : the one that is shown.
     """
 
     def __init__(
         self,
         engine: Engine,
+        session: Session,
         views: Views,
         run: Run,
         report: Callable[[Progress], None],
         go_to: Callable[[Head], None],
     ) -> None:
         self._engine = engine
+        self._session = session
         self._views = views
         self._pane = views.overview
         self._run = run
@@ -73,8 +71,6 @@ class Overview:
         self._go_to = go_to
         self._weights: Weights | None = None
         self._layers: tuple[Head, ...] = ()
-        self.measure = DEFAULT_MEASURE
-        self._is_chosen = False
         self._scales: dict[str, Scale] = {name: "log" for name in RANK_MEASURES if "condition" in name}
         self._places: dict[Head, int] = {}
         self._ranks: list[Sequence[Cell] | None] = []
@@ -82,7 +78,24 @@ class Overview:
         self._is_measuring = False
         self._grown: dict[str, Grown] = {}
         self._following: Query | None = None
-        self._text: str | None = None
+        session.follow(self._follow_session)
+
+    def _follow_session(self, changed: frozenset[str]) -> None:
+        """Put the cursor on the selected head, and go on with what is looked at now."""
+        shown = self._session.shown
+        if "selected" in changed and shown.selected is not None:
+            self._pane.follow(shown.selected)
+        if "epsilon" in changed:
+            self._dirty = dict.fromkeys(self._layers)
+        if "overview" in changed:
+            self._draw()
+        if changed & {"epsilon", "overview", "text"}:
+            self.resume()
+
+    @property
+    def measure(self) -> str:
+        """The measure that is shown."""
+        return self._session.shown.overview
 
     @property
     def is_active(self) -> bool:
@@ -97,8 +110,7 @@ class Overview:
     def open(self, outline: ModelOutline, weights: Weights) -> None:
         """Show the heads of a model that has just been opened."""
         self._weights = weights
-        weights.choose_measure(_of_spectra(self.measure).name)
-        weights.noticed, weights.turned_to = self.learn, self.turn_to
+        weights.noticed = self.learn
         self._layers = tuple(layer.name for layer in outline.layers)
         self._places = head_places(outline.layers)
         self._ranks = [None] * len(self._places)
@@ -109,21 +121,6 @@ class Overview:
         """Measure a layer's heads, of which something has become known."""
         self._dirty[layer] = None
         self.resume()
-
-    def measure_again(self) -> None:
-        """Measure all heads with another ε."""
-        self._dirty = dict.fromkeys(self._layers)
-        self.resume()
-
-    def read(self, text: str) -> None:
-        """Show where heads look in another sentence, if that is looked at."""
-        self._text = text or None
-        self.resume()
-
-    def select(self, name: Head | None) -> None:
-        """Put the cursor on the selected head."""
-        if name is not None:
-            self._pane.follow(name)
 
     def read_out(self) -> None:
         """Say again what is under the cursor, of which more is known now."""
@@ -139,7 +136,7 @@ class Overview:
         part = part_of(self.measure)
         if part == "ranks":
             return
-        query = Query(text=self._text if part == "patterns" else None, parts=(part,))
+        query = Query(text=(self._session.shown.text or None) if part == "patterns" else None, parts=(part,))
         known = self._grown.get(part)
         if known is None or known.query != query:
             self._grown[part] = known = Grown(query)
@@ -157,7 +154,7 @@ class Overview:
                 del self._dirty[layer]
                 knowledge = self._weights.knowledge
                 spectra = knowledge.spectra_of_heads(layer)
-                cells = await asyncio.to_thread(rank_cells, spectra, self._weights.epsilon)
+                cells = await asyncio.to_thread(rank_cells, spectra, self._session.shown.epsilon)
                 if knowledge.trouble(layer):
                     cells = dict.fromkeys(range(knowledge.outline.layer(layer).heads), NO_RANKS)
                 first = self._places[Head(layer.stack, layer.layer, 0)]
@@ -194,32 +191,9 @@ class Overview:
             rows = known.rows if isinstance(state, EngineError) else state.rows
             self._grown[part] = Grown(query, rows, trouble)
 
-    def come_back_to(self, measure: str, in_tree: str) -> None:
-        """Show a measure here and one in the tree, where each is known, unless a person has chosen already."""
-        has_chosen_both = self._is_chosen and self.measure in RANK_MEASURES
-        if self._weights is not None and not has_chosen_both:
-            self._weights.choose_measure(in_tree)
-        if measure in MEASURES and not self._is_chosen:
-            self.show_measure(measure)
-
     def show_measure(self, measure: str) -> None:
-        """Show a measure that a person has chosen; where it is one of spectra, beside the heads in the tree too."""
-        self._is_chosen = True
-        self.measure = measure
-        if self._weights is not None and measure in RANK_MEASURES:
-            self._weights.show_measure(_of_spectra(measure))
-        self._draw()
-        self.resume()
-
-    def turn_to(self, name: str) -> None:
-        """Show the measure of spectra that the tree and the ranks have turned to, of the same matrix."""
-        if self.measure not in RANK_MEASURES:
-            return
-        matrix, before = RANK_MEASURES[self.measure]
-        if name != before:
-            self.measure = f"{matrix.lower()}_{name}"
-            self._draw()
-            self.resume()
+        """Show a measure."""
+        self._session.change(**overview_fields(measure))
 
     def change_measure(self, step: int) -> None:
         """Go on to another measure."""
@@ -275,7 +249,7 @@ class Overview:
         scale = scale_of(shown.finite, self._scale, self.measure in SIGNED)
         said = [self.measure]
         if self.measure.endswith("energy_rank"):
-            said.append(f"ε {self._weights.epsilon:g}")
+            said.append(f"ε {self._session.shown.epsilon:g}")
         if scale is not None and scale.scale == "log":
             said.append("log scale")
         count = f"{shown.known} of {len(self._places)}" if shown.known < len(self._places) else f"{len(self._places)}"
@@ -300,10 +274,5 @@ class Overview:
                 return None
             cell = known.rows[self._places[head]][PLACES[column]]
             return float(cell) if isinstance(cell, int | float) else None
-        matrix, _ = RANK_MEASURES[self.measure]
-        return weights.knowledge.chance(head, _of_spectra(self.measure), weights.epsilon).get(matrix)
-
-
-def _of_spectra(measure: str) -> Measure:
-    """Find the measure of singular values that one of a matrix is."""
-    return next(each for each in OF_SPECTRA if each.name == RANK_MEASURES[measure][1])
+        matrix, name = RANK_MEASURES[self.measure]
+        return weights.knowledge.chance(head, measure_named(name), self._session.shown.epsilon).get(matrix)

@@ -14,6 +14,7 @@ from engine.values.views import HEADS, OVERVIEW
 from tui.key_groups import VIEWS
 from tui.messages import ConditionWanted, HeadEntered, MeasureWanted, OverviewSeen, RankMeasureWanted
 from tui.parts import Parts
+from tui.state.overview_measures import measure_fields
 
 
 class OverviewActions(Parts):
@@ -66,10 +67,7 @@ class OverviewActions(Parts):
     @on(RankMeasureWanted)
     def _rank_measure_wanted(self, event: RankMeasureWanted) -> None:
         """Show the measure that was named in the ranks view."""
-        from engine.mathematics.measures import MEASURES  # which imports NumPy, and the first frame waits for no import
-
-        if self.is_ready and self.conductor.weights is not None:
-            self.conductor.weights.show_measure(next(each for each in MEASURES if each.name == event.measure))
+        self.session.change(**measure_fields(self.session.shown, event.measure))
 
     @on(HeadEntered)
     def _head_entered(self, event: HeadEntered) -> None:
@@ -77,7 +75,7 @@ class OverviewActions(Parts):
         if not self.is_ready or not self.conductor.has(event.head):
             return
         if self.conductor.ways is not None:
-            self.conductor.ways.leave(is_jump=True)
+            self.conductor.ways.leave()
         self.conductor.overview.enter(event.head)
 
     @on(OverviewSeen)

@@ -10,6 +10,7 @@ from tui.panes.line import Line
 from tui.screens.prompt import Prompt
 from tui.sentence_input import SentenceInput
 from tui.start import Start
+from tui.state.session import Session
 from tui.tree import HeadTree
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Parts(Frame):
     prompt : the question at the foot.
     keys_pressed : how many keys have been pressed.
     start : what was asked for on the command line.
+    session : what is shown of the open model.
     sentences : what was typed in this run and before, once the first frame is painted.
     """
 
@@ -49,6 +51,7 @@ class Parts(Frame):
         super().__init__()
         self.keys_pressed = 0
         self.failure = ""
+        self.session = Session()
         self._views: Views | None = None
         self._conductor: Conductor | None = None
         self.sentences: Sentences | None = None

@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from tui.key_groups import COMPARING
 from tui.messages import RoomChanged
 from tui.parts import Parts
+from tui.state.session import Averaging
 
 
 class PinActions(Parts):
@@ -52,6 +53,5 @@ class PinActions(Parts):
     def action_open_map(self, view: str) -> None:
         """Show the selected head's map in large, from where escape leads back to the view that it was opened from."""
         self.views.attention.opened_from = view
-        if self.conductor.reading is not None:
-            self.conductor.reading.show_head()
+        self.session.change(averaging=Averaging.NOTHING)
         self.conductor.look_at(self.views.attention.view)

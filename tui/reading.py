@@ -11,22 +11,21 @@ from functools import partial
 from engine.service.engine import Engine
 from engine.values.attention import AttentionMap, AttentionMaps, MapLines, MapName, MapQuery, MapWindow, Sentence
 from engine.values.errors import EngineError
-from engine.values.heads import DELTA, NOTHING_OFF, Head, Off, no_attention
+from engine.values.heads import DELTA, NOTHING_OFF, Off, no_attention
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from tui.awaited import Awaited
 from tui.beside import Run
 from tui.drawing.title_words import LESS_THIS_MODEL
-from tui.panes.attention import AttentionPane, Averaging
+from tui.panes.attention import AttentionPane
 from tui.patience import patiently
+from tui.state.session import Averaging, Session
 from tui.status_line import how_far
 from tui.unread import no_sentence
 from tui.widgets.large_map import LargeMap
 
 MapKey = tuple[str, int | None, bool]
 """A stack and a layer, None for the mean over the stack's layers; and whether its rollout is meant instead."""
-
-"""A sentence, a map of it, the heads that are switched off, and what the map is subtracted from."""
 
 
 class Reading:
@@ -35,6 +34,7 @@ class Reading:
     Parameters
     ----------
     engine : who reads.
+    session : which says what is shown.
     pane : where the map is drawn.
     outline : of the model.
     run : awaits work beside the event loop; newer work under the same name replaces older.
@@ -44,6 +44,7 @@ class Reading:
     def __init__(
         self,
         engine: Engine,
+        session: Session,
         pane: AttentionPane,
         outline: ModelOutline,
         run: Run,
@@ -51,21 +52,30 @@ class Reading:
     ) -> None:
         self._has_read = has_read
         self._engine = engine
+        self._session = session
         self._pane = pane
         self._outline = outline
         self._run = run
-        self._text: str | None = None
+        self._read_text: tuple[str | None, Off] = (None, NOTHING_OFF)
         self._sentence: Sentence | EngineError | None = None
         self._maps: dict[MapKey, AttentionMaps | EngineError] = {}
         self._large: MapQuery | None = None
         self._drawn: MapQuery | None = None
-        self._averaging = Averaging.NOTHING
-        self._is_difference = False
-        self._selected: Head | None = None
         self._warning = ""
         self._awaited = Awaited(outline)
-        self._off = NOTHING_OFF
         self._say: Callable[[str], None] | None = None
+        session.follow(self._follow)
+
+    def _follow(self, changed: frozenset[str]) -> None:
+        """Read another sentence, or the same with other heads off, or draw another map of it."""
+        shown = self._session.shown
+        if shown.text is not None and (shown.text, shown.off_in_maps) != self._read_text:
+            self.read()
+        elif "difference" in changed:
+            self._maps.clear()
+            self._draw()
+        elif changed & {"selected", "averaging"}:
+            self._draw()
 
     def warn(self, warning: str) -> None:
         """Say before a sentence is typed what keeps the model from reading it, or makes it slow."""
@@ -76,7 +86,7 @@ class Reading:
     def advance(self, progress: Progress) -> None:
         """Say how far the sentence is that is waited for, or its map."""
         self._awaited.advance(progress)
-        if self._text is not None and self._sentence is None and not progress.finished:
+        if self._session.shown.text is not None and self._sentence is None and not progress.finished:
             self._draw()
         elif self._say is not None and not progress.finished:
             self._say(f"{progress.activity}: {how_far(progress)} …")
@@ -87,21 +97,6 @@ class Reading:
             memory = await asyncio.wrap_future(self._engine.memory())
             if self._awaited.foresee(memory) and self._sentence is None:
                 self._draw()
-
-    @property
-    def text(self) -> str | None:
-        """The sentence, if one was asked for."""
-        return self._text
-
-    @property
-    def off(self) -> Off:
-        """The heads that are switched off."""
-        return self._off
-
-    @property
-    def is_difference(self) -> bool:
-        """Whether what other maps are different in is shown."""
-        return self._is_difference
 
     @property
     def tokens(self) -> int:
@@ -116,89 +111,79 @@ class Reading:
     def map_lines(self, place: tuple[int, int]) -> Future[MapLines]:
         """Ask for a query's row and a key's column of the map on screen of a long sentence."""
         name = self._pane.shown_name
+        text = self._session.shown.text
         assert name is not None
-        assert self._text is not None
-        return self._engine.map_lines(self._large_query(self._text, name), place, "map lines")
+        assert text is not None
+        return self._engine.map_lines(self._large_query(text, name), place, "map lines")
 
     def _large_query(self, text: str, name: MapName) -> MapQuery:
         """Name one map of a long sentence as it is looked at: by itself, or subtracted from its counterpart."""
-        return MapQuery(text, name, self._off, name if self._is_difference else None)
+        shown = self._session.shown
+        return MapQuery(text, name, shown.off_in_maps, name if shown.difference else None)
 
-    def switch_off(self, off: Off) -> None:
-        """Show maps with other heads switched off."""
-        self._off = off
-        self._is_difference &= bool(off.heads) or self._engine.is_comparing
-        if self._text is not None:
-            self.read(self._text, self._selected)
-
-    def read(self, text: str, selected: Head | None) -> None:
-        """Have the model read a sentence, of which maps of a head are looked at; what is shown stays for a moment."""
-        self._text, self._selected = text, selected
+    def read(self) -> None:
+        """Have the model read the sentence; what is shown stays for a moment."""
+        shown = self._session.shown
+        assert shown.text is not None
+        self._read_text = shown.text, shown.off_in_maps
         self._pane.await_next()
         self._sentence = None
         self._awaited.begin()
         self._maps.clear()
         if not self._awaited.is_loaded:
             self._run(self._foresee, "foreseen")
-        self._run(partial(self._read, text), "sentence")
+        self._run(partial(self._read, shown.text, shown.off_in_maps), "sentence")
 
-    async def _read(self, text: str) -> None:
+    async def _read(self, text: str, off: Off) -> None:
         """Run the model, then ask for the map on screen."""
-        self._sentence = await patiently(self._engine.read(text, "sentence", self._off), self._draw)
+        self._sentence = await patiently(self._engine.read(text, "sentence", off), self._draw)
         if isinstance(self._sentence, Sentence):
             self._awaited.is_loaded = True
             self._has_read()
         self._draw()
 
-    def select(self, name: Head | None) -> None:
-        """Show the map of a head, the mean over a whole layer's heads, or over the model's (None)."""
-        self._selected = name
-        self._draw()
-
     def change_averaging(self) -> str:
         """Go on to the next kind of mean that shows another map, and say which; a long sentence has no rollout."""
         before, is_long = self._wanted(), isinstance(self._sentence, Sentence) and self._sentence.is_long
+        averaging = self._session.shown.averaging
         for _ in Averaging:
-            self._averaging = self._averaging.next
-            wanted = self._wanted()
+            averaging = averaging.next
+            wanted = self._wanted(averaging)
             if wanted != before and not (wanted.is_rollout and is_long):
                 break
-        self._draw()
-        return self._averaging.value
-
-    def show_head(self) -> None:
-        """Show the selected head's own map, whatever mean was looked at before."""
-        if self._averaging is not Averaging.NOTHING:
-            self._averaging = Averaging.NOTHING
-            self._draw()
+        self._session.change(averaging=averaging)
+        return averaging.value
 
     def change_difference(self) -> None:
         """Go on to what other maps are different in, or back; the rollout, which has no other, gives way to a map."""
         if self._wanted().is_rollout:
-            self._averaging, self._is_difference = Averaging.NOTHING, True
+            self._session.change(averaging=Averaging.NOTHING, difference=True)
         else:
-            self._is_difference = not self._is_difference
-        self._maps.clear()
-        self._draw()
+            self._session.change(difference=not self._session.shown.difference)
 
-    def _wanted(self) -> MapName:
-        """Name the map that should be on screen."""
-        if self._selected is None:
-            return MapName(self._outline.stacks[0], None, None, self._averaging is Averaging.ROLLOUT)
-        return self._averaging.name_for(self._selected)
+    def _wanted(self, averaging: Averaging | None = None) -> MapName:
+        """Name the map that should be on screen; a whole layer has no head of its own, so its heads are averaged."""
+        selected, averaging = self._session.shown.selected, averaging or self._session.shown.averaging
+        if selected is None or averaging is Averaging.ROLLOUT:
+            stack = self._outline.stacks[0] if selected is None else selected.stack
+            return MapName(stack, None, None, averaging is Averaging.ROLLOUT)
+        is_mean = selected.is_layer or averaging in (Averaging.HEADS, Averaging.BOTH)
+        return MapName(
+            selected.stack, None if averaging.over_layers else selected.layer, None if is_mean else selected.head
+        )
 
     def _draw(self) -> None:
         """Draw the wanted map, ask for it when it is not known, or say why there is none."""
-        wanted = self._wanted()
+        wanted, shown = self._wanted(), self._session.shown
         is_change = wanted.stack.endswith(DELTA)
         title = f"{wanted.stack} {wanted}" if len(self._outline.stacks) > 1 else str(wanted)
         if wanted.is_rollout:
-            title += " · with all heads on" if self._off.heads else ""
-        elif self._is_difference and not is_change:
-            title += f" · with {self._off} less with all on" if self._off.heads else f" · {LESS_THIS_MODEL}"
-        elif self._off.heads:
-            title += f" · with {self._off}"
-        if self._text is None:
+            title += " · with all heads on" if shown.off.heads else ""
+        elif shown.difference and not is_change:
+            title += f" · with {shown.off} less with all on" if shown.off.heads else f" · {LESS_THIS_MODEL}"
+        elif shown.off.heads:
+            title += f" · with {shown.off}"
+        if shown.text is None:
             how, is_waiting = no_sentence(self._pane.app, self._outline)
             self._pane.show_message(title, "\n".join(filter(None, (how, self._warning))), is_waiting=is_waiting)
         elif self._sentence is None:
@@ -208,7 +193,7 @@ class Reading:
         elif is_change:
             self._pane.show_message(title, no_attention(wanted.stack))
         else:
-            self._draw_map(wanted, title, self._text, self._sentence)
+            self._draw_map(wanted, title, shown.text, self._sentence)
 
     def _draw_map(self, wanted: MapName, title: str, text: str, sentence: Sentence) -> None:
         """Draw one map of the sentence that was read; a long sentence's maps stay with the engine."""
@@ -242,8 +227,8 @@ class Reading:
                 self._pane.show_waiting(title)
 
         pooled = await patiently(self._engine.pooled(large, window, "maps"), waiting)
-        wanted = self._wanted()
-        if self._text is None or wanted is None or large != self._large_query(self._text, wanted):
+        text = self._session.shown.text
+        if text is None or large != self._large_query(text, self._wanted()):
             return
         if isinstance(pooled, EngineError):
             self._pane.show_message(title, str(pooled))
@@ -260,9 +245,10 @@ class Reading:
         """
         if self._pane.shown is not None:
             return self._pane.shown
-        if self._pane.shown_name is None or self._text is None:
+        text = self._session.shown.text
+        if self._pane.shown_name is None or text is None:
             raise EngineError("the attention view shows nothing yet; nothing was written")
-        query = self._large_query(self._text, self._pane.shown_name)
+        query = self._large_query(text, self._pane.shown_name)
         return await asyncio.wrap_future(self._engine.whole_map(query))
 
     async def _fetch(self, key: MapKey, text: str, title: str) -> None:
@@ -271,7 +257,8 @@ class Reading:
         What is on screen stays there for a moment, so that a map that comes soon does not make the pane blink.
         """
         stack, layer, is_rollout = key
-        engine, off, is_difference = self._engine, self._off, self._is_difference
+        engine, shown = self._engine, self._session.shown
+        off, is_difference = shown.off_in_maps, shown.difference
         if is_rollout:
             asked = engine.rollout(text, stack, "maps")
         elif is_difference:
@@ -291,6 +278,7 @@ class Reading:
         finally:
             if self._say is say:
                 self._say = None
-        if (text, off, is_difference) == (self._text, self._off, self._is_difference):
+        now = self._session.shown
+        if (text, off, is_difference) == (now.text, now.off_in_maps, now.difference):
             self._maps = {kept: maps for kept, maps in self._maps.items() if kept[1] is None} | {key: answer}
             self._draw()

@@ -7,7 +7,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.mathematics.measures import DEFAULT_EPSILON
+from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
 from engine.values.outline import ModelOutline
@@ -15,7 +15,11 @@ from engine.values.views import VIEWS
 from tui.panes.compare import ComparePane
 from tui.panes.heads import HeadsPane
 from tui.start import Start
+from tui.state.overview_measures import MEASURES as OVERVIEW_MEASURES
+from tui.state.overview_measures import measure_fields, overview_fields
+from tui.state.pins import MOST
 from tui.state.saved import LONGEST, Exported, Remembered, model_key, recall, recall_export, remember, remember_export
+from tui.state.session import Shown
 
 if TYPE_CHECKING:
     from tui.app import Explorer
@@ -90,16 +94,21 @@ class Restoring:
         return self._last.text or None if self._start.text is None else self._start.text
 
     def show_measures(self) -> None:
-        """Show the measures that were looked at, of the overview and of the ranks."""
-        self._app.conductor.overview.come_back_to(self._last.overview, self._last.measure)
+        """Show the measures that were looked at, of the ranks and of the overview, unless others have been chosen."""
+        session, usual = self._app.session, Shown()
+        if (session.shown.measure, session.shown.overview) != (usual.measure, usual.overview):
+            return
+        if self._last.measure in [each.name for each in MEASURES]:
+            session.change(**measure_fields(session.shown, self._last.measure))
+        if self._last.overview in OVERVIEW_MEASURES:
+            session.change(**overview_fields(self._last.overview))
 
     def show_view(self) -> None:
         """Pin the heads that were, and show the view to begin with, before anything is drawn in it."""
         views, conductor = self._app.views, self._app.conductor
         name, comparing = self._last.view, conductor.comparing
         pinned = [head for each in self._last.pins.split(",") if (head := self._known(each)) and not head.is_layer]
-        if comparing is not None and pinned:
-            comparing.pin_again(pinned)
+        self._app.session.change(pins=tuple(dict.fromkeys(pinned))[:MOST])
         if name == "text":
             conductor.coloured.show(takes_focus=False)
         elif comparing is not None and (name == HeadsPane.view or (name == ComparePane.view and pinned)):
@@ -114,19 +123,19 @@ class Restoring:
     def _now(self) -> Remembered:
         """How the model would be left now."""
         conductor = self._app.conductor
-        if conductor.weights is None or conductor.reading is None:
+        if not conductor.is_open:
             return self._kept
-        selected, text = conductor.selected, conductor.text or ""
-        pinned = conductor.comparing.pins.heads if conductor.comparing is not None else ()
+        shown, text = self._app.session.shown, conductor.text or ""
+        selected = shown.selected
         return Remembered(
             model=self._key,
             head=self._kept.head if selected is None else f"{selected.stack}.{selected}",  # looked at last
-            view=self._app.views.active.view,
+            view=shown.view,
             text=text if len(text) <= LONGEST else "",
-            measure=conductor.weights.measure.name,
-            overview=conductor.overview.measure,
-            epsilon=conductor.weights.epsilon,
-            pins=",".join(f"{head.stack}.{head}" for head in pinned),
+            measure=shown.measure,
+            overview=shown.overview,
+            epsilon=shown.epsilon,
+            pins=",".join(f"{head.stack}.{head}" for head in shown.pins),
         )
 
     def keep(self) -> None:

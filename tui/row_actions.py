@@ -59,7 +59,7 @@ class RowActions(Parts):
         is_step : whether another head is gone to from there.
         view : which view is gone to, where it is known; what is looked at already is none to go to.
         """
-        pane, row, selected = self.views.active, self.views.row_head, self.conductor.selected
+        pane, row, selected = self.views.active, self.views.row_head, self.session.shown.selected
         if row is None or row == selected or view == pane.view:
             return
         if not self.conductor.has(row):

@@ -11,7 +11,6 @@ from functools import partial
 from engine.service.engine import Engine
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError, NotFolded, Superseded
-from engine.values.heads import Head, Off
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.table import Notes, Table
@@ -23,9 +22,10 @@ from tui.growing import grown
 from tui.key_names import key_of
 from tui.panes.table import TablePane
 from tui.patience import patiently
+from tui.state.session import Session
 from tui.status_line import describe
 from tui.table_awaited import TableAwaited
-from tui.table_choice import FOLDED, TableChoice
+from tui.table_query import FOLDED, query_of, title_of
 from tui.table_sweep import SWEEP, swept
 from tui.unread import no_place, no_sentence
 from tui.views import Views
@@ -37,6 +37,9 @@ LARGE = 10_000
 """Rows of a table from which on they are taken out of its frame beside the event loop."""
 
 Key = tuple[str, Query]
+
+ASKED = frozenset(("selected", "text", "epsilon", "distance", "off", "position", "token", "folds"))
+"""Fields of what is shown that a table may be of."""
 
 STOPPED = "stopped"
 """How far a sweep is that does not go on by itself."""
@@ -51,25 +54,24 @@ class Tables:
     Parameters
     ----------
     engine : who works them out.
+    session : which says what is shown.
     views : among which the panes are.
     outline : of the model.
     run : awaits work beside the event loop; newer work under the same name replaces older.
     report : told how far a table has come that takes long.
-    epsilon : of the energy rank, to begin with.
     """
 
     def __init__(
         self,
         engine: Engine,
+        session: Session,
         views: Views,
         outline: ModelOutline,
         run: Run,
         report: Callable[[Progress], None],
-        epsilon: float,
     ) -> None:
-        self._chosen = TableChoice(epsilon)
-        self._is_announced = False
         self._engine = engine
+        self._session = session
         self._views = views
         self._outline = outline
         self._run = run
@@ -85,61 +87,23 @@ class Tables:
         self._fetching: Key | None = None
         self._awaited = TableAwaited(lambda: key_of(views.app, "app.leave"))
         self._waiting: TablePane | None = None
+        session.follow(self._follow_session)
 
-    @property
-    def asked(self) -> Query:
-        """What was chosen of the tables: the token, and the position in the sentence."""
-        return self._chosen.asked
-
-    def turn(self, distance: int | None, *, is_announced: bool = False) -> None:
-        """Show QK with the key so many tokens before the query, or without positions (None); announced, only say so."""
-        self._chosen, self._is_announced = replace(self._chosen, distance=distance), is_announced
-        self.draw()
-
-    @property
-    def folds(self) -> bool:
-        """Whether the gains of norms are folded into directions."""
-        return self._chosen.folds
-
-    def fold(self) -> None:
-        """Fold the gains of norms into directions, or leave them out again."""
-        self._chosen = replace(self._chosen, folds=not self.folds)
-        self.draw()
-
-    def measure_again(self, epsilon: float) -> None:
-        """Show ranks of another ε, where a table has them."""
-        self._chosen = replace(self._chosen, epsilon=epsilon)
-        self.draw()
-
-    def switch_off(self, off: Off) -> None:
-        """Show what becomes of predictions with other heads switched off."""
-        self._chosen = replace(self._chosen, off=off)
-        self.draw()
-
-    def choose_token(self, number: int) -> None:
-        """Show what becomes of another token than the model's first choice."""
-        self._chosen = replace(self._chosen, asked=replace(self.asked, token=f"#{number}"))
-        self.draw()
-
-    def select(self, name: Head | None) -> None:
-        """Show the table of a head, a layer, or the model (None), if a table is looked at."""
-        self._chosen = replace(self._chosen, selected=name)
-        self.draw()
-
-    def read(self, text: str) -> None:
-        """Show tables of another sentence, if one is looked at."""
-        self._chosen, self._sweeping = replace(self._chosen, text=text, asked=Query()), None
-        self.draw()
+    def _follow_session(self, changed: frozenset[str]) -> None:
+        """Show the table of what is shown now, if a table is looked at."""
+        if "text" in changed:
+            self._sweeping = None
+        if changed & ASKED:
+            self.draw()
 
     def step_position(self, step: int, tokens: int) -> str:
         """Show what is predicted at a token before or after, of so many; say so where there is none."""
-        here = self.asked.position
+        here = self._session.shown.position
         if here is None:
             here = self._predicted_at(tokens - 1)
         if not 0 <= here + step < tokens:
             return f"this is the {'last' if step > 0 else 'first'} of {quantity(tokens, 'token')}"
-        self._chosen = replace(self._chosen, asked=replace(self.asked, position=here + step, token=None))
-        self.draw()
+        self._session.change(position=here + step, token=None)
         return ""
 
     def _predicted_at(self, last: int) -> int:
@@ -150,7 +114,7 @@ class Tables:
 
     def _query(self, view: View, cell: tuple[int, int] | None) -> Query | None:
         """Say what to ask for, of both models where there are two and the table has room for them."""
-        query = self._chosen.query(view, cell)
+        query = query_of(self._session.shown, view, cell)
         is_of_two = bool(view.beside) and self._engine.is_comparing
         return replace(query, of_two=True) if query is not None and is_of_two else query
 
@@ -201,24 +165,20 @@ class Tables:
         pane = self._views.table
         if pane is None:
             return
-        chosen, view, attention = self._chosen, VIEWS[pane.view], self._views.attention
+        shown, view, attention = self._session.shown, VIEWS[pane.view], self._views.attention
         pane.is_stopped = False
-        title = chosen.title(view, self._outline, attention, is_beside=self._engine.is_comparing)
-        title += at_distance(chosen.distance, self._outline) if "distance" in view.options else ""
-        if "text" in view.needs and not chosen.text:
+        title = title_of(shown, view, self._outline, attention, is_beside=self._engine.is_comparing)
+        title += at_distance(shown.distance, self._outline) if "distance" in view.options else ""
+        if "text" in view.needs and not shown.text:
             message, is_waiting = no_sentence(pane.app, self._outline)
             pane.grid.expect(None)
             pane.show_message(title, message, is_waiting=is_waiting)
             return
         query = self._query(view, attention.cell)
         if query is None:
-            message, is_waiting = no_place(view, chosen.selected, attention)
+            message, is_waiting = no_place(view, shown.selected, attention)
             pane.grid.expect(None)
             pane.show_message(title, message, is_waiting=is_waiting)
-            return
-        if query.distance is not None and self._is_announced:
-            pane.grid.expect(None)
-            pane.show_waiting(title)
             return
         key = (pane.view, query)
         found = self._known.get(key)
@@ -258,7 +218,7 @@ class Tables:
             state = (self._has_come, COMPUTING) if is_growing and not trouble else ()
             pane.is_folded = query.fold_norm
             said = "  ".join(filter(None, (title, trouble)))
-            pane.show(said, found, chosen.selected, state, is_growing=is_growing)
+            pane.show(said, found, shown.selected, state, is_growing=is_growing)
 
     async def _sweep(self, key: Key, pane: TablePane) -> None:
         """Learn a table layer by layer, and show what there is of it; other work is done between two layers."""

@@ -20,6 +20,7 @@ from tui.widgets.scrollbars import ToldBars
 if TYPE_CHECKING:
     from engine.values.heads import Head
     from engine.values.outline import ModelOutline
+    from tui.state.session import Session
 
 
 class HeadTree(Tree["Head | None"], ToldBars, inherit_bindings=False):
@@ -32,9 +33,8 @@ class HeadTree(Tree["Head | None"], ToldBars, inherit_bindings=False):
 
     Attributes
     ----------
-    off : the heads that are switched off, which are struck through.
+    session : which says which heads are switched off, and struck through, and which are pinned, and have a star.
     found : the layers and heads that a search has found, which are underlined.
-    pinned : the heads that are pinned to be compared, which have a star.
     title_line : what stands over it.
     """
 
@@ -55,9 +55,8 @@ class HeadTree(Tree["Head | None"], ToldBars, inherit_bindings=False):
         self._note = note
         self._layers: dict[Head, TreeNode[Head | None]] = {}
         self._highlighted: TreeNode[Head | None] | None = None
-        self.off: frozenset[Head] = frozenset()
+        self.session: Session | None = None
         self.found: frozenset[Head] = frozenset()
-        self.pinned: frozenset[Head] = frozenset()
         self.title_line = TreeTitle()
         self.guide_depth = 2
         self.auto_expand = False
@@ -176,11 +175,11 @@ class HeadTree(Tree["Head | None"], ToldBars, inherit_bindings=False):
             label = label.copy()
             label.stylize(Style(bold=True, underline=True), len(label) - len(node.label))
         if node.data is not None and not node.data.is_layer:
-            label = label.copy()
-            is_off = node.data in self.off
+            label, shown = label.copy(), None if self.session is None else self.session.shown
+            is_off = shown is not None and node.data in shown.off.heads
             if is_off:
                 label.stylize(Style(strike=True))
-            if node.data in self.pinned:
+            if shown is not None and node.data in shown.pins:
                 label.append("*", style=Style(bold=True))
             guides = self.guide_depth * len(list(_above(node)))
             room = self.scrollable_content_region.width - guides - len(label)

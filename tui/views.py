@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -26,9 +26,7 @@ from tui.panes.ranks import RanksPane
 from tui.panes.rows import RowsPane
 from tui.panes.spectra import SpectraPane
 from tui.panes.table import TablePane
-
-if TYPE_CHECKING:
-    from tui.parts import Parts
+from tui.state.session import Session
 
 PaneKind = TypeVar("PaneKind", bound=Pane)
 
@@ -42,41 +40,57 @@ class Views(Container):
 
     Parameters
     ----------
+    session : which says which view is active, and which heads are switched off.
     ascii_only : whether only ASCII characters are drawn.
-    first : the name of the view that is active to begin with.
+    is_comparing : whether a second model is open.
     log_scale : whether spectra and maps begin on the logarithmic scale or on the linear one; None for what is usual.
 
     Attributes
     ----------
     before : the view of a head that was active last, to which a head chosen among all leads.
-    leaving : called before another view becomes the active one, while the focus is where it was.
     has_opened : set but while a view that was just made waits to be laid out, and then to have the focus.
     """
 
-    def __init__(self, *, ascii_only: bool, first: str, log_scale: bool | None) -> None:
+    def __init__(self, session: Session, *, ascii_only: bool, is_comparing: bool, log_scale: bool | None) -> None:
         super().__init__(id="views")
         self.spectra = SpectraPane(ascii_only=ascii_only)
         self.ranks = RanksPane(ascii_only=ascii_only)
         self.attention = AttentionPane(ascii_only=ascii_only)
         self.overview = OverviewPane(ascii_only=ascii_only)
         self.panes: list[Pane] = [self.spectra, self.ranks, self.attention, self.overview]
-        self.active: Pane = self.spectra
         self.before: Pane = self.spectra
+        self._session = session
         self._ascii_only = ascii_only
+        self._is_comparing = is_comparing
         self._beside: Pane | None = None
         self._zoomed_from: tuple[Widget, Pane] | None = None
         self._opening: Pane | None = None
-        self._struck: frozenset[Head] = frozenset()
         self._is_numbered = False
         self._scale: Scale | None = None if log_scale is None else "log" if log_scale else "linear"
         self._last_of_ring = dict[tuple[str, ...], str]()
-        self.leaving: Callable[[], None] = lambda: None
         self.has_opened = asyncio.Event()
         self.has_opened.set()
         self._left = Vertical(self.spectra, self.ranks, id="left")
         for pane in self.panes:
             self._begin_on_scale(pane)
-        self.activate(next(each for each in self.panes if each.view == first))
+        self.activate(self.active)
+        session.follow(self._follow)
+
+    def _follow(self, changed: frozenset[str]) -> None:
+        """Strike out the rows of heads that are switched off, in all tables."""
+        if "off" in changed:
+            for pane in self.panes:
+                self._strike(pane)
+
+    def _strike(self, pane: Pane) -> None:
+        """Strike out the rows of heads that are switched off."""
+        if isinstance(pane, RowsPane):
+            pane.strike(frozenset(self._session.shown.off.heads))
+
+    @property
+    def active(self) -> Pane:
+        """The view that keys are for."""
+        return next(each for each in self.panes if each.view == self._session.shown.view)
 
     def compose(self) -> ComposeResult:
         """Put the weights' views on the left and the sentence's on the right."""
@@ -93,13 +107,11 @@ class Views(Container):
         by_focus : whether it is on screen already, and the focus has moved there.
         """
         before = self.active
-        if pane is not before:
-            self.leaving()
-        if _is_of_heads(self.active):
-            self.before = self.active
+        if _is_of_heads(before):
+            self.before = before
         if pane is not self.attention:
             self.attention.opened_from = ""
-        self.active = pane
+        self._session.change(view=pane.view)
         self._last_of_ring[ring_of(pane.view)] = pane.view
         self._beside = pane if pane.is_beside_map else self._beside if pane is self.attention else None
         changed = [_marked(each, {"-active": each is pane, "-beside": each is self._beside}) for each in self.panes]
@@ -187,7 +199,7 @@ class Views(Container):
         """Take one more view and activate it, and put the focus on it unless that is to stay where it is."""
         self._begin_on_scale(made)
         self.panes.append(made)
-        self.strike(self._struck)
+        self._strike(made)
         self.mount(made)
         self.activate(made)
         if takes_focus:
@@ -200,26 +212,13 @@ class Views(Container):
         if self._scale is not None:
             pane.begin_on(self._scale)
 
-    def strike(self, heads: frozenset[Head]) -> None:
-        """Strike out the rows of heads, which are switched off, in all tables."""
-        self._struck = heads
-        for pane in self.panes:
-            if isinstance(pane, RowsPane):
-                pane.strike(heads)
-
-    def await_row(self, view: str, row: int | None) -> None:
-        """Put the cursor of a table on one of its rows, as they came, when the table is drawn next."""
-        for pane in self.panes:
-            if pane.view == view and isinstance(pane, TablePane):
-                pane.awaited_row = row
-
     def _make(self, view: str) -> Pane:
         """Make the pane of a view that is looked at for the first time."""
         if view in (ComparePane.view, HeadsPane.view):
             return (ComparePane if view == ComparePane.view else HeadsPane)(ascii_only=self._ascii_only)
         kind = CellPane if VIEWS[view].scope is Scope.CELL else TablePane
         pane = kind(VIEWS[view], ascii_only=self._ascii_only)
-        pane.take_columns(VIEWS[view].columns_of(of_two=cast("Parts", self.app).engine.is_comparing))
+        pane.take_columns(VIEWS[view].columns_of(of_two=self._is_comparing))
         return pane
 
     def in_view(self, kind: type[PaneKind]) -> PaneKind | None:

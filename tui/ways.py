@@ -10,8 +10,7 @@ from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.views import OVERVIEW, VIEWS, Scope
 from tui.key_names import key_of
-from tui.panes.table import TablePane
-from tui.state.place_history import Place, Visited
+from tui.state.place_history import PlaceHistory
 from tui.state.places import parse_place
 from tui.state.tree_search import Lines, find, lines_of
 
@@ -52,8 +51,9 @@ class Ways:
         self.searched = ""
         self.app = app
         self._weights = weights
-        self._history = Visited()
+        self._history = PlaceHistory()
         self._is_restoring = False
+        app.session.follow(lambda changed: self.arrive() if "selected" in changed else None)
 
     @cached_property
     def _lines(self) -> Lines:
@@ -63,7 +63,7 @@ class Ways:
     @property
     def here(self) -> Head | None:
         """What is selected."""
-        return self.app.conductor.selected
+        return self.app.session.shown.selected
 
     @property
     def has_before(self) -> bool:
@@ -100,8 +100,8 @@ class Ways:
 
     def find(self, text: str) -> tuple[Head, ...]:
         """List the layers and heads that a text finds, in the order of the tree."""
-        tree = self.app.tree_widget
-        return find(text, self._lines, self.labels, {"pinned *": tree.pinned, "off": tree.off})
+        shown = self.app.session.shown
+        return find(text, self._lines, self.labels, {"pinned *": shown.pins, "off": shown.off.heads})
 
     def go(self, text: str) -> None:
         """Go to the place that a text names.
@@ -114,7 +114,7 @@ class Ways:
         if isinstance(place, Head):
             self.jump(place)
         else:
-            self._history.leave(*self._looks(), is_jump=True)
+            self._history.jump()
             if place not in VIEWS or VIEWS[place].scope is not Scope.MODEL:
                 self.app.take_row(view=place)
             self._show(place)
@@ -148,7 +148,7 @@ class Ways:
 
     def jump(self, head: Head) -> None:
         """Go to a head from a place that counts as visited."""
-        self.leave(is_jump=True)
+        self.leave()
         self.app.conductor.go_to(head)
 
     def go_on(self, step: int) -> str:
@@ -164,49 +164,33 @@ class Ways:
         end = " · past the end, on from the top" if step > 0 else " · past the top, on from the end"
         return f"/{self.searched}  {place + 1} of {len(found)}{end if is_round else ''}"
 
-    def leave(self, *, is_jump: bool = False) -> None:
-        """Remember what the place here looks like, before something else is selected."""
-        if not self._is_restoring:
-            self._history.leave(*self._looks(), is_jump=is_jump)
-
-    def _looks(self) -> tuple[int | None, bool]:
-        """Say on which row a table's cursor is, and whether the keys go to the tree."""
-        pane = self.app.views.active
-        row = pane.grid.place if isinstance(pane, TablePane) else None
-        return row, self.app.tree_widget.has_focus
+    def leave(self) -> None:
+        """Have the place here count as visited, before one jumps from it."""
+        self._history.jump()
 
     def arrive(self, *, is_beside: bool = False) -> None:
         """Take notice of what is selected and looked at now; the focus that moves between views leads nowhere else."""
         if not self._is_restoring:
-            in_tree = self.app.tree_widget.has_focus
             go = self._history.turn if is_beside else self._history.move
             had_before = self.has_before
-            go(Place(self.here, self.app.views.active.view, in_tree=in_tree))
+            go(self.app.session.shown)
             if self.has_before is not had_before:
                 self.app.refresh_bindings()  # of which the line of keys shows those that lead somewhere
 
     def step(self, step: int) -> bool:
         """Go back or forward; False where there is nothing."""
-        self.leave()
         place = self._history.step(step)
         if place is None:
             return False
         self._is_restoring = True
         try:
-            self._restore(place)
+            is_in_tree = self.app.tree_widget.has_focus
+            self.app.conductor.go_to(place.selected)
+            self.app.conductor.show_view(place.view, takes_focus=not is_in_tree)
         finally:
             self._is_restoring = False
         self.app.refresh_bindings()
         return True
-
-    def _restore(self, place: Place) -> None:
-        """Show a head in a view again, with the cursor of a table on its row, and the keys where they went."""
-        app = self.app
-        app.views.await_row(place.view, place.row)
-        app.conductor.go_to(place.head)
-        app.conductor.show_view(place.view)
-        if place.in_tree:
-            app.action_tree()
 
 
 def place_after(

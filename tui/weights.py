@@ -19,10 +19,10 @@ from tui.facts import at_distance, model_facts
 from tui.measuring import Measuring
 from tui.numbers import ways_to_say
 from tui.other_spectra import OtherSpectra
-from tui.panes.ranks import next_measure
 from tui.panes.spectra import Beside
 from tui.state.head_labels import HeadLabels
 from tui.state.known_spectra import Knowledge
+from tui.state.session import Session
 from tui.tree import HeadTree
 from tui.turned import Turned
 from tui.views import Views
@@ -37,40 +37,57 @@ class Weights:
     Parameters
     ----------
     engine : who computes.
+    session : which says what is shown.
     views : where spectra and ranks are drawn.
     tree : whose lines say a measure of each head.
     outline : of the model.
-    epsilon : of the energy rank, to begin with.
     run : awaits work beside the event loop; newer work under the same name replaces older.
 
     Attributes
     ----------
     labels : what heads are called that clearly do one thing.
     noticed : called with a layer of whose heads something has become known.
-    turned_to : called with the name of another measure that is shown.
+    asks_beside : whether a head's layer as a whole is asked for too, and a layer's heads.
     """
 
     def __init__(
-        self, engine: Engine, views: Views, tree: HeadTree, outline: ModelOutline, epsilon: float, run: Run
+        self, engine: Engine, session: Session, views: Views, tree: HeadTree, outline: ModelOutline, run: Run
     ) -> None:
         self.knowledge = Knowledge(outline)
-        self.epsilon = epsilon
         self.learned = asyncio.Event()
+        self.asks_beside = False
         self._engine = engine
+        self._session = session
         self._views = views
         self._tree = tree
         self._run = run
         self._measuring = Measuring(self.knowledge, run, self._draw_measured)
         self._turned = Turned(engine, self.knowledge, run, self._draw_turned)
-        self._selected: Head | None = None
-        self._name_measure(MEASURES[0])
-        self._epsilons = tuple(sorted({*EPSILONS, epsilon}))
+        self._epsilons = {*EPSILONS, session.shown.epsilon}
         self._memory: MemoryReport | None = None
-        self.distance: int | None = None
         self.labels = HeadLabels()
         self.other: OtherSpectra | None = None
         self.noticed: Callable[[Head], None] = lambda layer: None
-        self.turned_to: Callable[[str], None] = lambda measure: None
+        tree.title_line.name_measure(self.measure.title)
+        session.follow(self._follow)
+
+    def _follow(self, changed: frozenset[str]) -> None:
+        """Ask for what is not known of what is shown now, and draw it."""
+        shown = self._session.shown
+        if "selected" in changed and shown.selected is not None:
+            self.ask(shown.selected, shown.selected.is_layer)
+            if self.asks_beside:
+                self.ask(shown.selected, not shown.selected.is_layer)
+        if changed & {"selected", "distance"} and shown.selected is not None:
+            self._turned.ask(shown.selected, shown.distance)
+        if "measure" in changed:
+            self._tree.title_line.name_measure(self.measure.title)
+        if changed & {"selected", "distance", "epsilon", "measure"}:
+            self._draw_ranks()
+        if changed & {"selected", "distance", "epsilon"}:
+            self._draw_spectra()
+        if changed & {"epsilon", "measure", "off", "pins"}:
+            self._tree.refresh_notes()
 
     def pair(self, name: str) -> None:
         """Draw the spectra of a second model, which is open by now and has this name, over those of this one."""
@@ -80,70 +97,26 @@ class Weights:
     @property
     def measure(self) -> Measure:
         """The measure that the ranks show."""
-        return self._measure
-
-    def choose_measure(self, name: str) -> None:
-        """Have the ranks begin with a measure, if there is one of that name."""
-        self._name_measure(next((each for each in MEASURES if each.name == name), self._measure))
-        self.turned_to(self._measure.name)
-
-    def _name_measure(self, measure: Measure) -> None:
-        """Take a measure, and name it over the tree."""
-        self._measure = measure
-        self._tree.title_line.name_measure(measure.title)
-
-    def select(self, name: Head | None, with_neighbours: bool) -> None:
-        """Show a head, a whole layer, or the model (None), and ask for what is not known of it.
-
-        With its neighbours a head's layer as a whole is asked for too, and a layer's heads.
-        """
-        self._selected = name
-        if name is not None:
-            self.ask(name, name.is_layer)
-            if with_neighbours:
-                self.ask(name, not name.is_layer)
-            self._turned.ask(name, self.distance)
-        self._draw_spectra()
-        self._draw_ranks()
-
-    def turn(self, distance: int | None) -> None:
-        """Show QK with the key so many tokens before the query, or without positions (None)."""
-        if self._selected is not None:
-            self._turned.ask(self._selected, distance)
-        self.announce(distance)
-
-    def announce(self, distance: int | None) -> None:
-        """Show QK at a distance as far as it is known, without asking for it."""
-        self.distance = distance
-        self._draw_spectra()
-        self._draw_ranks()
+        return measure_named(self._session.shown.measure)
 
     def _draw_turned(self, name: Head) -> None:
         """Draw what has become known at a distance, where it is on screen."""
-        if self._selected is not None and self._selected.whole_layer == name.whole_layer:
+        selected = self._session.shown.selected
+        if selected is not None and selected.whole_layer == name.whole_layer:
             self._draw_spectra()
             self._draw_ranks()
 
     def report_memory(self, memory: MemoryReport) -> None:
         """Keep what the model takes of memory and what is free, which the model's page says."""
         self._memory = memory
-        if self._selected is None:
+        if self._session.shown.selected is None:
             self._draw_spectra()
-
-    @property
-    def is_turning(self) -> bool:
-        """Whether what is selected is still being worked out at the distance."""
-        if self._selected is None or self.distance is None:
-            return False
-        try:
-            return self.knowledge.spectra(self._selected, self.distance) is None
-        except EngineError:
-            return False
 
     def note(self, head: Head) -> tuple[str, ...]:
         """Give what the tree says beside a head, the longest first: the measure of QK and OV, and its label."""
-        place = RANK_COLUMNS.index(self._measure.name)
-        rows = self.knowledge.rows_of(head, self.epsilon) if self._measuring.among([head], self.epsilon) else ()
+        shown = self._session.shown
+        place = RANK_COLUMNS.index(shown.measure)
+        rows = self.knowledge.rows_of(head, shown.epsilon) if self._measuring.among([head], shown.epsilon) else ()
         values = {row[3]: row[place] for row in rows}
         numbers = [value for value in (values.get("QK"), values.get("OV")) if isinstance(value, int | float)]
         return ways_to_say(numbers, self.labels.short(head))
@@ -198,44 +171,48 @@ class Weights:
         if not whole_layer:
             self._tree.refresh_notes(layer)
             self.noticed(layer)
-        if self._selected is None:
+        selected = self._session.shown.selected
+        if selected is None:
             if whole_layer:
                 self._draw_ranks()
-        elif self._selected.whole_layer == layer:
+        elif selected.whole_layer == layer:
             self._draw_ranks()
-            if self._selected.is_layer == whole_layer:
+            if selected.is_layer == whole_layer:
                 self._draw_spectra()
 
     def _draw_spectra(self) -> None:
         """Draw the spectra of what is selected."""
-        pane, knowledge, name = self._views.spectra, self.knowledge, self._selected
+        pane, knowledge, shown = self._views.spectra, self.knowledge, self._session.shown
+        name, distance = shown.selected, shown.distance
+        pane.graph.is_at_distance = distance is not None
         if name is None:
             pane.show_message("the model", model_facts(knowledge.outline, self._memory))
             return
         title = self._title(name)
         try:
-            spectra = knowledge.spectra(name, self.distance)
+            spectra = knowledge.spectra(name, distance)
         except EngineError as error:
             pane.show_message(title, str(error))
             return
-        if spectra is None and self.distance is not None and pane.graph.matrices:
+        if spectra is None and distance is not None and pane.graph.matrices:
             pane.show_waiting(title)
         elif spectra is None:
             pane.show_message(title, "computing …", is_waiting=True)
         else:
             other = None
             if self.other is not None:
-                self.other.ask(name, self.distance)
-                why_not = self.other.why_not(name, self.distance)
-                other = Beside(self.other.name, self.other.of(name, self.distance), why_not)
-            pane.show(title, spectra, self.epsilon, other, knowledge.lacking(name))
+                self.other.ask(name, distance)
+                why_not = self.other.why_not(name, distance)
+                other = Beside(self.other.name, self.other.of(name, distance), why_not)
+            pane.show(title, spectra, shown.epsilon, other, knowledge.lacking(name))
 
     def _title(self, name: Head) -> str:
         """Name what is selected, with the distance and the marks of what changes its circuit."""
         outline = self.knowledge.outline
         marks = "".join(f" · {mark}" for mark in outline.layer(name).marks)
         kind = " whole layer" if name.is_layer else ""
-        return f"{self._stack(name)}{name}{kind}{self.labels.behind(name)}{at_distance(self.distance, outline)}{marks}"
+        at = at_distance(self._session.shown.distance, outline)
+        return f"{self._stack(name)}{name}{kind}{self.labels.behind(name)}{at}{marks}"
 
     def _stack(self, name: Head) -> str:
         """Name the stack where there are several."""
@@ -243,20 +220,20 @@ class Weights:
 
     def _draw_ranks(self) -> None:
         """Draw the ranks of a layer's heads, or of the model's layers."""
-        knowledge, name = self.knowledge, self._selected
-        outline = knowledge.outline
+        knowledge, outline = self.knowledge, self.knowledge.outline
+        name, epsilon = self._session.shown.selected, self._session.shown.epsilon
         names = knowledge.names_beside(name)
-        measured = self._measuring.among(names, self.epsilon)
+        measured = self._measuring.among(names, epsilon)
         if name is not None and len(measured) < len(names):
             return  # it is drawn in a moment, with all numbers
-        distance = None if name is None else self.distance
+        distance = None if name is None else self._session.shown.distance
         self._views.ranks.show(
             "all layers" if name is None else f"{self._stack(name)}layer {name.layer}{at_distance(distance, outline)}",
             names,
-            knowledge.rows_at(measured, self.epsilon, distance),
-            self._measure,
-            self.epsilon,
-            knowledge.chance(name or knowledge.outline.layers[0].name, self._measure, self.epsilon),
+            knowledge.rows_at(measured, epsilon, distance),
+            self.measure,
+            epsilon,
+            knowledge.chance(name or outline.layers[0].name, self.measure, epsilon),
             name,
             knowledge.troubles(names),
         )
@@ -264,38 +241,22 @@ class Weights:
     def _draw_measured(self, layer: Head) -> None:
         """Draw the measures of a layer that have come by now."""
         self._tree.refresh_notes(layer)
-        if self._selected is None or self._selected.whole_layer == layer:
+        selected = self._session.shown.selected
+        if selected is None or selected.whole_layer == layer:
             self._draw_ranks()
 
-    def change_measure(self, step: int) -> None:
-        """Go on to another measure."""
-        self.show_measure(next_measure(self._measure, step))
-
-    def show_measure(self, measure: Measure) -> None:
-        """Show a measure."""
-        if measure is self._measure:
-            return
-        self._name_measure(measure)
-        self._draw_ranks()
-        self._tree.refresh_notes()
-        self.turned_to(measure.name)
-
     def change_epsilon(self, step: int) -> str:
-        """Change ε, and measure again; say so where there is no larger or smaller one."""
-        place = self._epsilons.index(self.epsilon) + step
-        if not 0 <= place < len(self._epsilons):
-            return f"ε {self.epsilon:g} is the {'largest' if step > 0 else 'smallest'} that the keys go to"
-        self._measure_with(self._epsilons[place])
+        """Change ε to the next larger or smaller one; say so where there is none."""
+        epsilon = self._session.shown.epsilon
+        self._epsilons.add(epsilon)
+        steps = sorted(self._epsilons)
+        place = steps.index(epsilon) + step
+        if not 0 <= place < len(steps):
+            return f"ε {epsilon:g} is the {'largest' if step > 0 else 'smallest'} that the keys go to"
+        self._session.change(epsilon=steps[place])
         return ""
 
-    def use_epsilon(self, epsilon: float) -> None:
-        """Measure again with any ε, from which the keys go on."""
-        self._epsilons = tuple(sorted({*EPSILONS, epsilon}))
-        self._measure_with(epsilon)
 
-    def _measure_with(self, epsilon: float) -> None:
-        """Measure again with another ε."""
-        self.epsilon = epsilon
-        self._draw_ranks()
-        self._draw_spectra()
-        self._tree.refresh_notes()
+def measure_named(name: str) -> Measure:
+    """Find a measure of singular values."""
+    return next(each for each in MEASURES if each.name == name)

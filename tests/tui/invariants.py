@@ -24,7 +24,7 @@ def disagreements(app: Explorer) -> Iterator[str]:
 
 def _in_selection(app: Explorer) -> Iterator[str]:
     """Tree, conductor and views are of the same head."""
-    selected = app.conductor.selected
+    selected = app.session.shown.selected
     node = app.tree_widget.cursor_node
     under = None if node is None else node.data
     if selected != under and not (node is not None and node.data is None and node.parent is not None):

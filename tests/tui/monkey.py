@@ -294,10 +294,10 @@ class Monkey:
         if len(app.screen_stack) > 1:
             raise self._report(f"{app.screen!r} does not close")
         await self._type(app, "t", "1", "right_square_bracket", "left_square_bracket")
-        head = app.conductor.selected
+        head = app.session.shown.selected
         if head is None or head.is_layer:
             await self._type(app, "right_square_bracket")
-            head = app.conductor.selected
+            head = app.session.shown.selected
         await self._rest(app, pilot)
         assert head is not None
         for wrong in unanswered(app, head):

@@ -15,7 +15,7 @@ TEXT = "the cat sat on the mat"
 
 async def test_a_head_that_is_named_opens_with_its_spectra(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, _):
-        assert app.conductor.selected == Head("decoder", 0, 0)
+        assert app.session.shown.selected == Head("decoder", 0, 0)
         assert "L0H0" in shown(app.views.spectra.title_line)
         text = screen_text(app)
         for label in ("L0", "L1", "H0", "H3", "QK", "OV"):
@@ -47,13 +47,13 @@ async def test_keys_walk_the_tree_and_keys_that_come_faster_than_it_is_drawn_all
             tree.focus()
             tree.go_to(first)
             tree.close_layer(second_layer)  # as it is at the beginning
-            await until(pilot, lambda: app.conductor.selected == first)
+            await until(pilot, lambda: app.session.shown.selected == first)
             await settle(pilot)
             assert not tree.is_open(Head("decoder", 1, 0))
             for group in (keys,) if len(keys) > 5 else ((key,) for key in keys):
                 await pilot.press(*group)
             await settle(pilot)
-            assert app.conductor.selected == selected, keys
+            assert app.session.shown.selected == selected, keys
             assert tree.cursor_node is not None
             assert tree.cursor_node.data == selected
             assert app.views.active.has_focus_within == (keys == ("G", "l", "l", "l")), "the third l goes into a head"
@@ -83,7 +83,7 @@ async def test_a_click_selects_a_head(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.click("#tree", offset=(9, 4))
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 0, 2)
+        assert app.session.shown.selected == Head("decoder", 0, 2)
 
 
 async def test_a_narrow_terminal_shows_one_view_and_number_keys_choose_it(tiny_model: TinyModel) -> None:
@@ -119,7 +119,7 @@ async def test_resizing_keeps_everything_and_a_tiny_terminal_says_what_it_needs(
             await pilot.pause()
             small = size[0] < 40 or size[1] < 12
             assert ("40 × 12" in " ".join(screen_text(app).split())) == small
-        assert app.conductor.selected == Head("decoder", 0, 1)
+        assert app.session.shown.selected == Head("decoder", 0, 1)
         assert "L0H1" in screen_text(app)
 
 
@@ -138,7 +138,7 @@ async def test_a_terminal_tiny_for_a_while_takes_nothing_from_what_is_typed(
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
         await pilot.press("j")
-        assert app.conductor.selected == Head("decoder", 0, 1)
+        assert app.session.shown.selected == Head("decoder", 0, 1)
 
 
 async def test_a_pasted_text_is_one_line_with_spaces_for_its_breaks(tiny_model: TinyModel) -> None:
@@ -257,7 +257,7 @@ async def test_a_closed_model_opens_for_a_head_that_is_gone_to(tiny_model: TinyM
         await settle(pilot)
         node = app.tree_widget.cursor_node
         assert node is not None
-        assert node.data == app.conductor.selected == Head("decoder", 0)
+        assert node.data == app.session.shown.selected == Head("decoder", 0)
 
 
 async def test_a_layer_that_closes_over_the_cursor_is_selected(tiny_model: TinyModel) -> None:
@@ -267,7 +267,7 @@ async def test_a_layer_that_closes_over_the_cursor_is_selected(tiny_model: TinyM
         await settle(pilot)
         node = app.tree_widget.cursor_node
         assert node is not None
-        assert node.data == app.conductor.selected == Head("decoder", 0)
+        assert node.data == app.session.shown.selected == Head("decoder", 0)
 
 
 async def test_of_two_views_asked_for_at_once_the_second_has_the_focus(tiny_model: TinyModel) -> None:

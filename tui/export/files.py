@@ -143,18 +143,24 @@ class Exporting:
             raise EngineError("no model is open yet; nothing was written")
         return self._asking
 
+    @property
+    def _several(self) -> tuple[str, str] | None:
+        """The table of the active view and what it is of, where several heads are beside each other in it."""
+        comparing = self._conductor.comparing
+        return None if comparing is None else comparing.named
+
     def _table_name(self) -> str:
         """Name the table of the active view as the command line does."""
         shown = self._app.views.attention.shown_name
         if self.view == "attention" and shown is not None and shown.is_rollout:
             return "rollout"
-        several = self._conductor.name_of_several
+        several = self._several
         name = self.view if several is None else several[0]
         return OF_MODEL.get(name, name)
 
     def _stem(self, what: What) -> str:
         """Say what a file's name begins with."""
-        outline, selected = self.outline, self._conductor.selected
+        outline, selected = self.outline, self._app.session.shown.selected
         stack = None if selected is None else selected.stack
         if what is What.SCREEN:
             return file_stem(outline, stack, _of(selected), "screen")
@@ -165,7 +171,7 @@ class Exporting:
             name = self._table_name()
             subject = subject_of(None, self._asked.distance(name)).replace("model", "all") + self._asked.folded(name)
             return file_stem(outline, None, subject + self._asked.without * (name == "attention"), name)
-        if (several := self._conductor.name_of_several) is not None:
+        if (several := self._several) is not None:
             name, subject = several
             return file_stem(outline, None, subject, name)
         if self.view != "attention":

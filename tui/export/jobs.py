@@ -70,10 +70,10 @@ class Jobs:
 
     async def _write_view(self, path: Path, format: str) -> str:
         """Write the table of the active view with the rows that are shown; say how many."""
-        view, attention = self._app.views.active.view, None
-        if view == "attention":
-            attention = await self._conductor.whole_map()
-        table = await self._conductor.table_of_several()
+        attention, reading, comparing = None, self._conductor.reading, self._conductor.comparing
+        if self._app.views.active.view == "attention" and reading is not None:
+            attention = await reading.whole_map()
+        table = None if comparing is None else await comparing.table()
         if table is None:
             table, _ = self._conductor.table(attention)
         total = 0 if attention is None else attention.weights.size

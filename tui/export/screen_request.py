@@ -17,10 +17,8 @@ from tui.key_names import key_of
 from tui.panes.filtered import FilteredPane
 
 if TYPE_CHECKING:
-    from tui.reading import Reading
-    from tui.tables import Tables
+    from tui.state.session import Session
     from tui.views import Views
-    from tui.weights import Weights
 
 SPELLED = {"by_mean": "mean", "fold_norm": "fold-norm"}
 """Options that are called otherwise on the command line than in a request."""
@@ -33,34 +31,30 @@ class Asking:
     ----------
     outline : of the open model.
     options : with which it was opened.
+    session : which says what is shown.
     views : what is on screen.
-    weights, reading, tables : what is shown of the model, the sentence, and the tables that are worked out.
     """
 
     def __init__(
         self,
         outline: ModelOutline,
         options: EngineOptions,
+        session: Session,
         views: Views,
-        weights: Weights,
-        reading: Reading,
-        tables: Tables,
     ) -> None:
         self._outline = outline
         self._options = options
+        self._session = session
         self._views = views
-        self._weights = weights
-        self._reading = reading
-        self._tables = tables
 
     def distance(self, view: str) -> int | None:
         """Give the distance at which QK is taken, where a table has one."""
-        return self._weights.distance if "distance" in APPLICABLE[view] else None
+        return self._session.shown.distance if "distance" in APPLICABLE[view] else None
 
     @property
     def without(self) -> str:
         """Say in the name of a map's file which heads are switched off."""
-        heads = self._reading.off.heads
+        heads = self._session.shown.off.heads
         return f"-without-{'-'.join(map(str, heads))}" if heads else ""
 
     def matrices(self, selected: Head | None) -> Request:
@@ -77,22 +71,23 @@ class Asking:
         ------
         EngineError : when it takes a sentence or a cell that there is none of.
         """
-        options, text, reading = APPLICABLE[view], self._reading.text, self._reading
+        options, shown = APPLICABLE[view], self._session.shown
+        text = shown.text
         if "text" in NEEDS.get(view, ()) and not text:
             raise EngineError(f"{view} is of a sentence; type one with {key_of(self._views.app, 'app.sentence')} first")
         asked: dict[str, Any] = {}
         if view in VIEWS:
             asked |= self._of_table(view)
-        if "distance" in options and self._weights.distance is not None:
-            asked["distance"] = self._weights.distance
-        off = reading.off
+        if "distance" in options and shown.distance is not None:
+            asked["distance"] = shown.distance
+        off = shown.off
         if "off" in options and off.heads:
             is_of_several = len(self._outline.stacks) > 1
             asked["off"] = (" ".join(f"{head.stack}.{head}" if is_of_several else str(head) for head in off.heads),)
             asked["by_mean"] = off.by_mean or None
-        is_of_two = "vs" in NEEDS.get(view, ()) or (view == "attention" and reading.is_difference and not off.heads)
+        is_of_two = "vs" in NEEDS.get(view, ()) or (view == "attention" and shown.difference and not off.heads)
         is_of_two = is_of_two or (self._options.is_comparing and view in VIEWS and bool(VIEWS[view].beside))
-        epsilon = self._weights.epsilon if "energy" in options else DEFAULT_EPSILON
+        epsilon = shown.epsilon if "energy" in options else DEFAULT_EPSILON
         return _request(
             view,
             text=text or None if "text" in options else None,
@@ -103,15 +98,15 @@ class Asking:
 
     def _of_table(self, name: str) -> dict[str, Any]:
         """Give the options of a table that is worked out, as far as they are not the command's own."""
-        view, asked = VIEWS[name], self._tables.asked
+        view, shown = VIEWS[name], self._session.shown
         found: dict[str, Any] = {
-            option: getattr(asked, option) for option in ("position", "token") if option in view.options
+            option: getattr(shown, option) for option in ("position", "token") if option in view.options
         }
         if view.scope is Scope.CELL:
             found["position"], found["key"] = self._views.attention.cell or (None, None)
         if "top" in view.options and view.scope is Scope.MODEL and view.top != DEFAULT_TOP:
             found["top"] = view.top
-        if "fold_norm" in view.options and self._tables.folds:
+        if "fold_norm" in view.options and shown.folds:
             found["fold_norm"] = True
         return found | ({"norms": True} if "norms" in view.options else {})
 
@@ -127,7 +122,7 @@ class Asking:
 
     def folded(self, view: str) -> str:
         """Say in the name of a table's file that the gains of norms are folded in."""
-        return "-folded" if view in VIEWS and "fold_norm" in VIEWS[view].options and self._tables.folds else ""
+        return "-folded" if view in VIEWS and "fold_norm" in VIEWS[view].options and self._session.shown.folds else ""
 
     def command(self, view: str) -> str:
         """Write such a request as a command.

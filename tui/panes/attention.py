@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import ClassVar
 
 from rich.text import Text
@@ -12,7 +11,6 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from engine.values.attention import AttentionMap, AttentionMaps, MapName, PooledMap, Sentence
-from engine.values.heads import Head
 from tui.drawing.levels import Scale
 from tui.drawing.spelling import map_with_parts
 from tui.drawing.text import harmless
@@ -22,34 +20,6 @@ from tui.panes.line import Line
 from tui.panes.pane import Pane
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.large_map import LargeMap
-
-
-class Averaging(Enum):
-    """What is averaged in the map on screen."""
-
-    NOTHING = "head"
-    HEADS = "mean over heads"
-    LAYERS = "mean over layers"
-    BOTH = "mean over heads and layers"
-    ROLLOUT = "rollout"
-
-    @property
-    def over_layers(self) -> bool:
-        """Whether the map is a mean over the stack's layers."""
-        return self in (Averaging.LAYERS, Averaging.BOTH, Averaging.ROLLOUT)
-
-    @property
-    def next(self) -> Averaging:
-        """The one that follows."""
-        every = list(Averaging)
-        return every[(every.index(self) + 1) % len(every)]
-
-    def name_for(self, selected: Head) -> MapName:
-        """Name the map to show for a selected head; a whole layer has no head of its own, so its heads are averaged."""
-        if self is Averaging.ROLLOUT:
-            return MapName(selected.stack, None, None, is_rollout=True)
-        head = None if selected.is_layer or self in (Averaging.HEADS, Averaging.BOTH) else selected.head
-        return MapName(selected.stack, None if self.over_layers else selected.layer, head)
 
 
 class AttentionPane(Pane):

@@ -278,11 +278,6 @@ class RanksPane(FilteredPane):
             self.post_message(HeadPicked(name))
 
 
-def next_measure(measure: Measure, step: int) -> Measure:
-    """Give the measure that follows, or precedes, in the order of the table's columns."""
-    return MEASURES[(MEASURES.index(measure) + step) % len(MEASURES)]
-
-
 def _label(name: Head, names: Sequence[Head]) -> str:
     """Name a line: a head by its number, a whole layer as ``all`` beside heads and by its number beside layers."""
     if not name.is_layer:

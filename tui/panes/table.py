@@ -16,7 +16,6 @@ from engine.values.table import CHANCE, Cell, Table, left_out_title
 from engine.values.views import VIEWS, View, explain
 from tui.drawing.readout import of_number, of_row
 from tui.drawing.text import first_fitting, harmless, quoted
-from tui.drawing.view_titles import COMPUTING
 from tui.missing import why_empty
 from tui.numbers import short
 from tui.panes.leading import LeadingPane
@@ -34,7 +33,6 @@ class TablePane(LeadingPane):
 
     Attributes
     ----------
-    awaited_row : the row, as it came, that the cursor goes to when a table is drawn next; None leaves it.
     is_folded : whether the table has the gains of norms folded in.
     """
 
@@ -48,7 +46,6 @@ class TablePane(LeadingPane):
         self._said = ""
         self._begins_at_top = bool(view.ranked_by)
         self._selected: Head | None = None
-        self.awaited_row: int | None = None
         self.is_folded = False
         self._has_all_columns = False
         self._agreeing: frozenset[str] = frozenset()
@@ -95,17 +92,16 @@ class TablePane(LeadingPane):
         self._set_title("  ".join(filter(None, (title, lacking))) + self._said, state)
         had_one, has_moved, self._selected = self._selected is not None, selected != self._selected, selected
         follows = has_moved and not is_new if self._begins_at_top else has_moved or (is_new and not grows_on)
-        place = self.awaited_row
-        if place is None and selected is not None and "head" in self._places and "head" in table.columns and follows:
+        place = None
+        if selected is not None and "head" in self._places and "head" in table.columns and follows:
             name = (selected.stack, selected.layer, selected.label)
             place = next((n for n, row in enumerate(table.rows) if row[:3] == name), None)
         if place is not None or (is_new and not grows_on):
-            self.grid.is_moved = self.awaited_row is not None
+            self.grid.is_moved = False
         if has_moved and place is not None:
             self.pass_by(selected, is_left=place in self.grid.order, is_first=not had_one)
         self.grid.go_to(place)
         self.grid.catch_up(is_placed=place is not None)
-        self.awaited_row = None
         self.read_out()
         if has_grown:
             self.say_counts()
@@ -149,11 +145,6 @@ class TablePane(LeadingPane):
         self.grid.show_message(message, is_waiting=is_waiting)
         self.explanation_line.show("")
         self.readout_line.show("")
-
-    def show_waiting(self, title: str) -> None:
-        """Say what comes next; what is drawn stays until it does."""
-        self.is_waiting = True
-        self._set_title(title, (COMPUTING,))
 
     @property
     def is_blank(self) -> bool:

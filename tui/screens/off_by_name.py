@@ -53,7 +53,7 @@ class OffByName:
         """List what the last word of a text may become: a layer or head, one that is off behind ``on``."""
         before, _, word = text.rpartition(" ")
         is_on = before.strip().lower().partition(" ")[0] == ON
-        off = self._app.conductor.off.now.heads
+        off = self._app.session.shown.off.heads
         layers = {head.whole_layer for head in off} if is_on else None
         names = [EVERY, FOUND] if is_on else [FOUND, EVERY]
         for layer in self._ways.outline.attending_layers:

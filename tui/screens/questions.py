@@ -82,10 +82,10 @@ class WhereTo:
             app.post_message(ConditionWanted(typed))
             return
         if word.lower() in EPSILON:
-            app.conductor.use_epsilon(_epsilon(behind))
+            app.session.change(epsilon=_epsilon(behind))
             return
-        if behind.strip() and word.lower() in DISTANCE and app.conductor.distance is not None:
-            app.conductor.distance.put(_distance(behind))
+        if behind.strip() and word.lower() in DISTANCE:
+            app.conductor.show_distance(_distance(behind))
             return
         if word.lower() in self._ways.views and behind.strip():
             self._ways.go_to_head(behind)

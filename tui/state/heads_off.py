@@ -5,24 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engine.values.heads import NOTHING_OFF, Head, Off
+from engine.values.heads import Head, Off
+from tui.state.session import Session
 
 
 class HeadsOff:
-    """Which heads are off, and how.
+    """Switches heads off and on.
 
     Parameters
     ----------
-    tell : told what is off now, after each change.
+    session : which holds what is off.
     key : names the key that switches a head off.
     all_on : names the key that switches all on.
+    is_comparing : whether there is a second model, of which maps can be different with all heads on.
     """
 
-    def __init__(self, tell: Callable[[Off], None], key: Callable[[], str], all_on: Callable[[], str]) -> None:
-        self.now = NOTHING_OFF
-        self._tell = tell
+    def __init__(
+        self, session: Session, key: Callable[[], str], all_on: Callable[[], str], *, is_comparing: bool
+    ) -> None:
+        self._session = session
         self._key = key
         self._all_on = all_on
+        self._is_comparing = is_comparing
+
+    @property
+    def now(self) -> Off:
+        """What is off."""
+        return self._session.shown.off
 
     def switch(self, head: Head | None) -> str:
         """Switch a head off, or on again; say in a line why that cannot be, with the key for what can be, or nothing.
@@ -76,6 +85,6 @@ class HeadsOff:
         return f"no head is off; {self._key()} switches one off, now by {'its mean' if self.now.by_mean else 'zero'}"
 
     def _change(self, off: Off) -> None:
-        """Switch other heads off."""
-        self.now = off
-        self._tell(off)
+        """Switch other heads off; without any there is no difference of maps, unless to another model's."""
+        is_difference = self._session.shown.difference and (bool(off.heads) or self._is_comparing)
+        self._session.change(off=off, difference=is_difference)

@@ -14,8 +14,6 @@ from engine.values.heads import Head
 from engine.values.table import Cell, Table
 from engine.values.views import OVERVIEW, parts_of
 
-DEFAULT_MEASURE = "ov_energy_rank"
-
 SIGNED = frozenset({"qk_symmetry", "ov_copying", "ov_copying_residual"})
 """Measures from −1 to 1, of which zero is the middle."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.values.table import CHANCE
 from engine.values.views import HEAD_PARTS, RANK_MEASURES
+from tui.state.session import Shown
 
 _MATRICES = ("ov", "qk", "q", "k", "v", "o")
 
@@ -17,6 +18,34 @@ GROUPS: dict[str, tuple[str, ...]] = {
 """Measures that belong together: of one matrix, of where a head looks, of what its circuits do."""
 
 MEASURES = tuple(name for group in GROUPS.values() for name in group)
+
+
+def overview_fields(overview: str) -> dict[str, str]:
+    """Give the fields that show a measure in the overview; one of a matrix is shown beside the heads in the tree too.
+
+    Examples
+    --------
+    >>> overview_fields("qk_stable_rank")
+    {'overview': 'qk_stable_rank', 'measure': 'stable_rank'}
+    >>> overview_fields("entropy")
+    {'overview': 'entropy'}
+    """
+    measure = RANK_MEASURES.get(overview)
+    return {"overview": overview} if measure is None else {"overview": overview, "measure": measure[1]}
+
+
+def measure_fields(shown: Shown, measure: str) -> dict[str, str]:
+    """Give the fields that show a measure in the ranks; an overview of a matrix shows the same measure of that matrix.
+
+    Examples
+    --------
+    >>> measure_fields(Shown(overview="qk_energy_rank"), "stable_rank")
+    {'measure': 'stable_rank', 'overview': 'qk_stable_rank'}
+    """
+    matrix = RANK_MEASURES.get(shown.overview)
+    return {"measure": measure} if matrix is None else {
+        "measure": measure, "overview": f"{matrix[0].lower()}_{measure}"
+    }  # fmt: skip
 
 
 def measure_after(measure: str, step: int) -> str:

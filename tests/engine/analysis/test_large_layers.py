@@ -280,7 +280,7 @@ async def test_the_explorer_shows_a_large_layer_as_any_other(tiny_model: TinyMod
     async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
         await pilot.press("right_square_bracket")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 0, 1)
+        assert app.session.shown.selected == Head("decoder", 0, 1)
         assert "…" not in app.views.ranks.chance_line.shown.plain
         assert all("" not in row for row in app.views.ranks.table.rows)
         assert "σ₁" in screen_text(app)

@@ -116,8 +116,8 @@ async def test_keys_behind_the_one_that_opens_a_model_are_for_that_model(
         await settle(pilot)
         assert open_outline(app).model_type == "gpt2"
         assert app.views.active.view == "circuits"
-        assert app.conductor.selected == Head("decoder", 0, 2)
-        assert app.tree_widget.pinned == {Head("decoder", 0, 2)}
+        assert app.session.shown.selected == Head("decoder", 0, 2)
+        assert set(app.session.shown.pins) == {Head("decoder", 0, 2)}
     assert app.unforeseen is None
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from engine.values.heads import Head
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.first_look import FirstLook
 from tui.panes.table import TablePane
-from tui.shown_model import ShownModel
 from tui.start import Start
 from tui.state.saved import Remembered, model_key, place_of, remember
 
@@ -66,8 +65,8 @@ async def test_a_table_comes_back_even_where_the_tree_is_quicker_than_the_view(
 ) -> None:
     look = FirstLook._look
 
-    def late(first: FirstLook, model: ShownModel, begin: Head) -> None:
-        first._app.set_timer(0.3, lambda: look(first, model, begin))
+    def late(first: FirstLook, *given: Any) -> None:
+        first._app.set_timer(0.3, lambda: look(first, *given))
 
     monkeypatch.setattr(FirstLook, "_look", late)
     model = str(tiny_model(kind))
@@ -94,7 +93,7 @@ async def test_pins_come_back_as_far_as_the_model_has_the_heads(tiny_copy: TinyM
     place.write_text(said.replace("decoder.L0H0,", "decoder.L77H0,nonsense,decoder.L1,"), encoding="utf-8")
     async with explorer(model, start=start) as (app, pilot):
         assert app.conductor.comparing is not None
-        assert [str(head) for head in app.conductor.comparing.pins.heads] == ["L0H1"]
+        assert [str(head) for head in app.session.shown.pins] == ["L0H1"]
         assert "H1*" in screen_text(app)
         await app.action_quit()
     place.write_text(said.replace("decoder.L0H0,decoder.L0H1", "").replace("spectra", "compare"), encoding="utf-8")
@@ -109,7 +108,7 @@ async def test_heads_off_filters_and_sort_orders_do_not_come_back(tiny_model: Ti
     async with explorer(model, start=start) as (app, pilot):
         await type_keys(pilot, "o", "w", "w", *"/ov_stable_rank > 1", "enter", *"jll", "o")
         await settle(pilot)
-        assert app.tree_widget.off
+        assert app.session.shown.off.heads
         await app.action_quit()
     async with explorer(model, start=start) as (app, pilot):
         table = app.views.active
@@ -117,4 +116,4 @@ async def test_heads_off_filters_and_sort_orders_do_not_come_back(tiny_model: Ti
         assert table.view == "heads"
         assert table.narrowing is None
         assert list(table.grid.order) == list(range(8))
-        assert not app.tree_widget.off
+        assert not app.session.shown.off.heads

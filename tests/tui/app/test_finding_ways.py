@@ -16,8 +16,9 @@ from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys
 from tui.app import Explorer
 from tui.panes.table import TablePane
 from tui.start import Start
-from tui.state.place_history import Place, Visited
+from tui.state.place_history import PlaceHistory
 from tui.state.places import parse_place, split_digits
+from tui.state.session import Shown
 from tui.state.tree_search import find, lines_of
 
 
@@ -99,15 +100,15 @@ def test_a_search_finds_names_labels_and_marks_in_the_order_of_the_tree() -> Non
 
 def test_history_keeps_what_one_rested_at_and_cuts_what_was_forward() -> None:
     now = [0.0]
-    history = Visited(lambda: now[0])
+    history = PlaceHistory(lambda: now[0])
 
     def stay(number: int, seconds: float) -> None:
-        history.move(Place(head(0, number), "spectra"))
+        history.move(Shown(head(0, number), "spectra"))
         now[0] += seconds
 
     def visited(step: int) -> int | None:
         place = history.step(step)
-        return None if place is None or place.head is None else place.head.head
+        return None if place is None or place.selected is None else place.selected.head
 
     for number, seconds in ((0, 2.0), (1, 0.03), (2, 0.03), (3, 2.0), (4, 0.03), (5, 2.0)):
         stay(number, seconds)
@@ -119,12 +120,12 @@ def test_history_keeps_what_one_rested_at_and_cuts_what_was_forward() -> None:
     assert [visited(-1), visited(-1)] == [3, 0]
 
 
-def test_a_place_that_one_jumps_from_counts_however_short_and_keeps_its_row() -> None:
-    history = Visited(lambda: 0.0)
-    history.move(Place(head(0, 0), "changes"))
-    history.leave(17, False, is_jump=True)
-    history.move(Place(head(3, 1), "changes"))
-    assert history.step(-1) == Place(head(0, 0), "changes", 17, in_tree=False)
+def test_a_place_that_one_jumps_from_counts_however_short() -> None:
+    history = PlaceHistory(lambda: 0.0)
+    history.move(Shown(head(0, 0), "changes"))
+    history.jump()
+    history.move(Shown(head(3, 1), "changes"))
+    assert history.step(-1) == Shown(head(0, 0), "changes")
 
 
 def has_keys(app: Explorer, widget: Widget) -> bool:
@@ -134,7 +135,7 @@ def has_keys(app: Explorer, widget: Widget) -> bool:
 
 def there(app: Explorer) -> tuple[Head | None, str]:
     """Give the head and the view that are looked at."""
-    return app.conductor.selected, app.views.active.view
+    return app.session.shown.selected, app.views.active.view
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
@@ -168,7 +169,7 @@ async def test_g_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_model: Tiny
         assert there(app) == (None, "ranks")
         await press(pilot, "enter", "g", *"1.1", "enter")  # which closes the whole tree first
         assert app.tree_widget.cursor_node is not None
-        assert app.tree_widget.cursor_node.data == app.conductor.selected == head(1, 1)
+        assert app.tree_widget.cursor_node.data == app.session.shown.selected == head(1, 1)
 
 
 async def test_what_is_typed_fast_goes_where_the_jump_leads(tiny_model: TinyModel) -> None:
@@ -178,7 +179,7 @@ async def test_what_is_typed_fast_goes_where_the_jump_leads(tiny_model: TinyMode
         assert there(app) == (head(1, 2), "weights")
         await pilot.press("t", "g", "g", "j")
         await settle(pilot)
-        assert app.conductor.selected == head(0)
+        assert app.session.shown.selected == head(0)
 
 
 async def test_a_letter_g_is_typed_in_a_sentence_and_in_an_answer(tiny_model: TinyModel) -> None:
@@ -196,35 +197,35 @@ async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: Tin
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         tree = app.tree_widget
         await press(pilot, "j", "slash", *"L1H2")
-        assert app.conductor.selected == head(1, 2)
+        assert app.session.shown.selected == head(1, 2)
         assert tree.is_open(head(1, 2))
         assert "1 of 1" in screen_text(app).splitlines()[-1]
         await press(pilot, "escape")
-        assert app.conductor.selected == head(0, 1)
+        assert app.session.shown.selected == head(0, 1)
         assert not tree.is_open(head(1, 2))
         assert tree.found == frozenset()
         await press(pilot, "slash", *"h3", "enter")
-        assert (app.conductor.selected, set(tree.found)) == (head(0, 3), {head(0, 3), head(1, 3)})
+        assert (app.session.shown.selected, set(tree.found)) == (head(0, 3), {head(0, 3), head(1, 3)})
         await press(pilot, "n")
-        assert app.conductor.selected == head(1, 3)
+        assert app.session.shown.selected == head(1, 3)
         await press(pilot, "n")
-        assert app.conductor.selected == head(0, 3)
+        assert app.session.shown.selected == head(0, 3)
         assert "on from the top" in screen_text(app).splitlines()[-1]
         await press(pilot, "N")
-        assert app.conductor.selected == head(1, 3)
+        assert app.session.shown.selected == head(1, 3)
         assert "on from the end" in screen_text(app).splitlines()[-1]
         await press(pilot, "slash", *"rank < 20")
         assert "Enter filters the table of all heads" in screen_text(app).splitlines()[-1]
         await press(pilot, "escape")
-        assert app.conductor.selected == head(1, 3)
+        assert app.session.shown.selected == head(1, 3)
         await press(pilot, "slash", *"L1H1")
         await pilot.click("#tree", offset=(9, 3))
         await settle(pilot)
-        assert app.conductor.selected == head(0, 1), "the mouse leads elsewhere, and the line goes away"
+        assert app.session.shown.selected == head(0, 1), "the mouse leads elsewhere, and the line goes away"
         assert not app.prompt.display
 
 
-async def test_back_and_forward_restore_head_view_and_row(tiny_model: TinyModel) -> None:
+async def test_back_and_forward_restore_head_and_view(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H0") as (app, pilot):
         await press(pilot, "H")
         assert "nothing to go back to" in screen_text(app).splitlines()[-1]
@@ -232,10 +233,9 @@ async def test_back_and_forward_restore_head_view_and_row(tiny_model: TinyModel)
         await press(pilot, "j", "j", "j")
         pane = app.views.active
         assert isinstance(pane, TablePane)
-        row = pane.grid.place
-        assert row == 3
+        assert pane.grid.place == 3
         await press(pilot, "enter")
-        fed = app.conductor.selected
+        fed = app.session.shown.selected
         assert fed is not None
         assert fed.layer == 0
         await press(pilot, "1")
@@ -244,13 +244,12 @@ async def test_back_and_forward_restore_head_view_and_row(tiny_model: TinyModel)
             assert there(app) == (fed, "ranks")
             await press(pilot, back)
             assert there(app) == (fed, "spectra")
-        while app.conductor.selected != head(1, 0):
+        while app.session.shown.selected != head(1, 0):
             await press(pilot, "H")
         assert there(app) == (head(1, 0), "composition")
-        assert pane.grid.place == row
         assert has_keys(app, pane.grid)
         await press(pilot, "L")
-        assert app.conductor.selected == fed
+        assert app.session.shown.selected == fed
         await press(pilot, "alt+right")
         assert there(app) != (fed, "composition")
 

@@ -58,10 +58,10 @@ async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny
         assert re.search(r" R Ranks 3 Attention .*f6 Export .*q Quit", line)
         await pilot.press("j")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 0, 0)
+        assert app.session.shown.selected == Head("decoder", 0, 0)
         await pilot.press("f8", "f8", "k")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 0, 1)
+        assert app.session.shown.selected == Head("decoder", 0, 1)
         views = []
         for key in ("2", "f2"):
             await pilot.press(key)
@@ -231,7 +231,7 @@ async def test_head_view_sentence_measure_and_epsilon_come_back(tiny_model: Tiny
         await settle(pilot)
         await app.action_quit()
     async with explorer(model, start=start) as (app, pilot):
-        assert app.conductor.selected == Head("decoder", 1, 1)
+        assert app.session.shown.selected == Head("decoder", 1, 1)
         assert app.views.active.view == "circuits"
         assert app.sentence_input.value == app.conductor.text == "a cat"
         await pilot.press("2")
@@ -241,13 +241,12 @@ async def test_head_view_sentence_measure_and_epsilon_come_back(tiny_model: Tiny
         await app.action_quit()
     asked = Start(model, text="the mat", head="L0H2", epsilon=0.1, log_scale=False, is_restoring=True)
     async with explorer(model, start=asked) as (app, _):
-        assert app.conductor.selected == Head("decoder", 0, 2)
+        assert app.session.shown.selected == Head("decoder", 0, 2)
         assert app.conductor.text == "the mat"
-        assert app.conductor.weights is not None
-        assert app.conductor.weights.epsilon == 0.1
+        assert app.session.shown.epsilon == 0.1
         assert (app.views.spectra.scale, app.views.attention.scale) == ("linear", "linear")
     async with explorer(model, start=Start(model)) as (app, _):
-        assert (app.conductor.selected, app.conductor.text) == (Head("decoder", 0, 0), None)
+        assert (app.session.shown.selected, app.conductor.text) == (Head("decoder", 0, 0), None)
         assert app.views.active is app.views.overview
 
 
@@ -267,7 +266,7 @@ async def test_a_head_that_is_gone_is_forgotten_and_a_killed_session_is_not(
     place.write_text(said.replace("L0H2", "L9H2").replace("overview", "a view of old"), encoding="utf-8")
     assert "a view of old" in place.read_text(encoding="utf-8")
     async with explorer(model, start=Start(model, is_restoring=True)) as (app, _):
-        assert app.conductor.selected == Head("decoder", 0, 0)
+        assert app.session.shown.selected == Head("decoder", 0, 0)
         assert app.views.active is app.views.overview
         assert app.conductor.exporting.choice == Choice(What.MODEL, "csv")
         assert app.conductor.exporting.folder == tmp_path
@@ -283,7 +282,7 @@ async def test_a_state_folder_that_cannot_be_written_is_told_and_hinders_nothing
         assert said.startswith("nothing of this is remembered: /proc/version/attn-tui cannot be written: ")
         await pilot.press("j")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 0, 1)
+        assert app.session.shown.selected == Head("decoder", 0, 1)
 
 
 def test_the_command_line_names_themes_where_there_is_none_of_a_name() -> None:

@@ -59,7 +59,7 @@ async def test_enter_is_listed_where_a_row_leads_somewhere_and_says_where_one_is
         await press(pilot, "escape", "2", "slash", *"head = 3", "enter")
         assert "table.choose" in ids(app)  # the filter has left a line that is not selected
         await press(pilot, "enter")
-        assert app.conductor.selected == Head("decoder", 1, 3)
+        assert app.session.shown.selected == Head("decoder", 1, 3)
 
 
 async def test_compared_heads_take_all_room_and_no_mean_and_say_so(tiny_model: TinyModel) -> None:
@@ -99,10 +99,10 @@ async def test_a_key_of_a_group_of_views_leads_back_into_the_one_on_screen_and_t
         for key in ("T", "A"):
             await press(pilot, "1", key, "ctrl+end")
             assert app.views.active.has_focus_within
-        assert app.conductor.selected is not None
-        assert app.conductor.selected.head == 7
+        assert app.session.shown.selected is not None
+        assert app.session.shown.selected.head == 7
         await press(pilot, "ctrl+home")
-        assert app.conductor.selected.head == 0
+        assert app.session.shown.selected.head == 0
         await press(pilot, "1", "x", "w", "enter")
         assert app.views.active.view == "spectra"  # and not the cell of a map
 
@@ -140,7 +140,7 @@ async def test_the_focus_that_goes_from_view_to_view_is_no_step_back(
         monkeypatch.setattr("tui.state.place_history.REST", 0.0)  # every place counts from now on
         await press(pilot, "tab", "tab", "tab")
         await press(pilot, "H")
-        assert app.conductor.selected == Head("decoder", 0, 3)
+        assert app.session.shown.selected == Head("decoder", 0, 3)
 
 
 async def test_keys_with_nothing_to_do_say_so_in_a_line() -> None:
@@ -149,7 +149,7 @@ async def test_keys_with_nothing_to_do_say_so_in_a_line() -> None:
             await press(pilot, key)
             assert foot(app) == said
         await press(pilot, "1", "t", "gg")
-        await until(pilot, lambda: app.conductor.selected is None)
+        await until(pilot, lambda: app.session.shown.selected is None)
         title = shown(app.views.spectra.title_line)
         assert title == "spectra the model"
         assert "Scale" not in foot(app)

@@ -71,13 +71,12 @@ async def test_the_arrows_with_shift_turn_qk_and_move_nothing_else(view: str) ->
     async with explorer("demo", head="L0H1", text="the cat") as (app, pilot):
         await type_keys(pilot, "d", view)
         await settle(pilot)
-        focused, selected = app.focused, app.conductor.selected
-        assert app.conductor.weights is not None
+        focused, selected = app.focused, app.session.shown.selected
         for key, distance in (("shift+right", 1), ("shift+right", 2), ("shift+left", 1)):
             await type_keys(pilot, key)
             await settle(pilot)
-            assert app.conductor.weights.distance == distance
-            assert (app.focused, app.conductor.selected) == (focused, selected)
+            assert app.session.shown.distance == distance
+            assert (app.focused, app.session.shown.selected) == (focused, selected)
 
 
 async def test_space_opens_and_closes_a_layer_and_no_key_goes_to_a_sibling() -> None:

@@ -69,17 +69,15 @@ async def test_keys_that_go_no_farther_say_so() -> None:
         assert foot(app).startswith("this is the first of ")
         await press(pilot, "t", "P", "]", "C", "C")
         pane = app.views.active
-        weights = app.conductor.weights
         assert isinstance(pane, ComparePane)
-        assert weights is not None
         for side in (Side.MAPS, Side.DIFFERENCE):
             assert pane.side is side
             await press(pilot, "d")
             assert foot(app) == "these are maps of the sentence; a distance is of spectra: C goes on to them"
-            assert weights.distance is None
+            assert app.session.shown.distance is None
             await press(pilot, "C")
         await press(pilot, "d")
-        assert weights.distance == 0
+        assert app.session.shown.distance == 0
 
 
 async def test_the_last_epsilon_and_the_largest_weight_are_said_to_be_that(tiny_model: TinyModel) -> None:
@@ -88,8 +86,7 @@ async def test_the_last_epsilon_and_the_largest_weight_are_said_to_be_that(tiny_
         assert foot(app) == "there are no weights to follow yet"
         for key, end in (("plus", "largest"), ("minus", "smallest")):
             await press(pilot, "2", *[key] * 30)
-            assert app.conductor.weights is not None
-            epsilon = app.conductor.weights.epsilon
+            epsilon = app.session.shown.epsilon
             assert foot(app) == f"ε {epsilon:g} is the {end} that the keys go to"
             assert f"ε {epsilon:g}" in shown(app.views.ranks.title_line)
     async with explorer("demo", head="L1H0", text="the cat sat on the mat") as (app, pilot):

@@ -109,16 +109,16 @@ async def test_a_table_that_grows_keeps_the_cursor_where_it_has_been_moved(tiny_
 async def test_enter_waits_for_the_rows_as_other_keys_do(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H1") as (app, pilot):
         await typed_while_waiting(app, pilot, ["4"], ["j", "enter"], is_blank=True)
-        assert str(app.conductor.selected) == "L0H2"
+        assert str(app.session.shown.selected) == "L0H2"
         assert app.views.active.view == "circuits"
         await typed_while_waiting(app, pilot, ["t", "j", "4"], ["j", "t", "enter"], is_blank=False)
-        assert str(app.conductor.selected) == "L0H3"  # what was meant for the tree is no row's
+        assert str(app.session.shown.selected) == "L0H3"  # what was meant for the tree is no row's
 
 
 async def test_enter_in_a_table_that_has_no_rows_in_the_end_does_nothing(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H1") as (app, pilot):
         await typed_while_waiting(app, pilot, ["7"], ["enter"], is_blank=False)
-        assert str(app.conductor.selected) == "L0H1"
+        assert str(app.session.shown.selected) == "L0H1"
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,10 @@ async def test_what_is_about_a_rows_head_waits_for_the_row_and_what_comes_behind
         free.set()
         await settle(pilot)
         assert app.conductor.comparing is not None
-        pins = " ".join(map(str, app.conductor.comparing.pins.heads))
-        assert (pins, str(app.conductor.selected), app.views.active.view) == (pinned, selected, view), screen_text(app)
+        pins = " ".join(map(str, app.session.shown.pins))
+        assert (pins, str(app.session.shown.selected), app.views.active.view) == (pinned, selected, view), screen_text(
+            app
+        )
 
 
 @pytest.mark.parametrize("has_sentence", [True, False])
@@ -217,8 +219,10 @@ async def test_what_is_typed_before_the_first_rows_holds_though_they_grow_and_th
         free.set()
         await settle(pilot)
         assert app.conductor.comparing is not None
-        pins = " ".join(map(str, app.conductor.comparing.pins.heads))
-        assert (pins, str(app.conductor.selected), app.views.active.view) == (pinned, selected, view), screen_text(app)
+        pins = " ".join(map(str, app.session.shown.pins))
+        assert (pins, str(app.session.shown.selected), app.views.active.view) == (pinned, selected, view), screen_text(
+            app
+        )
         assert str(app.views.row_head) == row
         if view != "heads":
             assert "it is done once there are" not in screen_text(app)
@@ -237,8 +241,8 @@ async def test_what_waits_for_a_row_is_said_and_given_up_with_its_table(
         await type_keys(pilot, "t", "P")
         free.set()
         await settle(pilot)
-        assert app.tree_widget.pinned == {Head("decoder", 0, 0)}
-        assert not app.conductor.off.now.heads
+        assert set(app.session.shown.pins) == {Head("decoder", 0, 0)}
+        assert not app.session.shown.off.heads
 
 
 async def test_who_asks_twice_does_not_wait_for_the_row(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,10 +255,12 @@ async def test_who_asks_twice_does_not_wait_for_the_row(tiny_model: TinyModel, m
         assert "it is done once there are; again: now" in screen_text(app)
         await type_keys(pilot, "1")
         await until(pilot, lambda: app.views.active.view == "spectra")  # the heads are held back all the while
-        assert str(app.conductor.selected) == "L0H0"
+        assert str(app.session.shown.selected) == "L0H0"
         free.set()
         await settle(pilot)
-        assert (app.views.active.view, str(app.conductor.selected)) == ("spectra", "L0H0"), "and nothing comes later"
+        assert (app.views.active.view, str(app.session.shown.selected)) == ("spectra", "L0H0"), (
+            "and nothing comes later"
+        )
 
 
 @pytest.mark.parametrize("keys", ["jjll", ["G", "k"], ["down", "end", "left"], ["ctrl+right", "pagedown", "G", "gg"]])

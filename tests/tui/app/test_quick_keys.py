@@ -6,6 +6,7 @@ import asyncio
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import events
@@ -13,7 +14,6 @@ from textual.app import ScreenStackError
 from textual.widgets import Input, Tree
 
 from engine.service.engine import Engine
-from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from tests.conftest import TinyModel
@@ -26,11 +26,10 @@ from tui.pasting import PasteParser
 from tui.screens.chooser import ChooserScreen
 from tui.screens.export_screen import ExportScreen
 from tui.screens.sentences_screen import SentencesScreen
-from tui.shown_model import ShownModel
 from tui.start import Start
-from tui.state.measure_map import DEFAULT_MEASURE
 from tui.state.overview_measures import measure_after
 from tui.state.saved import Remembered
+from tui.state.session import Shown
 
 
 def burst(app: Explorer, *keys: str) -> None:
@@ -76,7 +75,7 @@ async def test_leaving_once_a_model_has_been_opened_leaves_the_new_model_open() 
         await until(pilot, lambda: app.screen is not chooser)
         await chooser.run_action("leave")  # as escape does that was on its way when the screen closed
         await settle(pilot)
-        head = app.conductor.selected
+        head = app.session.shown.selected
         assert head is not None
         assert app.engine is not before
         spectra = await asyncio.wrap_future(app.engine.head_spectra(head))
@@ -148,7 +147,7 @@ async def test_a_click_behind_keys_waits_for_them() -> None:
             app._driver.send_message(kind(None, tree.x + 8, tree.y + 4, 0, 0, 1, False, False, False))
         burst(app, "2")
         await settle(pilot)
-        assert str(app.conductor.selected) == "L0H2"
+        assert str(app.session.shown.selected) == "L0H2"
         assert app.views.active is app.views.ranks
         assert app.focused is app.views.ranks.table
         await pilot.press("i")
@@ -191,14 +190,14 @@ async def test_what_a_key_chose_before_the_first_head_is_shown_stays(
 ) -> None:
     look = FirstLook._look
 
-    def later(first: FirstLook, model: ShownModel, begin: Head) -> None:
+    def later(first: FirstLook, *given: Any) -> None:
         with first._app.tree_widget.prevent(Tree.NodeHighlighted):  # which has been handled by then
             first._conductor.go_to(None)  # as `home` does that is worked once the tree is filled
-        look(first, model, begin)
+        look(first, *given)
 
     monkeypatch.setattr(FirstLook, "_look", later)
     async with explorer(tiny_model("gpt2"), head="L0H1") as (app, _):
-        assert app.conductor.selected is None
+        assert app.session.shown.selected is None
         assert list(disagreements(app)) == []
         assert app.conductor.is_idle, "the rest of the model has not been asked for"
 
@@ -240,7 +239,7 @@ async def test_what_is_chosen_while_the_model_opens_stays(
         assert app.conductor.text == "the dog"
         assert app.views.active is app.views.spectra
         assert app.views.spectra.scale == "linear"
-        assert app.conductor.overview.measure == measure_after(DEFAULT_MEASURE, 1)
+        assert app.conductor.overview.measure == measure_after(Shown().overview, 1)
         assert app.conductor.weights is not None
         assert app.conductor.overview.measure.endswith(f"_{app.conductor.weights.measure.name}"), "in the tree too"
         assert app.sentence_input.value.endswith("half"), "what is being typed stays"

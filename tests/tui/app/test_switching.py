@@ -29,8 +29,8 @@ from tui.app import Explorer
 from tui.messages import GroupReady, HeadPicked
 from tui.screens.chooser import ChooserScreen
 from tui.start import Start
-from tui.state.measure_map import DEFAULT_MEASURE
 from tui.state.overview_measures import measure_after
+from tui.state.session import Shown
 
 PATIENCE = 60.0
 TEXT = "the cat sat on the mat"
@@ -87,12 +87,12 @@ async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -
         await change_to(app, pilot, second)
         assert open_outline(app).model_type == "bert"
         assert app.views is not old
-        assert app.conductor.selected == Head("encoder", 0, 0)
+        assert app.session.shown.selected == Head("encoder", 0, 0)
         assert app.views.active.view == "circuits", "the view that was looked at is looked at again"
         assert app.sentence_input.value == TEXT
         assert app.views.attention.shown is not None, "the same sentence is read again"
         assert app.views.attention.shown.query_tokens[0] == "[CLS]"
-        assert app.tree_widget.off == frozenset()
+        assert app.session.shown.off.heads == ()
         text = screen_text(app)
         assert first.name not in text
         assert " off" not in text
@@ -109,12 +109,12 @@ async def test_a_model_that_is_opened_again_has_its_own_measure_and_epsilon(tiny
         assert "effective rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
         await change_to(app, pilot, second)
         assert "energy rank, ε 0.02" in shown(app.views.ranks.title_line), "ε stays for a model that is new"
-        assert app.conductor.overview.measure == DEFAULT_MEASURE
+        assert app.conductor.overview.measure == Shown().overview
         await pilot.press("plus", "plus")
         await settle(pilot)
         await change_to(app, pilot, first)
         assert "effective rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
-        assert app.conductor.overview.measure == measure_after(DEFAULT_MEASURE, 2)
+        assert app.conductor.overview.measure == measure_after(Shown().overview, 2)
 
 
 async def test_escape_and_a_model_that_does_not_open_leave_the_present_one_as_it_was(

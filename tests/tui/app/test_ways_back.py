@@ -100,9 +100,6 @@ async def test_going_back_gives_the_keys_to_the_view_that_had_them(
         await press(pilot, "H")
         assert there(app)[1] == "overview"
         assert app.views.overview.has_focus_within
-        await press(pilot, "t", "4", "H")
-        assert there(app)[1] == "overview"
-        assert app.focused is app.tree_widget
 
 
 @pytest.mark.parametrize("keys", [("8", "j"), ("9", "j", "space"), ("8", "ctrl+d", "ctrl+d", "k", "k")])

@@ -38,13 +38,13 @@ async def test_a_second_click_in_the_tree_goes_into_the_head_and_opens_a_layer(t
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         row = line_of(app, " H2")
         await click(pilot, 7, row)
-        assert app.conductor.selected == Head("decoder", 0, 2)
+        assert app.session.shown.selected == Head("decoder", 0, 2)
         assert app.focused is app.tree_widget
         await click(pilot, 7, row)
         assert app.views.active.has_focus_within
         row = line_of(app, "▶ L1")
         await click(pilot, 6, row)
-        assert app.conductor.selected == Head("decoder", 1)
+        assert app.session.shown.selected == Head("decoder", 1)
         assert "▶ L1" in screen_text(app)
         await click(pilot, 6, row)
         assert "▼ L1" in screen_text(app)
@@ -59,7 +59,7 @@ async def test_a_second_click_in_a_table_goes_to_the_rows_head(tiny_model: TinyM
         grid = app.views.active.query_one("TableGrid").region
         for expected in (0, 1):
             await click(pilot, grid.x + 2, grid.y + 3)
-            assert app.conductor.selected == Head("decoder", 0, expected)
+            assert app.session.shown.selected == Head("decoder", 0, expected)
 
 
 async def test_the_second_click_of_a_double_click_meets_nothing_that_lay_below_a_menu(
@@ -79,10 +79,10 @@ async def test_the_second_click_of_a_double_click_meets_nothing_that_lay_below_a
         assert len(list(tmp_path.glob("*.npz"))) == 1
         assert len(app.screen_stack) == 1
         await click(pilot, 7, below)
-        assert app.conductor.selected == Head("decoder", 0, 0)
+        assert app.session.shown.selected == Head("decoder", 0, 0)
         monkeypatch.setattr(Explorer, "CLICK_CHAIN_TIME_THRESHOLD", 0.0)
         await click(pilot, 7, below)
-        assert app.conductor.selected != Head("decoder", 0, 0), "a click of its own does what it does"
+        assert app.session.shown.selected != Head("decoder", 0, 0), "a click of its own does what it does"
 
 
 @pytest.mark.parametrize("key", ["e", "S", "question_mark"])
@@ -96,7 +96,7 @@ async def test_a_click_beside_a_menu_closes_it_and_does_nothing_else(key: str, t
         assert app.screen is before, "its frame is no place beside it"
         await click(pilot, 2, 5)
         assert len(app.screen_stack) == 1
-        assert app.conductor.selected == Head("decoder", 0, 0)
+        assert app.session.shown.selected == Head("decoder", 0, 0)
 
 
 async def test_no_click_begins_a_download(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:

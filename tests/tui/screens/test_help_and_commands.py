@@ -138,11 +138,11 @@ async def test_a_colon_takes_every_command_by_its_name(tiny_model: TinyModel) ->
         await ask("theme lig", "tab", "enter")
         assert app.theme == "textual-light"
         await ask("next-la", "enter")
-        assert app.conductor.selected == Head("decoder", 1, 0)
+        assert app.session.shown.selected == Head("decoder", 1, 0)
         await ask("h2", "enter")
-        assert app.conductor.selected == Head("decoder", 1, 2)
+        assert app.session.shown.selected == Head("decoder", 1, 2)
         await ask("pin", "enter")
-        assert app.tree_widget.pinned == {Head("decoder", 1, 2)}
+        assert set(app.session.shown.pins) == {Head("decoder", 1, 2)}
         for text, said in (("set number", "no head, view or command"), ("theme none", "no such theme")):
             await ask(text, "enter")
             assert app.prompt.display
@@ -160,7 +160,7 @@ async def test_a_colon_takes_every_command_by_its_name(tiny_model: TinyModel) ->
         assert not app.prompt.display
         await pilot.press("slash", *"nowhere", "enter")
         await ask("h1", "enter")
-        assert app.conductor.selected == Head("decoder", 1, 1)
+        assert app.session.shown.selected == Head("decoder", 1, 1)
         assert not app.prompt.display
         await ask("set number", "enter")
         await ask("zoom", "enter")  # which is of the keys that had the focus

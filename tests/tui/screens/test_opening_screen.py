@@ -259,7 +259,7 @@ async def test_what_is_typed_while_a_model_opens_is_done_once_it_is_there(
             await settle(pilot)
             assert app.conductor.is_open
             assert app.views.active is app.views.ranks
-            assert str(app.conductor.selected) == "L0H2"
+            assert str(app.session.shown.selected) == "L0H2"
             await pilot.press("1", "B")
             await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
         may_open.clear()

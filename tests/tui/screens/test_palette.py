@@ -36,7 +36,7 @@ async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_mo
         assert (await search(app, pilot, "1.2"))[0] == "L1H2"
         await pilot.press("enter")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 1, 2)
+        assert app.session.shown.selected == Head("decoder", 1, 2)
         assert (await search(app, pilot, "03"))[0] == "L0H3"
         await pilot.press("escape")
         await settle(pilot)
@@ -52,7 +52,7 @@ async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_mo
         assert any(each.startswith("Back to where you were") for each in await search(app, pilot, ""))
         await pilot.press(*"0.1", "enter")  # without waiting for what is found
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 0, 1)
+        assert app.session.shown.selected == Head("decoder", 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +131,14 @@ async def test_the_palette_knows_a_layers_heads_and_the_line_that_goes_anywhere(
         assert (await search(app, pilot, "L1"))[:5] == ["L1", "L1H0", "L1H1", "L1H2", "L1H3"]
         await pilot.press("ctrl+n", "ctrl+n", "ctrl+n", "ctrl+p", "enter")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 1, 1)
+        assert app.session.shown.selected == Head("decoder", 1, 1)
         assert (await search(app, pilot, "go to"))[0] == "Go to a head, a layer or a view, or do what is named  (g)"
         await pilot.press("enter")
         await settle(pilot)
         assert app.focused is app.prompt.input
         await pilot.press(*"0.3", "enter")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 0, 3)
+        assert app.session.shown.selected == Head("decoder", 0, 3)
 
 
 async def test_what_is_typed_into_the_palette_in_one_go_ends_nothing(tiny_model: TinyModel) -> None:
@@ -150,7 +150,7 @@ async def test_what_is_typed_into_the_palette_in_one_go_ends_nothing(tiny_model:
                 field.value = text
             palette.post_message(Input.Changed(field, text))
         palette.post_message(Input.Submitted(field, field.value))
-        await until(pilot, lambda: app.conductor.selected == Head("decoder", 1, 2))
+        await until(pilot, lambda: app.session.shown.selected == Head("decoder", 1, 2))
         assert app.unforeseen is None
 
 

@@ -171,7 +171,7 @@ async def test_ctrl_c_leaves_a_field_unless_the_person_has_selected_text(tiny_mo
 async def test_a_sentence_that_another_was_read_instead_of_is_among_the_earlier_ones(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FirstLook, "_do_the_rest", lambda self, model: None)  # the first sentence's turn never comes
+    monkeypatch.setattr(FirstLook, "_do_the_rest", lambda *given: None)  # the first sentence's turn never comes
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), text="the cat"))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.sentence_input.value == "the cat")

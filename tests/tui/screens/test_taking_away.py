@@ -176,7 +176,7 @@ async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
         await pilot.press("e", "v")
         await until(pilot, lambda: any("is still being written" in each.message for each in app._notifications))
         await pilot.press("]")
-        await until(pilot, lambda: "L0H1" in str(app.conductor.selected))  # keys are answered meanwhile
+        await until(pilot, lambda: "L0H1" in str(app.session.shown.selected))  # keys are answered meanwhile
         await pilot.press("escape")
         await settle(pilot)
         assert notice(app) == "nothing of the file is left"

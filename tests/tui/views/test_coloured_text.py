@@ -199,7 +199,7 @@ async def test_e_writes_a_row_for_each_token(
         await press(pilot, "T", "l", "e", "v")
         lines = lines_of(app)
         await press(pilot, "t", "g", "g")
-        assert app.conductor.selected is None
+        assert app.session.shown.selected is None
         (file,) = tmp_path.glob("*text.csv")
     with file.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))

@@ -72,7 +72,7 @@ async def test_p_marks_heads_in_the_tree_and_says_what_cannot_be_pinned(tiny_mod
         await press(pilot, "P")
         assert "H1*" not in screen_text(app)
         await press(pilot, "j 3 ] P {")
-        assert [str(head) for head in app.conductor.comparing.pins.heads] == ["L0H0", "L0H3"]  # type: ignore[union-attr]
+        assert [str(head) for head in app.session.shown.pins] == ["L0H0", "L0H3"]
         await press(pilot, "t h")
         app.clear_notifications()
         await press(pilot, "P")
@@ -240,7 +240,8 @@ async def test_the_maps_of_a_long_sentence_come_pooled(
         corner = difference[: drawn.window.block, : drawn.window.block]
         assert drawn.values[0, 0] == corner.flat[np.abs(corner).argmax()]
         assert drawn.largest == np.abs(difference).max()
-        table = await app.conductor.table_of_several()
+        assert app.conductor.comparing is not None
+        table = await app.conductor.comparing.table()
         assert table is not None
         values = [float(str(row[table.columns.index("difference")])) for row in islice(table, 5000)]
         np.testing.assert_allclose(values, difference.ravel()[:5000], rtol=0, atol=1e-7)

@@ -107,8 +107,8 @@ async def test_a_distance_is_refused_where_there_is_none(tiny_model: TinyModel) 
         await pilot.press("1", "colon", *"distance 5", "enter")
         await settle(pilot)
         assert "Δ" not in shown(app.views.spectra.title_line)
-        assert app.conductor.distance is not None
-        assert [each.message for each in app._notifications] == [app.conductor.distance.refusal]
+        assert app.conductor.outline is not None
+        assert [each.message for each in app._notifications] == [app.conductor.outline.no_rotation]
 
 
 async def test_arrows_move_the_distance_and_what_is_shown_is_written(
@@ -123,7 +123,7 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
         titles = {"4": "circuits L1H2", "6": "directions L1H2", "PC": "compare spectra 1 head"}
         for keys, title in titles.items():
             await pilot.press(*keys, "shift+right", "shift+left")
-            assert shown(app.views.active.title_line).startswith(f"{title} Δ = 1  computing …")
+            assert shown(app.views.active.title_line).startswith(f"{title} Δ = 1")
         await pilot.press("P", "1")
         free.set()
         await settle(pilot)
@@ -193,8 +193,7 @@ async def test_titles_say_where_no_sentence_has_the_distance(tiny_model: TinyMod
         said = f"Δ = {CONTEXT}, past the context of {CONTEXT} tokens"
         await pilot.press("1", "P", "d")
         await settle(pilot)
-        assert app.conductor.distance is not None
-        app.conductor.distance.step(CONTEXT - 1)
+        app.conductor.step_distance(CONTEXT - 1)
         await settle(pilot)
         assert "past" not in shown(app.views.spectra.title_line)
         await pilot.press("right")
@@ -212,7 +211,7 @@ async def test_without_rotary_positions_d_says_so_and_changes_nothing(tiny_model
         assert "no QK at a distance" in said
         assert "Δ" not in shown(app.views.spectra.title_line)
         assert app.views.spectra.graph.index == 2
-        assert app.conductor.selected == Head("decoder", 1, 2)
+        assert app.session.shown.selected == Head("decoder", 1, 2)
         assert "Δ" not in screen_text(app).replace(said, "")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,6 @@ from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, 
 from tests.tui.views.test_explorer_tables import asked, pane, rows
 from tui.app import Explorer
 from tui.first_look import FirstLook
-from tui.shown_model import ShownModel
 from tui.start import Start
 
 TEXT = "The cat sat on the mat"
@@ -95,14 +95,14 @@ async def test_a_sentence_that_waits_for_the_first_head_is_not_asked_for(
 ) -> None:
     is_there, go_on = asyncio.Event(), FirstLook._go_on
 
-    async def later(first: FirstLook, model: ShownModel) -> None:
+    async def later(first: FirstLook, *given: Any) -> None:
         await is_there.wait()
-        await go_on(first, model)
+        await go_on(first, *given)
 
     monkeypatch.setattr(FirstLook, "_go_on", later)
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2", with_head=True)), text=TEXT))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.is_ready and app.conductor.selected is not None)
+        await until(pilot, lambda: app.is_ready and app.session.shown.selected is not None)
         await pilot.press("8")
         await until(pilot, lambda: "the sentence is read once the first head is there …" in screen_text(app))
         is_there.set()
@@ -176,7 +176,7 @@ async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
         changes = [abs(float(str(row[7]))) for row in expected]
         assert changes == sorted(changes, reverse=True)
         await press(pilot, "g", "g", "enter")
-        assert app.conductor.selected == Head("decoder", int(str(expected[0][1])), int(str(expected[0][2])))
+        assert app.session.shown.selected == Head("decoder", int(str(expected[0][1])), int(str(expected[0][2])))
 
 
 async def test_o_switches_the_selected_head_from_any_view_but_where_it_sorts_or_turns(tiny_model: TinyModel) -> None:
@@ -184,13 +184,13 @@ async def test_o_switches_the_selected_head_from_any_view_but_where_it_sorts_or_
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L0H1") as (app, pilot):
         for view in ("1", "3", "A", "w"):
             await type_keys(pilot, view, "o")
-            await until(pilot, lambda: app.conductor.off.now.heads == (one,))
+            await until(pilot, lambda: app.session.shown.off.heads == (one,))
             await type_keys(pilot, "o")
-            await until(pilot, lambda: not app.conductor.off.now.heads)
+            await until(pilot, lambda: not app.session.shown.off.heads)
         await type_keys(pilot, "j", "o")  # before the map's cursor has rested
-        await until(pilot, lambda: app.conductor.off.now.heads == (other,))
+        await until(pilot, lambda: app.session.shown.off.heads == (other,))
         await type_keys(pilot, "t", "o")
-        await until(pilot, lambda: not app.conductor.off.now.heads)
+        await until(pilot, lambda: not app.session.shown.off.heads)
         for keys, refusal in (("h", "L1 is a whole layer; o switches"), ("gg", "the model as a whole cannot")):
             await type_keys(pilot, *keys, "o")
             await until(pilot, lambda: bool(app._notifications))
@@ -198,7 +198,7 @@ async def test_o_switches_the_selected_head_from_any_view_but_where_it_sorts_or_
             assert said.startswith(refusal)
             app.clear_notifications()
         await press(pilot, "2", "o", "4", "o")
-        assert app.conductor.off.now.heads == ()
+        assert app.session.shown.off.heads == ()
 
 
 async def test_with_heads_off_titles_say_what_they_are_of_and_maps_before_and_after_can_be_compared(
@@ -239,4 +239,4 @@ async def test_contributions_begin_at_the_strongest_whatever_head_is_selected(ti
         assert pane(app).grid.place == 0
         await press(pilot, "right_square_bracket")
         assert pane(app).grid.row is not None
-        assert app.conductor.selected == Head("decoder", 1, 3)
+        assert app.session.shown.selected == Head("decoder", 1, 3)

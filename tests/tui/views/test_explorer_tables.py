@@ -110,7 +110,7 @@ async def test_another_head_has_its_own_table_and_enter_goes_to_the_head_that_fe
         assert rows(pane(app).shown) == first
         await pilot.press("enter")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", int(str(first[0][4])), int(str(first[0][5])))
+        assert app.session.shown.selected == Head("decoder", int(str(first[0][4])), int(str(first[0][5])))
 
 
 async def test_one_key_writes_the_rows_as_they_are_sorted(

@@ -68,7 +68,7 @@ async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, P
         assert "the larger of qk_distance and ov_distance" in shown(pane.explanation_line)
         await pilot.press("enter")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 1, 3)
+        assert app.session.shown.selected == Head("decoder", 1, 3)
         await pilot.press("[")
         await settle(pilot)
         assert pane.grid.row[:2] == (1, "2"), "then the cursor follows the selected head"

@@ -15,8 +15,8 @@ from tests.conftest import TinyModel
 from tests.exporting import attn_tui
 from tests.tui.explorer import explorer, screen_text, settle, shown
 from tui.measuring import AT_ONCE
-from tui.panes.attention import Averaging
 from tui.panes.ranks import RanksPane
+from tui.state.session import Averaging
 
 TEXT = "the cat sat on the mat"
 
@@ -68,18 +68,18 @@ async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyMod
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("2", "j", "j")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 0, 2)
+        assert app.session.shown.selected == Head("decoder", 0, 2)
         assert app.views.ranks.table.cursor[0] == 2
         await pilot.press("j", "j")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 0)
+        assert app.session.shown.selected == Head("decoder", 0)
         for key, is_descending in (("o", True), ("o", False)):
             await pilot.press(key)
             await settle(pilot)
             place = [str(cell) for cell in MATRICES].index("Q") + 1
             numbers = [float(line(app.views.ranks, number)[place]) for number in range(5)]
             assert numbers == sorted(numbers, reverse=is_descending)
-            assert app.conductor.selected == Head("decoder", 0), "sorting selects nothing else"
+            assert app.session.shown.selected == Head("decoder", 0), "sorting selects nothing else"
             assert line(app.views.ranks, app.views.ranks.table.cursor[0])[0] == "all"
 
 
@@ -112,7 +112,7 @@ async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_expor
         assert f"{len(left)} of {len(whole)}" in shown(pane.title_line), "the filter stays"
         await pilot.press("j")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 0, int(str(left[1][2])))
+        assert app.session.shown.selected == Head("decoder", 0, int(str(left[1][2])))
         await pilot.press("slash", "escape")
         await settle(pilot)
         assert list(app.conductor.table()[0]) == whole

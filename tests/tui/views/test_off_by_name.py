@@ -32,7 +32,7 @@ def opened(model: Path) -> ModelOutline:
 
 def off(app: Explorer) -> str:
     """Name what is off."""
-    return " ".join(map(str, app.conductor.off.now.heads))
+    return " ".join(map(str, app.session.shown.off.heads))
 
 
 def test_heads_are_named_by_themselves_by_layers_and_all_of_them(tiny_model: TinyModel) -> None:
@@ -179,7 +179,7 @@ async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_mod
         await press(pilot, "j", "space")
         assert off(app) == "L0H1"
         assert foot(app).startswith("L0H1 off")
-        assert app.conductor.selected == Head("decoder", 0, 0), "the row's, and not the selected one"
+        assert app.session.shown.selected == Head("decoder", 0, 0), "the row's, and not the selected one"
         await settle(pilot)
         assert shown(pane.readout_line).startswith("L0H1 off  ")
         struck = {

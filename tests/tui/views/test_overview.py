@@ -50,7 +50,7 @@ async def test_it_is_the_opening_view_with_the_focus_in_the_tree(tiny_model: Tin
     async with explorer(model) as (app, pilot):
         assert app.views.active.view == "overview"
         assert app.focused is app.tree_widget
-        assert app.conductor.selected == Head("decoder", 0, 0)
+        assert app.session.shown.selected == Head("decoder", 0, 0)
         expected = column(model, "ov_energy_rank")
         assert on_map(app) == expected
         first = expected[Head("decoder", 0, 0)]
@@ -89,7 +89,7 @@ async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_
             assert app.views.overview.map.head == Head("decoder", *head)
             assert readout(app).startswith(f"L{head[0]}H{head[1]} ")
             await settle(pilot)
-            assert app.conductor.selected == Head("decoder", *head)
+            assert app.session.shown.selected == Head("decoder", *head)
             assert app.views.overview.map.head == Head("decoder", *head)
 
 
@@ -99,14 +99,14 @@ async def test_enter_goes_into_the_head_and_w_comes_back_to_it(tiny_model: TinyM
         await settle(pilot)
         assert app.views.active.view == "spectra"
         assert app.focused is app.views.spectra.graph
-        assert app.conductor.selected == Head("decoder", 1, 1)
+        assert app.session.shown.selected == Head("decoder", 1, 1)
         await pilot.press("]", "3", "w")
         await settle(pilot)
         assert app.views.overview.map.head == Head("decoder", 1, 2)
         await pilot.press("h", "enter")
         await settle(pilot)
         assert app.views.active.view == "attention", "the view of a head that was looked at last"
-        assert app.conductor.selected == Head("decoder", 1, 1)
+        assert app.session.shown.selected == Head("decoder", 1, 1)
 
 
 async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: TinyModel) -> None:
@@ -181,7 +181,7 @@ async def test_w_again_shows_the_table_and_its_filter_reads_names_with_dots(tiny
         assert [tuple(row[:4]) for row in table.table_on_screen()] == [("decoder", 1, "0", "induction")]
         await pilot.press("enter")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 1, 0)
+        assert app.session.shown.selected == Head("decoder", 1, 0)
         await pilot.press("w")
         await settle(pilot)
         assert app.views.active is table, "which is what one came from"
@@ -228,7 +228,7 @@ async def test_a_click_moves_the_cursor_and_a_second_one_goes_in(tiny_model: Tin
         place = (grid.gutter + 2 * grid.width, 1 + grid.top(1))
         await pilot.click(canvas, offset=place)
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 1, 2)
+        assert app.session.shown.selected == Head("decoder", 1, 2)
         await pilot.click(canvas, offset=place)
         await settle(pilot)
         assert app.views.active.view == "spectra"
@@ -241,7 +241,7 @@ async def test_enter_in_the_table_of_heads_goes_into_the_head_and_back_leads_to_
         assert app.views.active.view == "heads"
         await pilot.press("G", "enter")
         await settle(pilot)
-        last = app.conductor.selected
+        last = app.session.shown.selected
         assert app.views.active.view == "spectra"
         assert last == list(on_map(app))[-1]
         await pilot.press("H")

@@ -30,7 +30,7 @@ async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
         last = app.views.overview.map.head
         assert last is not None
         assert last.stack == "cross"
-        assert app.conductor.selected == last
+        assert app.session.shown.selected == last
         assert readout(app).startswith("cross L2H3 = ")
         await pilot.press("slash", *"qk_symmetry", "enter")
         await settle(pilot)

@@ -25,12 +25,12 @@ def table(app: Explorer) -> TablePane:
 
 def pinned(app: Explorer) -> str:
     """Name the pinned heads."""
-    return " ".join(sorted(map(str, app.tree_widget.pinned)))
+    return " ".join(sorted(map(str, app.session.shown.pins)))
 
 
 def selected(app: Explorer) -> str:
     """Name what is selected."""
-    return str(app.conductor.selected)
+    return str(app.session.shown.selected)
 
 
 async def go_to_rows(pilot: Pilot[None], *keys: str) -> None:
@@ -54,7 +54,7 @@ async def test_pinning_and_files_and_views_are_of_the_head_of_the_row(tiny_model
         await press(pilot, "e")
         assert "matrices of L0H3" in screen_text(app)
         await press(pilot, "escape", ":", *"off", "enter")
-        assert app.conductor.off.now.heads == (Head("decoder", 0, 3),)
+        assert app.session.shown.off.heads == (Head("decoder", 0, 3),)
         await press(pilot, "space", "3")
         await settle(pilot)
         assert shown(app.views.active.title_line).startswith("attention L0H3")
@@ -156,7 +156,7 @@ async def test_the_first_of_rows_that_have_been_sorted_is_nobodys_choice(tiny_mo
         for keys in ("oo", "jo", "lo", "l"):
             await press(pilot, *keys)
             await settle(pilot)
-            if table(app).head_here != app.conductor.selected:
+            if table(app).head_here != app.session.shown.selected:
                 assert str(app.conductor.meant) == "L1H0", keys
         await press(pilot, "j")
         row = str(table(app).head_here)
@@ -246,7 +246,7 @@ async def test_the_text_turns_and_no_head_goes_off_while_both_directions_are_in_
             await settle(pilot)
             assert app.focused is focused
             assert foot(app).startswith(f"Enter goes to the token {said}")
-        assert app.conductor.off.now.heads == ()
+        assert app.session.shown.off.heads == ()
 
 
 async def test_off_and_on_are_completed_to_what_can_stand_behind_them(tiny_model: TinyModel) -> None:
@@ -282,7 +282,7 @@ async def test_where_the_model_as_a_whole_is_selected_the_first_row_is_nobodys_c
         assert "matrices of the model" in screen_text(app)
         await press(pilot, "escape", "4")
         await settle(pilot)
-        assert app.conductor.selected is None
+        assert app.session.shown.selected is None
         await press(pilot, "j", "e")
         assert "matrices of L0H1" in screen_text(app)
 

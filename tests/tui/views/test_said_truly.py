@@ -122,7 +122,7 @@ async def test_the_measure_beside_the_heads_is_named_over_the_tree_in_every_view
     async with explorer("demo", text=TEXT, head="L0H1", size=size) as (app, pilot):
         weights = app.conductor.weights
         assert weights is not None
-        rows = weights.knowledge.rows_of(Head("decoder", 0, 1), weights.epsilon)
+        rows = weights.knowledge.rows_of(Head("decoder", 0, 1), app.session.shown.epsilon)
         for key, title, column in (
             ("3", "energy rank", "energy_rank"), ("m", "numerical rank", "numerical_rank"),
             ("1", "numerical rank", "numerical_rank"), ("m", "effective rank", "effective_rank"),

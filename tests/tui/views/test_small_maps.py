@@ -41,7 +41,7 @@ async def test_small_maps_are_those_of_the_engine(
         await settle(pilot)
         pane = heads_of(app)
         assert app.views.active is pane
-        name = app.conductor.selected
+        name = app.session.shown.selected
         assert name is not None
         weights = app.engine.attention(TEXT, name.stack, name.layer).result().weights
         maps = pane.maps
@@ -67,17 +67,17 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         await press(pilot, "P A", "l l h")
         pane = heads_of(app)
-        assert app.conductor.selected == Head("decoder", 0, 1)
+        assert app.session.shown.selected == Head("decoder", 0, 1)
         assert app.tree_widget.cursor_node is not None
         assert app.tree_widget.cursor_node.data == Head("decoder", 0, 1)
         assert "H0*" in screen_text(app).split("maps layer")[1]
         await press(pilot, "l l h l")
-        assert app.conductor.selected == Head("decoder", 0, 3), "keys that come fast all count"
+        assert app.session.shown.selected == Head("decoder", 0, 3), "keys that come fast all count"
         assert pane.maps.cursor == 3
         await press(pilot, "g g")
-        assert app.conductor.selected == Head("decoder", 0, 0)
+        assert app.session.shown.selected == Head("decoder", 0, 0)
         await press(pilot, "G", "]")
-        assert app.conductor.selected == Head("decoder", 1, 0)
+        assert app.session.shown.selected == Head("decoder", 1, 0)
         assert shown(pane.title_line) == "maps layer 1 · 4 heads"
         weights = app.engine.attention(TEXT, "decoder", 1).result().weights
         await press(pilot, "e", "v")
@@ -86,7 +86,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         x, y = pane.maps._tiles.origin(2)
         await pilot.hover(pane.maps, offset=(x + 1, y + 1))
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 1, 2)
+        assert app.session.shown.selected == Head("decoder", 1, 2)
         await press(pilot, "enter")
         assert app.views.active is app.views.attention
         await press(pilot, "A", "e t")
@@ -100,7 +100,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         lines = file.read_text(encoding="utf-8").partition("\nH0")[2].splitlines()[1:]
         assert [line[: len(row)].ljust(len(row)) for line, row in zip(lines, signs, strict=False)] == signs
         await press(pilot, "t h")
-        assert app.conductor.selected == Head("decoder", 1)
+        assert app.session.shown.selected == Head("decoder", 1)
         assert heads_of(app).maps.cursor is None
         await press(pilot, "g g")
         assert "choose a layer or a head" in screen_text(app)
@@ -157,7 +157,7 @@ async def test_the_largest_weight_of_a_map_and_all_maps_are_copied_and_of_a_laye
         assert said.endswith("y copies the largest weight under the cursor, e writes all of them to a file")
         app.copy_to_clipboard("before")
         await press(pilot, "t", "k k k", "A", "y")
-        assert app.conductor.selected == Head("decoder", 1)
+        assert app.session.shown.selected == Head("decoder", 1)
         (said,) = [str(each.message) for each in app._notifications]
         assert said == "no head's map is under the cursor; move to one, and copy its largest weight then"
         assert app.clipboard == "before"
