@@ -44,6 +44,8 @@ for _name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_CACHE", "HUGGINGFACE
 for _name in [_name for _name in os.environ if _name.startswith("ATTN_TUI_")]:  # settings of whoever runs the tests
     os.environ.pop(_name)
 
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # a GPU rounds otherwise; name one to run the tests there
+
 suit_tests()
 
 TinyModel = Callable[..., Path]
