@@ -97,7 +97,7 @@ class Model:
         matrix : ``Q``, ``K``, ``V``, ``O``, ``QK`` or ``OV``.
         distance : how many tokens the key is before the query, for QK with rotary positions; None leaves them out.
         """
-        head = self._named(name)
+        head = parse_head(name, self._stacks)
         if matrix not in MATRICES:
             raise EngineError(f"there is no matrix '{matrix}'; it is one of {', '.join(MATRICES)}")
         model = self._fresh()

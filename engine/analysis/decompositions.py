@@ -51,7 +51,7 @@ def in_rounds(
     return results
 
 
-def side_by_side(pieces: Sequence[Callable[[], Result]]) -> list[Result]:
+def side_by_side(pieces: Sequence[Callable[..., Result]], *arguments: object) -> list[Result]:
     """Run pieces on as many threads as the caller has for linear algebra, and give their results in order.
 
     Raises
@@ -61,7 +61,7 @@ def side_by_side(pieces: Sequence[Callable[[], Result]]) -> list[Result]:
     threads = torch.get_num_threads()
     workers = min(threads, len(pieces))
     if workers <= 1:
-        return [piece() for piece in pieces]
+        return [piece(*arguments) for piece in pieces]
     results: dict[int, Result] = {}
     errors: list[BaseException] = []
     places = iter(range(len(pieces)))  # whose next place one thread alone is given
@@ -72,7 +72,7 @@ def side_by_side(pieces: Sequence[Callable[[], Result]]) -> list[Result]:
             if errors:
                 return
             try:
-                results[place] = pieces[place]()
+                results[place] = pieces[place](*arguments)
             except BaseException as error:  # raised on the thread that waits for the results
                 errors.append(error)
 
@@ -135,14 +135,14 @@ class Decomposer:
         query, key, value, output = factors
         pieces: list[Piece] = []
         for circuit, own, shared in (("QK", query, key), ("OV", output.mT, value)):
-            if not any(matrix in matrices for matrix in (circuit, *circuit)):
+            if {circuit, *circuit}.isdisjoint(matrices):
                 continue
             group = len(own) // len(shared)
             numbers = group * own[0].numel() + shared[0].numel()
             even = math.ceil(2 * len(shared) / torch.get_num_threads())
             step = max(1, min(PIECE // numbers, even))  # what shares a key/value head is computed together
-            parts = zip(own.split(group * step), shared.split(step), strict=True)
-            pieces += [partial(_circuit, circuit, *part, matrices) for part in parts]
+            for part in zip(own.split(group * step), shared.split(step), strict=True):
+                pieces.append(partial(_circuit, circuit, *part, matrices))
         found = yield from self._run("heads", pieces)
         known = [matrix for matrix in MATRICES if any(matrix in each for each in found)]
         return {matrix: np.concatenate([each[matrix] for each in found if matrix in each]) for matrix in known}
@@ -167,7 +167,7 @@ class Decomposer:
             device = self._devices[kind]
             at_once = torch.get_num_threads() if device == "cpu" else 1
             try:
-                found += side_by_side([partial(piece, device) for piece in pieces[len(found) :][:at_once]])
+                found += side_by_side(pieces[len(found) :][:at_once], device)
                 continue
             except RuntimeError as error:
                 why = _why(error, device)

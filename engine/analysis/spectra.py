@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -71,7 +72,8 @@ class SpectraStore:
 
     def forget(self) -> None:
         """Let everything be read and computed anew, of weights that may have changed since."""
-        self._arrays: dict[Head, Arrays] = {}  # of a head, or of a layer as a whole
+        self._arrays: defaultdict[Head, Arrays] = defaultdict(dict)  # of a head, or of a layer as a whole
+        self._looked_up: set[str] = set()  # files of the cache
         self._groups: dict[tuple[Head, bool], tuple[frozenset[str], SpectraGroup]] = {}  # with the matrices asked for
         self._tensors: tuple[Head, TensorsReadOnce] | None = None  # of the layer whose heads are looked at
         self._at_distance: SpectraAtDistance | None = None
@@ -153,7 +155,8 @@ class SpectraStore:
         if group is not None and asked.issuperset(matrices):
             return group
         asked, arrays, lacking = asked.union(matrices), self._arrays, ""
-        names = self._read_kept(layer, whole_layer, arrays)
+        self._read_kept(layer, whole_layer, arrays)
+        names = [layer.name] if whole_layer else list(layer.head_names())
         missing = [each for each in MATRICES if each in asked and any(each not in arrays[name] for name in names)]
         if missing and whole_layer and layer.is_large:
             missing, lacking = self._with_room(layer, missing, len(missing) == len(asked))
@@ -174,15 +177,16 @@ class SpectraStore:
             self._groups[key] = asked, group
         return group
 
-    def _read_kept(self, layer: LayerOutline, whole_layer: bool, arrays: dict[Head, Arrays]) -> list[Head]:
-        """Take in what is on disk of a layer as a whole, or of its heads, the first time, and give their names."""
-        names = [layer.name] if whole_layer else list(layer.head_names())
-        if names[-1] not in arrays:
-            kept = (None if self._cache is None else self._cache.load(_file(layer, whole_layer))) or {}
-            if kept.keys() - NAMES or any(len(rows) != len(names) for rows in kept.values()):
-                kept = {}
-            _spread(kept, names, arrays)
-        return names
+    def _read_kept(self, layer: LayerOutline, whole_layer: bool, arrays: dict[Head, Arrays]) -> None:
+        """Take in what is on disk of a layer as a whole, or of its heads, the first time."""
+        file = _file(layer, whole_layer)
+        if self._cache is None or file in self._looked_up:
+            return
+        if kept := self._cache.load(file):
+            names = [layer.name] if whole_layer else list(layer.head_names())
+            if kept.keys() <= NAMES and all(len(rows) == len(names) for rows in kept.values()):
+                _spread(kept, names, arrays)
+        self._looked_up.add(file)
 
     def _with_room(self, layer: LayerOutline, missing: list[str], is_all: bool) -> tuple[list[str], str]:
         """Give those matrices of a layer as a whole that have room, and why the others are left out.
@@ -247,12 +251,13 @@ class SpectraStore:
             tensors = TensorsReadOnce(tensors)
         heads = range(names[0].head, names[-1].head + 1)
         weights = read_layer(tensors, self._source.anatomy.modules[layer.name], heads, factors)
-        found = {EPSILONS[factor]: weights.epsilons[factor][:, None] for factor in factors}
         if weights.circuits is None:
-            found |= yield from decomposer.heads(weights.factors, missing | factors)
+            found = yield from decomposer.heads(weights.factors, missing | factors)
         else:  # of a change, whose circuits are products of factors of their own
-            found |= yield from decomposer.heads(weights.factors, factors)
+            found = yield from decomposer.heads(weights.factors, factors)
             found |= yield from decomposer.heads(weights.circuits.factors, missing - factors)
+        for factor in factors:
+            found[EPSILONS[factor]] = weights.epsilons[factor][:, None]
         del weights, tensors  # else what stays lies between tensors that go, whose memory cannot be given back
         _spread(found, names, arrays)
 
@@ -308,7 +313,7 @@ def _file(layer: LayerOutline, whole_layer: bool) -> str:
 def _spread(found: Arrays, names: Sequence[Head], arrays: dict[Head, Arrays]) -> None:
     """Add arrays of several heads, a row each, to those of each head."""
     for row, name in enumerate(names):
-        arrays.setdefault(name, {}).update({each: rows[row : row + 1] for each, rows in found.items()})
+        arrays[name].update({each: rows[row : row + 1] for each, rows in found.items()})
 
 
 def _epsilon_of_layer(epsilons: FloatArray, by_head: Tensor) -> FloatArray:

@@ -88,8 +88,8 @@ def read_layer(
     tensors : of the model; of large ones in files what is not wanted is not read.
     module : where the layer is among them.
     heads : one after the other, all unless given; of those that share a key/value head all, or an equal part.
-    matrices : which projections are wanted, without biases and gates; zeros that take no memory stand for the others.
-        Everything unless given.
+    matrices : which projections are wanted, without biases and gates, everything unless given; empty tensors stand for
+        the others.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def read_layer(
     epsilons: dict[str, FloatArray] = {}
     for matrix, numbers in (("Q", heads), ("K", shared), ("V", shared), ("O", heads)):
         if matrices is not None and matrix not in matrices:
-            parts[matrix] = torch.zeros(()).expand(len(numbers), *outline.shape(matrix, False))
+            parts[matrix] = torch.empty(len(numbers), 0, 0)
         elif matrix == "O":
             parts[matrix] = _output(tensors, module, heads)
         else:
