@@ -26,8 +26,8 @@ from engine.values.views import NEEDS
 from tests.exporting import attn_tui
 from tui.cli.command_line import command
 from tui.cli.commands import VIEWS
-from tui.cli.key_table import WRITTEN, bindings
-from tui.cli.settings import SETTINGS
+from tui.cli.configuration import SETTINGS
+from tui.cli.keymap import bindings
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -39,6 +39,9 @@ MOVING = {
     *("ctrl+home", "ctrl+end", "ctrl+f", "ctrl+b", "ctrl+d", "ctrl+u"),
 }
 """Keys that move alike in every list, table and map, which the page of keys says once."""
+
+WRITTEN = {"pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc", "enter": "Enter", "tab": "Tab"}
+"""How keys are written that the toolkit abbreviates by a sign."""
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TABLE = re.compile(r"(<!-- table: (.*?) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
 
 from tui.beside import begin
-from tui.cli.settings import Config
 from tui.contrast import legible, with_clear_colours
 from tui.key_groups import PROGRAM
 from tui.key_names import UNBOUND, key_of
@@ -20,6 +19,7 @@ from tui.line_filters import together
 from tui.parts import Parts
 from tui.sent_colours import NEAREST
 from tui.short_colours import NUMBERED
+from tui.start import Configuration
 from tui.state.saved import remember_theme, trouble
 from tui.themes import ANSI, next_theme
 
@@ -96,32 +96,27 @@ class LookActions(Parts):
         begin, read = key_of(self, "app.sentence"), key_of(self, "sentence.read")
         self.sentence_input.placeholder = f"{begin}: type a sentence, {read} reads it"
 
-    def take_keys(self, config: Config) -> None:
+    def take_keys(self, config: Configuration) -> None:
         """Take over the keys of a configuration file, before any is named on screen."""
         if config.keys:
             self.set_keymap(_everywhere(dict(config.keys)))
 
-    def check_config(self, config: Config) -> None:
+    def check_config(self, config: Configuration) -> None:
         """Say soon what of a configuration file is wrong, and take its keys back that cannot be had."""
         self.misconfigured = config.problems
         if config.keys or config.problems:
             self.call_after_refresh(begin, self, partial(self._check, config), "config")
 
-    async def _check(self, config: Config) -> None:
+    async def _check(self, config: Configuration) -> None:
         """Look at the file closely beside the event loop: it takes every module that has keys.
 
         What is wrong with it stays where it can be read again: in the help, and behind the explorer.
         """
         if config.keys:
-            from tui.cli.keymap import check_keys
-
-            checked = await asyncio.to_thread(check_keys, config)
-            self.set_keymap(_everywhere(checked.keys))
-            self.misconfigured += checked.problems
+            keys, problems = await asyncio.to_thread(config.checked_keys)
+            self.set_keymap(_everywhere(keys))
+            self.misconfigured += problems
         if self.misconfigured:
-            from tui.cli.config_lines import by_line
-
-            self.misconfigured = by_line(self.misconfigured)
             first, *others = self.misconfigured
             said = first.replace(str(config.path), config.path.name)  # of which the help has the whole
             if others:

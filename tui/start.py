@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from tui.cli.settings import Config
+
+class Configuration(Protocol):
+    """What a person has set in a file."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+
+    @property
+    def keys(self) -> Mapping[str, str]:
+        """By the id of a binding, its keys, separated by commas, none if it is to have none; not checked yet."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with the file beside keys, a line each."""
+
+    def checked_keys(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Give the keys that can be had, by id, and what is wrong with the others, which takes a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +50,7 @@ class Start:
     epsilon: float | None = None
     epsilon_before: float | None = None
     log_scale: bool | None = None
-    config: Config | None = None
+    config: Configuration | None = None
     is_restoring: bool = False
     keeps_history: bool = True
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 import click
 from textual.theme import BUILTIN_THEMES, Theme
 
-from tui.cli.config_lines import EXAMPLE
 from tui.state.saved import recall_theme
 
 ANSI = "ansi"
@@ -103,7 +102,7 @@ def find_theme(name: str) -> str:
         return full
     near = difflib.get_close_matches(name.lower(), every_theme(), 3)
     instead = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join((*LIGHT_AND_DARK, *OWN))};"
-    raise click.BadParameter(f"there is no theme '{name}'; {instead} {EXAMPLE} lists all")
+    raise click.BadParameter(f"there is no theme '{name}'; {instead} attn-tui config --example lists all")
 
 
 def every_theme() -> tuple[str, ...]:

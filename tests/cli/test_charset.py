@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.opening import run_apart
-from tui.cli.command_line import command
+from tui.cli.command_line import command, explore
 from tui.cli.info import lines
 
 
@@ -43,7 +43,7 @@ def test_the_locale_is_the_default_of_ascii(
                                                    ("", "all that the terminal's font has")])  # fmt: skip
 def test_info_says_which_and_why(because: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.charset.ascii_because", lambda: because)
-    (line,) = [each for each in lines() if each.startswith("characters ")]
+    (line,) = [each for each in lines(explore) if each.startswith("characters ")]
     assert line.split(maxsplit=1)[1] == expected
 
 

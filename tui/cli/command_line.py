@@ -15,9 +15,16 @@ from typing import IO, Any
 import click
 from click.shell_completion import CompletionItem
 
-from tui.cli.completion import FIRST_WORD, complete_first_word, complete_theme
+from tui.cli.completion import GROUP, complete_first_word, complete_theme
 from tui.cli.configuration import ConfiguredCommand, current_config
-from tui.cli.options import check_epsilon, comparing_options, engine_options, one_line_errors, take_options
+from tui.cli.options import (
+    check_epsilon,
+    comparing_options,
+    engine_options,
+    model_named,
+    one_line_errors,
+    take_options,
+)
 from tui.cli.stream_errors import ClosedStream, ended_by_a_closed_pipe, ended_by_an_interrupt, unwritable
 from tui.terminal_stream import make_standard_streams_harmless
 
@@ -127,7 +134,7 @@ class ExploreCommand(ConfiguredCommand):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Name the context as the person typed it."""
-        is_first = not args  # what is parsed takes the words out of the list
+        group = parent.command if parent is not None and not args else None  # parsing takes words out of the list
         meant = _command_meant(args[0]) if len(args) > 1 else ""
         try:
             context = super().make_context("attn-tui", args, None, **extra)
@@ -136,13 +143,13 @@ class ExploreCommand(ConfiguredCommand):
                 said = f"{error.format_message().rstrip('.')}{meant}"
                 raise click.UsageError(said, error.ctx) from error
             raise
-        context.meta[FIRST_WORD] = is_first
+        context.meta[GROUP] = group
         return context
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete options; as the first word also those of the group, such as ``--version``."""
-        own = super().shell_complete(ctx, incomplete)
-        return own + (click.Command.shell_complete(command, ctx, incomplete) if ctx.meta[FIRST_WORD] else [])
+        own, group = super().shell_complete(ctx, incomplete), ctx.meta[GROUP]
+        return own + (click.Command.shell_complete(group, ctx, incomplete) if group is not None else [])
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show how the explorer is called."""
@@ -198,7 +205,6 @@ def explore(
     from engine.values.errors import EngineError
     from tui.charset import ascii_because
     from tui.cli.launch import launch
-    from tui.cli.model_named import model_named
     from tui.start import Start
 
     start = Start(

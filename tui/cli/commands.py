@@ -9,23 +9,31 @@ from typing import Any
 import click
 
 from engine.values.heads import MATRICES, STACKS
-from engine.values.options import limit_threads, threads_asked_for
+from engine.values.options import limit_threads
 from engine.values.views import NEEDS
 from engine.values.views import VIEWS as WORKED_OUT
 from tui.cli.completion import SHELLS, complete_model
-from tui.cli.configuration import ConfiguredCommand, Effective, current_config, effective, is_typed
+from tui.cli.configuration import (
+    ConfiguredCommand,
+    commented,
+    current_config,
+    describe,
+    effective,
+    is_typed,
+    write_example,
+)
 from tui.cli.options import (
     TABLE_OPTIONS,
     AnyCase,
     check_epsilon,
     comparing_options,
     engine_options,
+    model_named,
     one_line_errors,
     plain_place,
     table_options,
     take_options,
 )
-from tui.cli.settings import SETTINGS
 
 VIEWS = {
     "ranks": "every measure, for each head and matrix; --head all: whole layers",
@@ -99,8 +107,7 @@ def export(model: str, view: str, **arguments: Any) -> None:
         arguments["energy"] = None  # a default for the ranks, which says nothing about other tables
     _say_what_is_wrong()
     asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}
-    from tui.cli.export_command import run_export
-    from tui.cli.model_named import model_named
+    from tui.cli.headless import run_export
     from tui.export.request import Request
 
     model = model_named(model, options)
@@ -126,8 +133,7 @@ def check(model: str, output: Path | None, **arguments: Any) -> None:
     """
     options = take_options(arguments)
     _say_what_is_wrong()
-    from tui.cli.model_named import model_named
-    from tui.screens.proofs import run_check
+    from tui.cli.headless import run_check
 
     run_check(model_named(model, options), output, options)
 
@@ -146,11 +152,6 @@ def _say_what_is_wrong() -> None:
 @one_line_errors
 def config(init: bool, force: bool, example: bool) -> None:
     """Show the settings and where each comes from, or begin a configuration file."""
-    origin = "default" if threads_asked_for() is None else "OMP_NUM_THREADS"
-    threads = Effective(SETTINGS["threads"], str(limit_threads(None)), origin)
-    from tui.cli.command_line import explore
-    from tui.cli.config_file import commented, describe, problems_of, write_example
-
     if force and not init:
         raise click.UsageError("--force writes the example of --init over a file; give both")
     if init and example:
@@ -161,12 +162,10 @@ def config(init: bool, force: bool, example: bool) -> None:
     if init:
         click.echo(f"written: {write_example(force)}")
         return
-    assert isinstance(explore, ConfiguredCommand)
-    said, settings = effective(explore)
-    settings = [threads if (each.setting, each.origin) == (threads.setting, "default") else each for each in settings]
+    said, settings = effective(_explorer())
     for line in describe(said, settings):
         click.echo(line)
-    wrong = problems_of(said)
+    wrong = said.all_problems()
     for problem in wrong:
         click.echo(f"attn-tui: {problem}", err=True)
     sys.exit(bool(wrong))
@@ -180,8 +179,15 @@ def info() -> None:
     limit_threads(None)
     from tui.cli.info import lines
 
-    for line in lines():
+    for line in lines(_explorer()):
         click.echo(line)
+
+
+def _explorer() -> click.Command:
+    """Give the command that opens the explorer, whose options are the settings."""
+    group = click.get_current_context().find_root().command
+    assert isinstance(group, click.Group)
+    return group.commands["explore"]
 
 
 _COMPLETION = """Print what makes a shell complete commands, options, choices and models.

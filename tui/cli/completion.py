@@ -19,8 +19,8 @@ class Fish(FishComplete):
 SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": Fish}
 """Who writes the script of each shell, and its answers."""
 
-FIRST_WORD = "attn-tui.first_word"
-"""Key of a context's `meta` that says whether nothing was typed before."""
+GROUP = "attn-tui.group"
+"""Key of a context's `meta`: the group whose commands may stand here; None where something was typed before."""
 
 
 def complete_model(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -34,11 +34,10 @@ def complete_model(ctx: click.Context, parameter: click.Parameter, incomplete: s
 
 def complete_first_word(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer models, and where nothing was typed before, commands."""
-    if not ctx.meta[FIRST_WORD]:
+    group = ctx.meta[GROUP]
+    if group is None:
         return complete_model(ctx, parameter, incomplete)
-    from tui.cli.command_line import command
-
-    commands = click.Group.shell_complete(command, click.Context(command), incomplete)
+    commands = click.Group.shell_complete(group, click.Context(group), incomplete)
     models = complete_model(ctx, parameter, incomplete)
     return commands + [each for each in models if each.type == "plain" or not commands]
 

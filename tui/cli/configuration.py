@@ -1,17 +1,133 @@
-"""Commands whose options may be set in the environment and in the configuration file too."""
+"""The settings: from the environment and the configuration file, which ``attn-tui config`` prints and begins.
+
+The file is read before the first frame, so that little more than the standard library is imported here.
+"""
 
 from __future__ import annotations
 
+import difflib
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from tui.cli.settings import SETTINGS, Config, Setting, read_config
+from engine.store.files import config_directory, requested_file
+from engine.values.errors import EngineError
+from engine.values.options import limit_threads, threads_asked_for
+
+FILE_VARIABLE = "ATTN_TUI_CONFIG"
+"""Names another configuration file."""
+
+NO_KEY = "(no key)"
+"""Stands for the keys of what has none."""
+
+WIDTH = 110
+"""Cells of a line of comments."""
+
+EXAMPLE = "attn-tui config --example lists all"
+"""What to do where nothing is written like what was meant."""
 
 _META = "attn-tui.config"
+
+_HEAD = """\
+# Settings of attn-tui. A line that begins with # says what holds without it; take the # away to change it.
+# What is typed comes first, then the environment (ATTN_TUI_THEME and so on), then this file.
+"""
+
+_KEYS = """
+[keys]
+# By the id of what they do: one key, or several: ["j", "down"]; "" is none. Keys are written n, N, ?, f5, ctrl+n,
+# shift+left, pagedown, comma.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A default for an option of the command line.
+
+    Attributes
+    ----------
+    name : as it stands in the file; the option is this with hyphens, the variable in capitals behind ``ATTN_TUI_``.
+    default : what holds where nothing is said, as it stands in the file.
+    says : what it does.
+    """
+
+    name: str
+    default: str
+    says: str
+
+    @property
+    def option(self) -> str:
+        """The option of the command line."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        """The environment's variable."""
+        return f"ATTN_TUI_{self.name.upper()}"
+
+
+SETTINGS = {
+    setting.name: setting
+    for setting in (
+        Setting("theme", '"dark"', "dark, light, colour-blind, colour-blind-light, ansi, or one of Textual's own"),
+        Setting("ascii", "false", "draw with ASCII characters alone"),
+        Setting(
+            "log_scale",
+            "true",
+            "true starts spectra and maps on the logarithmic scale, false on the linear one; unset, each view chooses",
+        ),
+        Setting("energy", "0.01", "ε of the energy rank"),
+        Setting("restore", "true", "come back to the model's last head, view, sentence, measure and ε"),
+        Setting("device", '"auto"', "auto, cpu, cuda, cuda:N or mps"),
+        Setting("dtype", '"auto"', "the model's dtype for a sentence: auto, float32, bfloat16 or float16"),
+        Setting("threads", "16", "threads for linear algebra; unset, OMP_NUM_THREADS, or one per core and at most 16"),
+        Setting("cache", "true", "keep spectra on disk between runs"),
+    )
+}
+"""By name, what the file may set beside keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a configuration file says.
+
+    Attributes
+    ----------
+    path : of the file.
+    values : by the name of a setting, what it is set to; not looked at closer yet.
+    keys : by the id of a binding, its keys, separated by commas, none if it is to have none; not looked at closer yet.
+    problems : what is wrong with the file, and with variables of the environment, a line each.
+    origins : by the name of a setting, the file or the variable that it was taken from.
+    """
+
+    path: Path
+    values: Mapping[str, Any] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+    def checked_keys(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Give the keys that can be had, by id, and what is wrong with the others, a line each.
+
+        Every module that has keys is imported for this.
+        """
+        if not self.keys:
+            return {}, ()
+        from tui.cli.keymap import check_keys
+
+        keys, problems = check_keys(self.keys)
+        return keys, tuple(f"{self.path}: {each}" for each in problems)
+
+    def all_problems(self) -> tuple[str, ...]:
+        """List everything that is wrong, with keys too."""
+        return (*self.problems, *self.checked_keys()[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,24 +137,74 @@ class Effective:
     Attributes
     ----------
     setting : which.
-    value : what it is.
+    value : what it is, as it stands in the file.
     origin : where that was said, in words.
     """
 
     setting: Setting
-    value: Any
+    value: str
     origin: str
+
+
+def config_file() -> Path:
+    """Say where the configuration file is, whether or not it is there."""
+    named = os.environ.get(FILE_VARIABLE)
+    return Path(named).expanduser() if named else config_directory() / "config.toml"
+
+
+def read_config() -> Config:
+    """Read the configuration file; what cannot be read is a problem, never an error."""
+    path = config_file()
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        is_named = FILE_VARIABLE in os.environ
+        return Config(path, problems=(f"{path}, which {FILE_VARIABLE} names, is not there",) if is_named else ())
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        return Config(path, problems=(f"{path} cannot be read: {why}; nothing in it is used",))
+    import tomllib
+
+    try:
+        said = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        from tui.drawing.text import harmless
+
+        why = harmless(str(error))
+        return Config(path, problems=(f"{path}: {why}; nothing in the file is used; {EXAMPLE}",))
+    problems: list[str] = []
+    keys: dict[str, str] = {}
+    table = said.pop("keys", {})
+    if not isinstance(table, dict):
+        problems.append(f'{path}: keys stand in a table of their own: [keys], then tree.down = "n"')
+        table = {}
+    for name, value in _flat(table):
+        each = [] if value == "" else value if isinstance(value, list) else [value]
+        if all(isinstance(key, str) and all(map(str.strip, key.split(","))) for key in each):
+            keys[name] = ",".join(each)
+        else:
+            wanted = 'takes keys, such as "n" or ["n", "ctrl+n"], or "" for none; it keeps its own'
+            problems.append(f"{path}: {name} {wanted}")
+    for name in said.keys() - SETTINGS.keys():
+        near = difflib.get_close_matches(name.lower().replace("-", "_"), SETTINGS, 1)
+        hint = f"did you mean {near[0]}?" if near else EXAMPLE
+        problems.append(f"{path}: there is no setting {name}; {hint}")
+    return Config(path, {name: said[name] for name in SETTINGS if name in said}, keys, tuple(problems))
+
+
+def _flat(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Write the names of nested tables with dots, as ids are: ``tree.down = "n"`` is a table in a table."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
 
 
 class ConfiguredCommand(click.Command):
     """A command that takes what its command line does not say from the environment, then from the file."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        for setting, parameter in self._configurable().items():
-            parameter.envvar = SETTINGS[setting].variable
-
-    def _configurable(self) -> dict[str, click.Parameter]:
+    def configurable(self) -> dict[str, click.Parameter]:
         """Give the parameters that can be set, by the name of the setting."""
         return {
             name: parameter
@@ -50,44 +216,27 @@ class ConfiguredCommand(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Read the file, and let what it says stand for the options' defaults."""
-        config, defaults = self._take(self._try_environment(read_config()))
-        context = super().make_context(info_name, args, parent, default_map=defaults, **extra)
-        context.meta[_META] = config
-        return context
-
-    def _try_environment(self, config: Config) -> Config:
-        """Leave out what the environment says that an option does not take, and say so."""
-        context, problems = click.Context(self), list(config.problems)
-        for name, parameter in self._configurable().items():
+        """Let what the environment and the file say stand for the options' defaults, as far as the options take it."""
+        config, probe = read_config(), click.Context(self)
+        problems, defaults, origins = list(config.problems), dict[str, str](), dict[str, str]()
+        for name, parameter in self.configurable().items():
             variable = SETTINGS[name].variable
-            said, parameter.envvar = os.environ.get(variable), variable
-            if not said:
-                continue
-            try:
-                parameter.process_value(context, said)
-            except click.BadParameter as error:
-                problems.append(f"{variable}={said}: {error.message.rstrip('.')}; it is not used")
-                parameter.envvar = None
-        return replace(config, problems=tuple(problems))
-
-    def _take(self, config: Config) -> tuple[Config, dict[str, Any]]:
-        """Take the values that fit their options, by parameter; of the others say what is wrong."""
-        context = click.Context(self)
-        problems, defaults = list(config.problems), {}
-        for name, parameter in self._configurable().items():
-            if name not in config.values or parameter.name is None:
-                continue
-            value = config.values[name]
-            try:
-                _check_kind(parameter, value)
-                parameter.process_value(context, value)
-            except click.BadParameter as error:
-                said = f"{name} = {_write(value)}: {error.message.rstrip('.')}"
-                problems.append(f"{config.place(name)}: {said}; it is not used")
-            else:
-                defaults[parameter.name] = value
-        return replace(config, problems=tuple(problems)), defaults
+            in_environment, in_file = os.environ.get(variable), config.values.get(name)
+            for value, origin, said in (
+                (in_environment, variable, f"{variable}={in_environment}"),
+                (in_file, str(config.path), f"{config.path}: {name} = {_write(in_file)}"),
+            ):
+                if value in (None, "") or name in origins:
+                    continue
+                try:
+                    parameter.process_value(probe, str(value))
+                except click.BadParameter as error:
+                    problems.append(f"{said}: {error.message.partition('. ')[0].rstrip('.')}; it is not used")
+                else:
+                    defaults[str(parameter.name)], origins[name] = str(value), origin
+        context = super().make_context(info_name, args, parent, default_map=defaults, **extra)
+        context.meta[_META] = replace(config, problems=tuple(problems), origins=origins)
+        return context
 
 
 def current_config() -> Config:
@@ -101,68 +250,32 @@ def is_typed(parameter: str) -> bool:
     return click.get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
 
 
-def effective(command: ConfiguredCommand) -> tuple[Config, list[Effective]]:
-    """Say of each setting what it is for a call of a command without options, and where that was said.
-
-    Raises
-    ------
-    click.UsageError : where a variable of the environment has a value that its option does not take.
-    """
+def effective(command: click.Command) -> tuple[Config, list[Effective]]:
+    """Say of each setting what it is for a call of a command without options, and where that was said."""
     from tui.charset import ascii_because
     from tui.state.saved import theme_file
     from tui.themes import last_theme, short_theme
 
+    asked_for = threads_asked_for()  # before they are set
+    threads = limit_threads(None)
+    assert isinstance(command, ConfiguredCommand)
     context = command.make_context("attn-tui", [])
     config: Config = context.meta[_META]
     found = []
-    for name, parameter in command._configurable().items():
-        setting = SETTINGS[name]
-        source = context.get_parameter_source(str(parameter.name))
-        if source is ParameterSource.ENVIRONMENT:
-            origin = setting.variable
-        elif source is ParameterSource.DEFAULT_MAP:
-            origin = config.place(name)
-        else:
-            origin = "default"
-        value = context.params[str(parameter.name)]
-        if name == "theme" and origin == "default" and context.params["restore"] and (last := last_theme()):
-            value, origin = short_theme(last), f"chosen with its key, {theme_file()}"
-        elif name == "ascii" and origin == "default" and (because := ascii_because()):
-            value, origin = True, because
-        elif name == "theme" and origin != "default":
-            value = short_theme(value)
-        found.append(Effective(setting, setting.default if origin == "default" else _write(value), origin))
+    for name, parameter in command.configurable().items():
+        setting, value = SETTINGS[name], context.params[str(parameter.name)]
+        origin = config.origins.get(name, "default")
+        written = _write(short_theme(value) if name == "theme" and value else value)
+        if origin == "default":
+            written = setting.default
+            if name == "theme" and context.params["restore"] and (last := last_theme()):
+                written, origin = _write(short_theme(last)), f"chosen with its key, {theme_file()}"
+            elif name == "ascii" and (because := ascii_because()):
+                written, origin = "true", because
+            elif name == "threads":
+                written, origin = str(threads), origin if asked_for is None else "OMP_NUM_THREADS"
+        found.append(Effective(setting, written, origin))
     return config, found
-
-
-def _check_kind(parameter: click.Parameter, value: Any) -> None:
-    """Refuse what is of another kind than an option takes, and say what it takes.
-
-    Raises
-    ------
-    click.BadParameter : for a value of another kind.
-    """
-    kind = parameter.type
-    if isinstance(kind, click.types.BoolParamType):
-        is_right, wanted = isinstance(value, bool), "give true or false"
-    elif isinstance(kind, click.IntRange):
-        is_right = str(value).isdecimal() and int(value) >= (kind.min or 0)
-        wanted = f"give a whole number of at least {kind.min}"
-    elif isinstance(kind, click.types.FloatParamType):
-        is_right, wanted = _is_number(value), "give a number, such as 0.01"
-    else:
-        is_right, wanted = isinstance(value, str), 'give a text, which stands in quotes: "auto"'
-    if not is_right:
-        raise click.BadParameter(wanted)
-
-
-def _is_number(value: Any) -> bool:
-    """Say whether a value is a number, or a text that is written like one."""
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return not isinstance(value, bool)
 
 
 def _write(value: Any) -> str:
@@ -170,3 +283,55 @@ def _write(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def describe(config: Config, settings: Sequence[Effective]) -> Iterator[str]:
+    """Yield the file's path, then each setting with where it comes from, then the keys that the file changes."""
+    state = "" if config.path.exists() else "  (not there; attn-tui config --init writes it)"
+    yield f"{'file':<12}{config.path}{state}"
+    for each in settings:
+        yield f"{each.setting.name:<12}{each.value:<14}  {each.origin}"
+    if config.keys:
+        from tui.cli.keymap import readable
+
+        for name, keys in config.checked_keys()[0].items():
+            yield f"{'keys':<12}{name} = {' '.join(map(readable, filter(None, keys.split(',')))) or NO_KEY}"
+
+
+def commented() -> str:
+    """Write a file in which every setting and every key stands as it is, commented out."""
+    from tui.cli.keymap import every_binding, readable
+    from tui.themes import every_theme
+
+    defaults = {name: each.default for name, each in SETTINGS.items()} | {"threads": str(limit_threads(None))}
+    lines = [_HEAD, *(f"# {f'{name} = {defaults[name]}':<18} # {each.says}" for name, each in SETTINGS.items()), ""]
+    themes = f"Themes: {', '.join(every_theme())}."
+    lines.append(fill(themes, WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False))
+    lines.append(_KEYS)
+    for part, group in groupby(every_binding().values(), lambda bound: bound.id.partition(".")[0]):
+        lines.append(f"# {'anywhere' if part == 'app' else part}")
+        for bound in group:
+            keys = ", ".join(f'"{readable(key)}"' for key in bound.keys)
+            setting = f"{bound.id} = {keys if len(bound.keys) == 1 else f'[{keys}]'}"
+            lines.append(f"# {setting:<40} # {bound.description}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def write_example(force: bool) -> str:
+    """Write that file where the configuration is, and give its path.
+
+    Raises
+    ------
+    EngineError : where there is one already, unless it may be written over, or it cannot be written.
+    """
+    path = config_file()
+    if path.exists() and not force:
+        raise EngineError(f"{path} is there already; --force writes over it, {FILE_VARIABLE} names another file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EngineError(f"{path.parent} cannot be made: {error.strerror}; {FILE_VARIABLE} names another") from error
+    with requested_file(path) as partial:
+        partial.write_text(commented(), encoding="utf-8")
+    return str(path)

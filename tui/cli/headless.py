@@ -1,17 +1,27 @@
-"""Opening a model without the explorer: progress on standard error, and a word on what ctrl+c leaves behind."""
+"""What works without the explorer: ``attn-tui export`` and ``attn-tui check``, with progress on standard error."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
+import click
+
+from engine.analysis.check import proof_table
+from engine.service.engine import Engine
+from engine.store.export import FORMATS, check_format, format_of, text_of, write_npz, write_table
 from engine.values.errors import EngineError
 from engine.values.memory import size
+from engine.values.options import EngineOptions
+from engine.values.outline import ModelOutline
+from engine.values.progress import Progress
+from engine.values.proof import LayerProof
+from engine.values.table import Table, left_out_reasons
+from tui.export.provenance import facts_of
+from tui.export.request import Request
+from tui.export.rows import Export
 from tui.status_line import StatusLine
-
-if TYPE_CHECKING:
-    from engine.service.engine import Engine
-    from engine.values.outline import ModelOutline
-    from engine.values.progress import Progress
 
 
 def open_headless(engine: Engine, model: str, status: StatusLine) -> ModelOutline:
@@ -37,3 +47,84 @@ def open_headless(engine: Engine, model: str, status: StatusLine) -> ModelOutlin
             f"stopped {told[0].activity}; {size(told[0].done)} of {size(told[0].total)} are here and are kept: "
             "the same command goes on from there"
         ) from None
+
+
+def run_export(model: str, request: Request, options: EngineOptions) -> None:
+    """Open a model and write what is asked for.
+
+    Raises
+    ------
+    EngineError : when the request cannot be met.
+    click.UsageError : when its options contradict each other.
+    """
+    request = request.to_standard_output()
+    request.check()
+    if request.written_as in FORMATS:
+        check_format(request.written_as, request.output)
+    engine = Engine(options)
+    with StatusLine(sys.stderr) as status:
+        outline = open_headless(engine, model, status)
+        export = Export.begin(engine, outline, request, status.show)
+        engine.listen(status.say)  # before what takes long begins
+        engine.watch(status.show)
+        if request.output is None:
+            _write_to_standard_output(export.pieces(), request.written_as)
+        elif request.written_as == "npz":
+            write_npz(export.arrays(), request.output)
+        else:
+            asked = {"where": request.where, "columns": request.columns}
+            given = request.given() | {name: value for name, value in asked.items() if value}
+            facts = facts_of(outline, options.revision, request.view, given)
+            write_table(export.pieces(), request.output, request.written_as, facts)
+    for notice in (*export.notices, *export.lacking, *left_out_reasons(export.left_out)):
+        click.echo(f"attn-tui: {notice}", err=True)
+    if request.output is not None:
+        named = "npz" if request.output.suffix == ".npz" else format_of(request.output)
+        said = "" if named == request.written_as else f" as {request.written_as}, which its ending does not say"
+        click.echo(f"attn-tui: wrote {request.output}{said}", err=True)
+
+
+def _write_to_standard_output(pieces: Iterator[Table], format: str) -> None:
+    """Write a table where it can be read on.
+
+    Raises
+    ------
+    EngineError : when there is no room for it.
+    """
+    try:
+        sys.stdout.writelines(text_of(pieces, format))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise EngineError(f"standard output cannot be written: {error.strerror}; choose a file with -o") from error
+
+
+def run_check(model: str, output: Path | None, options: EngineOptions) -> None:
+    """Check a model's heads, print what was found, and write it to a file where one is named.
+
+    Raises
+    ------
+    EngineError : when the model cannot be opened or run, or a layer's heads are cut wrongly.
+    """
+    from tui.screens.check_screen import describe_proof, summarise
+
+    engine = Engine(options)
+    proofs: list[LayerProof] = []
+    with StatusLine(sys.stderr) as status:
+
+        def deliver(proof: LayerProof, progress: Progress) -> None:
+            proofs.append(proof)
+            status.show(progress)
+
+        open_headless(engine, model, status)
+        engine.check(deliver).result()
+    rows = [describe_proof(proof) for proof in proofs]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, written, looked in rows:
+        click.echo(f"{name:<{widths[0]}}  heads write: {written:<{widths[1]}}  heads look: {looked}")
+    click.echo(summarise(proofs))
+    if output is not None:
+        write_table(proof_table(proofs), output, format_of(output) or "csv")
+    if any(finding.holds is False for proof in proofs for finding in (proof.output, proof.scores)):
+        raise EngineError(f"{model}: heads of this type are not cut as the model computes with them; do not trust them")

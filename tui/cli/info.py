@@ -8,26 +8,23 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+import click
+
 from engine.store.files import cache_directory, log_file, state_directory
 from engine.store.history import history_file
 from engine.values.display_text import plural
 from engine.values.memory import size
-from tui.cli.config_file import problems_of
-from tui.cli.configuration import ConfiguredCommand, Effective, effective
-from tui.cli.settings import Config
+from tui.cli.configuration import Config, Effective, effective
 
 PACKAGES = ("attn-tui", "torch", "transformers", "huggingface_hub", "safetensors", "textual", "rich", "numpy", "click")
 
 
-def lines() -> Iterator[str]:
-    """Yield the lines, the quick ones first."""
+def lines(explorer: click.Command) -> Iterator[str]:
+    """Yield the lines, the quick ones first, for the settings of the command that opens the explorer."""
     for package in PACKAGES:
         yield f"{package:<18}{version(package)}"
     yield f"{'python':<18}{platform.python_version()} on {platform.system()} {platform.machine()}"
-    from tui.cli.command_line import explore
-
-    assert isinstance(explore, ConfiguredCommand)
-    config, settings = effective(explore)
+    config, settings = effective(explorer)
     yield f"{'characters':<18}{_characters(settings)}"
     from engine.checkpoints.model_names import hub_cache
 
@@ -53,7 +50,7 @@ def lines() -> Iterator[str]:
 
 def _mistakes(config: Config) -> str:
     """Say of how much in the configuration nothing is made, where that is so."""
-    count = len(problems_of(config))
+    count = len(config.all_problems())
     return f"  ({count} {plural('mistake', count)}: attn-tui config lists all)" if count else ""
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from engine.checkpoints.model_names import clean_name, model_at_path
 from engine.store.log import write_log
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions, limit_threads
@@ -182,6 +183,15 @@ def take_options(arguments: dict[str, Any]) -> EngineOptions:
         other=arguments.pop("vs", None),
         other_revision=arguments.pop("vs_revision", None),
     )
+
+
+def model_named(typed: str, options: EngineOptions) -> str:
+    """Give the model's name, and say on standard error where another is opened than the path that was typed."""
+    name = clean_name(typed)
+    instead = model_at_path(name, is_described=options.layout is not None)
+    if instead:
+        click.echo(f"attn-tui: {name} is of a model: opening {instead}", err=True)
+    return instead or name
 
 
 def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:

@@ -3,24 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Iterable
 
 from rich.table import Table
 from rich.text import Text
 from textual.message import Message
 
 from engine.service.engine import Engine
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Progress
-from engine.values.proof import LayerProof
+from engine.values.proof import Finding, LayerProof
 from tui.beside import begin
 from tui.screens.list_screen import ListScreen
-from tui.screens.proofs import describe_proof, summarise
 from tui.status_line import describe
 
 EXPLANATION = (
     "Heads write: added up, what they write is what the layer's attention writes. Heads look: their probabilities "
     "follow from their queries and keys. The number is the largest difference."
 )
+
+
+def describe_finding(finding: Finding) -> str:
+    """Write one finding: ``verified with query/key norm, 2e-07``."""
+    link = {True: "with", False: ":", None: ":"}[finding.holds]
+    separator = " " if finding.holds else ""
+    said = f"{finding.verdict}{separator}{link} {finding.note}" if finding.note else finding.verdict
+    return said if math.isnan(finding.residual) else f"{said}, {finding.residual:.0e}"
+
+
+def describe_proof(proof: LayerProof) -> tuple[str, str, str]:
+    """Write a layer's name and its two findings."""
+    return f"{proof.layer.stack} {proof.layer}", describe_finding(proof.output), describe_finding(proof.scores)
+
+
+def summarise(proofs: Iterable[LayerProof]) -> str:
+    """Count layers by what is known of them: ``12 layers: 12 verified``."""
+    states = [{proof.output.holds, proof.scores.holds} for proof in proofs]
+    wrong = sum(False in state for state in states)
+    verified = sum(state == {True} for state in states)
+    parts = [f"{verified} verified"]
+    parts += [f"{wrong} WRONG"] if wrong else []
+    rest = len(states) - wrong - verified
+    parts += [f"{rest} not wholly verifiable"] if rest else []
+    return f"{quantity(len(states), 'layer')}: {', '.join(parts)}"
 
 
 class CheckScreen(ListScreen):

@@ -98,13 +98,6 @@ async def _do_in_view(app: Parts, action: str, node: DOMNode) -> None:
     await app.run_action(action, node)
 
 
-def _parts_with(name: str) -> list[str]:
-    """List the parts of the explorer that have a key for something of a name."""
-    from tui.cli.key_table import bindings  # which imports every module that has keys
-
-    return sorted({str(each.id).partition(".")[0] for each in bindings() if _name(each) == name})
-
-
 def _name(binding: Binding) -> str:
     """Give the word by which something can be done."""
     return str(binding.id).rpartition(".")[2].replace("_", "-")
@@ -151,7 +144,7 @@ class NamedCommands:
                 raise EngineError(f"no such theme; {key_of(self._app, 'prompt.complete')} completes names") from None
             return partial(self._app.choose_theme, theme)
         word, _, behind = text.partition(" ")
-        if behind and (word in self._by_name or _parts_with(word)):
+        if behind and word in self._by_name:
             raise EngineError(f"{word} takes nothing behind it; type it alone")
         found = self._by_name.get(text)
         return next((each.do for each in in_view(self._app) if each.name == text), None) if found is None else found.do
@@ -171,7 +164,5 @@ class NamedCommands:
             return found[0].do
         if found:
             raise EngineError(f"could be {', '.join(each.name for each in found)}")
-        if parts := _parts_with(text.lower()):
-            raise EngineError(f"{text} works in {', '.join(parts)}, which has not the keys now")
         palette, keys = key_of(self._app, "app.palette"), key_of(self._app, "app.help")
         raise EngineError(f"no head, view or command; {palette} finds all, {keys} keys")

@@ -28,7 +28,8 @@ from tests.cli.test_wrong_input import refusal
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
 from tests.opening import open_folder, open_reader, with_config
-from tui.screens.proofs import describe_finding, run_check, summarise
+from tui.cli.headless import run_check
+from tui.screens.check_screen import describe_finding, summarise
 
 LAYER = Head("decoder", 1)
 

@@ -16,7 +16,7 @@ from tests.tui.monkey_foot import drawn_otherwise, offered, said_twice, silent
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import PaintedExplorer
 from tui.app import Explorer
-from tui.cli.key_table import bindings
+from tui.cli.keymap import bindings
 from tui.start import Start
 
 WHERE = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from tests.terminal import COMMAND, Terminal
 from tests.tui.explorer import explorer, screen_text, settle, shown, until
 from tests.tui.painted import good_terminal
 from tui.app import Explorer
-from tui.cli.settings import config_file, read_config
+from tui.cli.configuration import config_file, read_config
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import lightness, ramp
 from tui.drawing.signed import signed_styles

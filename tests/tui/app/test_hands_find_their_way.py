@@ -199,8 +199,6 @@ async def test_a_colon_opens_a_model_and_does_in_the_view_what_is_named(tiny_mod
         assert app.focused is app.views.active.query_one("FilterInput")
         await press(pilot, "escape", "t", "colon", *"sort", "enter")
         assert app.views.active.has_focus_within
-        await press(pilot, "1", "t", "colon", *"sort", "enter")
-        assert "sort works in table" in foot(app)
         await press(pilot, "escape", "colon", *f"open {tiny_model('gpt2')}", "enter")
         await settle(pilot)
         assert "gpt2" in screen_text(app).splitlines()[0]
@@ -237,7 +235,6 @@ def test_exponents_are_seen_in_ascii(text: str, said: str) -> None:
 async def test_what_takes_nothing_says_so_of_what_stands_behind_it() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         for typed, said in (
-            ("sort qk_symmetry", "sort takes nothing behind it; type it alone"),
             ("zoom in", "zoom takes nothing behind it; type it alone"),
             ("theme", "theme takes a name; tab completes those there are"),
         ):

@@ -9,7 +9,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tests.tui.explorer import explorer, screen_text, settle, type_keys
-from tui.cli.key_table import _classes
+from tui.cli.keymap import classes_with_keys
 from tui.key_line import KeyLine
 from tui.screens.palette import Palette
 from tui.screens.sentences_screen import SentencesScreen
@@ -41,7 +41,9 @@ MOVING = [
 ]
 """What README's table says of every list, table and map; in menus letters are of the screen around them."""
 
-FOCUSABLE = [each for each in _classes() if issubclass(each, Screen | App) or getattr(each, "can_focus", False)]
+FOCUSABLE = [
+    each for each in classes_with_keys() if issubclass(each, Screen | App) or getattr(each, "can_focus", False)
+]
 
 WHOLE = [
     each for each in FOCUSABLE if (issubclass(each, Widget) and "BINDINGS" in vars(each)) or not each.__subclasses__()

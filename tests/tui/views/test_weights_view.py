@@ -27,7 +27,7 @@ from tests.conftest import TinyModel
 from tests.opening import open_folder, worked_out
 from tests.tui.explorer import explorer, screen_text, settle, shown, titled
 from tui.app import Explorer
-from tui.cli.export_command import run_export
+from tui.cli.headless import run_export
 from tui.export.request import Request
 from tui.panes.table import TablePane
 
