@@ -21,7 +21,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.progress import finish
 from tests.conftest import TinyModel
-from tests.engine.analysis.test_large_layers import session
+from tests.engine.analysis.test_layers_in_memory import session
 from tests.engine.checkpoints.test_checkpoint import as_bin, stored_weights
 from tests.engine.checkpoints.test_files_changing import SAID, cut_short, refused
 from tests.opening import open_folder

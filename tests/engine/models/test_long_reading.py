@@ -85,7 +85,7 @@ def test_activations_in_pieces_are_the_same_bit_for_bit(name: str) -> None:
 
 
 def test_an_activation_makes_no_more_than_its_result_and_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.engine.checkpoints.test_layers_in_memory import Made
+    from tests.engine.analysis.test_layers_in_memory import Made
 
     monkeypatch.setattr(activation_memory, "PIECE", 1024)
     activation: Any = ACT2FN["gelu_new"]

@@ -12,7 +12,7 @@ from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, finish
 from tests.conftest import TinyModel
-from tests.engine.analysis.test_large_layers import assert_same
+from tests.engine.analysis.test_layers_in_memory import assert_same
 
 FIRST = Head("decoder", 0)
 

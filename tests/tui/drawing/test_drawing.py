@@ -1,8 +1,9 @@
-"""What the heatmap draws with: levels, colours and their legend. Pure functions, exact answers."""
+"""What is drawn with: levels, colours, curves, labels and legends. Pure functions, exact answers."""
 
 from __future__ import annotations
 
 import math
+import unicodedata
 import warnings
 
 import numpy as np
@@ -13,9 +14,26 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
+from tests.tui.painted import NASTY
+from tui.drawing.axes import lay_out, lay_out_blocks
+from tui.drawing.curves import Curve, Line, Span, columns_of, columns_under, read_value, span_of
+from tui.drawing.grid import Grid, choose_grid
 from tui.drawing.legend import legend
 from tui.drawing.levels import NOT_FINITE, Ink, Scale, bounds_of, choose_ink, levels_of
+from tui.drawing.lines import LINE, MOST_LINES, draw_lines, line_colours
+from tui.drawing.plots import (
+    ASCII_PLOT,
+    COLOUR_PLOT,
+    SHADE_PLOT,
+    UNDER_CURSOR,
+    Mark,
+    PlotGlyphs,
+    draw_plot,
+    with_cursor,
+)
 from tui.drawing.ramps import lightness, ramp
+from tui.drawing.spelling import SUBSCRIPTS
+from tui.drawing.text import ROOM, centred, clusters, downwards, fit, harmless, in_ascii, label
 from tui.drawing.ticks import brief
 
 BACKGROUNDS = sorted(
@@ -26,9 +44,6 @@ BACKGROUNDS = sorted(
         for surface in ("background", "surface", "panel")
     }
 )
-
-
-# Levels
 
 
 def test_linear_levels_share_the_range_up_to_the_largest_weight_equally() -> None:
@@ -88,9 +103,6 @@ def test_colour_is_used_only_where_the_terminal_and_the_theme_carry_a_ramp(
     assert choose_ink(color_system, no_color=no_color, ansi=ansi, ascii_only=ascii_only) is ink
 
 
-# Colours
-
-
 @pytest.mark.parametrize("background", BACKGROUNDS)
 @pytest.mark.parametrize("color_system", ["truecolor", "256"])
 def test_lightness_goes_one_way_from_the_background_of_every_theme(
@@ -122,9 +134,6 @@ def test_lightness_is_that_of_the_standard() -> None:
     assert lightness(np.array([[0, 0, 0], [255, 255, 255], [119, 119, 119]])) == pytest.approx(
         [0, 100, 50.03], abs=0.01
     )
-
-
-# Legend and numbers
 
 
 def test_the_legend_says_what_the_highest_level_means() -> None:
@@ -161,3 +170,317 @@ def test_a_number_is_written_in_one_form_whichever_side_of_it_rounding_leaves_it
     assert below < 0.001 < above
     assert {brief(each, 3) for each in (0.00099999999, below, 0.001, above, 0.0010000001)} == {"0.001"}
     assert brief(0.00094, 2) == "9e-4"
+
+
+def curve(*values: float, baseline: list[float] | None = None, matrix: str = "QK") -> Curve:
+    return Curve(matrix, np.array(values, dtype=float), None if baseline is None else np.array(baseline), "")
+
+
+def test_the_log_scale_reaches_down_to_the_power_of_ten_below_the_smallest_value() -> None:
+    assert span_of(curve(30.0, 2.0, 0.5), "log").foot == pytest.approx(0.1)
+    assert span_of(curve(30.0, 2.0, 0.1), "log").foot == pytest.approx(0.1)
+    with_chance = span_of(curve(3.0, 2.0, baseline=[5.0, 0.05]), "log")
+    assert with_chance.top == 5.0
+    assert with_chance.foot == pytest.approx(0.01)
+
+
+def test_the_log_scale_ends_within_six_decades_and_zeros_stand_at_its_foot() -> None:
+    span = span_of(curve(3.0, 1e-12, 0.0), "log")
+    assert 5 <= span.decades <= 6
+    assert span.heights(np.array([3.0, 1e-12, 0.0])).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_equal_decades_are_equally_high() -> None:
+    assert span_of(curve(100.0, 1.0), "log").heights(np.array([100.0, 10.0, 1.0])) == pytest.approx([1, 0.5, 0])
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+@pytest.mark.parametrize("glyphs", [COLOUR_PLOT, SHADE_PLOT, ASCII_PLOT])
+@pytest.mark.parametrize(
+    "values",
+    [[1.0], [0.0], [0.0] * 9, [2.0] * 9, [1e-300, 1e-305], [5e-324], [1e300, 1e30, 1e-300], [math.nan, 1.0],
+     [math.inf, 2.0], [math.nan], list(np.linspace(9, 0, 8192))],
+)  # fmt: skip
+def test_no_value_breaks_a_plot(scale: Scale, glyphs: PlotGlyphs, values: list[float]) -> None:
+    strange = curve(*values, baseline=values)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        span = span_of(strange, scale)
+        columns = columns_of(len(values), 20)
+        plot = draw_plot(strange, span, columns, 3, baseline=True, glyphs=glyphs)
+        text = read_value(strange, len(values) - 1)
+    assert plot.characters.shape == plot.marks.shape == (3, len(columns))
+    assert all(len(character) == 1 for character in plot.characters.flat)
+    assert text.startswith(f"QK σ{str(len(values)).translate(SUBSCRIPTS)} = ")
+    assert "nan %" not in text
+
+
+def test_sampled_columns_keep_the_first_and_the_last_value() -> None:
+    columns = columns_of(8192, 60)
+    assert (columns[0], columns[-1], len(columns)) == (0, 8191, 60)
+    assert (np.diff(columns) > 0).all()
+
+
+def test_fewer_values_than_columns_get_equally_wide_bars() -> None:
+    assert columns_of(12, 40).tolist() == np.repeat(np.arange(12), 3).tolist()
+    assert columns_of(1, 40).tolist() == [0] * 4
+    assert columns_of(5, 0).tolist() == []
+
+
+def test_every_value_has_a_column_and_every_column_leads_back_to_its_value() -> None:
+    for count, width in ((3, 30), (64, 22), (64, 64), (1000, 7)):
+        columns = columns_of(count, width)
+        for index in range(count):
+            under = columns_under(index, columns)
+            assert len(under) > 0
+            assert len({int(columns[column]) for column in under}) == 1
+        for column, index in enumerate(columns):
+            assert column in columns_under(int(index), columns)
+
+
+def lines(plot_of: Curve, rows: int, glyphs: PlotGlyphs = COLOUR_PLOT, *, baseline: bool = True) -> list[str]:
+    columns = np.arange(len(plot_of.values))
+    plot = draw_plot(plot_of, span_of(plot_of, "linear"), columns, rows, baseline=baseline, glyphs=glyphs)
+    return ["".join(row) for row in plot.characters]
+
+
+def test_bars_are_drawn_in_eighths_over_as_many_rows_as_there_are() -> None:
+    assert lines(curve(8.0, 7.0, 4.0, 1.0), 1) == ["█▇▄▁"]
+    assert lines(curve(8.0, 6.0, 4.0, 1.0), 2) == ["█▄  ", "███▂"]
+
+
+def test_a_value_above_the_lower_edge_is_never_drawn_as_nothing() -> None:
+    assert lines(curve(1000.0, 1.0, 0.0), 2) == ["█  ", "█▁ "]
+
+
+def test_chance_is_told_from_the_bars_without_colour() -> None:
+    spectrum = curve(8.0, 4.0, 0.0, baseline=[6.0, 6.0, 6.0])
+    assert lines(spectrum, 2, SHADE_PLOT) == ["─░░", "██░"]
+    assert lines(spectrum, 2, ASCII_PLOT) == ["-..", "##."]
+    assert lines(spectrum, 2, SHADE_PLOT, baseline=False) == ["█  ", "██ "]
+
+
+def test_chance_never_hides_the_top_of_a_bar() -> None:
+    values = np.linspace(16, 1, 16)
+    for offset in (-3.0, -0.3, 0.0, 0.3, 3.0):
+        spectrum = Curve("Q", values, np.clip(values + offset, 0, 16), "")
+        columns = np.arange(16)
+        drawn = draw_plot(spectrum, Span(16.0, 0.0), columns, 2, baseline=True, glyphs=COLOUR_PLOT)
+        bare = draw_plot(spectrum, Span(16.0, 0.0), columns, 2, baseline=False, glyphs=COLOUR_PLOT)
+        tops = np.isin(bare.characters, list("▁▂▃▄▅▆▇"))
+        assert (drawn.characters[tops] == bare.characters[tops]).all()
+        bars = np.isin(drawn.marks, (Mark.BAR, Mark.BAR_BEFORE_CHANCE, Mark.CHANCE_OVER_BAR))
+        assert (bars == (bare.marks == Mark.BAR)).all()
+
+
+def test_the_cursor_marks_the_bar_from_its_top_and_in_a_high_plot_its_foot() -> None:
+    low = draw_plot(curve(8.0, 4.0), Span(8.0, 0.0), np.arange(2), 4, baseline=False, glyphs=SHADE_PLOT)
+    marked = with_cursor(low, range(1, 2), SHADE_PLOT)
+    assert ["".join(row) for row in marked.characters] == ["█ ", "█│", "█▒", "█▒"]
+    assert (marked.marks >= UNDER_CURSOR).tolist() == [[False, False], [False, True], [False, True], [False, True]]
+    high = draw_plot(curve(8.0, 4.0), Span(8.0, 0.0), np.arange(2), 16, baseline=False, glyphs=SHADE_PLOT)
+    rows = np.flatnonzero(with_cursor(high, range(1, 2), SHADE_PLOT).marks[:, 1] >= UNDER_CURSOR)
+    assert rows.tolist() == [7, 8, 9, 15]
+
+
+def test_a_value_reads_with_its_energy_and_what_chance_gives() -> None:
+    spectrum = curve(2.0, 1.0, 1.0, baseline=[1.5, 1.25, 1.0])
+    assert read_value(spectrum, 0) == "QK σ₁ = 2 · energy 66.67 % · cumulative 66.67 % · chance 1.5"
+    assert read_value(spectrum, 2) == "QK σ₃ = 1 · energy 16.67 % · cumulative 100.00 % · chance 1"
+    assert read_value(curve(0.0, 0.0), 1) == "QK σ₂ = 0"
+    assert read_value(curve(1e200, 1e200), 0) == "QK σ₁ = 1e200 · energy 50.00 % · cumulative 50.00 %"
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "grid"),
+    [
+        (56, 16, Grid(2, 3)),
+        (60, 28, Grid(2, 3)),
+        (100, 24, Grid(2, 3)),
+        (40, 8, Grid(2, 3)),
+        (90, 8, Grid(3, 2)),
+        (30, 40, Grid(1, 6)),
+        (20, 5, None),
+        (0, 0, None),
+    ],
+)
+def test_six_plots_share_a_pane(width: int, height: int, grid: Grid | None) -> None:
+    assert choose_grid(6, width, height) == grid
+
+
+@pytest.mark.parametrize("grid", [Grid(1, 6), Grid(2, 3), Grid(3, 2)])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6])
+def test_every_plot_has_a_place_and_is_walked_to_once(grid: Grid, count: int) -> None:
+    assert sorted(grid.places(count)) == list(range(count))
+    assert sorted(grid.walk(count)) == list(range(count))
+
+
+@pytest.mark.parametrize("token", NASTY)
+def test_no_label_holds_a_control_character_or_a_half_of_a_surrogate_pair(token: str) -> None:
+    for text in (harmless(token), label(token), fit(harmless(token), 7), *downwards(label(token), 6)):
+        assert not [c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
+        text.encode("utf-8")
+
+
+@pytest.mark.parametrize("token", NASTY)
+@pytest.mark.parametrize("width", [0, 1, 2, 3, 5, 8])
+def test_fitted_text_has_exactly_its_width(token: str, width: int) -> None:
+    for ascii_only in (False, True):
+        text = label(token, ascii_only=ascii_only)
+        assert cell_len(fit(text, width, ascii_only=ascii_only)) == width
+        assert cell_len(fit(text, width, align="right", ascii_only=ascii_only)) == width
+
+
+@pytest.mark.parametrize("token", NASTY)
+@pytest.mark.parametrize("height", [0, 1, 2, 6])
+def test_text_written_downwards_is_two_cells_wide_on_every_line(token: str, height: int) -> None:
+    lines = downwards(label(token), height)
+    assert [cell_len(line) for line in lines] == [2] * height
+
+
+@pytest.mark.parametrize("token", NASTY)
+def test_in_ascii_everything_is_ascii(token: str) -> None:
+    assert label(token, ascii_only=True).isascii()
+    assert "".join(downwards(label(token, ascii_only=True), 4, ascii_only=True)).isascii()
+
+
+def test_markup_and_escape_sequences_are_shown_literally() -> None:
+    assert label("[bold]") == "[bold]"
+    assert label("\x1b[31m") == r"\x1b[31m"
+    assert label("\n") == r"\n"
+
+
+def test_labels_drop_the_spaces_around_a_token_unless_it_has_nothing_else() -> None:
+    assert [label(token) for token in (" cat", "cat ", "  ", "")] == ["cat", "cat", "␣␣", "∅"]
+
+
+def test_combining_marks_stay_with_their_letter_and_a_lone_mark_gets_a_circle() -> None:
+    assert list(clusters("e\u0301a")) == [("e\u0301", 1), ("a", 1)]
+    assert harmless("\u0301x") == "◌\u0301x"
+
+
+@pytest.mark.parametrize("joiner", ["\u200d", "\ufe0e", "\ufe0f", "\U0001f3fb", "\U0001f3ff"])
+def test_what_joins_or_colours_is_seen_where_it_is_all_there_is(joiner: str) -> None:
+    escaped = joiner.encode("unicode_escape").decode()
+    assert harmless(joiner) == label(joiner) == escaped
+    assert harmless(f" {joiner}{joiner}") == f" {escaped}", "the second has what it belongs to"
+    assert harmless(f"\U0001f44d{joiner}") == "\U0001f44d"
+
+
+@pytest.mark.parametrize("text", ["हि", "हिन्दी", "ि", "কো", "हींa"])
+def test_a_spacing_mark_has_a_cell_of_its_own_behind_its_letter(text: str) -> None:
+    shown = harmless(text)
+    marks = sum(unicodedata.category(each) == "Mc" for each in text)
+    letters = sum(unicodedata.category(each)[0] == "L" for each in text) or 1  # a lone mark stands on a circle
+    assert cell_len(shown) == letters + marks
+    assert harmless(shown) == shown
+    assert shown.replace(ROOM, "").removeprefix("◌") == text
+    assert in_ascii(shown).isascii()
+    for width in range(1, 8):
+        kept = fit(shown, width).rstrip("… ")
+        assert shown.startswith(kept), "no letter is parted from the room of its marks"
+        assert kept.count(ROOM) == sum(unicodedata.category(each) == "Mc" for each in kept)
+
+
+def test_wide_characters_are_never_cut_in_half() -> None:
+    assert fit("日本語", 5) == "日本…"
+    assert fit("日本語", 4) == "日… "
+    assert downwards("日本", 3) == ["  ", "日", "本"]
+
+
+def test_known_signs_have_a_likeness_in_ascii() -> None:
+    assert in_ascii("QK σ17 · café → ☃ 한") == "QK s17 | cafe -> ? ?"
+
+
+def test_a_message_is_broken_between_words_and_centred() -> None:
+    assert centred("type a sentence: press i", 16, 4) == [" " * 16, "type a sentence:", "    press i     ", " " * 16]
+    assert centred("a", 1, 1) == ["a"]
+    assert centred("abcdef", 3, 1) == ["ab…"]
+    assert centred("", 3, 2) == ["   ", "   "]
+
+
+def test_rows_are_numbered_and_right_aligned_beside_the_cells() -> None:
+    axes = lay_out(["The", " cat", " sat"], ["The", " cat", " sat"], 60, 20)
+    assert axes.rows == ("0 The ", "1 cat ", "2 sat ")
+    assert axes.gutter == 6
+    assert axes.columns == (("T ", "h ", "e "), ("c ", "a ", "t "), ("s ", "a ", "t "))
+    assert axes.header == 3
+
+
+def test_shorter_column_labels_end_at_the_cells() -> None:
+    axes = lay_out(["a"], ["a", "the"], 60, 20)
+    assert axes.columns == (("  ", "  ", "a "), ("t ", "h ", "e "))
+    assert axes.marks == (1, 2)
+
+
+@pytest.mark.parametrize(("height", "header"), [(3, 1), (6, 2), (8, 2), (16, 4), (24, 6), (60, 6)])
+def test_column_labels_take_a_quarter_of_the_height_and_six_lines_at_most(height: int, header: int) -> None:
+    assert lay_out(["tokenization"], ["tokenization"], 80, height).header == header
+
+
+def test_the_index_gives_way_where_the_pane_is_narrow() -> None:
+    tokens = ["attention"] * 1000
+    assert lay_out(tokens, tokens, 80, 24).rows[7].startswith("  7 ")
+    narrow = lay_out(tokens, tokens, 14, 24)
+    assert narrow.rows[7] == "atten… "
+    assert narrow.gutter == 7
+
+
+@pytest.mark.parametrize(("width", "height"), [(0, 0), (1, 1), (5, 2), (20, 5), (40, 8), (150, 45)])
+def test_every_row_label_is_as_wide_as_the_gutter(width: int, height: int) -> None:
+    axes = lay_out(NASTY, NASTY, width, height)
+    assert {cell_len(row) for row in axes.rows} == {axes.gutter}
+    assert cell_len(axes.corner) == axes.gutter
+    assert {len(column) for column in axes.columns} == {axes.header}
+
+
+@pytest.mark.parametrize(
+    ("height", "ascii_only", "seen"),
+    [(6, False, ["0", "64", "…", "…"]), (6, True, ["0", "64", "~", "~"]), (12, False, ["0", "64", "128", "192"])],
+)
+def test_of_an_index_that_is_too_long_for_the_lines_no_part_is_shown(
+    height: int, ascii_only: bool, seen: list[str]
+) -> None:
+    tokens = ["a"] * 250
+    axes = lay_out_blocks(tokens, tokens, 64, 40, height, ascii_only=ascii_only)
+    assert ["".join(column).replace(" ", "") for column in axes.columns] == seen
+
+
+def test_every_line_is_drawn_at_its_height_and_none_hides_another() -> None:
+    random = np.random.default_rng(0)
+    rows, count = 12, 40
+    values = [np.sort(random.random(count))[::-1] for _ in range(4)]
+    values.append(values[0].copy())
+    lines = tuple(Line(str(number), each) for number, each in enumerate(values))
+    curve = Curve("Q", values[0], None, "", lines, has_bars=False)
+    for glyphs in (ASCII_PLOT, COLOUR_PLOT):
+        plot = draw_lines(curve, Span(1.0, 0.0), np.arange(count), rows, glyphs)
+        shown = dict.fromkeys(range(len(lines)), 0)
+        for (row, column), mark in np.ndenumerate(plot.marks):
+            if mark == Mark.BLANK:
+                assert plot.characters[row, column] == ""
+                continue
+            number, foot = int(mark) - LINE, (rows - 1 - row) / rows
+            assert foot <= values[number][column] <= foot + 1 / rows
+            shown[number] += plot.characters[row, column] == glyphs.signs[number]
+        assert all(shown.values()), "each has its sign somewhere, even one that runs along another"
+        every = {(row, column) for row, column in zip(*np.nonzero(plot.marks), strict=True)}
+        expected = {(rows - int(np.ceil(each[column] * rows)), column) for each in values for column in range(count)}
+        assert every == expected
+
+
+@pytest.mark.parametrize("background", [(18, 18, 18), (40, 42, 54), (224, 224, 224), (255, 255, 255)])
+def test_the_colours_of_lines_stand_out_from_the_background_and_are_as_many_as_signs(
+    background: tuple[int, int, int],
+) -> None:
+    def luminance(rgb: tuple[int, int, int]) -> float:
+        share = np.array(rgb) / 255
+        linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    colours = line_colours(background)
+    assert len(set(colours)) == MOST_LINES == len(COLOUR_PLOT.signs)
+    behind = luminance(background)
+    for colour in colours:
+        low, high = sorted((luminance(colour), behind))
+        assert (high + 0.05) / (low + 0.05) >= 3, "of what is no text, WCAG 2.1 asks for 3:1"

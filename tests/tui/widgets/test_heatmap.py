@@ -1,10 +1,12 @@
-"""The attention heatmap as a terminal shows it: many sizes, all kinds of terminals and tokens."""
+"""The attention heatmap as a terminal shows it: sizes, terminals, tokens, the cursor, zoom and pooling."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from rich.cells import cell_len
+from textual.events import MouseScrollDown
+from textual.pilot import Pilot
 
 from engine.mathematics.pooling import pool
 from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
@@ -14,14 +16,12 @@ from tui.drawing.levels import Ink
 from tui.drawing.ramps import ramp
 from tui.drawing.readout import of_block
 from tui.widgets.heatmap import Heatmap
+from tui.widgets.large_map import LargeMap
 
 
 @pytest.fixture(autouse=True)
 def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
-
-
-# What is drawn
 
 
 async def test_labels_stand_on_both_axes_and_the_cells_between_them() -> None:
@@ -141,9 +141,6 @@ async def test_an_ansi_theme_gives_every_level_a_glyph_and_the_other_themes_thei
         assert "░" not in app.picture.line(10)
 
 
-# The readout and the legend
-
-
 async def test_the_readout_names_query_key_and_weight() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         weights = np.array([[1, 0], [0.12341, 1e-7]], dtype=np.float32)
@@ -197,9 +194,6 @@ async def test_the_legend_has_the_colours_of_the_map_and_the_meaning_of_the_high
         assert len(legend.spans) == 16
         app.heatmap.toggle_scale()
         assert app.heatmap.legend(100).plain.endswith("1 = largest there can be")
-
-
-# What could go wrong
 
 
 @pytest.mark.parametrize("size", [(1, 1), (5, 2), (20, 5), (40, 8), (81, 24), (150, 45)])
@@ -293,3 +287,420 @@ async def test_a_map_given_before_the_widget_is_on_the_screen_appears_with_it() 
     async with app.run_test(size=(60, 20)) as pilot:
         await pilot.pause()
         assert app.picture.line(5).startswith("0   The []")
+
+
+@pytest.mark.parametrize(
+    ("keys", "cursor"),
+    [
+        (["down"], (6, 5)),
+        (["j"], (6, 5)),
+        (["up"], (4, 5)),
+        (["k"], (4, 5)),
+        (["left"], (5, 4)),
+        (["h"], (5, 4)),
+        (["right"], (5, 6)),
+        (["l"], (5, 6)),
+        (["home"], (5, 0)),
+        (["end"], (5, 59)),
+        (["ctrl+home"], (0, 5)),
+        (["gg"], (0, 5)),
+        (["ctrl+end"], (59, 5)),
+        (["G"], (59, 5)),
+        (["pagedown"], (18, 5)),
+        (["pageup"], (0, 5)),
+        (["ctrl+right"], (5, 29)),
+        (["ctrl+left"], (5, 0)),
+        (["ctrl+right", "ctrl+left"], (5, 5)),
+        (["G", "end", "down", "right"], (59, 59)),
+        (["gg", "home", "up", "left"], (0, 0)),
+    ],
+)
+async def test_every_key_moves_the_cursor_where_it_says(keys: list[str], cursor: tuple[int, int]) -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        shown = attention(60)
+        app = await show(pilot, shown)
+        app.heatmap.move_to(5, 5)
+        app.moves.clear()
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert app.heatmap.cursor == cursor
+        assert app.moves[-1] == (*cursor, float(shown.weights[cursor]))
+        assert sum("[]" in app.picture.line(row) for row in range(20)) == 1
+        app.assert_nothing_is_stale()
+
+
+async def test_every_binding_can_be_remapped_and_says_what_it_does() -> None:
+    bindings = [binding for binding in Heatmap.BINDINGS if not isinstance(binding, tuple)]
+    assert len({binding.id for binding in bindings}) == len(Heatmap.BINDINGS)
+    assert all(binding.id and binding.id.startswith("heatmap.") and binding.description for binding in bindings)
+
+
+async def test_the_mouse_puts_the_cursor_on_a_cell_a_row_or_a_column() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(10))
+        app.set_focus(None)
+        await pilot.click(offset=(8 + 2 * 3 + 1, 5 + 7))
+        assert app.heatmap.cursor == (7, 3)
+        assert app.focused is app.heatmap
+        await pilot.click(offset=(2, 5 + 2))
+        assert app.heatmap.cursor == (2, 3)
+        await pilot.click(offset=(8 + 2 * 6, 1))
+        assert app.heatmap.cursor == (2, 6)
+        for nowhere in ((2, 1), (50, 8), (10, 18)):
+            await pilot.click(offset=nowhere)
+            assert app.heatmap.cursor == (2, 6)
+        app.assert_nothing_is_stale()
+
+
+async def test_the_wheel_scrolls_and_leaves_the_cursor() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(60))
+        canvas = app.heatmap.query_one("HeatmapCanvas")
+        await pilot._post_mouse_events([MouseScrollDown], widget=canvas, offset=(20, 10))
+        await pilot.pause()
+        assert app.heatmap.cursor == (0, 0)
+        assert app.picture.line(5).startswith(" 2 brown")
+        assert "[]" not in "".join(app.picture.line(row) for row in range(20))
+        app.assert_nothing_is_stale()
+        await pilot.press("right")
+        await pilot.pause()
+        assert app.picture.line(5).startswith(" 0   The")
+        app.assert_nothing_is_stale()
+
+
+@pytest.mark.parametrize("width", [60, 61])
+async def test_labels_stay_at_the_edges_while_the_map_scrolls(width: int) -> None:
+    async with HeatmapApp().run_test(size=(width, 20)) as pilot:
+        app = await show(pilot, attention(60))
+        await pilot.press("G", "end")
+        await pilot.pause()
+        assert app.picture.line(18).startswith("59     .")
+        header = [app.picture.line(row) for row in range(5)]
+        cell = app.picture.line(18).index("[]")
+        assert header[4][cell] == "."
+        assert [line[cell - 2] for line in header] == [" ", " ", "d", "o", "g"]
+        app.assert_nothing_is_stale()
+
+
+async def test_stepping_from_map_to_map_keeps_the_cursor_where_it_fits() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(10))
+        app.heatmap.move_to(7, 4)
+        other = attention(10, seed=1)
+        await show(pilot, other)
+        assert app.heatmap.cursor == (7, 4)
+        assert app.moves[-1] == (7, 4, float(other.weights[7, 4]))
+        app.assert_nothing_is_stale()
+        await show(pilot, attention(6, 3))
+        assert app.heatmap.cursor == (5, 2)
+        app.assert_nothing_is_stale()
+
+
+async def test_a_move_in_256_colours_writes_less_than_500_bytes_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORTERM", "")
+    async with HeatmapApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, attention(30, causal=False))
+        app.heatmap.toggle_scale()
+        app.heatmap.move_to(4, 10)
+        await pilot.pause()
+        for key in ["right"] * 9 + ["down"] * 3 + ["left"] * 9 + ["up"] * 3:
+            app.written = 0
+            await pilot.press(key)
+            await pilot.pause()
+            assert 0 < app.written < 500, (key, app.heatmap.cursor)
+
+
+async def test_another_map_is_painted_only_where_it_differs() -> None:
+    async with HeatmapApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, attention(30))
+        await pilot.pause()
+        app.written = 0
+        await show(pilot, app.heatmap.map)
+        assert app.written == 0
+        await show(pilot, attention(30, seed=1))
+        assert 0 < app.written < 10_000
+        app.assert_nothing_is_stale()
+
+
+def block_of(app: HeatmapApp) -> int:
+    assert app.heatmap.pooled is not None
+    return app.heatmap.pooled.window.block
+
+
+def cells_seen(app: HeatmapApp) -> tuple[int, int]:
+    rows, columns = app.heatmap.query_one("HeatmapCanvas").window  # type: ignore[attr-defined]
+    return len(rows), len(columns)
+
+
+async def test_a_long_map_opens_whole_and_a_short_one_weight_by_weight() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(100))
+        assert block_of(app) == 1
+        await show(pilot, attention(200))
+        assert block_of(app) == 16
+        assert cells_seen(app) == (13, 13)
+        assert not app.heatmap.query_one("HeatmapCanvas").show_vertical_scrollbar
+        assert app.heatmap.legend(60).plain.startswith("max of 16×16  log ≤1e-4")
+        app.assert_nothing_is_stale()
+
+
+async def test_a_map_of_many_tokens_begins_on_the_logarithmic_scale_unless_another_was_chosen() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        scales = [(await show(pilot, attention(tokens))).heatmap.scale for tokens in (64, 65, 64)]
+        assert scales == ["linear", "log", "linear"]
+        app = await show(pilot, attention(65))
+        app.heatmap.toggle_scale()
+        assert app.heatmap.scale == "linear"
+        await show(pilot, attention(200))
+        assert app.heatmap.scale == "linear", "which is what was chosen"
+
+
+async def test_labels_of_blocks_are_their_first_query_and_key() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(200, tokens=[f"t{number}" for number in range(200)]))
+        lines = [app.picture.line(row) for row in range(20)]
+        assert [line.split()[:2] for line in lines[4:7]] == [["0", "t0"], ["16", "t16"], ["32", "t32"]]
+        first = lines[4].index("[]")
+        header = ["".join(lines[row][first + 2 * column] for row in range(4)).strip() for column in range(13)]
+        assert header == [str(16 * column) for column in range(13)]
+
+
+async def test_zooming_in_goes_to_the_largest_weight_and_out_to_the_whole() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        shown = attention(200)
+        app = await show(pilot, shown)
+        heatmap = app.heatmap
+        heatmap.move_to(120, 70)
+        assert heatmap.pooled is not None
+        place = heatmap.pooled.at(120 // 16, 70 // 16).place
+        assert heatmap.readout().startswith(f"max {shown.weights[place]:.4f}  mean ")
+        assert f" at {place[0]} " in heatmap.readout()
+        assert "queries 112–127, keys 64–79" in heatmap.readout()
+        sizes = []
+        for key in (".", ">", "full_stop", "greater_than_sign", "."):
+            await pilot.press(key)
+            await pilot.pause()
+            sizes.append(block_of(app))
+            app.assert_nothing_is_stale()
+            assert heatmap.cursor == place
+            assert sum("[]" in app.picture.line(row) for row in range(20)) == 1
+        assert sizes == [8, 4, 2, 1, 1]
+        assert heatmap.readout().endswith(f"{shown.weights[place]:.4f}")
+        assert heatmap.readout().startswith(f"query {place[0]} ")
+        sizes = []
+        for key in (",", "<", "comma", "less_than_sign", ","):
+            await pilot.press(key)
+            await pilot.pause()
+            sizes.append(block_of(app))
+        assert sizes == [2, 4, 8, 16, 16]
+        assert heatmap.cursor == place
+        app.assert_nothing_is_stale()
+
+
+async def test_one_key_changes_between_the_whole_map_and_single_weights() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(100))
+        for size in (8, 1, 8):
+            await pilot.press("f")
+            await pilot.pause()
+            assert block_of(app) == size
+        await pilot.press(".", "f")
+        await pilot.pause()
+        assert block_of(app) == 8
+        await show(pilot, attention(10))
+        for key in ("f", ",", "."):
+            await pilot.press(key)
+            assert block_of(app) == 1
+        app.assert_nothing_is_stale()
+
+
+async def test_cells_show_the_largest_weight_or_the_mean() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        shown = attention(200)
+        app = await show(pilot, shown)
+        block = shown.weights[16:32, :16]
+        await pilot.press("down")
+        assert app.moves[-1] == (16, 0, float(block.max()))
+        await pilot.press("p")
+        await pilot.pause()
+        assert app.heatmap.legend(60).plain.startswith("mean of 16×16")
+        assert app.moves[-1][2] == pytest.approx(float(block.mean(dtype=np.float64)), rel=1e-5)
+        assert f"mean {block.mean():.4f}" in app.heatmap.readout()
+        app.assert_nothing_is_stale()
+        await pilot.press("p")
+        assert app.heatmap.legend(60).plain.startswith("max of 16×16")
+
+
+@pytest.mark.parametrize(
+    ("keys", "cursor"),
+    [
+        (["down"], (96, 83)), (["right"], (83, 96)), (["up"], (64, 83)), (["gg"], (0, 83)), (["G"], (199, 83)),
+        (["end"], (83, 199)), (["home"], (83, 0)), (["pagedown"], (192, 83)), (["G", "end", "down"], (199, 199)),
+        (["ctrl+left"], (83, 0)),
+    ],
+)  # fmt: skip
+async def test_keys_move_by_cells(keys: list[str], cursor: tuple[int, int]) -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(200))
+        app.heatmap.move_to(83, 83)
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert app.heatmap.cursor == cursor
+        app.assert_nothing_is_stale()
+
+
+async def test_the_mouse_picks_a_block() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(200))
+        edge = app.picture.line(4).index("[]")
+        await pilot.click(offset=(edge + 2 * 3 + 1, 4 + 5))
+        assert app.heatmap.cursor == (80, 48)
+        await pilot.click(offset=(2, 4 + 2))
+        assert app.heatmap.cursor == (32, 48)
+        await pilot.click(offset=(edge + 2 * 6, 1))
+        assert app.heatmap.cursor == (32, 96)
+        app.assert_nothing_is_stale()
+
+
+async def test_another_head_is_looked_at_in_the_same_way() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(200))
+        app.heatmap.move_to(120, 70)
+        await pilot.press(".", ".", "p")
+        cursor = app.heatmap.cursor
+        await show(pilot, attention(200, seed=1))
+        assert (block_of(app), app.heatmap.cursor) == (4, cursor)
+        assert app.heatmap.legend(60).plain.startswith("mean of 4×4")
+        app.assert_nothing_is_stale()
+
+
+async def test_a_map_that_is_shown_whole_stays_whole_in_another_pane() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(200))
+        for size, block in (((150, 48), 6), ((40, 12), 24), ((60, 20), 16)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            await pilot.pause()
+            assert block_of(app) == block
+            app.assert_nothing_is_stale()
+        await pilot.press(".")
+        await pilot.resize_terminal(150, 48)
+        await pilot.pause()
+        assert block_of(app) == 8
+
+
+@pytest.mark.parametrize("size", [(1, 1), (5, 2), (20, 5), (40, 8), (150, 45)])
+async def test_any_pane_holds_a_long_map(size: tuple[int, int]) -> None:
+    async with HeatmapApp(ascii=True).run_test(size=size) as pilot:
+        app = await show(pilot, attention(300))
+        await pilot.press("G", ".", "end", ".", "f", "k", "p", ",", "ctrl+right", "f")
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+        assert "".join(app.picture.line(row) for row in range(size[1])).isascii()
+
+
+class Elsewhere:
+    """Answers what a heatmap asks for when it is told to."""
+
+    def __init__(self, app: HeatmapApp, shown: AttentionMap) -> None:
+        self.app = app
+        self.shown = shown
+        self.asked: list[MapWindow] = []
+        self.large = LargeMap(shown.name, shown.query_tokens, shown.key_tokens, self.asked.append)
+
+    def answer(self) -> None:
+        self.app.heatmap.receive(pool(self.shown, self.asked[-1]))
+
+
+def heatmap_of(pilot: Pilot[None]) -> tuple[HeatmapApp, Heatmap]:
+    assert isinstance(pilot.app, HeatmapApp)
+    return pilot.app, pilot.app.heatmap
+
+
+async def test_of_a_large_map_only_what_is_in_view_and_around_it_is_asked_for() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app, heatmap = heatmap_of(pilot)
+        far = Elsewhere(app, attention(3000))
+        heatmap.show_large(far.large)
+        (wanted,) = far.asked
+        assert (wanted.block, len(wanted.rows), len(wanted.columns)) == (192, 16, 16)
+        far.answer()
+        await pilot.pause()
+        assert block_of(app) == 192
+        assert len(far.asked) == 1
+        heatmap.move_to(1500, 700)
+        await pilot.press("f")
+        assert block_of(app) == 192
+        wanted = far.asked[-1]
+        assert wanted.block == 1
+        assert len(wanted.rows) * len(wanted.columns) < 10_000
+        far.answer()
+        await pilot.pause()
+        cursor = heatmap.cursor
+        assert heatmap.readout().startswith(f"query {cursor[0]} ")
+        assert float(heatmap.readout().split()[-1]) == pytest.approx(float(far.shown.weights[cursor]), rel=5e-3)
+        app.assert_nothing_is_stale()
+        before = len(far.asked)
+        for _ in range(60):
+            await pilot.press("right")
+            if len(far.asked) > before:
+                before = len(far.asked)
+                far.answer()
+            await pilot.pause()
+            assert app.moves[-1] == (*heatmap.cursor, float(far.shown.weights[heatmap.cursor]))
+        app.assert_nothing_is_stale()
+
+
+async def test_what_has_not_come_yet_is_blank_and_then_painted() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app, heatmap = heatmap_of(pilot)
+        far = Elsewhere(app, attention(3000))
+        heatmap.show_large(far.large)
+        far.answer()
+        await pilot.press("f")
+        far.answer()
+        await pilot.press("G", "end")
+        await pilot.pause()
+        assert heatmap.cursor == (2999, 2999)
+        assert heatmap.readout() == ""
+        app.assert_nothing_is_stale()
+        far.answer()
+        await pilot.pause()
+        assert float(heatmap.readout().split()[-1]) == pytest.approx(float(far.shown.weights[2999, 2999]), rel=5e-3)
+        app.assert_nothing_is_stale()
+
+
+async def test_an_answer_about_another_map_is_not_shown() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app, heatmap = heatmap_of(pilot)
+        one, other = Elsewhere(app, attention(600)), Elsewhere(app, attention(600, seed=1))
+        heatmap.show_large(one.large)
+        one.answer()
+        heatmap.show_large(other.large)
+        one.answer()
+        assert heatmap.pooled is not None
+        assert heatmap.pooled.name == one.shown.name
+        other.answer()
+        assert heatmap.pooled.name == other.shown.name
+        heatmap.show_message("no map")
+        other.answer()
+        assert heatmap.pooled is None
+
+
+async def test_a_long_sentences_map_begins_on_the_logarithmic_scale_until_another_is_chosen() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app, heatmap = heatmap_of(pilot)
+        far = Elsewhere(app, attention(3000))
+        scales = []
+        heatmap.show_large(far.large)
+        far.answer()
+        await pilot.pause()
+        scales.append(heatmap.scale)
+        heatmap.show(attention(10))
+        scales.append(heatmap.scale)
+        heatmap.show_large(far.large)
+        heatmap.toggle_scale()
+        scales.append(heatmap.scale)
+        far.answer()
+        scales.append(heatmap.scale)
+        assert scales == ["log", "linear", "linear", "linear"]

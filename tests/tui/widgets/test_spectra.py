@@ -1,14 +1,16 @@
-"""The plots of singular values as a terminal shows them: many sizes, all kinds of values."""
+"""Plots of singular values as a terminal shows them, and their cursor."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from textual.app import ComposeResult
+from textual.pilot import Pilot
 
-from tests.tui.painted import good_terminal
-from tests.tui.widgets.spectra_plots import MATRICES, SpectraApp, curves, show
+from tests.tui.painted import PaintedApp, good_terminal
 from tui.drawing.curves import Curve, Line
 from tui.widgets.spectra import SpectraView
 
@@ -16,9 +18,6 @@ from tui.widgets.spectra import SpectraView
 @pytest.fixture(autouse=True)
 def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
-
-
-# What is drawn
 
 
 async def test_a_plot_has_its_name_its_summary_its_numbers_and_its_bars() -> None:
@@ -112,9 +111,6 @@ async def test_behind_a_line_is_what_is_behind_the_plot_or_chance(theme: str) ->
         assert grounds == {pane, chance}
 
 
-# The readout
-
-
 async def test_the_readout_says_what_is_under_the_cursor() -> None:
     async with SpectraApp().run_test(size=(80, 24)) as pilot:
         app = await show(pilot, [Curve("QK", np.array([2.0, 1.0, 1.0]), np.array([1.5, 1.25, 1.0]), "")])
@@ -131,9 +127,6 @@ async def test_in_ascii_everything_is_ascii() -> None:
         await pilot.pause()
         assert app.view.readout() == "QK s2 = 1 | energy 20.00 % | cumulative 100.00 % | chance 1.2"
         assert app.text().replace("\n", "").isascii()
-
-
-# What could go wrong
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (40, 8), (56, 16), (80, 24), (154, 60)])
@@ -209,3 +202,187 @@ async def test_curves_given_before_the_widget_is_on_the_screen_appear_with_it() 
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert "rank 64/64" in app.picture.line(0)
+
+
+@pytest.mark.parametrize(
+    ("keys", "matrix", "index"),
+    [
+        (["right"], "K", 13),
+        (["l"], "K", 13),
+        (["left"], "K", 11),
+        (["h"], "K", 11),
+        (["pagedown"], "K", 22),
+        (["pageup"], "K", 2),
+        (["pageup", "pageup"], "K", 1),
+        (["home"], "K", 1),
+        (["gg"], "K", 1),
+        (["end"], "K", 64),
+        (["G", "right"], "K", 64),
+        (["up"], "Q", 12),
+        (["k", "k"], "Q", 12),
+        (["down"], "QK", 12),
+        (["j", "j"], "V", 12),
+        (["j"] * 9, "OV", 12),
+    ],
+)
+async def test_every_key_moves_the_cursor_where_it_says(keys: list[str], matrix: str, index: int) -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        shown = curves()
+        app = await show(pilot, shown)
+        app.view.move_to("K", 12)
+        await pilot.pause()
+        assert (app.view.matrix, app.view.index) == ("K", 12)
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert (app.view.matrix, app.view.index) == (matrix, index)
+        values = next(curve.values for curve in shown if curve.matrix == matrix)
+        assert app.moves[-1] == (matrix, index, float(values[index - 1]))
+        app.assert_nothing_is_stale()
+
+
+@pytest.mark.parametrize(
+    ("keys", "matrix", "index"), [(["l", "j", "l"], "K", 3), (["G", "h"], "Q", 63), (["pagedown", "j", "j"], "QK", 11)]
+)
+async def test_moves_wait_for_curves_that_are_to_come(keys: list[str], matrix: str, index: int) -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves())
+        app.view.show_message("no such head")
+        await pilot.press("j", "j")
+        app.view.show_message("computing …", is_waiting=True)
+        await pilot.press(*keys)
+        app.view.show_message("computing: 1 of 2", is_waiting=True)
+        app.view.show(curves())
+        await pilot.pause()
+        assert (app.view.matrix, app.view.index) == (matrix, index)
+        app.view.show(curves())
+        assert (app.view.matrix, app.view.index) == (matrix, index), "moves are made once"
+        app.assert_nothing_is_stale()
+
+
+async def test_every_binding_can_be_remapped_and_says_what_it_does() -> None:
+    bindings = [binding for binding in SpectraView.BINDINGS if not isinstance(binding, tuple)]
+    assert len({binding.id for binding in bindings}) == len(SpectraView.BINDINGS)
+    assert all(binding.id and binding.id.startswith("spectra.") and binding.description for binding in bindings)
+
+
+async def test_in_a_wide_grid_down_is_down_too() -> None:
+    async with SpectraApp().run_test(size=(90, 8)) as pilot:
+        app = await show(pilot, curves())
+        assert [line.split()[0::3] for line in app.text().splitlines() if "rank" in line] == [
+            ["Q", "K", "QK"],
+            ["V", "O", "OV"],
+        ]
+        await pilot.press("down")
+        assert app.view.matrix == "V"
+        await pilot.press("down")
+        assert app.view.matrix == "K"
+
+
+async def test_the_mouse_chooses_the_matrix_and_the_value() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves(8))
+        left = app.picture.line(1).index("┤") + 1
+        app.set_focus(None)
+        await pilot.click(offset=(left + 4 * 3 + 1, 4))
+        assert (app.view.matrix, app.view.index) == ("Q", 4)
+        assert app.focused is app.view
+        await pilot.click(offset=(40 + left + 4 * 7, 20))
+        assert (app.view.matrix, app.view.index) == ("OV", 8)
+        await pilot.click(offset=(3, 8))
+        assert (app.view.matrix, app.view.index) == ("K", 8)
+        await pilot.click(offset=(39, 4))
+        assert (app.view.matrix, app.view.index) == ("Q", 8)
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+
+
+async def test_the_cursor_is_drawn_in_the_selected_plot_only() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves(8, baseline=False))
+        await pilot.press("down", "right", "right")
+        await pilot.pause()
+        cursor = "38;2;78;191;113"
+        at = {cell for cell, (_, style) in app.picture.cells.items() if cursor in style}
+        left = app.picture.line(9).index("┤") + 1
+        assert {column for row, column in at if row == 8} == {0, 1, 2}
+        assert {column for row, column in at if row != 8} == set(range(left + 8, left + 12))
+        assert {row for row, _ in at} <= set(range(8, 16))
+
+
+async def test_stepping_from_head_to_head_keeps_the_matrix_and_the_index() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves())
+        app.view.move_to("OV", 50)
+        other = curves(seed=1)
+        await show(pilot, other)
+        assert (app.view.matrix, app.view.index) == ("OV", 50)
+        assert app.moves[-1] == ("OV", 50, float(other[5].values[49]))
+        app.assert_nothing_is_stale()
+        await show(pilot, curves(12))
+        assert app.view.index == 12
+        app.view.show_message("reading")
+        await show(pilot, curves())
+        assert (app.view.matrix, app.view.index) == ("OV", 50)
+        app.assert_nothing_is_stale()
+
+
+async def test_a_move_paints_little_and_another_head_only_what_changes() -> None:
+    async with SpectraApp().run_test(size=(56, 18)) as pilot:
+        app = await show(pilot, curves())
+        await pilot.pause()
+        for key in ("right", "right", "pagedown", "end", "left"):
+            app.written = 0
+            await pilot.press(key)
+            await pilot.pause()
+            assert app.written < 1000, key
+        app.written = 0
+        await show(pilot, curves())
+        assert app.written == 0
+        await show(pilot, curves(seed=1))
+        assert 0 < app.written < 10_000
+        app.assert_nothing_is_stale()
+
+
+MATRICES = ("Q", "K", "V", "O", "QK", "OV")
+
+
+def curves(count: int = 64, *, seed: int = 0, baseline: bool = True) -> list[Curve]:
+    """Make six falling curves of different slopes."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for number, matrix in enumerate(MATRICES):
+        values = np.sort(rng.uniform(0.5, 1.0, count) * np.exp(-np.arange(count) / (10 + 5 * number)))[::-1] * 8
+        chance = np.linspace(values[0] * 0.8, values[0] * 0.2, count)
+        made.append(Curve(matrix, values, chance if baseline else None, f"rank {count - number}/{count}"))
+    return made
+
+
+class SpectraApp(PaintedApp):
+    """Six plots and nothing else."""
+
+    def __init__(self, *, ascii: bool = False) -> None:
+        super().__init__()
+        self.view = SpectraView(ascii=ascii)
+        self.moves: list[tuple[str, int, float]] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+    def on_mount(self) -> None:
+        self.view.focus()
+
+    def on_spectra_view_cursor_moved(self, message: SpectraView.CursorMoved) -> None:
+        assert message.control is self.view
+        self.moves.append((message.matrix, message.index, message.value))
+
+    def text(self) -> str:
+        """Everything on the screen."""
+        return "\n".join(self.picture.line(row) for row in range(self.size.height))
+
+
+async def show(pilot: Pilot[None], shown: Sequence[Curve]) -> SpectraApp:
+    app = pilot.app
+    assert isinstance(app, SpectraApp)
+    app.view.show(shown)
+    await pilot.pause()
+    return app

@@ -1,0 +1,658 @@
+"""Layers larger than memory: the head on screen first, and what does not fit is left out and said."""
+
+from __future__ import annotations
+
+import csv
+import gc
+import sys
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from engine.analysis import decompositions, whole_layers
+from engine.analysis.decompositions import Decomposer
+from engine.analysis.open_model import OpenModel
+from engine.analysis.token_tables import token_map
+from engine.architectures import heads as cutting
+from engine.architectures.heads import LayerWeights
+from engine.mathematics.spectra import layer_singular_values, singular_values
+from engine.service.engine import Engine
+from engine.values.errors import EngineError
+from engine.values.heads import MATRICES, Head
+from engine.values.options import EngineOptions
+from engine.values.progress import ProgressReporter, finish, tell_nobody
+from engine.values.spectra import SpectraGroup
+from engine.values.views import Query
+from tests.conftest import TinyModel
+from tests.exporting import exported, run
+from tests.opening import one_line, outline, run_apart
+from tests.sparse_checkpoints import SHAPES, Shape, attention_shapes, random_weights, write_checkpoint
+from tests.tui.explorer import explorer, screen_text, settle, shown
+from tui.panes.ranks import NONE
+
+FIRST = Head("decoder", 0)
+
+
+def session(folder: Path, is_browsing: bool = False) -> OpenModel:
+    """Open a folder without the cache on disk."""
+    options = EngineOptions(device="cpu", use_cache=False, is_browsing=is_browsing)
+    return OpenModel.open(str(folder), options, lambda progress: None)
+
+
+@pytest.fixture
+def every_layer_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tiny layers be treated as large ones are, one head at a time."""
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
+    monkeypatch.setattr("engine.values.outline.BATCH", 1)
+
+
+def assert_same(found: SpectraGroup, expected: SpectraGroup) -> None:
+    """Compare two groups of spectra."""
+    assert found.spectra.keys() == expected.spectra.keys()
+    for number in expected.spectra:
+        for mine, theirs in zip(found.of(number), expected.of(number), strict=True):
+            assert (mine.head, mine.matrix, mine.rows, mine.cols) == (
+                theirs.head, theirs.matrix, theirs.rows, theirs.cols
+            )  # fmt: skip
+            np.testing.assert_allclose(mine.singular_values, theirs.singular_values, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "llama", "t5", "falcon", "deepseek_v3"])
+@pytest.mark.parametrize("whole_layer", [False, True])
+def test_a_layer_in_steps_gives_what_it_gives_at_once(
+    model_type: str, whole_layer: bool, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_model(model_type)
+    plain, stepping = session(folder), session(folder)
+    expected = [finish(plain.spectra.layer(layer.name, whole_layer)) for layer in plain.outline.layers]
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
+    monkeypatch.setattr("engine.values.outline.BATCH", 1)
+    for group in expected:
+        assert_same(finish(stepping.spectra.layer(group.layer, whole_layer)), group)
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+def test_one_head_is_computed_without_the_others(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = session(tiny_model("llama"))
+    computed = counting(monkeypatch)
+    alone = finish(opened.spectra.head(Head("decoder", 0, 3)))
+    assert computed == [1]
+    assert_same(
+        SpectraGroup(FIRST, False, {3: {each.matrix: each for each in alone}}),
+        SpectraGroup(FIRST, False, {3: finish(opened.spectra.layer(FIRST, False)).spectra[3]}),
+    )
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+def test_what_was_computed_is_kept_when_the_rest_is_given_up(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = session(tiny_model("llama"))
+    computed = counting(monkeypatch)
+
+    work = opened.spectra.layer(FIRST, False)
+    while len(computed) < 2:
+        next(work)
+    work.close()
+    finish(opened.spectra.layer(FIRST, False))
+    assert computed == [1, 1, 1, 1]
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+@pytest.mark.parametrize("whole_layer", [False, True])
+def test_the_same_layer_may_be_asked_for_while_it_is_being_computed(whole_layer: bool, tiny_model: TinyModel) -> None:
+    store = session(tiny_model("llama")).spectra
+    begun = store.layer(FIRST, whole_layer)
+    for _ in range(3):
+        next(begun)
+    other = finish(store.layer(FIRST, whole_layer))
+    assert_same(finish(begun), other)
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+@pytest.mark.parametrize("whole_layer", [False, True])
+def test_what_was_begun_before_all_was_forgotten_is_not_kept(whole_layer: bool, tiny_model: TinyModel) -> None:
+    store = session(tiny_model("llama")).spectra
+    begun = store.layer(FIRST, whole_layer)
+    for _ in range(3):
+        next(begun)
+    store.forget()
+    stale = finish(begun)
+    again = finish(store.layer(FIRST, whole_layer))
+    assert again is not stale
+    assert_same(again, stale)
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note of how many heads singular values have been computed at a time."""
+    counts: list[int] = []
+    compute: Callable[..., Any] = Decomposer.heads
+
+    def count(decomposer: Decomposer, factors: Any, *arguments: Any) -> Any:
+        found = yield from compute(decomposer, factors, *arguments)
+        counts.append(len(factors[0]))
+        return found
+
+    monkeypatch.setattr(Decomposer, "heads", count)
+    return counts
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+def test_of_a_layers_large_tensors_no_more_is_held_than_is_computed_with(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)
+    opened, seen = session(tiny_model("llama")), list[tuple[int, int]]()
+    compute: Callable[..., Any] = Decomposer.heads
+
+    def noting(decomposer: Decomposer, factors: Any, *arguments: Any) -> Any:
+        seen.extend((factor.untyped_storage().nbytes(), factor.nbytes) for factor in factors)
+        return compute(decomposer, factors, *arguments)
+
+    monkeypatch.setattr(Decomposer, "heads", noting)
+    finish(opened.spectra.layer(FIRST, False))
+    assert len(seen) == 4 * 4
+    assert all(kept == used for kept, used in seen), "a part keeps the whole tensor that it was cut out of"
+    assert opened.spectra._tensors is None, "no tensor stays when the layer is done"
+
+
+@pytest.mark.parametrize("matrices", [("Q",), ("OV",), ("K", "QK")])
+def test_of_heads_only_what_is_asked_for_is_read_and_computed(
+    tiny_model: TinyModel, matrices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, head = tiny_model("llama"), Head("decoder", 0, 3)
+    everything, read = finish(session(folder).spectra.layer(FIRST, False)), list[Collection[str]]()
+    read_layer: Callable[..., LayerWeights] = cutting.read_layer
+
+    def noting(tensors: Any, module: Any, heads: Any, matrices: Collection[str]) -> LayerWeights:
+        read.append(matrices)
+        return read_layer(tensors, module, heads, matrices)
+
+    monkeypatch.setattr(cutting, "read_layer", noting)
+    store = session(folder).spectra
+    found = finish(store.head(head, matrices))
+    assert [each.matrix for each in found] == list(matrices)
+    assert {*"".join(read[0])} == {*"".join(matrices)}
+    group = finish(store.layer(FIRST, False, matrices))
+    for each in (*found, *group.of(3)):
+        expected = everything.spectra[3][each.matrix]
+        np.testing.assert_allclose(each.singular_values, expected.singular_values, rtol=1e-9)
+        assert (each.noise, each.chance_scale) == pytest.approx((expected.noise, expected.chance_scale), rel=1e-12)
+    assert_same(finish(store.layer(FIRST, False)), everything)
+
+
+@pytest.mark.parametrize(
+    ("shape", "left_out", "says", "takes"),
+    [
+        ("13b", "", "", ""),
+        ("70b", "QO", "8192×8192, which need 1.6 GB", "all six about 9 minutes on one core"),
+        ("405b", "QO", "16384×16384, which need 6.4 GB", "all six about 74 minutes on one core"),
+    ],
+)
+def test_matrices_of_whole_layers_that_take_more_than_browsing_may_are_left_to_a_command(
+    shape: str, left_out: str, says: str, takes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: None)
+    outline = session(write_checkpoint(tmp_path / shape, SHAPES[shape], filled=())).outline.layers[0]
+    asked = whole_layers.room_for(outline, MATRICES, is_browsing=False)
+    assert asked.fitting == MATRICES
+    assert asked.notice.endswith(takes)
+    assert bool(asked.notice) == bool(says)
+    room = whole_layers.room_for(outline, MATRICES, is_browsing=True)
+    assert [matrix for matrix in MATRICES if matrix not in room.fitting] == list(left_out)
+    assert not room.notice
+    if not says:
+        assert not room.lacking
+        return
+    assert room.lacking.startswith(f"Q and O of L0 as a whole are up to {says}")
+    assert "minutes on one core; they are left out here" in room.lacking
+    assert room.lacking.endswith("attn-tui export MODEL spectrum --layer 0 --head all")
+    of_encoder = whole_layers.room_for(replace(outline, stack="encoder"), MATRICES, is_browsing=True)
+    assert of_encoder.lacking.endswith("spectrum --stack encoder --layer 0 --head all")
+    needed = whole_layers.needed_memory(outline, "Q")
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: 19 * needed)
+    assert whole_layers.room_for(outline, MATRICES, is_browsing=True).lacking
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: 21 * needed)
+    rich = whole_layers.room_for(outline, MATRICES, is_browsing=True)
+    assert says in rich.notice, "where there is plenty they are computed"
+    assert not rich.lacking
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: needed - 1)
+    poor = whole_layers.room_for(outline, MATRICES, is_browsing=False)
+    assert poor.fitting == ("K", "V", "QK", "OV")
+    assert poor.lacking.startswith(f"Q and O of L0 as a whole are up to {says} of memory, and ")
+    assert poor.lacking.endswith(" are free: left out")
+
+
+def test_a_layer_of_which_nothing_fits_is_refused_in_one_line(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
+    opened = session(tiny_model("llama"))
+    monkeypatch.setattr(whole_layers, "MOST_BROWSED", 0)
+    monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: 10)
+    with pytest.raises(EngineError) as caught:
+        finish(opened.spectra.layer(FIRST, True))
+    said = one_line(caught.value)
+    assert said.startswith("L0 as a whole has matrices of ")
+    assert said.endswith("its heads have their spectra one by one")
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+async def test_what_the_explorer_leaves_out_is_computed_and_kept_by_the_command_that_it_names(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_layers, "MOST_BROWSED", 0)
+    monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
+    folder, options = tiny_model("llama"), EngineOptions(is_browsing=True)
+    command = "attn-tui export MODEL spectrum --layer 0 --head all"
+    async with explorer(folder, size=(160, 50), head="L0", engine=Engine(options)) as (app, _):
+        assert command in app.views.spectra.graph._message
+        weights = app.conductor.weights
+        assert weights is not None
+        assert weights.knowledge.spectra(Head("decoder", 0, 1)), "its heads have theirs"
+    done = run(folder, *command.split()[3:])
+    assert done.exit_code == 0
+    assert done.stderr.startswith("attn-tui: L0 as a whole has matrices of ")
+    assert done.stderr.count("\n") == 1
+    async with explorer(folder, size=(160, 50), head="L0", engine=Engine(options)) as (app, _):
+        assert "σ₁" in screen_text(app)
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+async def test_beside_a_head_of_a_large_layer_the_layer_as_a_whole_is_left_to_the_sweep(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, spectra = list[str](), Engine.spectra
+
+    def noting(engine: Engine, layer: Head, whole_layer: bool, view: str = "", **more: Any) -> Any:
+        asked.append(view)
+        return spectra(engine, layer, whole_layer, view, **more)
+
+    monkeypatch.setattr(Engine, "spectra", noting)
+    async with explorer(tiny_model("llama"), size=(160, 50), head="L0H0") as (app, pilot):
+        assert set(asked) == {"spectra False"}
+        await pilot.press("h")
+        await settle(pilot)
+        assert "spectra L0 " in shown(app.views.spectra.title_line)
+        assert [curve.matrix for curve in app.views.spectra.graph._curves], "the sweep has them"
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+async def test_the_explorer_shows_a_large_layer_as_any_other(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
+        await pilot.press("right_square_bracket")
+        await settle(pilot)
+        assert app.session.shown.selected == Head("decoder", 0, 1)
+        assert "…" not in app.views.ranks.chance_line.shown.plain
+        assert all("" not in row for row in app.views.ranks.table.rows)
+        assert "σ₁" in screen_text(app)
+
+
+def test_zero_weights_have_spectra_of_zeros(tmp_path: Path) -> None:
+    shape = Shape(2, 256, 4, 2, 512, 1000, 2)
+    opened = session(write_checkpoint(tmp_path / "holes", shape, filled=(0,)))
+    expected = {number: finish(opened.spectra.layer(FIRST, whole)) for number, whole in ((0, False), (-1, True))}
+    for number, group in expected.items():
+        zeros = finish(opened.spectra.layer(Head("decoder", 1), group.whole_layer))
+        for mine, filled in zip(zeros.of(number), group.of(number), strict=True):
+            assert mine.singular_values.shape == filled.singular_values.shape
+            assert not mine.singular_values.any()
+
+
+NEED_BOTH = ("angle", "overlap", "symmetric_identity_floor")
+"""What the names of columns begin with that compare what queries and keys read, or values and outputs."""
+
+
+@pytest.fixture
+def queries_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let queries and outputs of a small layer with shared keys be what browsing leaves out."""
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
+    monkeypatch.setattr(whole_layers, "MOST_BROWSED", whole_layers.MATRIX_COPIES * 8 * 64 * 63)
+    monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
+
+
+SHARED: dict[str, int] = {
+    "hidden_size": 64, "num_attention_heads": 8, "head_dim": 8, "num_key_value_heads": 2
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("queries_are_too_large")
+def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyModel, tmp_path: Path) -> None:
+    folder = tiny_model("llama", **SHARED)
+    whole = finish(session(folder).spectra.layer(FIRST, True))
+    expected = {each.matrix: each for each in whole.of(-1)}
+    options = EngineOptions(device="cpu", is_browsing=True)
+    for _ in range(2):  # computed, and from the cache
+        opened = OpenModel.open(str(folder), options, lambda progress: None)
+        group = finish(opened.spectra.layer(FIRST, True))
+        found = {each.matrix: each for each in group.of(-1)}
+        assert list(found) == ["K", "V", "QK", "OV"]
+        assert group.lacking.startswith("Q and O of L0 as a whole are up to 64×64")
+        for name, each in found.items():
+            assert each.noise == pytest.approx(expected[name].noise, rel=0.1)
+        frobenius, spectral = opened.spectra._arrays[FIRST]["|Q|"][0]
+        query = expected["Q"].singular_values
+        assert frobenius == pytest.approx(np.linalg.norm(query))
+        assert 0.9 * query[0] < spectral < 1.0001 * query[0]
+        for matrix, each in found.items():
+            np.testing.assert_allclose(each.singular_values, expected[matrix].singular_values, rtol=1e-9)
+            assert each.chance_scale == pytest.approx(expected[matrix].chance_scale, rel=1e-9)
+            np.testing.assert_array_equal(each.chance, expected[matrix].chance)
+    asked = OpenModel.open(str(folder), EngineOptions(device="cpu"), lambda progress: None)
+    assert_same(finish(asked.spectra.layer(FIRST, True)), whole)
+    again = OpenModel.open(str(folder), options, lambda progress: None)
+    assert_same(finish(again.spectra.layer(FIRST, True)), whole)
+    assert not finish(again.spectra.layer(FIRST, True)).lacking, "what is kept is shown"
+
+
+@pytest.mark.usefixtures("queries_are_too_large")
+async def test_what_fits_of_a_layer_is_on_screen_and_the_rest_is_said(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama", **SHARED)
+    options = EngineOptions(device="cpu", use_cache=False, is_browsing=True)
+    command = "attn-tui export MODEL spectrum --layer 0 --head all"
+    async with explorer(folder, size=(160, 50), head="L0", engine=Engine(options)) as (app, _):
+        assert "Q and O of L0 as a whole are up to 64×64" in screen_text(app)
+        said = app.views.spectra.left_out_line
+        assert said.shown.plain.endswith(command)
+        assert 1 < said.size.height < 5, "it is all there, on as many lines as it takes"
+        assert [curve.matrix for curve in app.views.spectra.graph._curves] == ["K", "QK", "V", "OV"]
+        row = app.views.ranks.table.rows[-1]
+        assert [cell == NONE for cell in row[1:]] == [True, False, False, True, False, False]
+        assert app.views.ranks.readout_line.shown.plain.startswith("Q and O of L0")
+    done = run(folder, *command.split()[3:])
+    assert done.exit_code == 0
+    async with explorer(folder, size=(160, 50), head="L0", engine=Engine(EngineOptions(is_browsing=True))) as (app, _):
+        assert "Q and O of L0" not in screen_text(app)
+
+
+@pytest.mark.usefixtures("queries_are_too_large")
+def test_an_export_without_room_for_some_matrices_gives_the_others_and_a_line(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: whole_layers.MOST_BROWSED)
+    folder = tiny_model("llama", **SHARED)
+    done = run(folder, "ranks", "--layer", "0", "--head", "all", "--no-cache")
+    assert done.exit_code == 0
+    rows = [line.split(",") for line in done.stdout.splitlines()]
+    assert [row[3] for row in rows if row[2] == "all"] == ["K", "V", "QK", "OV"]
+    assert done.stderr.startswith("attn-tui: Q and O of L0 as a whole are up to 64×64")
+    assert done.stderr.count("\n") == 1
+    asked = run(folder, "ranks", "--layer", "0", "--head", "all", "--matrix", "Q", "--no-cache")
+    assert asked.exit_code == 1
+    assert asked.stderr.startswith("attn-tui: Q of L0")
+    assert run(folder, "ranks", "--layer", "0", "--head", "all", "--matrix", "QK", "--no-cache").stderr == ""
+
+
+@pytest.mark.usefixtures("queries_are_too_large")
+@pytest.mark.parametrize("view", ["circuits", "changes"])
+def test_what_queries_and_outputs_alone_can_tell_is_empty_and_the_rest_as_it_is(
+    view: str, tiny_model: TinyModel, tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_model("llama", **SHARED)
+    changed = tiny_copy("llama", **SHARED)
+    generator = torch.Generator().manual_seed(0)
+    weights = {name: tensor + 0.01 * torch.randn(tensor.shape, generator=generator)
+               for name, tensor in load_file(changed / "model.safetensors").items()}  # fmt: skip
+    save_file(weights, changed / "model.safetensors", metadata={"format": "pt"})
+    other = ["--vs", str(changed)] if view == "changes" else []
+    command = [view, "--layer", "0", "--head", "all", "--no-cache", *other]
+    everything = run(folder, *command)
+    assert everything.exit_code == 0
+    assert "without" not in everything.stderr
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: whole_layers.MOST_BROWSED)
+    done = run(folder, *command)
+    assert done.exit_code == 0
+    assert done.stderr.startswith("attn-tui: L0 as a whole is without what W_Q and W_O alone can tell: Q and O of L0")
+    assert done.stderr.count("\n") == 1
+    (found,), (expected,) = (list(csv.DictReader(each.stdout.splitlines())) for each in (done, everything))
+    empty = {name for name in expected if expected[name] and not found[name]}
+    own = "q_", "o_", "rank_q", "rank_o", *(f"{circuit}_{what}" for circuit in ("qk", "ov") for what in NEED_BOTH)
+    assert empty, "some are"
+    assert all(name.startswith(own) for name in empty), empty
+    assert not empty & {"qk_symmetry", "rank_qk", "rank_k", "qk_distance", "change", "k_distance", "ov_image_in_kernel"}
+    for name in expected.keys() - empty - {"stack", "layer", "head"}:
+        if expected[name] and not name.endswith("_chance"):
+            assert float(found[name]) == pytest.approx(float(expected[name]), rel=1e-6, abs=1e-9), name
+        elif expected[name]:
+            assert float(found[name]) == pytest.approx(float(expected[name]), rel=0.3, abs=0.05), name
+
+
+GB = 10**9
+
+
+@pytest.fixture
+def folder(tiny_model: TinyModel) -> Path:
+    return tiny_model("gpt2", with_head=True)
+
+
+def test_what_a_wide_model_takes_is_more_than_browsing_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = session(write_checkpoint(tmp_path / "405b", SHAPES["405b"], filled=())).outline.layers[0]
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: 20 * GB)
+    what = "ov_copying takes the product of both tables of tokens, which needs 4.3 GB of memory"
+    assert whole_layers.token_map_room(layer, is_browsing=False) == (True, what)
+    has_room, said = whole_layers.token_map_room(layer, is_browsing=True)
+    assert not has_room
+    assert said == f"{what}; it is left empty here, and computed by: attn-tui export MODEL circuits"
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: 100 * GB)
+    assert whole_layers.token_map_room(layer, is_browsing=True) == (True, what)
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: 4 * GB)
+    assert whole_layers.token_map_room(layer, is_browsing=False) == (
+        False, f"{what}, and 4.0 GB are free; it is left empty"
+    )  # fmt: skip
+    assert whole_layers.token_map_room(outline("small").layers[0], is_browsing=True) == (True, "")
+
+
+def test_the_command_says_what_it_takes_and_the_explorer_leaves_it_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = exported(folder, "circuits", "--head", "L0H0")
+    monkeypatch.setattr(whole_layers, "MOST_BROWSED", 0)
+    monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
+    done = run(folder, "circuits", "--head", "L0H0")
+    assert done.stderr.startswith("attn-tui: ov_copying takes the product of both tables of tokens, which needs ")
+    assert done.stderr.count("\n") == 1
+    assert exported(folder, "circuits", "--head", "L0H0") == plain
+    assert plain[0]["ov_copying"]
+    engine, notices = Engine(EngineOptions(use_cache=False, is_browsing=True)), list[str]()
+    engine.listen(notices.append)
+    try:
+        engine.open(str(folder), lambda progress: None).result()
+        (row,) = engine.table("circuits", Query(layer=Head("decoder", 0), head=0)).result()
+    finally:
+        engine.stop()
+    named = dict(zip(plain[0], row, strict=True))
+    assert named["ov_copying"] is named["ov_copying_chance"] is None
+    assert str(named["ov_copying_residual"]) == plain[0]["ov_copying_residual"]
+    assert [notice for notice in notices if "left empty here" in notice]
+
+
+class Made(TorchDispatchMode):
+    """Notes the largest tensor that is made, in bytes; what only looks at another one's numbers is not made."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch has no annotation for it
+        self.largest = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Do without torch's compiler, whose import takes seconds."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {each.untyped_storage().data_ptr() for each in tree_leaves(args) if isinstance(each, torch.Tensor)}
+        result = func(*args, **(kwargs or {}))
+        for each in tree_leaves(result):
+            is_made = isinstance(each, torch.Tensor) and not each.is_meta
+            if is_made and each.untyped_storage().data_ptr() not in given:
+                self.largest = max(self.largest, each.untyped_storage().nbytes())
+        return result
+
+
+class MadeWhole(Made):
+    """Notes the size of everything that is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.largest = 0
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        self.sizes.append(self.largest)
+        return result
+
+
+def test_the_product_of_a_table_with_itself_makes_no_second_one() -> None:
+    torch.manual_seed(0)
+    table = torch.randn(50, 64)
+    with MadeWhole() as made:
+        found = finish(token_map(table, None, ProgressReporter(tell_nobody, "", "")))
+    torch.testing.assert_close(found, table.double().mT @ table.double())
+    assert torch.equal(found, found.mT)
+    assert made.sizes.count(8 * 64 * 64) == 1
+
+
+@pytest.mark.parametrize("circuit", ["QK", "OV"])
+def test_no_copy_of_all_heads_is_made_for_a_product_of_the_few_that_are_shared(circuit: str) -> None:
+    heads, shared, width, d_model = 32, 2, 16, 512
+    query, key, value = (torch.randn(count, width, d_model).bfloat16() for count in (heads, shared, shared))
+    output = torch.randn(heads, d_model, width).bfloat16()
+    with Made() as made:
+        layer_singular_values(circuit, query, key, value, output)
+    assert made.largest == 8 * shared * width * d_model
+
+
+MANY = Shape(1, 512, 32, 2, 512, 1000, 1)
+"""Sixteen heads to a key."""
+
+
+def opened_in_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[OpenModel, OpenModel]:
+    """Open a checkpoint twice: as it is, and as if its layers were large, whose matrices are computed one by one."""
+    write_checkpoint(folder, MANY)
+    options = EngineOptions(device="cpu", use_cache=False)
+    plain, stepping = (OpenModel.open(str(folder), options, lambda progress: None) for _ in range(2))
+    finish(plain.spectra.layer(Head("decoder", 0), True))
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
+    return plain, stepping
+
+
+@pytest.fixture
+def one_core() -> Iterator[None]:
+    """Have linear algebra done by one thread, as several add up in another order than one does."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_core")
+def test_heads_added_up_before_give_the_same_to_the_last_digit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
+    groups = [finish(each.spectra.layer(Head("decoder", 0), True)) for each in (plain, stepping)]
+    for expected, found in zip(*(group.of(-1) for group in groups), strict=True):
+        assert expected.matrix == found.matrix
+        np.testing.assert_array_equal(expected.singular_values, found.singular_values)
+
+
+def test_while_a_product_is_computed_the_heads_it_was_added_up_from_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
+    held, compute = list[int](), singular_values
+    summed = 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
+
+    def tensors() -> list[torch.Tensor]:
+        return [each for each in gc.get_objects() if type(each) is torch.Tensor]
+
+    def noting(*arguments: Any) -> Any:
+        held.append(max(each.untyped_storage().nbytes() for each in tensors() if id(each) not in others))
+        return compute(*arguments)
+
+    kept = tensors()  # what is left of other work stays, so that nothing new is taken for it
+    others = set(map(id, kept))
+
+    monkeypatch.setattr(decompositions, "singular_values", noting)
+    for circuit in ("QK", "OV"):
+        finish(stepping.spectra.layer(Head("decoder", 0), True, (circuit,)))
+    assert held == [summed, summed]
+
+
+def test_to_see_that_a_matrix_is_not_zero_takes_no_memory_for_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)  # what is not wanted is not read either
+    _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
+    with Made() as made:
+        finish(stepping.spectra.layer(Head("decoder", 0), True, ("K",)))
+    assert made.largest <= 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
+
+
+PEAK = """
+def peak():
+    lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return int(lines["VmHWM"].split()[0]) * 1024
+"""
+
+ONE_HEAD = (
+    PEAK
+    + """
+import sys, torch
+from engine.analysis.open_model import OpenModel
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
+from engine.values.heads import Head
+before = peak()
+opened = OpenModel.open(sys.argv[1], EngineOptions(device="cpu", use_cache=False), lambda progress: None)
+spectra = finish(opened.spectra.head(Head("decoder", 1, 5)))
+print(peak() - before, *(float(each.singular_values[0]) for each in spectra))
+"""
+)
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
+
+
+@on_linux
+def test_a_head_of_a_large_checkpoint_is_read_in_little_memory(tmp_path: Path) -> None:
+    shape = SHAPES["70b"]
+    folder = write_checkpoint(tmp_path / "70b", shape, filled=(1,), rows=1024)
+    grown, *largest = run_apart(ONE_HEAD, folder, OMP_NUM_THREADS="1").split()
+    numbers = sum(rows * columns for rows, columns in attention_shapes(shape).values())
+    assert int(grown) < 8 * numbers // 4  # a quarter of the layer's copy in float64
+    query = random_weights(1024, shape.d_model, "model.layers.1.self_attn.q_proj.weight")[5 * 128 : 6 * 128]
+    exact = np.linalg.norm((query.astype(np.uint32) << 16).view(np.float32).astype(np.float64), 2)
+    assert float(largest[0]) == pytest.approx(exact, rel=1e-9)
+
+
+SWEEP = (
+    PEAK
+    + """
+import sys, torch
+from engine.analysis.open_model import OpenModel
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
+opened = OpenModel.open(sys.argv[1], EngineOptions(device="cpu", use_cache=False), lambda progress: None)
+peaks = []
+for layer in opened.outline.layers:
+    finish(opened.spectra.layer(layer.name, False))
+    peaks.append(peak())
+print(peaks[1], peaks[-1])
+"""
+)
+
+
+@on_linux
+def test_the_sweep_holds_one_layer_at_a_time(tmp_path: Path) -> None:
+    shape = Shape(14, 2176, 17, 17, 4608, 1000, 3)
+    folder = write_checkpoint(tmp_path / "wide", shape, filled=(0, 1, 2))  # those of the others are read, too
+    after_two, after_all = map(int, run_apart(SWEEP, folder, OMP_NUM_THREADS="1").split())
+    stored = 2 * sum(rows * columns for rows, columns in attention_shapes(shape).values())
+    assert after_all - after_two < 3 * stored  # twelve more layers; memory that is given back in pieces is some of it

@@ -1,0 +1,596 @@
+"""Opening a model: what is listed, what is typed, what Enter would do, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import constants
+from rich.cells import cell_len
+from textual.widgets import Input
+
+from engine.checkpoints import model_names
+from engine.checkpoints.locate import locate
+from engine.demo import MODEL_DIRECTORY
+from engine.service.choices import look_up
+from engine.service.engine import Engine
+from engine.store.history import KEPT, recent_file, recent_models, remember
+from engine.values.found_models import GONE, FoundModel, Origin, Place
+from engine.values.options import EngineOptions
+from engine.values.outline import ModelOutline
+from tests.conftest import TinyModel
+from tests.fake_hub import FakeHub
+from tests.opening import hold_up, outline
+from tests.tui.explorer import screen_text, settle, type_keys, until
+from tests.tui.painted import NASTY
+from tests.tui.screens.choosing import opening_screen, words
+from tui.app import Explorer
+from tui.drawing import text
+from tui.drawing.text import clusters, harmless, path_within
+from tui.screens.chooser import ChooserScreen
+from tui.screens.enter_words import enter_does
+from tui.screens.model_list import ago
+from tui.status_line import describe, duration
+
+NAME = "somebody/tiny"
+
+
+async def test_models_of_the_cache_are_listed_with_what_they_are_and_what_they_lack(
+    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    from engine.checkpoints.locate import locate
+
+    for name in (NAME, "somebody/half", "somebody/empty"):
+        hub.add(name, tiny_model("gpt2"))
+        locate(name)
+    half = tmp_path / "cache" / "models--somebody--half"
+    next(half.glob("snapshots/*/model.safetensors")).unlink()
+    next((tmp_path / "cache" / "models--somebody--empty").glob("snapshots/*/model.safetensors")).unlink()
+    (tmp_path / "cache" / "models--somebody--broken").mkdir()
+    (tmp_path / "cache" / "datasets--somebody--words" / "snapshots").mkdir(parents=True)
+    async with opening_screen() as (app, pilot, screen):
+        found = screen.list.models
+        assert (found["demo"].model_type, found["demo"].layers, found["demo"].heads) == ("llama", 4, 8)
+        assert found[NAME].missing == ""
+        assert found["somebody/half"].missing == "weights"
+        assert found["somebody/broken"].missing == "no files"
+        assert found["somebody/empty"].missing == "weights"
+        assert not any("words" in name for name in found)
+        row = next(line for line in screen_text(app).splitlines() if NAME in line)
+        assert re.search(r"\d+ kB +gpt2 +2 × 4 +just now", row)
+        screen.field.value = "half"
+        said = "somebody/half is not complete: weights; Enter downloads"
+        await until(pilot, lambda: said in screen_text(app))
+
+
+async def test_typing_filters_and_enter_opens(hub: FakeHub, tiny_model: TinyModel) -> None:
+    from engine.checkpoints.locate import locate
+
+    hub.add(NAME, tiny_model("gpt2"))
+    locate(NAME)
+    async with opening_screen() as (app, pilot, screen):
+        assert "demo" in screen_text(app)
+        await type_keys(pilot, *"tin")
+        screen.field.value = "tiny gpt"
+        for size in ((160, 50), (80, 24), (40, 12)):
+            await pilot.resize_terminal(*size)
+            await until(pilot, lambda: "somebody/tiny" in screen_text(app) and "demo" not in screen_text(app))
+        assert screen.list.name_chosen == NAME
+        await pilot.press("enter")
+        await settle(pilot)
+        assert not isinstance(app.screen, ChooserScreen)
+        assert "tiny" in screen_text(app)
+        assert app.conductor.is_open
+
+
+async def test_the_list_has_the_keys_of_vim_and_the_mouse(hub: FakeHub, tiny_model: TinyModel) -> None:
+    from engine.checkpoints.locate import locate
+
+    for number in range(3):
+        hub.add(f"{NAME}{number}", tiny_model("gpt2"))
+        locate(f"{NAME}{number}")
+    async with opening_screen() as (app, pilot, screen):
+        assert screen.list.name_chosen == "demo"
+        await type_keys(pilot, "down", "down", "up")
+        first = screen.list.name_chosen
+        assert first.startswith(NAME)
+        await type_keys(pilot, "tab", "j", "j")
+        last = screen.list.name_chosen
+        await type_keys(pilot, "g")
+        assert screen.list.name_chosen == "demo"
+        await type_keys(pilot, "G", "k", "j")
+        assert screen.list.name_chosen == last != first
+        await type_keys(pilot, "slash", *"2")
+        assert screen.list.name_chosen == f"{NAME}2"
+        await type_keys(pilot, "backspace")
+        await until(pilot, lambda: f"{NAME}0" in screen_text(app))
+        row = next(n for n, line in enumerate(screen_text(app).splitlines()) if f"{NAME}1" in line)
+        await pilot.click(offset=(5, row))  # which comes behind the key, when that is done
+        await until(pilot, lambda: screen.list.name_chosen == f"{NAME}1")
+        assert app.screen is screen, "the first click chooses it"
+        await pilot.click(offset=(5, row))
+        await settle(pilot)
+        assert app.conductor.is_open
+        assert "tiny1" in screen_text(app)
+
+
+@pytest.mark.parametrize("keys", [("escape",), ("tab", "q")])
+async def test_without_a_choice_the_program_is_left(keys: tuple[str, ...]) -> None:
+    async with opening_screen() as (app, pilot, _):
+        await pilot.press(*keys)
+        await until(pilot, lambda: not app.is_running or app._exit)
+        assert app.return_code == 0
+        assert app.failure == ""
+
+
+async def test_tab_completes_paths_and_a_failure_leaves_the_person_on_the_screen(
+    tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_copy("gpt2")
+    (folder.parent / "another").mkdir()
+    monkeypatch.chdir(folder.parent)
+    async with opening_screen() as (app, pilot, screen):
+        screen.field.value = "./an"
+        await pilot.press("tab")
+        await until(pilot, lambda: screen.field.value == "./another/")
+        await until(pilot, lambda: "the folder ./another/ holds no model" in screen_text(app))
+        (folder.parent / "model.py").write_text("")
+        screen.field.value = "./model.py"
+        await until(pilot, lambda: "./model.py is a file; a model is the folder with its config.json" in words(app))
+        screen.field.value = "./"
+        await until(pilot, lambda: "./ holds no model; tab completes: another gpt2-copy" in words(app))
+        screen.field.value = "./another/"
+        await pilot.press("enter")
+        await until(pilot, lambda: "give a folder written by save_pretrained" in words(app))
+        assert screen.focused is screen.field
+        screen.field.value = "./nowhere/at/all"
+        await until(pilot, lambda: "there is no ./nowhere" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "there is no folder" in words(app))
+        screen.field.value = "./gp"
+        await pilot.press("tab")
+        await until(pilot, lambda: screen.field.value == "./gpt2-copy/")
+        await pilot.press("tab")
+        assert screen.field.value == "./gpt2-copy/"  # which is the model; its files are none
+        screen.field.value = "./gpt2-copy/model.safetensors"
+        await until(pilot, lambda: "of the model in its folder: Enter opens ./gpt2-copy/" in words(app))
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.is_open
+    assert [(model.name, model.layers, model.heads) for model in recent_models()] == [(str(folder), 2, 4)]
+
+
+async def test_a_download_says_how_far_it_is_is_stopped_and_goes_on(
+    hub: FakeHub, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.values.progress.ENOUGH", 0.0)
+    hub.add(NAME, tiny_model("gpt2"), **{"long.txt": b" " * 2 * constants.DOWNLOAD_CHUNK_SIZE})
+    hub.held_at = constants.DOWNLOAD_CHUNK_SIZE * 3 // 2
+    async with opening_screen() as (app, pilot, screen):
+        screen.field.value = NAME
+        await until(pilot, lambda: f"{NAME} is not on this machine: Enter downloads it" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "10.5 / 21.1 MB" in screen_text(app))
+        assert re.search(r"downloading somebody/tiny 10\.5 / 21\.1 MB · [\d.]+ [kM]?B/s · \d+ s left", screen_text(app))
+        assert "esc stops, and keeps whole files" in screen_text(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: "stopped; whole files are kept" in words(app))
+        assert isinstance(app.screen, ChooserScreen)
+        whole = {each.name for each in Path(constants.HF_HUB_CACHE).glob("models--*/snapshots/*/*")}
+        assert whole >= {"config.json", "tokenizer.json"}
+        hub.requests.clear()
+        hub.held_at = None
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.is_open
+    assert sorted(hub.fetched()) == ["long.txt", "model.safetensors"]
+
+
+async def test_a_hub_that_does_not_answer_can_be_left_at_once(hub: FakeHub) -> None:
+    hub.hanging = ("/api/",)
+    async with opening_screen() as (app, pilot, screen):
+        screen.field.value = "no/where"
+        await pilot.press("enter")
+        await until(pilot, lambda: "asking the Hub for no/where" in screen_text(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: not screen.field.disabled)
+        screen.field.value = "demo"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.is_open
+
+
+async def test_a_second_model_that_fails_leads_back_to_the_choice_of_the_first(hub: FakeHub) -> None:
+    async with opening_screen(options=EngineOptions(use_cache=False, other="no/where")) as (app, pilot, screen):
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, ChooserScreen) and app.screen is not screen)
+        await until(pilot, lambda: "Enter opens demo" in words(app))
+        assert "the Hub has no model 'no/where'" in words(app)
+        await pilot.press(*str(MODEL_DIRECTORY), "enter")
+        await until(pilot, lambda: not isinstance(app.screen, ChooserScreen))
+        await settle(pilot)
+        assert app.conductor.is_open
+        assert not app.engine.is_comparing
+        assert app.failure == ""
+
+
+async def test_what_was_opened_before_comes_first_and_says_when_it_is_gone(
+    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    for name in (str(tmp_path / "gone"), "demo", "somebody/deleted", str(tiny_model("gpt2"))):
+        remember(name, outline(name))
+    async with opening_screen() as (app, _, screen):
+        assert re.search(r" demo .*just now", screen_text(app))
+        recent = {name: each.missing for name, each in screen.list.models.items() if each.origin is Origin.RECENT}
+    assert recent == {
+        str(tiny_model("gpt2")): "", "somebody/deleted": "not on this machine", str(tmp_path / "gone"): "it is gone"
+    }  # fmt: skip
+    async with opening_screen(options=EngineOptions(keep_recent=False)) as (app, pilot, screen):
+        assert list(screen.list.models) == ["demo"]
+        assert not re.search(r" demo .*just now", screen_text(app))
+        before = recent_file().read_bytes()
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.is_open
+    assert recent_file().read_bytes() == before
+
+
+async def test_the_end_of_a_path_is_seen_on_a_narrow_screen(tmp_path: Path) -> None:
+    for length in range(20, 40):
+        name = f"/{'m' * (length - 6)}/last"
+        assert len(name) == length
+        remember(name, outline(name))
+    async with opening_screen(size=(40, 30)) as (app, _, __):
+        rows = re.findall(r"\S*m\S*/last", screen_text(app))
+    assert len(rows) == 20
+    assert all(row.startswith(("/m", "…m")) for row in rows)
+
+
+async def test_what_is_typed_while_a_model_opens_is_done_once_it_is_there(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_model, may_open = Engine.open, threading.Event()
+
+    def later(engine: Engine, *arguments: Any) -> Future[ModelOutline]:
+        hold_up(engine, may_open)
+        return open_model(engine, *arguments)
+
+    monkeypatch.setattr(Engine, "open", later)
+    async with opening_screen() as (app, pilot, _):
+        for wanted in (str(tiny_model("gpt2")), "demo"):  # the first model, and one over another
+            may_open.clear()
+            await type_keys(pilot, *wanted, "enter", "2", "j")
+            await until(pilot, lambda: "opening" in screen_text(app))
+            await type_keys(pilot, "j")
+            assert isinstance(app.screen, ChooserScreen)
+            may_open.set()
+            await settle(pilot)
+            assert app.conductor.is_open
+            assert app.views.active is app.views.ranks
+            assert str(app.session.shown.selected) == "L0H2"
+            await pilot.press("1", "B")
+            await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
+        may_open.clear()
+        await type_keys(pilot, *"./nowhere", "enter", "2", "escape")
+        await until(pilot, lambda: "stopped" in screen_text(app))
+        await type_keys(pilot, *"x")
+        assert isinstance(app.screen, ChooserScreen)
+        assert app.screen.field.value == "./nowherex"  # what was typed for no model is gone
+        may_open.set()
+
+
+async def test_a_name_typed_in_full_is_what_enter_opens_and_a_fragment_finds(
+    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("org/gpt2-xl", "org/gpt2-medium", "distilbert"):
+        hub.add(name, tiny_model("gpt2"))
+        locate(name)
+    (tmp_path / "org" / "mine").mkdir(parents=True)
+    folder = str(tiny_model("gpt2"))
+    remember(folder, outline("gpt2"))
+    monkeypatch.chdir(tmp_path)
+    meant = {
+        "org/gpt2": "org/gpt2", "org/gpt2-xl": "org/gpt2-xl", "ORG/GPT2-XL": "org/gpt2-xl", "gpt2-xl": "org/gpt2-xl",
+        "medium": "org/gpt2-medium", "tilb": "tilb", "ber": "distilbert", "bert": "bert", "dem": "demo",
+        "org/mine": "org/mine", "org/": "org/", "./org/mi": "./org/mi", folder[:-1]: folder,
+    }  # fmt: skip
+    async with opening_screen() as (app, pilot, screen):
+        for typed, opened in meant.items():
+            screen.field.value = typed
+            await until(pilot, lambda: screen._place is not None)
+            await until(pilot, partial(lambda name: screen.list.name_chosen == name, opened))
+            is_listed = typed in ("org/gpt2-xl", folder[:-1])
+            await until(pilot, partial(lambda wanted: ("as typed" in screen_text(app)) == wanted, not is_listed))
+        await type_keys(pilot, "end", "ctrl+u", *"medium", "up")
+        await until(pilot, lambda: "medium is not on this machine: Enter downloads it from the Hub" in words(app))
+        assert screen.list.name_chosen == "medium"
+        await type_keys(pilot, "down", "ctrl+p", "ctrl+n")
+        await until(pilot, lambda: "Enter opens org/gpt2-medium" in words(app))
+        assert screen.list.name_chosen == "org/gpt2-medium"
+
+
+async def test_the_cursor_follows_what_is_found_until_it_is_moved() -> None:
+    async with opening_screen() as (app, pilot, screen):
+        await type_keys(pilot, *"tiny")
+        await until(pilot, lambda: screen.list.name_chosen == "tiny")
+        screen.list.add([FoundModel("org/tiny-one", Origin.HUB)])
+        assert screen.list.name_chosen == "org/tiny-one"
+        await type_keys(pilot, "up")
+        await until(pilot, lambda: screen.list.name_chosen == "tiny")
+        screen.list.add([FoundModel("org/tiny", Origin.HUB)])
+        assert screen.list.name_chosen == "tiny"
+        await type_keys(pilot, "backspace")
+        await until(pilot, lambda: screen.list.name_chosen == "org/tiny-one")
+        await until(pilot, lambda: "Enter opens org/tiny-one" in words(app))
+
+
+async def test_tab_completes_the_names_of_listed_models_and_then_goes_to_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opening_screen() as (app, pilot, screen):
+        screen.list.add(FoundModel(name, Origin.HUB) for name in ("org/tiny-one", "org/tiny-two", "other/three"))
+        await type_keys(pilot, *"org/")
+        await until(pilot, lambda: "as typed" not in screen_text(app))
+        await type_keys(pilot, "t")
+        await until(pilot, lambda: "Enter downloads it from the Hub; tab completes: org/tiny-" in words(app))
+        await type_keys(pilot, "ctrl+u", "O", "r", "tab")
+        await until(pilot, lambda: screen.field.value == "org/tiny-")
+        await type_keys(pilot, "o", "tab")
+        await until(pilot, lambda: screen.field.value == "org/tiny-one")
+        assert screen.focused is screen.field
+        await type_keys(pilot, "tab")
+        await until(pilot, lambda: screen.focused is screen.list)
+        await type_keys(pilot, "tab")
+        may_go_on = threading.Event()
+        hold_up(app.engine, may_go_on)
+        await type_keys(pilot, "tab")
+        screen.post_message(Input.Changed(screen.field, screen.field.value))  # it is looked at what is typed, too
+        await pilot.pause()
+        may_go_on.set()
+        await until(pilot, lambda: screen.focused is screen.list)
+        (tmp_path / "folder").mkdir()
+        monkeypatch.chdir(tmp_path)
+        screen.field.value = "fold"
+        await until(pilot, lambda: "Enter downloads it from the Hub; tab completes: folder/" in words(app))
+
+
+@pytest.mark.parametrize("width", [80, 40])
+async def test_the_line_of_keys_says_what_works_where_the_focus_is(hub: FakeHub, width: int) -> None:
+    hub.hanging = ("/api/",)
+
+    def key_line(app: Explorer) -> str:
+        return screen_text(app).splitlines()[-1].strip()
+
+    async with opening_screen((width, 12)) as (app, pilot, _):
+        await until(pilot, lambda: "tab Complete" in key_line(app))
+        assert "? Keys" not in key_line(app)
+        assert ("f1 Keys" in key_line(app)) == (width == 80)
+        await type_keys(pilot, "tab")
+        await until(pilot, lambda: "/ Search" in key_line(app))
+        assert "? Keys" in key_line(app)
+        assert ("g First" in key_line(app)) == (width == 80)
+        assert "Complete" not in key_line(app)
+        await pilot.click(offset=(key_line(app).index("/ Search") + 2, 11))
+        await until(pilot, lambda: "tab Complete" in key_line(app))
+        await type_keys(pilot, "tab")
+        await until(pilot, lambda: "/ Search" in key_line(app))
+        await type_keys(pilot, "slash", *"no/where", "enter")
+        await until(pilot, lambda: "esc Stop" in key_line(app))
+        assert "Open" not in key_line(app)
+        await type_keys(pilot, "escape")
+        await until(pilot, lambda: "tab Complete" in key_line(app))
+        await type_keys(pilot, "f1")
+        await until(pilot, lambda: "in this menu" in screen_text(app))
+
+
+async def test_an_empty_cache_says_so_and_the_columns_stand_below_their_names(
+    hub: FakeHub, tiny_model: TinyModel
+) -> None:
+    async with opening_screen((40, 12)) as (app, pilot, _):
+        assert "nothing in the local Hub cache yet: type an id, such as gpt2" in words(app)
+        await type_keys(pilot, "d")
+        await until(pilot, lambda: "nothing in the local" not in words(app))
+    hub.add("org/tiny", tiny_model("gpt2"))
+    locate("org/tiny")
+    for size in ((80, 24), (160, 50)):
+        async with opening_screen(size) as (app, pilot, _):
+            assert "nothing in the local" not in words(app)
+            lines = screen_text(app).splitlines()
+            heading = next(line for line in lines if "L × H" in line)
+            row = next(line for line in lines if "org/tiny" in line)
+            assert heading.index("model") == row.index("org/tiny")
+            assert heading.index("size") + len("size") == row.index(" kB") + len(" kB")
+            assert heading.index("last used") == row.index("just now")
+    async with opening_screen() as (app, pilot, _):
+        before = app.theme
+        await type_keys(pilot, "ctrl+t")
+        await until(pilot, lambda: app.theme != before)
+
+
+async def test_what_is_pasted_in_quotes_as_an_address_or_beside_a_model_opens_that_model(
+    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    hub.add("org/tiny", tiny_model("gpt2"))
+    cached = locate("org/tiny").directory
+    folder = tiny_model("gpt2")
+    copy = tmp_path / "hub" / "models--some--body"
+    (copy / "snapshots").mkdir(parents=True)
+    (copy / "refs").mkdir()
+    (copy / "refs" / "main").write_text("abc", encoding="utf-8")
+    (copy / "snapshots" / "abc").symlink_to(cached)
+    pasted = {
+        f'"{folder}"': f"opens the folder {folder}", f"'{folder}/' ": f"opens the folder {folder}/",
+        f"file://{folder}": f"opens the folder {folder}", f"{folder}/config.json": "in its folder: Enter opens",
+        "https://huggingface.co/org/tiny": "Enter opens org/tiny", "hf.co/no/tiny/tree/main": "no/tiny is not on",
+        str(cached.parents[1]): "cache calls a model: Enter opens",
+        str(copy): "cache calls a model: Enter opens", "https://huggingface.co/datasets/a/b": "no Hub id is written so",
+    }  # fmt: skip
+    async with opening_screen((200, 24)) as (app, pilot, screen):
+        for typed, said in pasted.items():
+            screen.field.value = typed
+            await until(pilot, lambda said=said: said in words(app))  # type: ignore[misc]
+        screen.field.value = f"'{folder}/config.json'"
+        await until(pilot, lambda: screen.list.name_chosen == f"{folder}/config.json")
+        await type_keys(pilot, "enter")
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+    assert Path(model_names.model_at_path(str(copy))) == copy / "snapshots" / "abc"
+
+
+async def test_a_slash_in_the_list_begins_a_new_text_and_a_tilde_becomes_a_path() -> None:
+    async with opening_screen() as (_, pilot, screen):
+        await type_keys(pilot, *"demo", "tab")
+        await until(pilot, lambda: screen.focused is screen.list)
+        await type_keys(pilot, "slash", *"/tmp")
+        await until(pilot, lambda: screen.field.value == "/tmp")
+        await type_keys(pilot, "ctrl+u", "~", "tab")
+        await until(pilot, lambda: screen.field.value == "~/")
+        assert screen.focused is screen.field
+
+
+def test_of_many_completions_the_first_are_named() -> None:
+    for count, more in ((8, ""), (9, "  …")):
+        place = Place("/x/", "", tuple(f"/x/{letter}/" for letter in "abcdefghi"[:count]))
+        assert enter_does(None, "/x/", place, "⏎", "tab") == f"tab completes: a  b  c  d  e  f  g  h{more}"
+
+
+async def test_escape_goes_one_step_back_at_a_time_and_the_line_of_keys_says_which() -> None:
+    async with opening_screen() as (app, pilot, screen):
+
+        def foot() -> str:
+            return screen_text(app).splitlines()[-1]
+
+        await until(pilot, lambda: "esc Leave" in foot())
+        await type_keys(pilot, *"zzz")
+        await until(pilot, lambda: "esc Clear" in foot())
+        screen.set_focus(screen.list)
+        await until(pilot, lambda: "esc Back" in foot())
+        await type_keys(pilot, "escape")
+        assert screen.focused is screen.field
+        assert screen.field.value == "zzz"
+        await type_keys(pilot, "escape")
+        assert screen.field.value == ""
+        await until(pilot, lambda: "esc Leave" in foot())
+        assert not app._exit
+        await type_keys(pilot, "escape")
+        await until(pilot, lambda: app._exit)
+
+
+async def test_behind_the_opening_screen_stands_nothing_of_an_explorer_without_a_model() -> None:
+    async with opening_screen((160, 50)) as (app, _, screen):
+        box = screen.query_one("#chooser").region
+        lines = screen_text(app).splitlines()
+        around = [*lines[: box.y], *lines[box.bottom : -1]]
+        around += [line[: box.x] + line[box.right :] for line in lines[box.y : box.bottom]]
+        assert "".join(around).strip() == ""
+
+
+def test_a_folder_that_is_gone_is_said_to_be_in_one_sentence() -> None:
+    gone = FoundModel("/some/where", Origin.RECENT, missing=GONE)
+    assert (
+        enter_does(gone, gone.name, None, "Enter", "tab") == "/some/where is no longer there; Enter looks for it again"
+    )
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[1, {}, null]", '{"name": 1}', '[{"name": 3}, {"name": " "}]', "[" * 100_000, "\0"]
+)
+def test_a_damaged_list_counts_as_empty_and_is_written_anew(content: str) -> None:
+    recent_file().parent.mkdir(parents=True)
+    recent_file().write_text(content)
+    assert recent_models() == ()
+    remember("a", outline("a"))
+    assert [model.name for model in recent_models()] == ["a"]
+
+
+def test_the_list_is_short_has_every_model_once_and_takes_what_it_understands() -> None:
+    for number in range(KEPT + 5):
+        remember(f"m{number}", outline("m"))
+    remember("m20", outline("m"))
+    names = [model.name for model in recent_models()]
+    assert names[:3] == ["m20", "m34", "m33"]
+    assert len(names) == len(set(names)) == KEPT == len(json.loads(recent_file().read_text()))
+    recent_file().write_text('[{"name": "x", "size": "large", "layers": -1, "last_used": "never", "model_type": "t"}]')
+    (model,) = recent_models()
+    assert (model.name, model.size, model.layers, model.last_used, model.model_type) == ("x", 0, 0, 0.0, "t")
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not os.access("/proc/version", os.R_OK), reason="needs a place to fail")
+def test_a_place_that_cannot_be_written_to_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/version")
+    remember("a", outline("a"))
+    assert recent_models() == ()
+
+
+def test_paths_are_completed_to_folders_and_model_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("models", ".hidden"):
+        (tmp_path / name).mkdir()
+    for name in ("mine.gguf", "mine.txt", "m.safetensors", "m.pt"):
+        (tmp_path / name).touch()
+    assert look_up("m").completions == ("m.pt", "m.safetensors", "mine.gguf", "models/")
+    assert look_up("./mo").completions == ("./models/",)
+    assert look_up(".h").completions == (".hidden/",)
+    assert look_up(f"{tmp_path}/m.").completions == (f"{tmp_path}/m.pt", f"{tmp_path}/m.safetensors")
+    assert [look_up(text).kind for text in ("models", "m.pt", "x", "\0", "~nobody/x")] == ["folder", "file", "", "", ""]
+    assert look_up("m.pt").model == ""
+    (tmp_path / "models" / "inner").mkdir()
+    for name in ("config.json", "model.safetensors", "whole.gguf"):
+        (tmp_path / "models" / name).touch()
+    assert look_up("models/").completions == ("models/inner/", "models/whole.gguf")
+    assert look_up("models/m").completions == ()
+    assert look_up("models/model.safetensors").model == "models/"
+    assert look_up("models/whole.gguf").model == look_up("models").model == ""
+    assert look_up("models/config.json").model == "models/"
+    assert look_up("~").completions == ("~/",)
+    monkeypatch.chdir(tmp_path / "models")
+    assert look_up("model.safetensors").model == "./"
+    described = look_up("model.safetensors", is_described=True)
+    assert (described.model, described.completions) == ("", ("model.safetensors",))
+
+
+def test_times_are_written_no_finer_than_they_are_known() -> None:
+    assert [duration(seconds) for seconds in (0.2, 9.2, 11, 88, 91, 3540, 3601, 7500)] == [
+        "1 s", "10 s", "15 s", "90 s", "2 min", "59 min", "1 h 1 min", "2 h 5 min"
+    ]  # fmt: skip
+    assert [ago(seconds) for seconds in (3, 61, 7300, 86_400, 200_000)] == [
+        "just now", "1 min ago", "2 h ago", "1 day ago", "2 days ago"
+    ]  # fmt: skip
+    from engine.values.progress import Progress
+
+    assert describe(Progress("downloading x", 5_000_000, 20_000_000, "bytes", 1e6, "file 2 of 3")) == (
+        "downloading x  5.0 / 20.0 MB · 1.0 MB/s · 15 s left · file 2 of 3"
+    )
+    assert describe(Progress("asking the Hub for x", 0, 0, "")) == "asking the Hub for x …"
+
+
+@pytest.mark.parametrize("name", ["/a/folder/of/models", "gpt2", *NASTY, "".join(NASTY)])
+@pytest.mark.parametrize("width", [0, 1, 2, 9, 60])
+def test_of_a_long_name_as_much_of_its_end_is_shown_as_there_is_room_for(name: str, width: int) -> None:
+    whole, found = harmless(name), path_within(name, width)
+    if cell_len(whole) <= width:
+        assert found == whole
+        return
+    parts = [part for part, _ in clusters(whole)]
+    ends = ["".join(parts[start:]) for start in range(len(parts) + 1)]
+    assert found == "…"[:width] + next(end for end in ends if cell_len(end) <= max(width - 1, 0))
+
+
+def test_a_long_text_pasted_for_a_name_is_not_measured_once_for_every_character(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    measured: list[int] = []
+
+    def counting(part: str) -> int:
+        measured.append(len(part))
+        return cell_len(part)
+
+    monkeypatch.setattr(text, "cell_len", counting)
+    assert path_within("日本 " * 3000, 60).endswith("日本 ")
+    assert sum(measured) < 2000
