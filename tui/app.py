@@ -1,4 +1,4 @@
-"""The explorer's frame: layout, keys, focus. What is shown in it is the conductor's.
+"""The explorer: its frame, its keys, and what each of them does. What is shown is in the session.
 
 The frame is painted before NumPy is imported, and torch long after: what
 needs them is made once the frame is on screen.
@@ -10,58 +10,114 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.text import Text
 from textual import on
+from textual.actions import ActionParseResult, parse
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.command import Provider
 from textual.containers import Horizontal, Vertical
+from textual.dom import DOMNode
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static, Tree
 
-from tui.actions import Actions
+from engine.store.log import write_log
+from engine.values.errors import EngineError, Superseded
+from engine.values.heads import parse_head
+from engine.values.views import HEADS, OVERVIEW, Scope
+from engine.values.views import VIEWS as TABLES
 from tui.beside import begin
+from tui.click_watch import ClickWatch
+from tui.key_groups import COMPARING, HEADS_OFF, MEASURING, MOVING, PROGRAM, SENTENCE, TAKING_AWAY, VIEWS
 from tui.key_line import KeyLine
-from tui.key_watch import AT_ANY_TIME, NOT_OVER, PATIENCE
+from tui.key_names import key_of
+from tui.key_watch import AT_ANY_TIME, NOT_OVER, PATIENCE, KeyWatch
+from tui.look_actions import LookActions
 from tui.messages import (
     Advanced,
     CellMoved,
+    ConditionWanted,
     DistanceChanged,
     GainsFolded,
     GroupReady,
+    HeadEntered,
     HeadPicked,
+    HeadSwitched,
+    MeasureWanted,
     Noticed,
+    OverviewSeen,
+    PairRefused,
     PositionMoved,
+    PutOff,
+    RankMeasureWanted,
+    RoomChanged,
     SentenceAdvanced,
     TokenPicked,
     TokenPointed,
     Told,
+    ViewActivated,
+    ViewFilled,
 )
 from tui.panes.line import Line
 from tui.screens.prompt import Prompt
 from tui.sentence_input import SentenceInput
 from tui.start import Start
-from tui.state.session import Session, Shown
+from tui.state.overview_measures import measure_fields
+from tui.state.session import Averaging, Session, Shown
 from tui.status_line import describe
+from tui.suspending import SuspendActions
 from tui.tree import HeadTree
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
     from engine.values.heads import Head
+    from engine.values.outline import ModelOutline
     from engine.values.progress import Progress
+    from tui.conductor import Conductor
+    from tui.export.choice import Choice
+    from tui.export.clipboard import Copied
+    from tui.export.files import Exporting
+    from tui.panes.pane import Pane
+    from tui.restoring import Restoring
+    from tui.screens.opened_model import Opened
+    from tui.sentences import Sentences
+    from tui.views import Views
+
+STEPS = ("step_head", "step_layer")
+"""Actions that go on from a head to another one."""
+
+TO_A_VIEW = ("maps", "compare", "difference", "text", "overview")
+"""Actions that lead to a view of the head, or of its layer, whatever they are given."""
 
 WIDTHS = [(0, "-tiny"), (40, "-narrow"), (120, "-wide")]
 HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
 """From how many columns and rows on the screen has which class; the layout follows them."""
 
-
 LAST_SECONDS = 3.0
 """How long the program may take to leave after a signal told it to."""
 
 
-class Explorer(Actions):
+def _commands() -> type[Provider]:
+    """Import the palette's commands when it is opened first."""
+    from tui.screens.palette_commands import Commands
+
+    return Commands
+
+
+def _clipboard_hint() -> str:
+    """Say what stands between this program and the clipboard."""
+    if os.environ.get("TMUX"):
+        return "in tmux this takes: set -g set-clipboard on"
+    return "GNU screen keeps it for itself; tmux passes it on" if os.environ.get("STY") else ""
+
+
+class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
     """The application.
 
     Parameters
@@ -76,12 +132,144 @@ class Explorer(Actions):
     TITLE = "attn-tui"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_commands}
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "help", "Keys that work here", id="app.help", group=PROGRAM),
+        Binding("i", "sentence", "Type a sentence", id="app.sentence", group=SENTENCE),
+        Binding("1", "view('spectra')", "Spectra", id="app.spectra", group=VIEWS),
+        Binding("2", "view('ranks')", "Ranks", id="app.ranks", group=VIEWS),
+        Binding("3", "view('attention')", "Attention", id="app.attention", group=VIEWS),
+        *(
+            Binding(view.key, f"view('{view.name}')", view.title, show=False, id=f"app.{view.name}", group=VIEWS)
+            for view in TABLES.values()
+            if view.key
+        ),
+        Binding("q", "quit", "Quit", id="app.quit", group=PROGRAM),
+        Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, id="app.quit_too", group=PROGRAM),
+        Binding(
+            "ctrl+l",
+            "redraw",
+            "Draw the screen again",
+            show=False,
+            priority=True,  # over menus and lists too
+            id="app.redraw",
+            group=PROGRAM,
+        ),
+        Binding("tab", "focus_next", "Next view", show=False, id="app.next_view", group=MOVING),
+        Binding("shift+tab", "focus_previous", "Previous view", show=False, id="app.previous_view", group=MOVING),
+        Binding("t", "tree", "Back to the tree", show=False, id="app.tree", group=MOVING),
+        Binding("escape", "leave", "Stop what runs, or back to the tree", show=False, id="app.leave", group=MOVING),
+        Binding("o", "switch", "Switch the head off, or on again", show=False, id="app.switch", group=HEADS_OFF),
+        Binding("O", "all_on", "Switch all heads on again", show=False, id="app.all_on", group=HEADS_OFF),
+        Binding(
+            "u", "off_way", "Switch heads off by zero, or by the mean", show=False, id="app.off_way", group=HEADS_OFF
+        ),
+        Binding("z", "zoom", "Zoom: one view, or all", show=False, id="app.zoom", group=VIEWS),
+        Binding("right_square_bracket", "step_head(1)", "Next head", show=False, id="app.next_head", group=MOVING),
+        Binding(
+            "left_square_bracket", "step_head(-1)", "Previous head", show=False, id="app.previous_head", group=MOVING
+        ),
+        Binding("right_curly_bracket", "step_layer(1)", "Next layer", show=False, id="app.next_layer", group=MOVING),
+        Binding(
+            "left_curly_bracket", "step_layer(-1)", "Previous layer", show=False, id="app.previous_layer", group=MOVING
+        ),
+        Binding("s", "scale", "Logarithmic or linear scale", show=False, id="app.scale", group=MEASURING),
+        Binding("b", "baseline", "Show or hide the baseline of chance", show=False, id="app.baseline", group=MEASURING),
+        Binding("m", "measure(1)", "Next measure", show=False, id="app.next_measure", group=MEASURING),
+        Binding("M", "measure(-1)", "Previous measure", show=False, id="app.previous_measure", group=MEASURING),
+        Binding(
+            "plus,equals_sign", "epsilon(1)", "Larger ε of the energy rank", show=False, id="app.more", group=MEASURING
+        ),
+        Binding("minus", "epsilon(-1)", "Smaller ε of the energy rank", show=False, id="app.less", group=MEASURING),
+        Binding(
+            "c", "check", "Check: prove the heads against the model's numbers", show=False, id="app.check", group=VIEWS
+        ),
+        Binding(
+            "d",
+            "distance",
+            "QK at a distance of key and query, or without",
+            show=False,
+            id="app.distance",
+            group=MEASURING,
+        ),
+        Binding("shift+right", "turn(1)", "Δ one more", show=False, id="app.farther", group=MEASURING),
+        Binding("shift+left", "turn(-1)", "Δ one less", show=False, id="app.nearer", group=MEASURING),
+        Binding(
+            "a",
+            "averaging",
+            "Head, mean over heads, over layers, over both, rollout",
+            show=False,
+            id="app.averaging",
+            group=SENTENCE,
+        ),
+        Binding(
+            "D",
+            "difference",
+            "Difference of both maps: other model, or heads off",
+            show=False,
+            id="app.difference",
+            group=SENTENCE,
+        ),
+        Binding("B", "models", "Open another model", show=False, id="app.models", group=PROGRAM),
+        Binding("y", "copy_cell", "Copy the cell under the cursor", show=False, id="app.copy_cell", group=TAKING_AWAY),
+        Binding("Y", "copy_row", "Copy the row", show=False, id="app.copy_row", group=TAKING_AWAY),
+        Binding(
+            "ctrl+y",
+            "copy_view",
+            "Copy the whole view, tab separated",
+            show=False,
+            id="app.copy_view",
+            group=TAKING_AWAY,
+        ),
+        Binding("e", "export", "Export: take away tables, matrices, pictures", id="app.export", group=TAKING_AWAY),
+        Binding(
+            "w",
+            "overview",
+            "All heads: overview or table; again: the other",
+            show=False,
+            id="app.overview",
+            group=VIEWS,
+        ),
+        Binding("P", "pin", "Pin the head to compare it, or unpin it", show=False, id="app.pin", group=COMPARING),
+        Binding(
+            "C",
+            "compare",
+            "Compare pinned heads: spectra, maps, difference",
+            show=False,
+            id="app.compare",
+            group=COMPARING,
+        ),
+        Binding("A", "maps", "Layer maps: all heads of the layer", show=False, id="app.maps", group=COMPARING),
+        Binding("S", "sentences", "Earlier sentences", show=False, id="app.sentences", group=SENTENCE),
+        Binding("T", "text", "The sentence as coloured text", show=False, id="app.text", group=SENTENCE),
+        # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
+        Binding(
+            "g,colon",
+            "jump",
+            "Go to a head, a layer or a view, or do what is named",
+            False,
+            priority=True,
+            id="app.jump",
+            group=MOVING,
+        ),
+        Binding("slash", "search", "Search in the tree", show=False, id="app.search", group=MOVING),
+        Binding("n", "match(1)", "Next match", show=False, id="app.next_match", group=MOVING),
+        Binding("N", "match(-1)", "Previous match", show=False, id="app.previous_match", group=MOVING),
+        Binding(
+            "H,backspace,ctrl+o,alt+left", "visited(-1)", "Back to where you were", False, id="app.back", group=MOVING
+        ),
+        Binding("L,alt+right", "visited(1)", "Forward again", show=False, id="app.forward", group=MOVING),
+        Binding(
+            "ctrl+p", "command_palette", "Every command, by name", False, priority=True, id="app.palette", group=PROGRAM
+        ),
+    ]
 
     def __init__(
         self, engine: Engine, start: Start, *, ascii_only: bool = False, started: Callable[[], None] = lambda: None
     ) -> None:
         super().__init__()
-        self.started = started
+        self._started = started
         self.engine = engine
         engine.listen(self._pass_on)
         engine.watch(self._sentence_is)
@@ -95,6 +283,11 @@ class Explorer(Actions):
         self.name_keys()
         self.start = start
         self.ascii_only = ascii_only
+        self.sentences: Sentences | None = None
+        self._clipboard_hint = _clipboard_hint()
+        self._conductor: Conductor | None = None
+        self._restoring: Restoring | None = None
+        self._exporting: Exporting | None = None
         if ascii_only:
             self.draw_ascii_only()
 
@@ -159,7 +352,7 @@ class Explorer(Actions):
         if self.start.is_restoring:
             begin(self, self.tell_what_is_not_kept, "state")
         if opening is not None and named is not None:
-            self.conductor.open(opening)
+            self._first_look.open(opening, self.start.head)
             self.engine.remember(named)
             self.set_timer(PATIENCE, self.do_early_keys)
         else:
@@ -170,6 +363,10 @@ class Explorer(Actions):
     async def make_views(self, start: Start) -> None:
         """Make the views, and what decides what they show of the model that is opened next."""
         from tui.conductor import Conductor
+        from tui.export.files import Exporting
+        from tui.first_look import FirstLook
+        from tui.restoring import Restoring
+        from tui.sentences import Sentences
         from tui.views import Views
 
         self.session = self.tree_widget.session = Session(Shown(view=start.view))
@@ -177,11 +374,54 @@ class Explorer(Actions):
         views = Views(self.session, ascii_only=self.ascii_only, is_comparing=is_comparing, log_scale=start.log_scale)
         await self.screen_stack[0].query_one("#body").mount(views)
         self._views = views
-        self._conductor = Conductor(self, start)
+        # They are of the person, and stay when another model is opened.
+        self.sentences = self.sentences or Sentences(self, keeps=start.keeps_history)
+        self._conductor = Conductor(self, self.sentences)
+        self._restoring = Restoring(self, self._conductor, start)
+        self._exporting = Exporting(self, self._conductor, self._restoring)
+        self._first_look = FirstLook(
+            self,
+            self._conductor,
+            self._restoring,
+            self._exporting,
+            opened=self.do_kept_keys,
+            started=self._tell_started,
+        )
+        self.is_ready = True
 
-    def report(self, progress: Progress) -> None:
-        """Pass on how far a download is; called on the engine thread."""
-        self.post_message(Advanced(progress))
+    def _tell_started(self) -> None:
+        """Tell that the first head of the first model is on screen."""
+        started, self._started = self._started, lambda: None
+        started()
+
+    @property
+    def conductor(self) -> Conductor:
+        """What decides what is shown, once the first frame is painted."""
+        assert self._conductor is not None, "the conductor is made after the first frame"
+        return self._conductor
+
+    @property
+    def exporting(self) -> Exporting:
+        """What writes files, once the first frame is painted."""
+        assert self._exporting is not None, "files are written after the first frame"
+        return self._exporting
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a model is open and nothing more is awaited from the engine."""
+        return self.is_ready and self._first_look.is_swept and all(worker.is_finished for worker in self.workers)
+
+    def on_unmount(self) -> None:
+        """Keep no thread beyond the screens: it would keep the explorer, and with it the model."""
+        if self.sentences is not None:
+            self.sentences.close()
+
+    def keep_state(self) -> None:
+        """Keep what is looked at for the next start, if that is wanted."""
+        if self._restoring is not None and self.is_ready:
+            self._restoring.finish()
+        if self.sentences is not None:
+            self.sentences.keep_draft()
 
     def _sentence_is(self, progress: Progress) -> None:
         """Pass on how far a sentence is; called on the engine thread."""
@@ -225,8 +465,8 @@ class Explorer(Actions):
             return
         if event.is_jump and event.name == self.session.shown.selected:
             self.key_line.say(f"{event.name} is selected already")
-        elif event.is_jump and self.conductor.ways is not None:
-            self.conductor.ways.jump(event.name)
+        elif event.is_jump and self.ways is not None:
+            self.ways.jump(event.name)
         else:
             self.conductor.go_to(event.name)
 
@@ -306,6 +546,521 @@ class Explorer(Actions):
         """Say what goes another way than was asked for."""
         self.notify(event.notice, severity="warning")
 
-    def show_model(self, line: Text) -> None:
-        """Show the model's facts at the top."""
-        self.model_line.show(line)
+    def action_help(self) -> None:
+        """Show the keys that work now; one of two models does where there are two."""
+        from tui.screens.help_screen import HelpScreen, describe_keys
+
+        self.clear_notifications()
+        of_two = {f"view('{view.name}')" for view in TABLES.values() if "vs" in view.needs}
+        left_out = frozenset() if self.engine.is_comparing else of_two
+        active = (each for each in self.screen.active_bindings.values() if each.binding.action not in left_out)
+        sections = describe_keys(self, active)
+        marks = self.conductor.marks if self.is_ready else ()  # while another model takes the place of the present one
+        self.push_screen(HelpScreen(sections, marks, self.misconfigured))
+
+    def action_check(self) -> None:
+        """Prove the heads against the model's own numbers."""
+        from tui.screens.check_screen import CheckScreen
+
+        self.push_screen(CheckScreen(self.engine))
+
+    def action_sentence(self) -> None:
+        """Go to the sentence, at once: what is typed next takes its place, unless a key for the cursor comes first."""
+        self.sentence_input.begin()
+        self.screen.set_focus(self.sentence_input)
+
+    def _view_of_sentences(self) -> str:
+        """Name the view that is looked at where it is of the sentence, or can be; else the attention."""
+        pane, active = self.views.active, self.views.active.view
+        is_of_sentence = pane.is_of_sentence or (active in TABLES and "text" in TABLES[active].options)
+        return active if is_of_sentence or self.conductor.overview.is_of_sentence else "attention"
+
+    def action_read_sentence(self) -> None:
+        """Leave the sentence for its map at once, and read it."""
+        self.sentence_input.finish()
+        if self.is_ready:
+            self.views.go_to(self._view_of_sentences())
+            if self.views.active is self.views.attention:
+                self.screen.set_focus(self.views.attention.heatmap)
+
+    def action_tree(self) -> None:
+        """Go back to the tree, and show it where the active view had its room."""
+        if self.is_ready and not self.tree_widget.display:
+            self.views.zoom()
+        self.screen.set_focus(self.tree_widget)
+
+    def action_leave(self) -> None:
+        """Stop what is worked out and waited for, or a file; else go a step back in the view, or to the tree."""
+        if self._stop():
+            return
+        focused = self.screen.focused
+        is_in_view = self.is_ready and focused is not None and self.views.active in focused.ancestors
+        if not (is_in_view and self.views.active.step_back()):
+            self.action_tree()
+
+    def _stop(self) -> bool:
+        """Stop a table that is worked out and waited for, or a file that is written; False where there is none."""
+        return self.is_ready and (self.conductor.stop() or self.exporting.writing.stop())
+
+    def action_switch(self) -> None:
+        """Switch the selected head off, or on again."""
+        if self.conductor.is_open and (refusal := self.conductor.off.switch(self.session.shown.selected)):
+            self.notify(refusal)
+
+    @on(HeadSwitched)
+    def _switch_row(self, event: HeadSwitched) -> None:
+        """Switch a row's head off, or on again, and say what is off: the tree, which shows it, may have no room."""
+        if self.is_ready and self.conductor.has(event.name):
+            off = self.conductor.off
+            self.key_line.say(off.switch(event.name) or off.said)
+
+    def action_all_on(self) -> None:
+        """Switch all heads on again."""
+        self.key_line.say(self.conductor.off.switch_on())
+
+    def action_off_way(self) -> None:
+        """Switch heads off by their mean, or by zero."""
+        self.key_line.say(self.conductor.off.change_way())
+
+    def action_view(self, view: str) -> None:
+        """Go to a view."""
+        self.conductor.look_at(view)
+
+    def action_stop_or_view(self, view: str) -> None:
+        """Stop what is worked out, or else go to a view."""
+        if not self._stop():
+            self.action_view(view)
+
+    def action_zoom(self) -> None:
+        """Give the active view all the room, or share it again."""
+        self.views.zoom()
+
+    def action_step_head(self, step: int) -> None:
+        """Go to the next or previous head, from any view."""
+        self.conductor.step_head(step)
+
+    def action_step_layer(self, step: int) -> None:
+        """Go to the next or previous layer, from any view."""
+        self.conductor.step_layer(step)
+
+    def action_scale(self) -> None:
+        """Change the scale of the active view; say where none is in view."""
+        if self.conductor.overview.is_active:
+            self.key_line.say(self.conductor.overview.toggle_scale())
+        elif not self.views.toggle_scale():
+            self.key_line.say("nothing in view has a scale; spectra and maps of a head or a layer have one")
+
+    def action_baseline(self) -> None:
+        """Show or hide the baseline; say where there is none in view."""
+        if not self.views.toggle_baseline():
+            if self.views.active is self.views.spectra:
+                self.key_line.say("only the spectra of a head or a layer have a line of chance")
+            else:
+                self.key_line.say(f"spectra alone have a line of chance: {key_of(self, 'app.spectra')} shows them")
+
+    def action_measure(self, step: int) -> None:
+        """Show another measure."""
+        self.conductor.change_measure(step)
+
+    def action_epsilon(self, step: int) -> None:
+        """Change ε and measure again; say so where it goes no farther."""
+        if self.conductor.weights is not None:
+            self.key_line.say(self.conductor.weights.change_epsilon(step))
+
+    def is_in_vain(self, name: str) -> bool:
+        """Say of a binding, by its id, whether it could now only say why it does nothing, or does something else."""
+        if not self.is_ready:
+            return False
+        outline, ways, table = self.conductor.outline, self.ways, self.views.table
+        if name == "app.scale":
+            return self.views.scaled is None and not self.conductor.overview.is_active
+        if name == "table.all_rows":
+            tables = self.conductor.tables
+            return tables is not None and tables.stoppable is not None  # which is what the key stops
+        if name == "table.switch":
+            return table is not None and table.is_on_row_of_no_head
+        refuses_distance = name == "app.distance" and outline is not None and bool(outline.no_rotation)
+        if name == "table.fold" and outline is not None:
+            return not (outline.has_known_norms or self.session.shown.folds)  # what is folded can be left out again
+        return refuses_distance or (name == "app.back" and (ways is None or not ways.has_before))
+
+    def action_distance(self) -> None:
+        """Show QK at a distance, or without positions."""
+        self.conductor.toggle_distance()
+
+    def action_turn(self, step: int) -> None:
+        """Change the distance."""
+        self.conductor.step_distance(step)
+
+    def action_averaging(self) -> None:
+        """Show the head's map, or a mean; say which where no map is in view."""
+        if self.views.active.view == "compare":
+            self.key_line.say(f"heads are compared one by one; means are of the map, {key_of(self, 'app.attention')}")
+            return
+        said = self.conductor.change_averaging()
+        if not (self.views.attention.display or self.views.active.view == "text"):
+            self.key_line.say(f"{said}: {key_of(self, 'app.attention')} shows the map")
+
+    def action_difference(self) -> None:
+        """Show what another model's map is different in, or the map again."""
+        self.conductor.change_difference()
+
+    async def action_quit(self) -> None:
+        """Leave at once, whatever is running."""
+        self.engine.stop()
+        self.keep_state()
+        self.exit()
+
+    def action_models(self) -> None:
+        """Let another model be chosen, over the present one."""
+        if self.conductor.is_open:
+            self.choose_model(is_first=False)
+
+    def choose_model(self, *, is_first: bool, trouble: str = "", named: str = "") -> None:
+        """Show the opening screen, with what was wrong before; what is chosen there, or named, is opened there, too."""
+        from tui.screens.chooser import ChooserScreen
+
+        self.clear_notifications()
+        self.push_screen(ChooserScreen(self.engine, is_first=is_first, trouble=trouble, named=named), self._chosen)
+
+    def action_open_named(self, named: str) -> None:
+        """Open another model by its name."""
+        self.choose_model(is_first=False, named=named)
+
+    @on(PairRefused)
+    def _pair_refused(self, event: PairRefused) -> None:
+        """Leave where both models were named; where the first was chosen here, let another one be chosen."""
+        if self.start.model is not None:
+            self.fail(event.why)
+        else:
+            begin(self, partial(self._choose_again, event.why), "change model", is_alone=False)
+
+    async def _choose_again(self, why: str) -> None:
+        """Put the model away that was chosen, and go back to where it was."""
+        self.await_model(False)
+        await self._put_away(self.start)
+        self.tree_widget.clear()
+        self.tree_widget.title_line.name_measure("")
+        self.model_line.show("")
+        self.choose_model(is_first=True, trouble=why)
+
+    def _chosen(self, opened: Opened | None) -> None:
+        """Put the model that was opened in the place of the present one; without one, leave where there is none."""
+        if opened is not None:
+            begin(self, partial(self._change_to, opened), "change model", is_alone=False)
+        elif not self.conductor.is_open:
+            self.exit()
+
+    async def _change_to(self, opened: Opened) -> None:
+        """Put the present model away, and begin with another."""
+        start = self._start_with(opened)
+        view = self.views.active.view
+        is_in_tree = self.screen_stack[0].focused is self.tree_widget
+        await self._put_away(start, opened.engine)
+        opening: Future[ModelOutline] = Future()
+        opening.set_result(opened.outline)
+        self._first_look.open(opening, start.head)
+        self._return_to(view, self.views, is_in_tree)
+        self.fill_focus()
+        self.refresh_bindings()
+        await self._remember(opened)
+
+    async def _put_away(self, start: Start, engine: Engine | None = None) -> None:
+        """Put the present model away with everything that shows it; another engine may take the place of its own.
+
+        Views and what decides about them are made anew, so that nothing of the old model can be left in them.
+        """
+        if self._restoring is not None:
+            self._restoring.close()
+        self.conductor.close()
+        self.is_ready = False  # keys that need the views wait for the new ones
+        self.ways = None
+        self.engine.close()
+        self.engine = engine or self.engine
+        self.prompt.close()
+        self.screen_stack[0].set_focus(self.tree_widget)
+        self.sentence_input.show_read("", None)
+        is_zoomed = self.views.has_class("-zoomed")
+        with self.batch_update():
+            await self.views.remove()
+            await self.make_views(start)
+        self.views.set_class(is_zoomed, "-zoomed")  # as the screen is
+
+    def _return_to(self, view: str, views: Views, is_in_tree: bool) -> None:
+        """Look at the view that was looked at before, where the model has it."""
+        pane = next((each for each in views.panes if each.view == view), None)
+        needs_two = view in TABLES and "vs" in TABLES[view].needs and not self.engine.is_comparing
+        if pane is not None and is_in_tree:
+            views.activate(pane)
+        elif pane is not None or (view in TABLES and not needs_two):
+            self.conductor.show_view(view)
+
+    async def _remember(self, opened: Opened) -> None:
+        """Have the model listed among those that were opened before."""
+        try:
+            await asyncio.wrap_future(opened.engine.remember(opened.name))
+        except EngineError:
+            return  # the list is a convenience
+
+    def _start_with(self, opened: Opened) -> Start:
+        """Say how to begin: as the command line asked where it named no model, else with the present sentence."""
+        if self.conductor.is_open:
+            present = self.conductor
+            return replace(
+                self.start,
+                model=opened.name,
+                text=present.text,
+                head=None,
+                epsilon=None,
+                epsilon_before=self.session.shown.epsilon,
+            )
+        start = replace(self.start, model=opened.name)
+        if start.head is None:
+            return start
+        try:
+            opened.outline.layer(parse_head(start.head, opened.outline.stacks))
+        except EngineError as error:
+            self.notify(str(error), severity="warning")
+            return replace(start, head=None)
+        return start
+
+    def action_copy_cell(self) -> None:
+        """Copy the cell under the active view's cursor."""
+        from tui.export.clipboard import copied_cell
+
+        self._copy(copied_cell)
+
+    def action_copy_row(self) -> None:
+        """Copy the row under the active view's cursor."""
+        from tui.export.clipboard import copied_row
+
+        self._copy(copied_row)
+
+    def action_copy_view(self) -> None:
+        """Copy the table that the active view draws."""
+        from tui.export.clipboard import copied_view
+
+        self._copy(copied_view)
+
+    def _copy(self, find: Callable[[Pane, Conductor], Awaitable[Copied]]) -> None:
+        """Copy what may have to be waited for."""
+        self.clear_notifications()
+        begin(self, partial(self._send, find), "copy")
+
+    async def _send(self, find: Callable[[Pane, Conductor], Awaitable[Copied]]) -> None:
+        """Hand text to the terminal, and say what; whether the terminal took it nobody can know."""
+        try:
+            copied = await find(self.views.active, self.conductor)
+        except Superseded:
+            return
+        except EngineError as error:
+            self.notify(str(error), severity="error")
+            return
+        self.copy_to_clipboard(copied.text)
+        hint, self._clipboard_hint = self._clipboard_hint, ""
+        self.notify("\n".join(filter(None, (copied.says, copied.beginning, hint))), title="copied")
+
+    @property
+    def is_waiting_with_act(self) -> bool:
+        """Whether the menu, or else a view, waits for what is still worked out."""
+        if len(self.screen_stack) > 1:
+            return bool(getattr(self.screen, "is_awaited", False))  # the menu's, which is imported when it is wanted
+        return super().is_waiting_with_act
+
+    @on(ViewFilled)
+    def _view_filled(self) -> None:
+        """Have the menu offer what there was nothing of before."""
+        if len(self.screen_stack) > 1:
+            from tui.screens.export_screen import ExportScreen
+
+            if isinstance(self.screen, ExportScreen):
+                self.screen.offer_again()
+
+    async def action_export(self, name: str = "") -> None:
+        """Offer what can be written, or write it under a name; keys that come at once wait for it."""
+        from tui.screens.export_screen import ExportScreen
+
+        self.clear_notifications()
+        await self.push_screen(ExportScreen(self.exporting, name), self._export_chosen)
+
+    def _export_chosen(self, chosen: tuple[Choice, Path, bool] | None) -> None:
+        """Write what was chosen."""
+        if chosen is not None:
+            begin(self, partial(self._export, *chosen), "export", is_alone=False)
+
+    async def _export(self, choice: Choice, path: Path, may_replace: bool) -> None:
+        """Write a file and say what is in it and where it is."""
+        says = self.exporting.says(choice.what)
+        try:
+            written = await self.exporting.write(choice, path, may_replace=may_replace)
+        except Superseded:
+            self.notify("nothing of the file is left", title="stopped")
+        except EngineError as error:
+            self.notify(str(error), severity="error")
+        except Exception as error:  # a file that could not be made is no reason to lose what is on screen
+            self.notify(write_log(error), severity="error")
+        else:
+            self.notify(written, title=f"{says}: written")
+
+    def action_overview(self) -> None:
+        """Go to the map of all heads, or their table if that was looked at last; from each to the other."""
+        self.conductor.look_at(OVERVIEW)
+
+    @on(MeasureWanted)
+    def _measure_wanted(self, event: MeasureWanted) -> None:
+        """Show the measure that was named, or that of another group."""
+        if self.is_ready and event.measure:
+            self.conductor.overview.show_measure(event.measure)
+        elif self.is_ready:
+            self.conductor.overview.change_group(event.groups)
+
+    @on(ConditionWanted)
+    def _condition_wanted(self, event: ConditionWanted) -> None:
+        """Show the heads of which a condition is true, in their table."""
+        from tui.panes.filtered import FilteredPane  # for which the first frame does not wait
+
+        if self.is_ready:
+            self.conductor.show_view(HEADS.name)
+            if isinstance(self.views.active, FilteredPane):
+                self.views.active.call_after_refresh(self.views.active.filter_by, event.text)
+
+    @on(RankMeasureWanted)
+    def _rank_measure_wanted(self, event: RankMeasureWanted) -> None:
+        """Show the measure that was named in the ranks view."""
+        self.session.change(**measure_fields(self.session.shown, event.measure))
+
+    @on(HeadEntered)
+    def _head_entered(self, event: HeadEntered) -> None:
+        """Go into a head, from a place that counts as visited, unless it is of a model that has been put away."""
+        if not self.is_ready or not self.conductor.has(event.head):
+            return
+        if self.ways is not None:
+            self.ways.leave()
+        self.conductor.overview.enter(event.head)
+
+    @on(OverviewSeen)
+    def _overview_seen(self) -> None:
+        """Draw what has become known while the overview was not in view."""
+        if self.is_ready:
+            self.conductor.overview.resume()
+
+    @on(RoomChanged)
+    def _room_changed(self) -> None:
+        """Draw several heads with the detail that there is room for now."""
+        if self.is_ready and self.conductor.comparing is not None:
+            self.conductor.comparing.draw()
+
+    def action_pin(self) -> None:
+        """Pin the selected head, or unpin it."""
+        if self.conductor.comparing is not None:
+            self.conductor.comparing.pin()
+
+    def action_compare(self) -> None:
+        """Show the pinned heads beside each other, or the next thing of them."""
+        if self.conductor.comparing is not None:
+            self.conductor.comparing.compare()
+
+    def action_maps(self) -> None:
+        """Show all heads of the selected layer as small maps."""
+        if self.conductor.comparing is not None:
+            self.conductor.comparing.show_heads()
+
+    def action_open_map(self, view: str) -> None:
+        """Show the selected head's map in large, from where escape leads back to the view that it was opened from."""
+        self.views.attention.opened_from = view
+        self.session.change(averaging=Averaging.NOTHING)
+        self.conductor.look_at(self.views.attention.view)
+
+    """The view of which it was said last that its rows lead to no head, and the head that stayed selected."""
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Do what a key does; one about a head that works anywhere is of the head under a map's or table's cursor."""
+        if default_namespace is self and self.is_ready:
+            if (head := self.views.overview.settle()) is not None:
+                self.conductor.go_to(head)
+            _, name, parameters = parse(action) if isinstance(action, str) else action
+            view = str(parameters[0]) if name == "view" else ""
+            is_of_head = name == "view" and (view not in TABLES or TABLES[view].scope is not Scope.MODEL)
+            if name in STEPS or name in TO_A_VIEW or is_of_head:
+                if self.views.put_behind(action):
+                    return True
+                self.conductor.take_row(is_step=name in STEPS, view=view)
+        return await super().run_action(action, default_namespace, namespaces)
+
+    @on(PutOff)
+    async def _put_off(self, event: PutOff) -> None:
+        """Do what came behind what waited for a row, which is said no longer."""
+        self.key_line.hush()
+        await self.run_action(event.action, self)
+
+    def action_sentences(self) -> None:
+        """List the sentences; the one that is chosen is shown at once."""
+        self._list_sentences(is_finding=False)
+
+    def action_find_sentence(self) -> None:
+        """Find an earlier sentence by its words; the one that is chosen is read at once."""
+        self._list_sentences(is_finding=True)
+
+    def _list_sentences(self, *, is_finding: bool) -> None:
+        """Show the list."""
+        from tui.screens.sentences_screen import SentencesScreen
+
+        def take(text: str | None) -> None:
+            if text is not None:
+                self.sentence_input.take(text)
+
+        screen = SentencesScreen(self.conductor.sentences, is_finding=is_finding, ascii_only=self.ascii_only)
+        self.push_screen(screen, take)
+
+    def action_text(self) -> None:
+        """Show the sentence as coloured text, or its map again."""
+        self.conductor.coloured.toggle()
+
+    @on(SentenceInput.Looked)
+    @on(Input.Changed, "SentenceInput")
+    def _sentence_looked_at(self) -> None:
+        """Show how what is typed is cut into tokens."""
+        if self.is_ready:
+            self.conductor.sentences.look()
+
+    def action_jump(self) -> None:
+        """Ask where to go."""
+        from tui.screens.questions import WhereTo
+
+        if self.ways is not None:
+            self.prompt.ask(WhereTo(self, self.conductor, self.ways))
+
+    def action_command_palette(self) -> None:
+        """Offer every command by its name."""
+        from tui.screens.palette import Palette
+        from tui.state.places import example
+
+        self.push_screen(Palette("L0H0" if self.ways is None else str(example(self.ways.outline))))
+
+    def action_search(self) -> None:
+        """Ask what to search in the tree."""
+        from tui.screens.questions import Search
+
+        if self.ways is not None:
+            self.prompt.ask(Search(self, self.conductor, self.ways))
+
+    def action_match(self, step: int) -> None:
+        """Go on to the next match of the search, or back to the one before."""
+        if self.ways is not None:
+            self.key_line.say(self.ways.go_on(step))
+
+    def action_visited(self, step: int) -> None:
+        """Go back to the place visited before, or forward again."""
+        if self.ways is not None and not self.ways.step(step):
+            self.key_line.say("nothing to go back to" if step < 0 else "nothing to go forward to")
+
+    @on(ViewActivated)
+    def _view_activated(self, event: ViewActivated) -> None:
+        """Take notice of another view."""
+        if self.is_ready and self.ways is not None:
+            self.ways.arrive(is_beside=event.is_beside)

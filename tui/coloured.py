@@ -11,8 +11,8 @@ from tui.beside import begin
 from tui.patience import patiently
 
 if TYPE_CHECKING:
-    from tui.app import Explorer
     from tui.panes.text import TextPane
+    from tui.parts import Parts
     from tui.reading import Reading
 
 
@@ -24,7 +24,7 @@ class Coloured:
     app : the explorer.
     """
 
-    def __init__(self, app: Explorer) -> None:
+    def __init__(self, app: Parts) -> None:
         self._app = app
         self._reading: Reading | None = None
         self._pane: TextPane | None = None

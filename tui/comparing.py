@@ -21,7 +21,7 @@ from tui.unread import no_sentence
 from tui.weights import Weights
 
 if TYPE_CHECKING:
-    from tui.app import Explorer
+    from tui.parts import Parts
 
 
 PATIENCE = 20
@@ -42,7 +42,7 @@ class Comparing:
 
     def __init__(
         self,
-        app: Explorer,
+        app: Parts,
         session: Session,
         weights: Weights,
         outline: ModelOutline,
@@ -129,7 +129,7 @@ class Comparing:
         if (compare := views.in_view(ComparePane)) is not None and compare.size:
             self._draw_compared(compare)
         if (heads := views.in_view(HeadsPane)) is not None and heads.maps.size:
-            self._heads.draw(heads, shown.selected, shown.text, shown.off_in_maps)
+            self._heads.draw(heads, shown)
 
     def _draw_compared(self, pane: ComparePane) -> None:
         """Draw the pinned heads and the selected one: their spectra, their maps or a difference."""
@@ -141,7 +141,7 @@ class Comparing:
         elif pane.side is Side.SPECTRA:
             self._spectra.draw(pane, heads, names)
         elif shown.text is None:
-            message, is_waiting = no_sentence(self._app, self._outline)
+            message, is_waiting = no_sentence(self._app, self._outline, shown)
             pane.show_message("", message, is_waiting=is_waiting)
         elif pane.side is Side.MAPS:
             self._maps.draw(pane, heads, names, shown.text, shown.off_in_maps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -16,21 +15,17 @@ from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.table import AnyTable
-from engine.values.views import CONTRIBUTIONS, VIEWS, ring_of, view_after
+from engine.values.views import CONTRIBUTIONS, VIEWS, Scope, ring_of, view_after
 from tui.beside import Work, begin
 from tui.coloured import Coloured
 from tui.comparing import Comparing
-from tui.export.files import Exporting
-from tui.export.screen_request import Asking
-from tui.first_look import FirstLook
 from tui.key_names import key_of
 from tui.learning import Learning
 from tui.overview import Overview
+from tui.parts import Parts
 from tui.reading import Reading
-from tui.restoring import Restoring
 from tui.sentences import Sentences
 from tui.shown_table import shown_table
-from tui.start import Start
 from tui.state.heads_off import HeadsOff
 from tui.state.overview_measures import measure_fields
 from tui.state.places import head_after, layer_after
@@ -40,7 +35,6 @@ from tui.weights import Weights
 
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
-    from tui.app import Explorer
 
 
 class Conductor:
@@ -50,34 +44,31 @@ class Conductor:
     ----------
     off : switches heads off.
     overview : the map of all heads.
-    exporting, sentences, coloured, restoring : files, what was typed, the coloured text, and what comes back.
-    outline, weights, reading, tables, ways, comparing : the open model and what shows it; None until there is one.
+    coloured : the sentence as coloured text.
+    has_chosen_view : whether a person has chosen a view before the first head is on screen.
+    outline, weights, reading, tables, comparing : the open model and what shows it; None until there is one.
     """
 
-    def __init__(self, app: Explorer, start: Start) -> None:
+    def __init__(self, app: Parts, sentences: Sentences) -> None:
         self._app = app
         self._session = app.session
         self._is_drawn = False
         keys = (partial(key_of, app, f"app.{name}") for name in ("switch", "all_on"))
         self.off = HeadsOff(app.session, *keys, is_comparing=app.engine.is_comparing)
-        self.overview = Overview(app.engine, app.session, app.views, self._run, app.report, self.go_to)
-        self.exporting = Exporting(app, self)
-        self.sentences = app.sentences or Sentences(app, keeps=start.keeps_history)
-        app.sentences = self.sentences  # they are of the person, and stay when another model is opened
+        self.overview = Overview(app.engine, app.session, app.views, self.run, app.report, self.go_to)
+        self.sentences = sentences
         self.coloured = Coloured(app)
-        self.restoring = Restoring(app, start)
-        self._first_look = FirstLook(app, self, start, self._run)
+        self.has_chosen_view = False
+        self._stayed: tuple[str, Head] | None = None
         self._workers: WeakSet[Worker[None]] = WeakSet()
         self.outline: ModelOutline | None = None
         self.weights: Weights | None = None
         self.reading: Reading | None = None
         self.tables: Tables | None = None
-        self.ways: Ways | None = None
         self.comparing: Comparing | None = None
 
     def close(self) -> None:
         """Wait for nothing any more: another model takes the place of this one."""
-        self.restoring.close()
         for worker in list(self._workers):
             worker.cancel()
 
@@ -87,15 +78,10 @@ class Conductor:
         return self.outline is not None
 
     @property
-    def is_idle(self) -> bool:
-        """Whether a model is open and nothing more is awaited from the engine."""
-        return self._first_look.is_swept and all(worker.is_finished for worker in self._app.workers)
-
-    @property
     def text(self) -> str | None:
         """The sentence that is read, or is to be once the first head is on screen."""
-        waiting = self._first_look.text
-        return self._session.shown.text if waiting is None else waiting
+        shown = self._session.shown
+        return shown.text if shown.waiting_text is None else shown.waiting_text
 
     @property
     def meant(self) -> Head | None:
@@ -116,28 +102,25 @@ class Conductor:
         except EngineError:
             return False
 
-    def open(self, opening: Future[ModelOutline]) -> None:
-        """Wait for a model that is being opened."""
-        self._run(partial(self._first_look.wait, opening), "open")
-
     def show(self, outline: ModelOutline) -> tuple[Weights, Learning]:
         """Make what shows a model whose headers have been read."""
-        app, engine, session, views, run = self._app, self._app.engine, self._session, self._app.views, self._run
-        session.change(epsilon=self.restoring.epsilon)
-        self.restoring.show_measures()
+        app, engine, session, views, run = self._app, self._app.engine, self._session, self._app.views, self.run
         self.outline = outline
-        self.weights = Weights(engine, session, views, app.tree_widget, outline, run)
+        weights = self.weights = Weights(engine, session, views, app.tree_widget, outline, run)
         self.reading = Reading(engine, session, views.attention, outline, run, self._has_read)
         self.tables = Tables(engine, session, views, outline, run, app.report)
-        self.comparing = Comparing(app, session, self.weights, outline, run)
-        self.ways = Ways(app, outline, self.weights)
-        self._learning = Learning(app, session, self.weights, self.reading, self.overview, self.comparing, run)
+        self.comparing = Comparing(app, session, weights, outline, run)
+        app.ways = Ways(
+            views, app.tree_widget, session, outline, lambda: weights.labels,
+            is_comparing=engine.is_comparing, go_to=self.go_to, show=self.show_named,
+            come_back=lambda view, takes_focus: self.show_view(view, takes_focus=takes_focus),
+        )  # fmt: skip
+        self._learning = Learning(app, session, weights, self.reading, self.overview, self.comparing, run)
         self.coloured.take(self.reading)
-        self.exporting.begin(outline, Asking(outline, engine.options, session, views))
-        self.overview.open(outline, self.weights)
-        return self.weights, self._learning
+        self.overview.open(outline, weights)
+        return weights, self._learning
 
-    def _run(self, work: Work, group: str) -> None:
+    def run(self, work: Work, group: str) -> None:
         """Await an answer beside the event loop's other work; a newer one of the same group replaces it."""
 
         async def quietly() -> None:
@@ -170,8 +153,8 @@ class Conductor:
         self._app.refresh_bindings()  # a key that can only lead back is offered for that alone
 
     def stop(self) -> bool:
-        """Stop a table that is worked out and waited for, or a file that is written; False where there is none."""
-        return (self.tables is not None and self.tables.stop()) or self.exporting.writing.stop()
+        """Stop a table that is worked out and waited for; False where there is none."""
+        return self.tables is not None and self.tables.stop()
 
     def advance(self, progress: Progress) -> Progress:
         """Say how far the model is where that is waited for, and give it as it is shown."""
@@ -232,7 +215,7 @@ class Conductor:
 
         A table of theirs that was stopped goes on.
         """
-        self._first_look.has_view, views = True, self._app.views
+        self.has_chosen_view, views = True, self._app.views
         if stopped := self.tables.stopped(view, *ring_of(view)) if self.tables is not None else "":
             self.show_view(stopped)
         elif not views.return_to(*ring_of(view)):
@@ -247,6 +230,47 @@ class Conductor:
         if self.tables is not None:
             self.tables.resume()
 
+    def show_named(self, name: str) -> None:
+        """Go to a view that a person names, or to the list of sentences; one that is shown stays as it is."""
+        if name not in VIEWS or VIEWS[name].scope is not Scope.MODEL:
+            self.take_row(view=name)
+        if name == "sentences":
+            self._app.call_later(self._app.run_action, "app.sentences")
+        elif name == self._session.shown.view:
+            self._app.views.go_to(name)
+        elif name == "text":
+            self.coloured.toggle()
+        elif name == "compare" and self.comparing is not None:
+            self.comparing.compare()
+        elif name == "maps" and self.comparing is not None:
+            self.comparing.show_heads()
+        else:
+            self.show_view(name)
+
+    def take_row(self, *, is_step: bool = False, view: str = "") -> None:
+        """Select the head of the row under the cursor, before a view of it is gone to or another head.
+
+        Where the table is about the selected head, or the cursor has not been moved from where the table began, that
+        one stays; so it is said once of both, but not of the model as a whole, of which such a table is.
+
+        Parameters
+        ----------
+        is_step : whether another head is gone to from there.
+        view : which view is gone to, where it is known; what is looked at already is none to go to.
+        """
+        views, row, shown = self._app.views, self._app.views.row_head, self._session.shown
+        if row is None or row == shown.selected or view == shown.view or not self.has(row):
+            return
+        if views.chosen_head is not None:
+            if is_step or self._app.ways is None:
+                self.go_to(row)
+            else:
+                self._app.ways.jump(row)
+        elif not is_step and shown.selected is not None and self._stayed != (shown.view, shown.selected):
+            self._stayed = (shown.view, shown.selected)
+            how = f"in {shown.view} {key_of(self._app, 'table.choose')} selects a row's head, there {row}"
+            self._app.key_line.say(f"{shown.selected} stays selected; {how}")
+
     def look_at_cell(self) -> None:
         """Follow the map's cursor with what is in view beside the map."""
         self.coloured.follow()
@@ -256,11 +280,11 @@ class Conductor:
     def read(self, text: str) -> None:
         """Have the model read a sentence, once there is one."""
         self.sentences.begin(text)
-        self._first_look.text = text if self.reading is None else None
         if self.reading is None:
+            self._session.change(waiting_text=text)
             return
         is_read_again = text == self._session.shown.text
-        self._session.change(text=text, position=None, token=None)
+        self._session.change(text=text, waiting_text=None, position=None, token=None)
         if is_read_again:
             self.reading.read()
 

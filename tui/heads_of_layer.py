@@ -19,12 +19,13 @@ from tui.drawing.spelling import map_with_parts
 from tui.drawing.tiles import Tiles
 from tui.panes.heads import HeadsPane
 from tui.patience import patiently
+from tui.state.session import Shown
 from tui.unread import no_sentence
 
 EVERY = range(1 << 30)
 """Blocks of a whole map: what lies beyond it is left out."""
 
-Shown = tuple[Head, str, Off, Tiles]
+Drawn = tuple[Head, str, Off, Tiles]
 """A layer, a sentence, the heads that are switched off, and how the maps share the pane."""
 
 
@@ -54,7 +55,7 @@ class HeadsOfLayer:
         self._run = run
         self._name_of = name_of
         self._ascii = ascii_only
-        self._shown: Shown | None = None
+        self._shown: Drawn | None = None
         self._maps: dict[int, PooledMap] = {}
         self._selected: Head | None = None
 
@@ -62,15 +63,16 @@ class HeadsOfLayer:
         """Draw anew what is asked for next, of another sentence perhaps."""
         self._shown = None
 
-    def draw(self, pane: HeadsPane, selected: Head | None, text: str | None, off: Off) -> None:
+    def draw(self, pane: HeadsPane, shown: Shown) -> None:
         """Draw the maps of the selected layer's heads, or ask for them, or say why there are none."""
+        selected, text, off = shown.selected, shown.text, shown.off_in_maps
         self._selected = selected
         if selected is None:
             pane.show_message("", "choose a layer or a head in the tree")
             return
         title = self._title(selected, off)
         if text is None:
-            message, is_waiting = no_sentence(pane.app, self._outline)
+            message, is_waiting = no_sentence(pane.app, self._outline, shown)
             pane.show_message(title, message, is_waiting=is_waiting)
             return
         layer = selected.whole_layer

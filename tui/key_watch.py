@@ -275,7 +275,7 @@ class KeyWatch(Parts):
             return False
         rests = 0
         for _ in range(LOOKS):
-            rests = rests + 1 if self.conductor.is_idle else 0
+            rests = rests + 1 if self.is_idle else 0
             if self._is_hurried or not self.is_waiting_with_act:
                 return True
             if rests == RESTS:

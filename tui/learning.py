@@ -9,12 +9,12 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Progress
 from tui.beside import Run
 from tui.facts import line_of_two, short_name
-from tui.messages import Advanced
+from tui.messages import Advanced, PairRefused
 
 if TYPE_CHECKING:
-    from tui.app import Explorer
     from tui.comparing import Comparing
     from tui.overview import Overview
+    from tui.parts import Parts
     from tui.reading import Reading
     from tui.state.session import Session
     from tui.weights import Weights
@@ -33,7 +33,7 @@ class Learning:
 
     def __init__(
         self,
-        app: Explorer,
+        app: Parts,
         session: Session,
         weights: Weights,
         reading: Reading,
@@ -68,9 +68,9 @@ class Learning:
         except Superseded:
             return
         except EngineError as error:
-            self._app.refuse_pair(str(error))
+            self._app.post_message(PairRefused(str(error)))
             return
-        self._app.show_model(line_of_two(comparison))
+        self._app.model_line.show(line_of_two(comparison))
         self._weights.pair(short_name(comparison.other))
         for note in filter(None, (*comparison.other.notes, comparison.note)):
             self._app.notify(note, severity="warning")

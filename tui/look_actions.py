@@ -74,13 +74,6 @@ class LookActions(Parts):
         few = " (the terminal's own colours; maps are drawn with signs)" if self.theme == ANSI else ""
         self.notify(f"theme {short}{few}", timeout=2)
 
-    def keep_state(self) -> None:
-        """Keep what is looked at for the next start, if that is wanted."""
-        if self.is_ready:
-            self.conductor.restoring.finish()
-        if self.sentences is not None:
-            self.sentences.keep_draft()
-
     async def tell_what_is_not_kept(self) -> None:
         """Say where nothing can be kept for the next start; the program goes on without."""
         if said := await asyncio.to_thread(trouble):

@@ -81,6 +81,18 @@ class TokenPointed(Message):
 
 
 @dataclass
+class PairRefused(Message):
+    """The second model cannot be compared with the first.
+
+    Attributes
+    ----------
+    why : in words.
+    """
+
+    why: str
+
+
+@dataclass
 class ViewActivated(Message):
     """Another view is the active one; only which it is now matters.
 

@@ -184,7 +184,7 @@ class Reading:
         elif shown.off.heads:
             title += f" · with {shown.off}"
         if shown.text is None:
-            how, is_waiting = no_sentence(self._pane.app, self._outline)
+            how, is_waiting = no_sentence(self._pane.app, self._outline, shown)
             self._pane.show_message(title, "\n".join(filter(None, (how, self._warning))), is_waiting=is_waiting)
         elif self._sentence is None:
             self._pane.show_message(title, self._awaited.message, is_waiting=True)

@@ -22,7 +22,8 @@ from tui.state.saved import LONGEST, Exported, Remembered, model_key, recall, re
 from tui.state.session import Shown
 
 if TYPE_CHECKING:
-    from tui.app import Explorer
+    from tui.conductor import Conductor
+    from tui.parts import Parts
 
 CALM = 2.0
 """Seconds after which what has changed is kept, so that a connection that is lost loses next to nothing."""
@@ -37,11 +38,13 @@ class Restoring:
     Parameters
     ----------
     app : whose state it is.
+    conductor : what shows the model.
     start : what was asked for, which comes before what is remembered.
     """
 
-    def __init__(self, app: Explorer, start: Start) -> None:
+    def __init__(self, app: Parts, conductor: Conductor, start: Start) -> None:
         self._app = app
+        self._conductor = conductor
         self._start = start
         self._key = ""
         self._outline: ModelOutline | None = None
@@ -105,7 +108,7 @@ class Restoring:
 
     def show_view(self) -> None:
         """Pin the heads that were, and show the view to begin with, before anything is drawn in it."""
-        views, conductor = self._app.views, self._app.conductor
+        views, conductor = self._app.views, self._conductor
         name, comparing = self._last.view, conductor.comparing
         pinned = [head for each in self._last.pins.split(",") if (head := self._known(each)) and not head.is_layer]
         self._app.session.change(pins=tuple(dict.fromkeys(pinned))[:MOST])
@@ -122,7 +125,7 @@ class Restoring:
     @property
     def _now(self) -> Remembered:
         """How the model would be left now."""
-        conductor = self._app.conductor
+        conductor = self._conductor
         if not conductor.is_open:
             return self._kept
         shown, text = self._app.session.shown, conductor.text or ""

@@ -18,7 +18,7 @@ from tui.beside import begin
 from tui.widgets.token_line import TokenLine
 
 if TYPE_CHECKING:
-    from tui.app import Explorer
+    from tui.parts import Parts
 
 PAUSE = 0.08
 """Seconds without a key after which what is typed is cut into tokens."""
@@ -42,7 +42,7 @@ class Sentences:
     forgotten : those forgotten in this run, the last one last: its place among all, and among those that were read.
     """
 
-    def __init__(self, app: Explorer, *, keeps: bool) -> None:
+    def __init__(self, app: Parts, *, keeps: bool) -> None:
         self._app = app
         self._store = SentenceStore(history_file() if keeps else None)
         self._disk = ThreadPoolExecutor(1, "sentences")

@@ -170,7 +170,7 @@ class Tables:
         title = title_of(shown, view, self._outline, attention, is_beside=self._engine.is_comparing)
         title += at_distance(shown.distance, self._outline) if "distance" in view.options else ""
         if "text" in view.needs and not shown.text:
-            message, is_waiting = no_sentence(pane.app, self._outline)
+            message, is_waiting = no_sentence(pane.app, self._outline, shown)
             pane.grid.expect(None)
             pane.show_message(title, message, is_waiting=is_waiting)
             return

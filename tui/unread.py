@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from textual.app import App
 
@@ -11,16 +11,14 @@ from engine.values.outline import ModelOutline
 from engine.values.views import Scope, View
 from tui.key_names import key_of
 from tui.panes.attention import AttentionPane
-
-if TYPE_CHECKING:
-    from tui.app import Explorer
+from tui.state.session import Shown
 
 
-def no_sentence(app: App[Any], outline: ModelOutline) -> tuple[str, bool]:
+def no_sentence(app: App[Any], outline: ModelOutline, shown: Shown) -> tuple[str, bool]:
     """Say how a sentence is typed, why the model reads none, or that one waits for its turn; and whether one does."""
     if outline.unreadable:
         return outline.unreadable, False
-    if cast("Explorer", app).waiting_text is not None:
+    if shown.waiting_text is not None:
         return "the sentence is read once the first head is there …", True
     return f"press {key_of(app, 'app.sentence')} and type a sentence", False
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.views import OVERVIEW, VIEWS, Scope
 from tui.key_names import key_of
+from tui.state.head_labels import HeadLabels
 from tui.state.place_history import PlaceHistory
 from tui.state.places import parse_place
+from tui.state.session import Session
 from tui.state.tree_search import Lines, find, lines_of
-
-if TYPE_CHECKING:
-    from tui.app import Explorer
-    from tui.weights import Weights
+from tui.tree import HeadTree
+from tui.views import Views
 
 OF_WEIGHTS = ("spectra", "ranks", "attention")
 """The views that are no tables of `engine.values.views.VIEWS`."""
@@ -36,24 +35,47 @@ class Ways:
 
     Parameters
     ----------
-    app : whose tree and views are moved in.
+    views, tree : that are moved in.
+    session : which says what is shown.
     outline : of the model.
-    weights : who knows what heads are called.
+    labels : gives what heads are called.
+    is_comparing : whether a second model is open.
+    go_to : selects a head, a layer or the model (None).
+    show : goes to a view, or to the list of sentences, that a person names.
+    come_back : shows a view again, with the keys or without.
 
     Attributes
     ----------
-    app, outline : as given.
+    outline : as given.
     searched : what was searched last; empty before that.
     """
 
-    def __init__(self, app: Explorer, outline: ModelOutline, weights: Weights) -> None:
+    def __init__(
+        self,
+        views: Views,
+        tree: HeadTree,
+        session: Session,
+        outline: ModelOutline,
+        labels: Callable[[], HeadLabels],
+        *,
+        is_comparing: bool,
+        go_to: Callable[[Head | None], None],
+        show: Callable[[str], None],
+        come_back: Callable[[str, bool], None],
+    ) -> None:
         self.outline = outline
         self.searched = ""
-        self.app = app
-        self._weights = weights
+        self._views = views
+        self._tree = tree
+        self._session = session
+        self._labels = labels
+        self._is_comparing = is_comparing
+        self._go_to = go_to
+        self._show = show
+        self._come_back = come_back
         self._history = PlaceHistory()
         self._is_restoring = False
-        app.session.follow(lambda changed: self.arrive() if "selected" in changed else None)
+        session.follow(lambda changed: self.arrive() if "selected" in changed else None)
 
     @cached_property
     def _lines(self) -> Lines:
@@ -63,7 +85,7 @@ class Ways:
     @property
     def here(self) -> Head | None:
         """What is selected."""
-        return self.app.session.shown.selected
+        return self._session.shown.selected
 
     @property
     def has_before(self) -> bool:
@@ -73,12 +95,12 @@ class Ways:
     @property
     def labels(self) -> Mapping[Head, str]:
         """What heads are called that clearly do one thing."""
-        return self._weights.labels.by_head
+        return self._labels().by_head
 
     @property
     def is_labelled(self) -> bool:
         """Whether it is known what heads are called."""
-        return self._weights.labels.is_known
+        return self._labels().is_known
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -87,7 +109,7 @@ class Ways:
             view.name
             for view in VIEWS.values()
             if view.name != "rollout" and view.scope is not Scope.CELL
-            and ("vs" not in view.needs or self.app.engine.is_comparing)
+            and ("vs" not in view.needs or self._is_comparing)
         )  # fmt: skip
         return (*OF_WEIGHTS, *tables, *OTHERS)
 
@@ -100,7 +122,7 @@ class Ways:
 
     def find(self, text: str) -> tuple[Head, ...]:
         """List the layers and heads that a text finds, in the order of the tree."""
-        shown = self.app.session.shown
+        shown = self._session.shown
         return find(text, self._lines, self.labels, {"pinned *": shown.pins, "off": shown.off.heads})
 
     def go(self, text: str) -> None:
@@ -115,8 +137,6 @@ class Ways:
             self.jump(place)
         else:
             self._history.jump()
-            if place not in VIEWS or VIEWS[place].scope is not Scope.MODEL:
-                self.app.take_row(view=place)
             self._show(place)
 
     def go_to_head(self, text: str) -> None:
@@ -130,37 +150,21 @@ class Ways:
         assert isinstance(place, Head), "there are no views among which it could be one"
         self.jump(place)
 
-    def _show(self, name: str) -> None:
-        """Show a view, or the list of sentences; one that is shown stays as it is."""
-        comparing = self.app.conductor.comparing
-        if name == "sentences":
-            self.app.action_sentences()
-        elif name == self.app.views.active.view:
-            self.app.views.go_to(name)
-        elif name == "text":
-            self.app.conductor.coloured.toggle()
-        elif name == "compare" and comparing is not None:
-            comparing.compare()
-        elif name == "maps" and comparing is not None:
-            comparing.show_heads()
-        else:
-            self.app.conductor.show_view(name)
-
     def jump(self, head: Head) -> None:
         """Go to a head from a place that counts as visited."""
         self.leave()
-        self.app.conductor.go_to(head)
+        self._go_to(head)
 
     def go_on(self, step: int) -> str:
         """Go to the next match of the search, or to the one before, and say which it is."""
         if not self.searched:
-            return f"nothing has been searched yet: {key_of(self.app, 'app.search')} searches in the tree"
+            return f"nothing has been searched yet: {key_of(self._views.app, 'app.search')} searches in the tree"
         found = self.find(self.searched)
         if not found:
             return f"no match for {self.searched}"
         place, is_round = place_after(found, self.here, self.outline, step)
-        self.app.tree_widget.mark_found(found)
-        self.app.conductor.go_to(found[place])
+        self._tree.mark_found(found)
+        self._go_to(found[place])
         end = " · past the end, on from the top" if step > 0 else " · past the top, on from the end"
         return f"/{self.searched}  {place + 1} of {len(found)}{end if is_round else ''}"
 
@@ -173,9 +177,9 @@ class Ways:
         if not self._is_restoring:
             go = self._history.turn if is_beside else self._history.move
             had_before = self.has_before
-            go(self.app.session.shown)
+            go(self._session.shown)
             if self.has_before is not had_before:
-                self.app.refresh_bindings()  # of which the line of keys shows those that lead somewhere
+                self._views.app.refresh_bindings()  # of which the line of keys shows those that lead somewhere
 
     def step(self, step: int) -> bool:
         """Go back or forward; False where there is nothing."""
@@ -184,12 +188,12 @@ class Ways:
             return False
         self._is_restoring = True
         try:
-            is_in_tree = self.app.tree_widget.has_focus
-            self.app.conductor.go_to(place.selected)
-            self.app.conductor.show_view(place.view, takes_focus=not is_in_tree)
+            is_in_tree = self._tree.has_focus
+            self._go_to(place.selected)
+            self._come_back(place.view, not is_in_tree)
         finally:
             self._is_restoring = False
-        self.app.refresh_bindings()
+        self._views.app.refresh_bindings()
         return True
 
 

@@ -72,7 +72,7 @@ def rests(app: Explorer) -> bool:
         or app.unforeseen is not None
         or (
             app.is_ready
-            and app.conductor.is_idle
+            and app.is_idle
             and not app.is_typed_to
             and not is_laid_out_late
             and (app._exit or not is_about_to_ask(app))
@@ -90,7 +90,7 @@ def waited_for(app: Explorer) -> str:
     """Say what an explorer that does not come to rest is still waiting for."""
     working = [worker.group for worker in app.workers if not worker.is_finished]
     screen = app.screen if app.screen_stack else "no screen"
-    is_swept = app.is_ready and app.conductor._first_look.is_swept
+    is_swept = app.is_ready and app._first_look.is_swept
     return (
         f"still waiting for {working} on {screen}; ready: {app.is_ready}, the whole model known: {is_swept}, "
         f"keys held: {len(app._held)}, handled: {len(app._passing)}, followed: {app._following}, "

@@ -13,7 +13,8 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.table import AnyTable, Cell
-from tui.export.clipboard_of_compare import numbers_of, rows_of
+from tui.drawing.text import fit, harmless
+from tui.export.clipboard_of_compare import numbers_of, refuse_long_difference, rows_of
 from tui.key_names import key_of
 from tui.panes.attention import AttentionPane
 from tui.panes.compare import ComparePane
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
     from tui.conductor import Conductor
     from tui.panes.pane import Pane
+
+SHOWN = 48
+"""Characters of what was copied that are shown."""
 
 LARGEST = 74_994
 """Bytes that are copied at most: 100 kB in base64, which is where many terminals stop."""
@@ -56,6 +60,12 @@ class Copied:
     text: str
     says: str
 
+    @property
+    def beginning(self) -> str:
+        """As much of the first line as a message has room for."""
+        begin = harmless(self.text.partition("\n")[0][: 2 * SHOWN].replace("\t", " "))
+        return fit(begin, SHOWN).rstrip() if len(begin) > SHOWN else begin
+
 
 def written(rows: Iterable[Sequence[Cell]], what: str) -> str:
     r"""Write rows with tabs between the cells; numbers read back exactly, and a cell with a tab in it is quoted.
@@ -82,7 +92,7 @@ def written(rows: Iterable[Sequence[Cell]], what: str) -> str:
     return stream.getvalue().removesuffix("\n")
 
 
-def cell_of(pane: Pane, conductor: Conductor) -> Copied:
+async def copied_cell(pane: Pane, conductor: Conductor) -> Copied:
     """Give the cell under a view's cursor: a number in full, a text as it is.
 
     Raises
@@ -141,14 +151,8 @@ def _filled(cell: Cell, name: str) -> Copied:
     return Copied(str(cell), name)
 
 
-def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, several: AnyTable | None) -> Copied:
-    """Give the row under a view's cursor, without the columns' names.
-
-    Parameters
-    ----------
-    pane, conductor : the view, and what knows what it shows.
-    attention : the whole map, where the view is of one: a row of it is a query's weights, one for each key.
-    several : the table of the view, where it shows pinned heads beside each other.
+async def copied_row(pane: Pane, conductor: Conductor) -> Copied:
+    """Give the row under a view's cursor, without the columns' names; of a map a query's weights, one for each key.
 
     Raises
     ------
@@ -166,9 +170,12 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, sev
             f"small maps have no rows to copy; {key_of(pane.app, 'app.copy_cell')} copies the largest weight under the "
             f"cursor, {key_of(pane.app, 'app.export')} writes all of them to a file"
         )
-    if isinstance(pane, ComparePane) and several is not None:
+    if isinstance(pane, ComparePane):
+        refuse_long_difference(pane)
+    if isinstance(pane, ComparePane) and (several := await _table_of_several(conductor)) is not None:
         found, says = rows_of(pane, several)
         return Copied(written(found, "the rows"), f"{says}: {quantity(len(found), 'line')} of the table")
+    attention = await _whole_map(pane, conductor)
     if attention is not None and isinstance(pane, AttentionPane) and pane.cell is not None:
         query = pane.cell[0]
         weights = attention.weights[query].tolist()
@@ -195,18 +202,6 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, sev
     raise EngineError(NOTHING)
 
 
-def refuse_large_map(pane: Pane) -> None:
-    """Look at a map's size before all of it is asked for.
-
-    Raises
-    ------
-    EngineError : where its table is certain to be too large.
-    """
-    pooled = pane.heatmap.pooled if isinstance(pane, AttentionPane) else None
-    if pooled is not None and len(pooled.query_tokens) * len(pooled.key_tokens) * SHORTEST > LARGEST:
-        raise too_large(f"the {pane.view} table")
-
-
 def too_large(what: str) -> EngineError:
     """Say that something is not copied because of its size."""
     return EngineError(
@@ -219,20 +214,32 @@ def _without_rows(pane: TablePane) -> EngineError:
     return EngineError(NOTHING if pane.shown is None else f"the {pane.view} table has no rows; nothing was copied")
 
 
-def all_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, several: AnyTable | None) -> Copied:
+async def copied_view(pane: Pane, conductor: Conductor) -> Copied:
     """Give the table that a view draws, the same that ``e`` writes, below the names of its columns.
-
-    Parameters
-    ----------
-    pane, conductor, attention : as for `row_of`.
-    several : the table of a view that shows several heads beside each other, pinned or not.
 
     Raises
     ------
-    EngineError : where there is none, or it is too large.
+    EngineError : where there is none, or it is too large, which a glance at a map's size may say.
     """
     if isinstance(pane, TablePane) and not pane.grid.order:
         raise _without_rows(pane)
-    table = several or conductor.table(attention)[0]
+    pooled = pane.heatmap.pooled if isinstance(pane, AttentionPane) else None
+    if pooled is not None and len(pooled.query_tokens) * len(pooled.key_tokens) * SHORTEST > LARGEST:
+        raise too_large(f"the {pane.view} table")
+    table = await _table_of_several(conductor)
+    if table is None:
+        table, _ = conductor.table(await _whole_map(pane, conductor))
     text = written(chain([table.columns], table.rows), f"the {pane.view} table")
     return Copied(text, f"the {pane.view} table, tab separated")
+
+
+async def _table_of_several(conductor: Conductor) -> AnyTable | None:
+    """Wait for the table of the active view, where several heads are beside each other in it."""
+    return None if conductor.comparing is None else await conductor.comparing.table()
+
+
+async def _whole_map(pane: Pane, conductor: Conductor) -> AttentionMap | None:
+    """Wait for all weights of the map, where the view is one."""
+    if not isinstance(pane, AttentionPane) or conductor.reading is None:
+        return None
+    return await conductor.reading.whole_map()

@@ -11,6 +11,7 @@ from engine.store.files import unused_path
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.export.choice import Choice, What, formats_for
+from tui.export.screen_request import Asking
 from tui.export.view_table import file_stem, subject_of
 from tui.export.writing import Writing
 from tui.key_names import key_of
@@ -18,9 +19,9 @@ from tui.state.saved import Exported
 
 if TYPE_CHECKING:
     from engine.values.outline import ModelOutline
-    from tui.app import Explorer
     from tui.conductor import Conductor
-    from tui.export.screen_request import Asking
+    from tui.parts import Parts
+    from tui.restoring import Restoring
 
 
 OF_MODEL = {"spectra": "spectrum", "text": "attention", "difference": "attention", "overview": "heads"}
@@ -37,19 +38,21 @@ class Exporting:
     writing : the file that is being written.
     """
 
-    def __init__(self, app: Explorer, conductor: Conductor) -> None:
+    def __init__(self, app: Parts, conductor: Conductor, restoring: Restoring) -> None:
         self._app = app
         self._conductor = conductor
+        self._restoring = restoring
         self._outline: ModelOutline | None = None
         self._asking: Asking | None = None
         self.choice = Choice()
         self.folder: Path | None = None
         self.writing = Writing(app)
 
-    def begin(self, outline: ModelOutline, asking: Asking) -> None:
+    def begin(self, outline: ModelOutline) -> None:
         """Write what there is of a model that has been opened."""
-        self._outline, self._asking = outline, asking
-        last = self._conductor.restoring.exported
+        self._outline = outline
+        self._asking = Asking(outline, self._app.engine.options, self._app.session, self._app.views)
+        last = self._restoring.exported
         if last.what in What.__members__:
             self.choice = Choice(What[last.what], last.format if last.format in (*FORMATS, "npz") else "csv")
         self.folder = Path(last.folder) if last.folder else None
@@ -206,7 +209,7 @@ class Exporting:
         self.choice = choice
         if choice.what.is_table and choice.format != "npz":
             check_format(choice.format, path)
-        self._conductor.restoring.keep_export(Exported(choice.what.name, choice.format, _folder_of(path)))
+        self._restoring.keep_export(Exported(choice.what.name, choice.format, _folder_of(path)))
         jobs = Jobs(self._app, self._conductor, self.outline, self._asked, self.writing)
         how_far = "as far as it is known by now: " if self.is_unfinished(choice) else ""
         place = path if may_replace else unused_path(path)

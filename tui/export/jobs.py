@@ -24,17 +24,17 @@ from tui.export.view_table import LONG, estimated_bytes
 from tui.export.writing import Report, Writing
 
 if TYPE_CHECKING:
-    from tui.app import Explorer
     from tui.conductor import Conductor
     from tui.export.request import Request
     from tui.export.screen_request import Asking
+    from tui.parts import Parts
 
 
 class Jobs:
     """Writes what is chosen, each as it has to be."""
 
     def __init__(
-        self, app: Explorer, conductor: Conductor, outline: ModelOutline, asking: Asking, writing: Writing
+        self, app: Parts, conductor: Conductor, outline: ModelOutline, asking: Asking, writing: Writing
     ) -> None:
         self._app = app
         self._conductor = conductor

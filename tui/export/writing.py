@@ -14,7 +14,7 @@ from tui.key_names import key_of
 from tui.messages import Advanced
 
 if TYPE_CHECKING:
-    from tui.app import Explorer
+    from tui.parts import Parts
 
 Answer = TypeVar("Answer")
 Report = Callable[[Progress], None]
@@ -29,7 +29,7 @@ LOOKS = 50
 class Writing:
     """The file that is being written, if any."""
 
-    def __init__(self, app: Explorer) -> None:
+    def __init__(self, app: Parts) -> None:
         self._app = app
         self._written: Path | None = None
 

@@ -8,6 +8,8 @@ from engine.values.heads import Head
 from engine.values.outline import EVERY, heads_named
 from tui.key_names import key_of
 from tui.panes.filtered import FilteredPane
+from tui.parts import Parts
+from tui.state.heads_off import HeadsOff
 from tui.state.places import example
 from tui.ways import Ways
 from tui.widgets.filter_input import candidates
@@ -24,14 +26,17 @@ class OffByName:
 
     Parameters
     ----------
+    app : the explorer.
+    off : switches heads off.
     ways : through the open model.
     """
 
     names = (OFF, ON)
 
-    def __init__(self, ways: Ways) -> None:
+    def __init__(self, app: Parts, off: HeadsOff, ways: Ways) -> None:
+        self._app = app
+        self._off = off
         self._ways = ways
-        self._app = ways.app
 
     def is_meant(self, text: str) -> bool:
         """Say whether a text begins with one of the two words."""
@@ -75,7 +80,7 @@ class OffByName:
         word, _, behind = text.strip().lower().partition(" ")
         heads = self._heads(behind) if behind.strip() else self._selected(word)
         found = "found so far: " if self._is_to_grow(behind) else ""  # other heads off may mean another table
-        self._app.key_line.say(found + self._app.conductor.off.put(heads, is_off=word == OFF))
+        self._app.key_line.say(found + self._off.put(heads, is_off=word == OFF))
 
     def _selected(self, word: str) -> tuple[Head, ...]:
         """Give the head of the row under the cursor, or the selected one, or those of such a layer."""

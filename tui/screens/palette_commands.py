@@ -20,7 +20,6 @@ from tui.screens.commands import ALSO_CALLED, THEME, Doable, doables, in_view
 from tui.state.places import parse_place, split_digits
 from tui.state.tree_search import is_condition, is_name
 from tui.themes import every_theme, find_theme
-from tui.way_actions import WayActions
 from tui.ways import Ways
 
 MOST = 40
@@ -43,7 +42,7 @@ class Commands(Provider):
 
     async def search(self, query: str) -> Hits:
         """Offer heads, then actions, views and themes, the best match first; of two as good the one of the help."""
-        ways = self._parts.conductor.ways
+        ways = self._parts.ways
         if ways is not None:
             heads = _heads(query, ways)
             if not heads and (trouble := _trouble(query, ways)):
@@ -82,13 +81,13 @@ class Commands(Provider):
     @property
     def _jump(self) -> Doable:
         """Give the line at the foot, whose key waits for every box to be closed."""
-        jump = next(each for each in WayActions.BINDINGS if isinstance(each, Binding) and each.action == "jump")
+        jump = next(each for each in type(self._parts).BINDINGS if isinstance(each, Binding) and each.action == "jump")
         go_to = partial(self.app.run_action, "app.jump")
         return Doable("jump", jump.description, (key_of(self.app, str(jump.id)),), go_to)
 
     def _views(self) -> Iterator[Doable]:
         """Give the views, of which some share a key."""
-        if (ways := self._parts.conductor.ways) is not None:
+        if (ways := self._parts.ways) is not None:
             for view in ways.views:
                 yield Doable(view, f"{view.capitalize()} view", (), partial(ways.go, view))
 

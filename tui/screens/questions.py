@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 from engine.mathematics.patterns import LABELS
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from tui.conductor import Conductor
 from tui.key_names import key_of
 from tui.messages import ConditionWanted
+from tui.parts import Parts
 from tui.screens.commands import NamedCommands
 from tui.screens.off_by_name import OffByName
 from tui.state.places import NoPlaceError, example
@@ -38,12 +39,14 @@ class WhereTo:
 
     label = "go to:"
 
-    def __init__(self, ways: Ways) -> None:
+    def __init__(self, app: Parts, conductor: Conductor, ways: Ways) -> None:
+        self._app = app
+        self._conductor = conductor
         self._ways = ways
-        self._first, self._complete = (key_of(ways.app, f"prompt.{name}") for name in ("first", "complete"))
-        self._commands = NamedCommands(ways.app)
+        self._first, self._complete = (key_of(app, f"prompt.{name}") for name in ("first", "complete"))
+        self._commands = NamedCommands(app)
         stacks = ways.outline.stacks
-        self._off = OffByName(ways)
+        self._off = OffByName(app, conductor.off, ways)
         places = (*ways.views, *(f"{stack}." for stack in stacks if len(stacks) > 1))
         self.names = tuple(dict.fromkeys((*places, *self._commands.names, *self._off.names)))
 
@@ -52,7 +55,7 @@ class WhereTo:
         if self._off.is_meant(text):
             return self._off.typed(text)
         if is_condition(text):
-            return f"{key_of(self._ways.app, 'prompt.answer')} filters the table of all heads by that"
+            return f"{key_of(self._app, 'prompt.answer')} filters the table of all heads by that"
         head = example(self._ways.outline)
         named = f"{head}  {head.layer}.{head.head}  h{head.head}  +1  ranks"
         return "" if text else f"{named} · {self._first} first line · {self._complete} completes"
@@ -71,12 +74,12 @@ class WhereTo:
         if self._off.is_meant(typed):
             self._off.answer(typed)
             return
-        app, (word, _, behind) = self._ways.app, typed.partition(" ")
+        app, (word, _, behind) = self._app, typed.partition(" ")
         if word.lower() == OPEN and behind.strip():
-            app.call_later(partial(app.choose_model, is_first=False, named=behind.strip()))
+            app.call_later(app.run_action, f"app.open_named({behind.strip()!r})")
             return
         if behind.strip() and word.lower() == EXPORT:
-            app.call_later(partial(app.action_export, behind.strip()))
+            app.call_later(app.run_action, f"app.export({behind.strip()!r})")
             return
         if is_condition(typed):
             app.post_message(ConditionWanted(typed))
@@ -85,7 +88,7 @@ class WhereTo:
             app.session.change(epsilon=_epsilon(behind))
             return
         if behind.strip() and word.lower() in DISTANCE:
-            app.conductor.show_distance(_distance(behind))
+            self._conductor.show_distance(_distance(behind))
             return
         if word.lower() in self._ways.views and behind.strip():
             self._ways.go_to_head(behind)
@@ -98,7 +101,7 @@ class WhereTo:
             except NoPlaceError:
                 do = self._commands.begun(typed)
         if do is not None:
-            self._ways.app.call_later(do)
+            app.call_later(do)
 
     def leave(self) -> None:
         """Stay."""
@@ -137,9 +140,10 @@ class Search:
 
     label = "/"
 
-    def __init__(self, ways: Ways) -> None:
+    def __init__(self, app: Parts, conductor: Conductor, ways: Ways) -> None:
+        self._app = app
+        self._conductor = conductor
         self._ways = ways
-        self._app = ways.app
         self._from = ways.here
         self._opened: Head | None = None
         labels = dict.fromkeys(ways.labels.values())
@@ -187,7 +191,7 @@ class Search:
             self._opened = None
         if head is not None and not tree.is_open(head):
             self._opened = head.whole_layer
-        self._app.conductor.go_to(head)
+        self._conductor.go_to(head)
 
     def answer(self, text: str) -> None:
         """Stay at the match; a condition is of the table of all heads, which is gone to.

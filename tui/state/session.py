@@ -44,6 +44,7 @@ class Shown:
     selected : a head or a layer; None is the model as a whole.
     view : the active view.
     text : the sentence, once one is read.
+    waiting_text : the sentence that is read once the first head is on screen; None where none waits.
     measure : of singular values, which the ranks and the tree show.
     overview : the column of the table of heads that the overview shows.
     epsilon : of the energy rank.
@@ -60,6 +61,7 @@ class Shown:
     selected: Head | None = None
     view: str = OVERVIEW
     text: str | None = None
+    waiting_text: str | None = None
     measure: str = "energy_rank"
     overview: str = "ov_energy_rank"
     epsilon: float = 0.01

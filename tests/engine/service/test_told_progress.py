@@ -226,8 +226,8 @@ async def test_what_is_known_not_to_fit_is_said_before_it_is_tried(
 
 async def test_before_the_gpus_are_known_the_headers_say_what_is_needed(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2")) as (app, _):
-        assert app.conductor.exporting.outline
-        awaited = Awaited(app.conductor.exporting.outline)
+        assert app.exporting.outline
+        awaited = Awaited(app.exporting.outline)
     need = SentenceNeed(812 * 10**9, 812 * 10**9, 0, "bfloat16", "")
     awaited.foresee(MemoryReport(191, 812 * 10**9, 1, need, None, 19 * 10**9))
     assert "needs 812 GB to read a sentence (bfloat16), 19 GB are free in main memory" in awaited.message

@@ -16,7 +16,7 @@ from tests.tui.explorer import explorer, settle, type_keys, until
 from tests.tui.invariants import disagreements
 from tests.tui.screens.choosing import opening_screen
 from tui.app import Explorer
-from tui.messages import HeadEntered, MeasureWanted, RankMeasureWanted, TokenPointed
+from tui.messages import HeadEntered, MeasureWanted, PairRefused, RankMeasureWanted, TokenPointed
 from tui.screens.chooser import ChooserScreen
 from tui.screens.help_screen import HelpScreen
 from tui.start import Start
@@ -87,7 +87,7 @@ async def test_where_a_pair_is_refused_its_question_goes_and_the_zoom_stays(tiny
         await settle(pilot)
         await type_keys(pilot, "z", "g", "L", "1")
         assert app.prompt.input.has_focus
-        app.refuse_pair("they differ")
+        app.post_message(PairRefused("they differ"))
         await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
         assert not app.prompt.display
         again = app.screen

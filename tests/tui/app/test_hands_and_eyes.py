@@ -259,7 +259,8 @@ async def test_a_head_that_is_gone_is_forgotten_and_a_killed_session_is_not(
         assert not app._notifications
         await pilot.press("j", "j", "e", "j", "right", "tab", "ctrl+u", *str(tmp_path / "kept.csv"), "enter")
         await settle(pilot)
-        app.conductor.restoring.keep()  # what the clock does every other second
+        assert app._restoring is not None
+        app._restoring.keep()  # what the clock does every other second
         await until(pilot, lambda: place.exists() and export_file().exists())
     said = place.read_text(encoding="utf-8")
     assert "decoder.L0H2" in said
@@ -268,8 +269,8 @@ async def test_a_head_that_is_gone_is_forgotten_and_a_killed_session_is_not(
     async with explorer(model, start=Start(model, is_restoring=True)) as (app, _):
         assert app.session.shown.selected == Head("decoder", 0, 0)
         assert app.views.active is app.views.overview
-        assert app.conductor.exporting.choice == Choice(What.MODEL, "csv")
-        assert app.conductor.exporting.folder == tmp_path
+        assert app.exporting.choice == Choice(What.MODEL, "csv")
+        assert app.exporting.folder == tmp_path
 
 
 async def test_a_state_folder_that_cannot_be_written_is_told_and_hinders_nothing(

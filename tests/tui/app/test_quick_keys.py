@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from textual.widgets import Input, Tree
 
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
-from engine.values.outline import ModelOutline
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, settle, shown, until
 from tests.tui.invariants import disagreements
@@ -199,7 +197,7 @@ async def test_what_a_key_chose_before_the_first_head_is_shown_stays(
     async with explorer(tiny_model("gpt2"), head="L0H1") as (app, _):
         assert app.session.shown.selected is None
         assert list(disagreements(app)) == []
-        assert app.conductor.is_idle, "the rest of the model has not been asked for"
+        assert app.is_idle, "the rest of the model has not been asked for"
 
 
 async def test_what_waits_for_a_picture_is_not_lost_with_the_screen_over_it(tiny_model: TinyModel) -> None:
@@ -220,9 +218,9 @@ async def test_what_is_chosen_while_the_model_opens_stays(
 ) -> None:
     wait, may_open = FirstLook.wait, asyncio.Event()
 
-    async def later(first: FirstLook, opening: Future[ModelOutline]) -> None:
+    async def later(first: FirstLook, *given: Any) -> None:
         await may_open.wait()
-        await wait(first, opening)
+        await wait(first, *given)
 
     monkeypatch.setattr(FirstLook, "wait", later)
     before = Remembered(view="ranks", text="the one of before", overview="qk_stable_rank", measure="stable_rank")

@@ -200,7 +200,7 @@ async def test_what_waits_for_a_picture_is_not_done_once_its_model_was_put_away(
 ) -> None:
     done: list[str] = []
     async with explorer(tiny_model("gpt2", n_layer=6)) as (app, pilot):
-        old = app.conductor._first_look
+        old = app._first_look
         old._once_drawn(done.append, "while it is open")
         await settle(pilot)
         with monkeypatch.context() as between:
@@ -209,7 +209,7 @@ async def test_what_waits_for_a_picture_is_not_done_once_its_model_was_put_away(
             await pilot.pause()
         await change_to(app, pilot, tiny_model("gpt2"))
         old._once_drawn(done.append, "afterwards")
-        app.conductor._first_look._once_drawn(done.append, "of the new one")
+        app._first_look._once_drawn(done.append, "of the new one")
         await settle(pilot)
     assert done == ["while it is open", "of the new one"]
 

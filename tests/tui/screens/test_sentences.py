@@ -193,7 +193,7 @@ async def test_a_sentence_typed_before_the_model_is_there_is_the_one_that_is_rea
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.is_ready and not app.is_typed_to)
         app.sentence_input.take("a mat")
-        await until(pilot, lambda: app.waiting_text == "a mat")
+        await until(pilot, lambda: app.session.shown.waiting_text == "a mat")
         opening.set_result(found.result())
         await settle(pilot)
         assert app.conductor.text == "a mat" == app.sentence_input.value

@@ -104,7 +104,7 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         assert shown(pane.explanation_line) == "probability in the other model, less that in this"
         await press(pilot, *"/difference > 0 and rank_other = 1", "enter")
         await until(pilot, lambda: pane.counts == (1, len(rows)))
-        assert f"--vs {other}" in app.conductor.exporting.command()
+        assert f"--vs {other}" in app.exporting.command()
         table, without = pane.shown, len(PREDICTIONS.columns)
         alone = table.with_frame(table.frame[:, :without])
         for shows, count in ((alone, len(rows)), (table, len(rows))):  # as where another sentence is of other tokens
@@ -114,7 +114,7 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         await press(pilot, *"/difference > 0 and rank_other = 1", "enter")
         assert pane.counts == (1, len(rows))
         await press(pilot, "escape")
-        app.conductor.exporting.folder = tmp_path
+        app.exporting.folder = tmp_path
         await press(pilot, "e", "w")
         await until(pilot, lambda: bool(list(tmp_path.glob("*predictions.csv"))))
         (file,) = tmp_path.glob("*predictions.csv")

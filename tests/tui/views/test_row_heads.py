@@ -12,7 +12,6 @@ from tests.tui.explorer import explorer, screen_text, settle, shown, titled, unt
 from tui.app import Explorer
 from tui.panes.table import TablePane
 from tui.panes.text import TextPane
-from tui.row_actions import _is_of_head
 
 TEXT = "the cat sat on the mat"
 
@@ -207,11 +206,6 @@ async def test_the_first_row_of_a_ranking_is_nobodys_choice_until_the_cursor_is_
         await settle(pilot)
         assert selected(app) == row
         assert foot(app).startswith(f"{row} stays selected; in ablation Enter selects a row's head, there {first}")
-
-
-def test_views_of_the_whole_model_are_of_no_head() -> None:
-    views = ("spectra", "ranks", "attention", "circuits", "patterns", "explain", "predictions", "ablation", "weights")
-    assert [view for view in views if not _is_of_head(view)] == ["predictions", "ablation", "weights"]
 
 
 async def test_a_row_of_ranks_is_copied_that_a_filter_has_left_under_the_cursor(tiny_model: TinyModel) -> None:

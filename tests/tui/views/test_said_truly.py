@@ -74,7 +74,7 @@ async def test_a_label_that_no_head_has_is_not_said_to_come(tiny_model: TinyMode
         await settle(pilot)
         assert "no match; heads have labels once a sentence is read" in screen_text(app)
         await press(pilot, "escape", "i", *"cats", "enter")
-        ways = app.conductor.ways
+        ways = app.ways
         assert ways is not None
         await until(pilot, lambda: ways.is_labelled)
         assert "induction" not in ways.labels.values()
