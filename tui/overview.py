@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 
-from engine.analysis.ranks import rank_cells
 from engine.service.engine import Engine
 from engine.values.display_text import plural
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline, head_places
 from engine.values.progress import Progress
-from engine.values.table import CHANCE, Cell, Table
+from engine.values.table import CHANCE, Table
 from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, Query
 from tui.beside import Run
 from tui.drawing.levels import Scale
@@ -31,10 +30,6 @@ from tui.weights import Weights, measure_named
 
 EVERY = 0.1
 """Seconds between two drawings while values come in."""
-
-
-NO_RANKS = ("",) * len(RANK_MEASURES)
-"""What there is of a head whose spectra cannot be had."""
 
 
 class Overview:
@@ -73,9 +68,8 @@ class Overview:
         self._layers: tuple[Head, ...] = ()
         self._scales: dict[str, Scale] = {name: "log" for name in RANK_MEASURES if "condition" in name}
         self._places: dict[Head, int] = {}
-        self._ranks: list[Sequence[Cell] | None] = []
-        self._dirty: dict[Head, None] = {}
-        self._is_measuring = False
+        self._is_to_draw = False
+        self._drawn = 0.0
         self._grown: dict[str, Grown] = {}
         self._following: Query | None = None
         session.follow(self._follow_session)
@@ -85,8 +79,6 @@ class Overview:
         shown = self._session.shown
         if "selected" in changed and shown.selected is not None:
             self._pane.follow(shown.selected)
-        if "epsilon" in changed:
-            self._dirty = dict.fromkeys(self._layers)
         if "overview" in changed:
             self._draw()
         if changed & {"epsilon", "overview", "text"}:
@@ -110,17 +102,11 @@ class Overview:
     def open(self, outline: ModelOutline, weights: Weights) -> None:
         """Show the heads of a model that has just been opened."""
         self._weights = weights
-        weights.noticed = self.learn
+        weights.noticed = lambda layer: self.resume()
         self._layers = tuple(layer.name for layer in outline.layers)
         self._places = head_places(outline.layers)
-        self._ranks = [None] * len(self._places)
         self._pane.open(outline.layers, self._said)
         self._draw()
-
-    def learn(self, layer: Head) -> None:
-        """Measure a layer's heads, of which something has become known."""
-        self._dirty[layer] = None
-        self.resume()
 
     def read_out(self) -> None:
         """Say again what is under the cursor, of which more is known now."""
@@ -130,11 +116,11 @@ class Overview:
         """Go on with what is looked at."""
         if not self._pane.display or self._weights is None:
             return
-        if self._dirty and not self._is_measuring:
-            self._is_measuring = True
-            self._run(self._measure, "overview ranks")
         part = part_of(self.measure)
         if part == "ranks":
+            if not self._is_to_draw:
+                self._is_to_draw = True
+                self._run(self._draw_soon, "overview ranks")
             return
         query = Query(text=(self._session.shown.text or None) if part == "patterns" else None, parts=(part,))
         known = self._grown.get(part)
@@ -144,27 +130,12 @@ class Overview:
             self._following = query
             self._run(partial(self._follow, part, query), "overview")
 
-    async def _measure(self) -> None:
-        """Measure heads layer by layer, the one with the cursor first, and draw what there is of them."""
-        drawn = 0.0
+    async def _draw_soon(self) -> None:
+        """Draw what has been measured by now, a moment after it was drawn before."""
         try:
-            while self._dirty and self._weights is not None and self._pane.display:
-                here = self._pane.map.head
-                layer = here.whole_layer if here and here.whole_layer in self._dirty else next(iter(self._dirty))
-                del self._dirty[layer]
-                knowledge = self._weights.knowledge
-                spectra = knowledge.spectra_of_heads(layer)
-                cells = await asyncio.to_thread(rank_cells, spectra, self._session.shown.epsilon)
-                if knowledge.trouble(layer):
-                    cells = dict.fromkeys(range(knowledge.outline.layer(layer).heads), NO_RANKS)
-                first = self._places[Head(layer.stack, layer.layer, 0)]
-                for head, row in cells.items():
-                    self._ranks[first + head] = row
-                if time.monotonic() - drawn > EVERY:
-                    self._draw()
-                    drawn = time.monotonic()
+            await asyncio.sleep(max(self._drawn + EVERY - time.monotonic(), 0))
         finally:
-            self._is_measuring = False
+            self._is_to_draw = False
         self._draw()
 
     async def _follow(self, part: str, query: Query) -> None:
@@ -233,13 +204,12 @@ class Overview:
 
     def _draw(self) -> None:
         """Draw the measure of the heads of which it is known."""
-        if self._weights is None:
+        if self._weights is None or not self._pane.display:
             return
-        cells: tuple[Cell | None, ...]
+        self._drawn = time.monotonic()
         part, trouble = part_of(self.measure), ""
         if part == "ranks":
-            place = list(RANK_MEASURES).index(self.measure)
-            cells = tuple([None if row is None else row[place] for row in self._ranks])
+            cells = self._weights.rank_cells(self._places, *RANK_MEASURES[self.measure])
         else:
             known = self._grown.get(part, Grown(Query()))
             cells = known.cells(self.measure, len(self._places))

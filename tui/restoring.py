@@ -19,7 +19,7 @@ from tui.state.overview_measures import MEASURES as OVERVIEW_MEASURES
 from tui.state.overview_measures import measure_fields, overview_fields
 from tui.state.pins import MOST
 from tui.state.saved import LONGEST, Exported, Remembered, model_key, recall, recall_export, remember, remember_export
-from tui.state.session import Shown
+from tui.state.session import SAVED, Shown
 
 if TYPE_CHECKING:
     from tui.conductor import Conductor
@@ -51,8 +51,14 @@ class Restoring:
         self._last = Remembered()
         self._kept = Remembered()
         self._writer: threading.Thread | None = None
+        self._has_changed = False
+        app.session.follow(self._follow)
         self.exported = Exported()
         self._timer = app.set_interval(CALM, self.keep) if start.is_restoring else None
+
+    def _follow(self, changed: frozenset[str]) -> None:
+        """Take note that there is something to keep."""
+        self._has_changed |= not changed.isdisjoint((*SAVED, "waiting_text"))
 
     async def recall(self, outline: ModelOutline) -> None:
         """Learn how a model was left."""
@@ -143,8 +149,10 @@ class Restoring:
 
     def keep(self) -> None:
         """Keep what has changed, off the event loop: a disk far away may take its time."""
-        now = self._now if self._key else self._kept
-        if replace(now, model="") == replace(self._kept, model="") or (self._writer and self._writer.is_alive()):
+        if not (self._key and self._has_changed) or (self._writer and self._writer.is_alive()):
+            return
+        self._has_changed, now = False, self._now
+        if replace(now, model="") == replace(self._kept, model=""):
             return
         self._kept = now
         self._writer = threading.Thread(target=remember, args=(self._key, now), daemon=True)

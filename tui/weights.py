@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from engine.mathematics.measures import MEASURES, Measure
@@ -13,7 +13,7 @@ from engine.values.heads import Head
 from engine.values.memory import MemoryReport
 from engine.values.outline import ModelOutline
 from engine.values.spectra import SpectraGroup
-from engine.values.table import RANK_COLUMNS
+from engine.values.table import RANK_COLUMNS, Cell
 from tui.beside import Run
 from tui.facts import at_distance, model_facts
 from tui.measuring import Measuring
@@ -46,7 +46,7 @@ class Weights:
     Attributes
     ----------
     labels : what heads are called that clearly do one thing.
-    noticed : called with a layer of whose heads something has become known.
+    noticed : called with a layer of whose heads something has become known, or been measured.
     asks_beside : whether a head's layer as a whole is asked for too, and a layer's heads.
     """
 
@@ -238,9 +238,23 @@ class Weights:
             knowledge.troubles(names),
         )
 
+    def rank_cells(self, heads: Iterable[Head], matrix: str, measure: str) -> tuple[Cell | None, ...]:
+        """Give one measure of a matrix of heads; empty where there will be none, None while it is not known."""
+        epsilon, place, names = self._session.shown.epsilon, RANK_COLUMNS.index(measure), tuple(heads)
+        measured = set(self._measuring.among(names, epsilon))
+
+        def cell(head: Head) -> Cell | None:
+            rows = self.knowledge.rows_of(head, epsilon) if head in measured else ()
+            if not rows:
+                return "" if self.knowledge.trouble(head.whole_layer) else None
+            return next((row[place] for row in rows if row[3] == matrix), "")
+
+        return tuple(map(cell, names))
+
     def _draw_measured(self, layer: Head) -> None:
         """Draw the measures of a layer that have come by now."""
         self._tree.refresh_notes(layer)
+        self.noticed(layer)
         selected = self._session.shown.selected
         if selected is None or selected.whole_layer == layer:
             self._draw_ranks()

@@ -84,19 +84,6 @@ def rank_rows_beside_chance(spectra: Sequence[Spectrum], epsilon: float = DEFAUL
     return [(*row, *(chance or nothing)) for row, chance in zip(rank_rows(spectra, epsilon), chances, strict=True)]
 
 
-def rank_cells(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> dict[int, Row]:
-    """Measure the spectra of a layer's heads, whose matrices come in their order, one after the other.
-
-    Returns
-    -------
-    by head number, every measure of each matrix: `engine.values.views.RANK_MEASURES`.
-    """
-    cells: dict[int, Row] = defaultdict(tuple)
-    for spectrum, row in zip(spectra, rank_rows(spectra, epsilon), strict=True):
-        cells[spectrum.head.head] += row[6:]
-    return dict(cells)
-
-
 def rows_of_spectrum(model: OpenModel, query: Query) -> Groups:
     """List the spectra that a query names, and nothing else: of one matrix no other is computed.
 

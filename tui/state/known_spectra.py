@@ -85,14 +85,6 @@ class Knowledge:
             return group.spectra[name.head]
         return self._heads.get(name) if distance is None else self._turned_heads.get((name, distance))
 
-    def spectra_of_heads(self, layer: Head) -> list[Spectrum]:
-        """List the spectra that are known of a layer's heads, head by head; none where they cannot be had."""
-        group = self._groups.get((layer, False))
-        if isinstance(group, SpectraGroup):
-            return [spectrum for number in group.spectra for spectrum in group.of(number)]
-        alone = [spectra for head, spectra in self._heads.items() if head.whole_layer == layer]
-        return [spectrum for spectra in alone for spectrum in spectra.values()]
-
     def trouble(self, layer: Head) -> str:
         """Say why there are no spectra of a layer's heads, if there will be none."""
         group = self._groups.get((layer, False))
