@@ -927,7 +927,8 @@ class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
     @on(RankMeasureWanted)
     def _rank_measure_wanted(self, event: RankMeasureWanted) -> None:
         """Show the measure that was named in the ranks view."""
-        self.session.change(**measure_fields(self.session.shown, event.measure))
+        if self.is_ready:
+            self.session.change(**measure_fields(self.session.shown, event.measure))
 
     @on(HeadEntered)
     def _head_entered(self, event: HeadEntered) -> None:
