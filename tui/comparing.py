@@ -61,7 +61,6 @@ class Comparing:
         """Draw what is shown now, where heads are beside each other; maps of another sentence are let go of."""
         if changed & {"text", "off"}:
             self._maps.forget()
-            self._heads.forget()
         if changed & {"selected", "text", "off", "pins", "distance"}:
             self.draw()
 

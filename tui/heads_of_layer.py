@@ -59,10 +59,6 @@ class HeadsOfLayer:
         self._maps: dict[int, PooledMap] = {}
         self._selected: Head | None = None
 
-    def forget(self) -> None:
-        """Draw anew what is asked for next, of another sentence perhaps."""
-        self._shown = None
-
     def draw(self, pane: HeadsPane, shown: Shown) -> None:
         """Draw the maps of the selected layer's heads, or ask for them, or say why there are none."""
         selected, text, off = shown.selected, shown.text, shown.off_in_maps

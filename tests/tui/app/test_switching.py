@@ -204,7 +204,7 @@ async def test_what_waits_for_a_picture_is_not_done_once_its_model_was_put_away(
         old._once_drawn(done.append, "while it is open")
         await settle(pilot)
         with monkeypatch.context() as between:
-            between.setattr(app, "_conductor", None)  # the new one is not there yet
+            between.setattr(app, "is_ready", False)  # the new one is not there yet
             old._once_drawn(done.append, "in between")
             await pilot.pause()
         await change_to(app, pilot, tiny_model("gpt2"))
