@@ -43,6 +43,7 @@ SIZES: dict[str, Any] = {
 
 OWN: dict[str, dict[str, Any]] = {
     "bamba": {"mamba_n_heads": 4, "mamba_d_head": 16, "attn_layer_indices": [1]},
+    "blt": {"encoder_hash_byte_group_vocab": 512},
     "bridgetower_vision_model": {"hidden_size": 64},
     "bros": {"hidden_size": 128},
     "chameleon": {"vocabulary_map": {"<image>": 301, "IMGIMGA": 302}},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from pathlib import Path
 from typing import Any
@@ -18,17 +16,16 @@ from torch import Tensor, nn
 from engine.analysis import circuits
 from engine.analysis.open_model import OpenModel
 from engine.models.loading import words_of
-from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.table import Table
-from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS, VIEWS, Query
+from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS, Query
 from tests import tiny_models
 from tests.cli.test_export import dense_matrices
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import LAYER, PREFIX, low_rank, opened, write_adapter
 from tests.engine.mathematics.test_circuits import by_definition
-from tests.exporting import attn_tui, exported, refusal, run
+from tests.exporting import exported, refusal, run
 from tests.opening import worked_out
 
 FAMILIES: list[tuple[str, dict[str, Any]]] = [("gpt2", {}), ("llama", {"num_key_value_heads": 2})]
@@ -201,63 +198,12 @@ def test_composition_stays_within_one_stack_and_across_it_only_queries_are_fed(t
     assert len(exported(tiny_model("t5"), "composition", "--stack", "encoder")) == 4 * 4 * 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "names"),
-    [
-        (("circuits", "--matrix", "QK"), "--matrix says nothing about circuits"),
-        (("composition", "--top", "3"), "--top says nothing about composition"),
-        (("ranks", "--fold-norm"), "--fold-norm says nothing about ranks"),
-        (("directions", "--matrix", "Q"), "QK or OV"),
-        (("directions", "--energy", "0.1"), "--energy says nothing about directions"),
-        (("directions", "--top", "0"), "--top"),
-        (("circuits", "--head", "mean"), "means are of attention"),
-        (("composition", "-o", "x.npz"), "composition is a table"),
-    ],
-)
-def test_options_that_say_nothing_are_refused(tiny_model: TinyModel, arguments: tuple[str, ...], names: str) -> None:
-    assert names in refusal(tiny_model("gpt2"), *arguments, code=2)
-
-
 def test_what_cannot_be_folded_or_named_is_refused_in_one_line(tiny_model: TinyModel, tiny_copy: TinyModel) -> None:
     assert "leave --fold-norm out" in refusal(tiny_model("bert"), "directions", "--fold-norm")
     folder = tiny_copy("gpt2")
     (folder / "tokenizer.json").write_text("{")
     assert "no tokenizer that opens" in refusal(folder, "directions")
     assert run(folder, "circuits", "--head", "L0H0").exit_code == 0
-
-
-def test_the_engine_gives_a_table_of_tuples_of_a_layer_a_head_or_the_model(tiny_model: TinyModel) -> None:
-    engine = Engine()
-    try:
-        engine.open(str(tiny_model("gpt2")), lambda progress: None).result()
-        whole = engine.table("circuits", Query()).result()
-        layer = engine.table("circuits", Query(Head("decoder", 1)), "pane").result()
-        head = engine.table("circuits", Query(Head("decoder", 1), 2)).result()
-        assert [row[1:3] for row in layer.rows] == [(1, label) for label in "0123"]
-        assert [row[:3] for row in head.rows] == [("decoder", 1, "2")]
-        assert layer.rows == whole.rows[4:]
-        with_layer = engine.table("circuits", Query(Head("decoder", 1), whole_layers=True)).result()
-        assert [row[2] for row in with_layer] == ["0", "1", "2", "3", "all"]
-        with pytest.raises(EngineError, match="has no head L1H7"):
-            engine.table("composition", Query(Head("decoder", 1), 7)).result()
-    finally:
-        engine.stop()
-
-
-@pytest.mark.parametrize(
-    ("model_type", "view"),
-    [("gpt2", "circuits"), ("llama", "directions"), ("bert", "composition"), ("t5", "circuits")],
-)
-def test_the_command_prints_a_table_and_writes_the_same_to_a_file(
-    tiny_model: TinyModel, tmp_path: Path, model_type: str, view: str
-) -> None:
-    folder, file = tiny_model(model_type, with_head=True), tmp_path / f"{view}.csv"
-    done = attn_tui("export", folder, view)
-    assert done.returncode == 0, done.stderr
-    printed = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert tuple(printed[0]) == VIEWS[view].columns
-    assert run(folder, view, "-o", file).exit_code == 0
-    assert list(csv.DictReader(io.StringIO(file.read_text()))) == printed
 
 
 def test_a_distance_says_nothing_about_other_tables_and_models(tiny_model: TinyModel) -> None:

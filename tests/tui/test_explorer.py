@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from textual.events import Key, Paste
+from textual.events import Key
 
 from engine.values.heads import Head
 from engine.values.views import VIEWS
@@ -141,15 +141,6 @@ async def test_a_terminal_tiny_for_a_while_takes_nothing_from_what_is_typed(
         assert app.session.shown.selected == Head("decoder", 0, 1)
 
 
-async def test_a_pasted_text_is_one_line_with_spaces_for_its_breaks(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("i")
-        for pasted in ("one\rtwo", "\r\nthree", "\nfour"):
-            app.sentence_input.post_message(Paste(pasted))
-            await pilot.pause()
-        assert app.sentence_input.value == "one two three four"
-
-
 @pytest.mark.parametrize("leave", [("ctrl+q",), ("q", "q"), ("escape", "colon", "q", "enter")])
 async def test_q_closes_what_lies_over_the_views_and_then_leaves(tiny_model: TinyModel, leave: tuple[str, ...]) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
@@ -216,17 +207,6 @@ async def test_a_layer_that_cannot_be_read_says_so_and_the_others_work(tiny_copy
         assert "σ" in shown(app.views.spectra.readout_line)
 
 
-async def test_a_model_without_a_tokenizer_still_has_spectra(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (folder / name).unlink()
-    async with explorer(folder, text=TEXT) as (app, pilot):
-        assert "σ" in shown(app.views.spectra.readout_line)
-        await pilot.press("3")
-        await pilot.pause()
-        assert "tokenizer" in screen_text(app)
-
-
 async def test_an_empty_sentence_is_refused_in_its_place(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="  ") as (app, pilot):
         await pilot.press("3")
@@ -237,18 +217,6 @@ async def test_an_empty_sentence_is_refused_in_its_place(tiny_model: TinyModel) 
 async def test_a_head_that_is_not_there_ends_with_a_clear_line(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L9H9") as (app, _):
         assert "no attention in layer 9" in app.failure
-
-
-@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
-async def test_ascii_alone_draws_with_ascii_in_map_and_spectra(tiny_model: TinyModel, size: tuple[int, int]) -> None:
-    async with explorer(tiny_model("gpt2"), text=TEXT, ascii_only=True, size=size) as (app, pilot):
-        for key in ("1", "3"):
-            await pilot.press(key)
-            await pilot.pause()
-            for widget in (app.views.spectra.graph, app.views.attention.heatmap):
-                region = widget.region
-                lines = screen_text(app).splitlines()[region.y : region.bottom]
-                assert all(line[region.x : region.right].isascii() for line in lines)
 
 
 async def test_a_closed_model_opens_for_a_head_that_is_gone_to(tiny_model: TinyModel) -> None:

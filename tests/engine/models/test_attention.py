@@ -19,7 +19,6 @@ from engine.values.attention import AttentionMaps
 from engine.values.display_text import visible
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
-from tests import tiny_models
 from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_folder, open_reader
@@ -122,16 +121,6 @@ def test_query_heads_of_a_group_have_maps_of_their_own(grouped: Path) -> None:
     assert np.abs(weights[0] - weights[1]).max() > 0.1
 
 
-def test_the_mean_over_heads_is_their_mean(grouped: Path) -> None:
-    reader = open_reader(grouped)
-    sentence = reader.read(SENTENCE, no_hurry)
-    maps = reader.layer_maps(Head("decoder", 1))
-    expected = eager_maps(grouped, sentence.ids)[""][1]
-    np.testing.assert_allclose(maps.select(None).weights, expected.mean(0), rtol=0, atol=1e-5)
-    np.testing.assert_allclose(maps.select(2).weights, expected[2], rtol=0, atol=1e-5)
-    assert (str(maps.select(None).name), str(maps.select(2).name)) == ("L1, mean over heads", "L1H2")
-
-
 @pytest.mark.parametrize(("model_type", "stack"), [("llama", "decoder"), ("bert", "encoder"), ("t5", "encoder"),
                                                    ("t5", "decoder"), ("bart", "cross")])  # fmt: skip
 def test_the_mean_over_layers_is_taken_head_by_head(model_type: str, stack: str, tiny_model: TinyModel) -> None:
@@ -159,12 +148,6 @@ def test_the_axes_of_an_encoder_and_its_decoder(tiny_model: TinyModel) -> None:
     assert axes(reader.layer_maps(Head("encoder", 0))) == (sentence.tokens, sentence.tokens)
     assert axes(reader.layer_maps(Head("decoder", 0))) == (shifted, shifted)
     assert axes(reader.layer_maps(Head("cross", 2))) == (shifted, sentence.tokens)
-
-
-@pytest.mark.parametrize("text", ["", "   ", "\n\t"])
-def test_an_empty_sentence_is_refused(text: str, grouped: Path) -> None:
-    with pytest.raises(EngineError, match="empty"):
-        open_reader(grouped).read(text, no_hurry)
 
 
 def test_maps_cannot_be_asked_for_before_a_sentence(grouped: Path) -> None:
@@ -241,17 +224,6 @@ def test_a_sentence_given_up_half_way_leaves_the_reader_usable(grouped: Path) ->
     assert_same_maps(shown_maps(reader, grouped), eager_maps(grouped, sentence.ids))
 
 
-def test_reading_looks_up_before_every_layer(grouped: Path) -> None:
-    looks = 0
-
-    def look() -> None:
-        nonlocal looks
-        looks += 1
-
-    open_reader(grouped).read(SENTENCE, look)
-    assert looks == 2
-
-
 def test_half_precision_is_kept_when_asked_for(grouped: Path) -> None:
     reader = open_reader(grouped, dtype="bfloat16")
     sentence = reader.read(SENTENCE, no_hurry)
@@ -259,11 +231,3 @@ def test_half_precision_is_kept_when_asked_for(grouped: Path) -> None:
     expected = eager_maps(grouped, sentence.ids)[""][0]
     assert weights.dtype == np.float32
     assert 1e-5 < np.abs(weights - expected).max() < 0.2
-
-
-def test_a_model_without_a_tokenizer_reads_token_numbers(tmp_path: Path) -> None:
-    tiny_models.build(tiny_models.configuration("llama")).save_pretrained(tmp_path / "model")
-    reader = open_reader(tmp_path / "model")
-    with pytest.raises(EngineError, match="came without a tokenizer; type token numbers"):
-        reader.read(SENTENCE, no_hurry)
-    assert reader.read("5 17 3", no_hurry).ids == (5, 17, 3)

@@ -171,23 +171,6 @@ def test_torch_is_not_imported_when_the_first_frame_is_painted(tiny_model: TinyM
         assert "loaded []" in terminal.text()
 
 
-@pytest.mark.parametrize("after", [0.0, 0.02, 0.1, 0.3])
-def test_killing_an_export_leaves_no_half_written_file(tiny_model: TinyModel, tmp_path: Path, after: float) -> None:
-    file = tmp_path / "attention.csv"
-    text = "the cat " * 60
-    process = subprocess.Popen(
-        [COMMAND, "export", str(tiny_model("gpt2")), "attention", "--text", text, "-o", str(file)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    while process.poll() is None and not list(tmp_path.glob(".attention.csv.*")):
-        time.sleep(0.001)
-    time.sleep(after)
-    process.kill()
-    process.wait()
-    assert not file.exists() or file.read_text(encoding="utf-8").count("\n") == 1 + 2 * 4 * 64 * 64
-
-
 UNENDING = (
     "import asyncio, textual.app as a\nasync def close(self): await asyncio.sleep(3600)\na.App._close_all = close"
 )
@@ -201,17 +184,6 @@ def test_leaving_takes_no_widget_apart_once_the_terminal_is_given_back(tiny_mode
         terminal.send(key)
         assert terminal.exit_code() == 0
         assert assert_restored(terminal) == ""
-
-
-def test_what_is_wrong_in_the_config_is_said_when_the_program_is_left(tiny_model: TinyModel, tmp_path: Path) -> None:
-    (tmp_path / "attn-tui").mkdir()
-    (tmp_path / "attn-tui" / "config.toml").write_text('[keys]\nnowhere = "x"\n')
-    environment = {"XDG_CONFIG_HOME": str(tmp_path)}
-    with Terminal(COMMAND, str(tiny_model("llama")), environment=environment) as terminal:
-        terminal.wait_for("place ")
-        terminal.send("q")
-        assert terminal.exit_code() == 0
-        assert "nowhere" in assert_restored(terminal)
 
 
 def test_the_screen_is_drawn_where_what_is_said_besides_goes_to_a_file(tiny_model: TinyModel, tmp_path: Path) -> None:

@@ -248,17 +248,6 @@ async def test_one_key_writes_the_same_table_as_the_export_command(
     assert written.read_text(encoding="utf-8") == expected
 
 
-async def test_it_says_so_when_there_is_nothing_to_write(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with explorer(tiny_model("gpt2")) as (app, pilot):
-        await pilot.press("3", "e", "v")
-        await settle(pilot)
-        assert "the attention view shows nothing yet; nothing was written" in screen_text(app)
-    assert list(tmp_path.glob("*.csv")) == []
-
-
 async def test_it_says_where_it_cannot_write(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
