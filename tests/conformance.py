@@ -32,7 +32,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from engine.architectures import proven_types
+from engine.architectures import outline
 from engine.architectures.heads import read_layer
 from engine.models.map_forms import returned_probabilities
 from engine.models.proof import prove
@@ -49,7 +49,7 @@ from tests.tiny_configurations import tiny_configuration
 
 TABLE = Path(__file__).with_name("conformance.csv")
 
-PROVEN = Path(proven_types.__file__)
+PROVEN = Path(outline.__file__)
 """The engine's own list of what the table calls proven."""
 
 LARGEST = 200_000_000

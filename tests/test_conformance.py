@@ -7,7 +7,7 @@ from dataclasses import astuple
 import pytest
 from transformers.models.auto import modeling_auto
 
-from engine.architectures.proven_types import PROVEN_TYPES
+from engine.architectures.outline import PROVEN_TYPES
 from tests.architecture_cases import ARCHITECTURES
 from tests.conformance import check, table
 from tests.tiny_classes import TEXT_MAPPINGS

@@ -12,7 +12,7 @@ from engine.analysis.spectra import SpectraStore, with_torch
 from engine.architectures.tensors import TensorsReadOnce
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.locate import find_other, find_source
-from engine.checkpoints.memory import free_memory
+from engine.checkpoints.size_bounds import free_memory
 from engine.checkpoints.tensor_reader import OpenedFiles
 from engine.models.memory import WeightCount, place
 from engine.values.attention import AttentionMaps, Sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from engine.checkpoints.memory import free_memory
+from engine.checkpoints.size_bounds import free_memory
 from engine.values.display_text import quantity
 from engine.values.heads import MATRICES
 from engine.values.memory import size

@@ -29,8 +29,7 @@ from engine.checkpoints.json_files import (
     read_object,
     shown,
 )
-from engine.checkpoints.model_folders import adapter_file
-from engine.checkpoints.model_names import ADAPTER_CONFIG
+from engine.checkpoints.model_folders import ADAPTER_CONFIG, adapter_file
 from engine.checkpoints.source import FolderSource, Location, Source, stored_parameters
 from engine.checkpoints.tensor_reader import Checkpoint, stamps
 from engine.values.display_text import quantity

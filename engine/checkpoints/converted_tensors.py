@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.architectures.tensors import TensorEntry, Tensors, View, whole
-from engine.checkpoints.memory import free_memory
+from engine.checkpoints.size_bounds import free_memory
 from engine.checkpoints.transformers_library import (
     empty_model,
     first_line,

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from engine.checkpoints.model_folders import cache_folder
-from engine.checkpoints.model_names import DEMO, hub_cache
+from engine.checkpoints.model_folders import DEMO, cache_folder, hub_cache
 from engine.values.errors import EngineError
 from engine.values.memory import size
 from engine.values.progress import Progress, Rate

@@ -19,7 +19,6 @@ from engine.architectures.configuration import (
     head_count,
     layer_count,
 )
-from engine.checkpoints.model_names import CACHED
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
@@ -28,6 +27,9 @@ LARGEST = 2**25
 
 DEEPEST = 64
 """Levels that objects and lists may be nested; known files have fewer than ten."""
+
+CACHED = "models--"
+"""How the folders of the Hub's cache begin; the parts of the model's name follow, with ``--`` between them."""
 
 LONGEST_SHOWN = 40
 """Characters of a value that are shown where it is refused."""

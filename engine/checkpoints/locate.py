@@ -8,8 +8,17 @@ from pathlib import Path
 from typing import cast
 
 from engine.checkpoints.download import download_model
-from engine.checkpoints.model_folders import ADAPTER_FILES, WEIGHT_FILES, adapter_file, find_in_cache, weight_file
-from engine.checkpoints.model_names import ADAPTER_CONFIG, DEMO, clean_name, model_at_path
+from engine.checkpoints.model_folders import (
+    ADAPTER_CONFIG,
+    ADAPTER_FILES,
+    DEMO,
+    WEIGHT_FILES,
+    adapter_file,
+    clean_name,
+    find_in_cache,
+    model_at_path,
+    weight_file,
+)
 from engine.checkpoints.source import GGUF, FolderSource, GgufSource, Location, Source
 from engine.demo import MODEL_DIRECTORY
 from engine.values.errors import EngineError, Superseded

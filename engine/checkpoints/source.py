@@ -14,9 +14,8 @@ from engine.architectures.outline import Anatomy, note_lost_files, read_anatomy
 from engine.architectures.tensors import TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import ModuleTensors, rename_tensors
 from engine.checkpoints.json_files import read_config
-from engine.checkpoints.memory import sentence_need
 from engine.checkpoints.quantised_weights import dequantise
-from engine.checkpoints.size_bounds import check_sizes
+from engine.checkpoints.size_bounds import check_sizes, sentence_need
 from engine.checkpoints.tensor_reader import Checkpoint, stamps
 from engine.checkpoints.transformers_library import (
     class_of_config,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.checkpoints import memory as main_memory
+from engine.checkpoints import size_bounds as main_memory
 from engine.values.attention import AT_ONCE
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError

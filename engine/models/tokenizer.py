@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from engine.checkpoints.json_files import CACHED
 from engine.checkpoints.library_imports import IMPORTING
-from engine.checkpoints.model_names import CACHED, cached_id
+from engine.checkpoints.model_folders import cached_id
 from engine.checkpoints.size_bounds import text_growth
 from engine.checkpoints.transformers_library import first_line, silence, tokenizer_options
 from engine.values.attention import Sentence, Spelling

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from engine.checkpoints.json_files import settings_of
-from engine.checkpoints.model_names import DEMO, PARTS, is_model, model_at_path
+from engine.checkpoints.model_folders import DEMO, PARTS, is_model, model_at_path
 from engine.demo import MODEL_DIRECTORY
 from engine.service.queue import Queue, Urgency
 from engine.store.history import recent_models

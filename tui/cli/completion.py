@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
-from engine.checkpoints.model_names import CACHED, cached_id, hub_cache
+from engine.checkpoints.json_files import CACHED
+from engine.checkpoints.model_folders import cached_id, hub_cache
 
 
 class Fish(FishComplete):

@@ -26,7 +26,7 @@ def lines(explorer: click.Command) -> Iterator[str]:
     yield f"{'python':<18}{platform.python_version()} on {platform.system()} {platform.machine()}"
     config, settings = effective(explorer)
     yield f"{'characters':<18}{_characters(settings)}"
-    from engine.checkpoints.model_names import hub_cache
+    from engine.checkpoints.model_folders import hub_cache
 
     for name, path in (
         ("settings", config.path),

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from engine.checkpoints.model_names import clean_name, model_at_path
+from engine.checkpoints.model_folders import clean_name, model_at_path
 from engine.store.log import write_log
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions, limit_threads

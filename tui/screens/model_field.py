@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.checkpoints.model_names import clean_name
+from engine.checkpoints.model_folders import clean_name
 from tui.widgets.field import Field
 
 

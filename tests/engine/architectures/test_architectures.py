@@ -24,8 +24,7 @@ import transformers
 from torch import Tensor, nn
 
 from engine.architectures.heads import LayerWeights, read_layer
-from engine.architectures.outline import Anatomy, AttentionModule
-from engine.architectures.proven_types import PROVEN_TYPES
+from engine.architectures.outline import PROVEN_TYPES, Anatomy, AttentionModule
 from engine.architectures.tensors import Tensors
 from engine.values.heads import Head
 from tests import tiny_models

@@ -12,10 +12,9 @@ from safetensors.torch import load_file, save_file
 
 from engine.analysis.decompositions import Decomposer
 from engine.analysis.open_model import OpenModel
-from engine.checkpoints.byte_ranges import TensorInFile, read_tensor
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
-from engine.checkpoints.tensor_reader import Checkpoint
+from engine.checkpoints.tensor_reader import Checkpoint, TensorInFile, read_tensor
 from engine.models.loading import load_reader
 from engine.values.errors import EngineError
 from engine.values.heads import Head

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 
 from engine.analysis.open_model import OpenModel
-from engine.checkpoints.byte_ranges import read_pickled
+from engine.checkpoints.tensor_reader import read_pickled
 from engine.models.loading import load_reader
 from engine.values.errors import EngineError
 from engine.values.heads import Head

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from engine.architectures.heads import read_layer
 from engine.architectures.tensors import TensorsReadOnce
-from engine.checkpoints import byte_ranges as reading
 from engine.checkpoints import tensor_reader as checkpoints
-from engine.checkpoints.byte_ranges import TensorInFile, read_pickled, read_tensor
-from engine.checkpoints.tensor_reader import Checkpoint
+from engine.checkpoints import tensor_reader as reading
+from engine.checkpoints.tensor_reader import Checkpoint, TensorInFile, read_pickled, read_tensor
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.progress import finish
@@ -177,7 +176,7 @@ def test_tensors_of_an_old_file_are_found_in_it(tmp_path: Path) -> None:
     found = read_pickled(file)
     assert found.keys() == tensors.keys()
     for name, expected in tensors.items():
-        place = found[name]
+        _, place = found[name]
         assert isinstance(place, TensorInFile), name
         read = read_tensor(file, place)
         assert read.dtype == expected.dtype
@@ -190,9 +189,9 @@ def test_an_old_file_whose_bytes_lie_otherwise_is_left_to_its_library(
     file = tmp_path / "pytorch_model.bin"
     torch.save({"a": torch.ones(3)}, file)
     with monkeypatch.context() as other:
-        other.setattr("engine.checkpoints.byte_ranges.sys.byteorder", "neither")
-        assert isinstance(read_pickled(file)["a"], Tensor)
-    monkeypatch.setattr("engine.checkpoints.byte_ranges._memories", lambda file: {})
+        other.setattr("engine.checkpoints.tensor_reader.sys.byteorder", "neither")
+        assert isinstance(read_pickled(file)["a"][1], Tensor)
+    monkeypatch.setattr("engine.checkpoints.tensor_reader._memories", lambda file: {})
     assert torch.equal(Checkpoint(tmp_path).read("a"), torch.ones(3))
 
 

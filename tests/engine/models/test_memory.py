@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine.analysis.open_model import OpenModel
-from engine.checkpoints import memory as main_memory
+from engine.checkpoints import size_bounds as main_memory
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.models import devices, memory

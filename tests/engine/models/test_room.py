@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.checkpoints import memory
+from engine.checkpoints import size_bounds
 from engine.models import map_array
 from engine.models.map_array import MapArray
 from engine.values.errors import EngineError
@@ -27,7 +27,7 @@ def test_maps_that_do_not_fit_are_refused_before_they_are_tried(
     count = len(reader.words.read(SENTENCE, None).ids)
     needed = copies * 4 * count**2 * 4 + 6 * count * 32 * 4  # maps of 4 heads, and their queries, keys and values
     for free in (None, needed, needed - 1):
-        monkeypatch.setattr(memory, "free_memory", lambda free=free: free)
+        monkeypatch.setattr(size_bounds, "free_memory", lambda free=free: free)
         if free != needed - 1:
             assert reader.read(SENTENCE, no_hurry).ids
             reader.read(ANOTHER, no_hurry)
@@ -42,7 +42,7 @@ LAYER = Head("decoder", 0)
 PEAK = """
 import json, sys, threading
 from pathlib import Path
-from engine.checkpoints import memory
+from engine.checkpoints import size_bounds
 from engine.checkpoints.source import FolderSource
 from engine.checkpoints.locate import locate
 from engine.models.loading import load_reader
@@ -67,7 +67,7 @@ for work in (lambda: reader.layer_maps(last), lambda: reader.mean_over_layers(la
 enough, too_little = 2**40, 0
 while enough - too_little > 2**16:
     free = (enough + too_little) // 2
-    memory.free_memory = lambda: free
+    size_bounds.free_memory = lambda: free
     try:
         reader._need_memory(tokens)
         enough = free
@@ -114,10 +114,10 @@ def test_what_a_mask_lets_queries_see_is_read_off_it(looks_back: bool, window: i
 def test_a_layer_that_a_mask_keeps_small_is_made_where_a_whole_one_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     mask = torch.full((1, 1, 4096, 4096), -torch.inf).triu(1)
     half, whole = 2 * 4096**2 * 4 * 5 // 8, 2 * 4096**2 * 4
-    monkeypatch.setattr(memory, "free_memory", lambda: (half + whole) // 2)
+    monkeypatch.setattr(size_bounds, "free_memory", lambda: (half + whole) // 2)
     MapArray().begin(LAYER, (2, 4096, 4096), mask)
     with pytest.raises(EngineError, match=r"maps of 4,?096 tokens"):
         MapArray().begin(LAYER, (2, 4096, 4096))
-    monkeypatch.setattr(memory, "free_memory", lambda: half - 2**23)
+    monkeypatch.setattr(size_bounds, "free_memory", lambda: half - 2**23)
     with pytest.raises(EngineError, match=r"maps of 4,?096 tokens"):
         MapArray().begin(LAYER, (2, 4096, 4096), mask)

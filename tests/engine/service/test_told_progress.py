@@ -214,7 +214,7 @@ async def test_what_is_known_not_to_fit_is_said_before_it_is_tried(
     monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         free, pane, said = held_back(monkeypatch), app.views.attention, list[str]()
-        monkeypatch.setattr("engine.checkpoints.memory.free_memory", lambda: 1000)
+        monkeypatch.setattr("engine.checkpoints.size_bounds.free_memory", lambda: 1000)
         app.conductor.read(SENTENCE)
         await until(pilot, lambda: "1.0 kB are free in main memory; its spectra work all the same" in pane.message)
         foreseen = pane.message
@@ -236,7 +236,7 @@ async def test_before_the_gpus_are_known_the_headers_say_what_is_needed(tiny_mod
 
 
 def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.checkpoints.memory.free_memory", lambda: 1000)
+    monkeypatch.setattr("engine.checkpoints.size_bounds.free_memory", lambda: 1000)
     told: list[Progress] = []
     with watched(tiny_model("gpt2"), told) as engine:
         monkeypatch.setattr("engine.models.loading.load_reader", None)

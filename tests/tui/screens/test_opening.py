@@ -16,7 +16,7 @@ from huggingface_hub import constants
 from rich.cells import cell_len
 from textual.widgets import Input
 
-from engine.checkpoints import model_names
+from engine.checkpoints import model_folders
 from engine.checkpoints.locate import locate
 from engine.demo import MODEL_DIRECTORY
 from engine.service.choices import look_up
@@ -440,7 +440,7 @@ async def test_what_is_pasted_in_quotes_as_an_address_or_beside_a_model_opens_th
         await until(pilot, lambda: screen.list.name_chosen == f"{folder}/config.json")
         await type_keys(pilot, "enter")
         await until(pilot, lambda: app.is_ready and app.conductor.is_open)
-    assert Path(model_names.model_at_path(str(copy))) == copy / "snapshots" / "abc"
+    assert Path(model_folders.model_at_path(str(copy))) == copy / "snapshots" / "abc"
 
 
 async def test_a_slash_in_the_list_begins_a_new_text_and_a_tilde_becomes_a_path() -> None:

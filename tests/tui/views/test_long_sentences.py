@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.checkpoints import memory
+from engine.checkpoints import size_bounds
 from engine.mathematics.pooling import pool
 from engine.service.engine import Engine
 from engine.values.attention import AT_ONCE, AttentionMap, MapName, MapQuery, MapWindow, PooledMap
@@ -163,7 +163,7 @@ async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(folder, text="the cat", head="L0H0", size=(120, 40)) as (app, pilot):
-        monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+        monkeypatch.setattr(size_bounds, "free_memory", lambda: 1000)
         app.conductor.read(TEXT)
         await settle(pilot)
         text = " ".join(screen_text(app).split())
