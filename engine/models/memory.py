@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.checkpoints import size_bounds as main_memory
+from engine.checkpoints import size_bounds
 from engine.values.attention import AT_ONCE
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
@@ -44,7 +44,7 @@ def free_memories() -> tuple[FreeMemory, ...]:
     """Say what is free in main memory and on each GPU of CUDA; it needs torch."""
     from engine.models.devices import free_of_gpus
 
-    return FreeMemory("cpu", main_memory.free_memory()), *free_of_gpus("cuda:0")
+    return FreeMemory("cpu", size_bounds.free_memory()), *free_of_gpus("cuda:0")
 
 
 def place(model: str, need: SentenceNeed, wish: str) -> Placement:
@@ -54,7 +54,7 @@ def place(model: str, need: SentenceNeed, wish: str) -> Placement:
     ------
     EngineError : when there is no such device as the person wishes.
     """
-    cpu = FreeMemory("cpu", main_memory.free_memory())
+    cpu = FreeMemory("cpu", size_bounds.free_memory())
     chosen = cpu
     others: list[FreeMemory] = []
     if wish != "cpu":
@@ -125,7 +125,7 @@ def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, seen: f
     ------
     EngineError : when there is less memory than they need.
     """
-    free = main_memory.free_memory()
+    free = size_bounds.free_memory()
     whole = heads * queries * keys * WEIGHT_BYTES
     rows = queries if heads_lie_together(heads, queries, keys) else heads * queries
     needed = min(whole, int(seen * whole) + rows * mmap.PAGESIZE // 2)  # of a row the last page is half seen
