@@ -54,7 +54,6 @@ from tui.messages import (
     OverviewSeen,
     PairRefused,
     PositionMoved,
-    PutOff,
     RankMeasureWanted,
     RoomChanged,
     SentenceAdvanced,
@@ -988,16 +987,8 @@ class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
             view = str(parameters[0]) if name == "view" else ""
             is_of_head = name == "view" and (view not in TABLES or TABLES[view].scope is not Scope.MODEL)
             if name in STEPS or name in TO_A_VIEW or is_of_head:
-                if self.views.put_behind(action):
-                    return True
                 self.conductor.take_row(is_step=name in STEPS, view=view)
         return await super().run_action(action, default_namespace, namespaces)
-
-    @on(PutOff)
-    async def _put_off(self, event: PutOff) -> None:
-        """Do what came behind what waited for a row, which is said no longer."""
-        self.key_line.hush()
-        await self.run_action(event.action, self)
 
     def action_sentences(self) -> None:
         """List the sentences; the one that is chosen is shown at once."""

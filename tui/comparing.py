@@ -19,6 +19,7 @@ from tui.state.pins import compared_heads, compared_pair, how_to_pin, toggle_pin
 from tui.state.session import Session
 from tui.unread import no_sentence
 from tui.weights import Weights
+from tui.widgets.table_grid import NO_ROWS
 
 if TYPE_CHECKING:
     from tui.parts import Parts
@@ -66,7 +67,8 @@ class Comparing:
 
     def pin(self) -> None:
         """Pin the head of the row under the cursor, or the selected one, or unpin it; the tree shows which are."""
-        if self._app.views.put_off(self.pin):
+        if self._app.views.awaits_row:
+            self._app.key_line.say(NO_ROWS)
             return
         row = self._app.views.row_head
         head = self._session.shown.selected if row is None else row

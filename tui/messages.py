@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from textual.actions import ActionParseResult
 from textual.message import Message
 
 if TYPE_CHECKING:
@@ -169,17 +168,6 @@ class MeasureWanted(Message):
 
     measure: str = ""
     groups: int = 0
-
-
-Action: TypeAlias = "str | ActionParseResult"
-"""What a key does, as it is bound or taken apart."""
-
-
-@dataclass
-class PutOff(Message):
-    """What a person pressed a key for behind one that waited for a row of a table is to be done now."""
-
-    action: Action
 
 
 @dataclass

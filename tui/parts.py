@@ -69,7 +69,7 @@ class Parts(Frame):
     @property
     def is_waiting_with_act(self) -> bool:
         """Whether what a key asked for is done only once something has been worked out."""
-        return self.is_ready and self.views.is_waiting_with_act
+        return False
 
     def report(self, progress: Progress) -> None:
         """Pass on how far long work is; may be called on the engine thread."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TypeVar, cast
 
 from textual import on
@@ -15,7 +14,7 @@ from engine.values.heads import Head
 from engine.values.views import OVERVIEW, VIEWS, Scope, ring_of
 from tui.drawing.levels import Scale
 from tui.main_screen import MainScreen
-from tui.messages import Action, Numbered, ViewActivated
+from tui.messages import Numbered, ViewActivated
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
 from tui.panes.compare import ComparePane
@@ -148,27 +147,17 @@ class Views(Container):
         return pane.head_here if pane is not None and is_there else None
 
     @property
+    def awaits_row(self) -> bool:
+        """Whether a table of heads has the keys and its rows are still to come."""
+        pane = self._rows_with_keys
+        return pane is not None and pane.has_heads and pane.rows_widget.is_expecting
+
+    @property
     def _rows_with_keys(self) -> RowsPane | None:
         """The view of rows that has the keys, if one has."""
         pane, focused = self.active, self.screen.focused
         has_keys = focused is not None and pane in focused.ancestors
         return pane if has_keys and isinstance(pane, RowsPane) else None
-
-    def put_off(self, act: Callable[[], None]) -> bool:
-        """Do what is about a row's head once there are rows, where a table that has the keys waits for them."""
-        pane = self._rows_with_keys
-        return pane is not None and pane.put_off(act)
-
-    def put_behind(self, action: Action) -> bool:
-        """Do what is about a row's head once there is the row, where one has been chosen ahead of it."""
-        pane = self._rows_with_keys
-        return pane is not None and pane.put_behind(action)
-
-    @property
-    def is_waiting_with_act(self) -> bool:
-        """Whether something is to be done about a row that is to come of the table that has the keys."""
-        pane = self._rows_with_keys
-        return pane is not None and pane.rows_widget.is_waiting_with_act
 
     @property
     def chosen_head(self) -> Head | None:

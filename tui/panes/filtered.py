@@ -89,12 +89,6 @@ class FilteredPane(RowsPane):
         if is_asked and self.is_passed and self.narrowing is not None and not self.is_growing:
             self.post_message(Told(f"the filter leaves no row of {head}"))
 
-    @property
-    def is_chosen_ahead(self) -> bool:
-        """Whether a person has filtered, moved in or done something with rows that are to come."""
-        is_found = self.narrowing is not None and not self.is_passed
-        return is_found or super().is_chosen_ahead
-
     def narrow(self) -> None:
         """Show the rows that the filter leaves, if there is a table."""
         raise NotImplementedError

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
-from textual import on
 from textual.binding import Binding, BindingType
 
 from engine.values.heads import Head
-from tui.messages import Action, HeadSwitched, PutOff, Told
+from tui.messages import HeadSwitched, Told
 from tui.panes.pane import Pane
 from tui.widgets.table_grid import TableGrid
-
-LATER = "there are no rows yet; it is done once there are"
-"""What is said where a key waits for a row."""
 
 
 class RowsPane(Pane):
@@ -71,39 +66,8 @@ class RowsPane(Pane):
         """Strike out the rows of heads."""
         raise NotImplementedError
 
-    def put_off(self, act: Callable[[], None]) -> bool:
-        """Do what is about the row under the cursor once there are rows, where these are being worked out.
-
-        Returns
-        -------
-        Whether it is put off; else there are rows, or none will come.
-        """
-        if is_put_off := self.has_heads and self.rows_widget.put_off(act):
-            self.post_message(Told(LATER))
-        return is_put_off
-
-    @property
-    def is_chosen_ahead(self) -> bool:
-        """Whether a person has moved in rows that are to come, or done something with one of them."""
-        return self.rows_widget.is_moved_ahead
-
-    def put_behind(self, action: Action) -> bool:
-        """Do what is about a row's head once there is the row that a person has chosen ahead, if any; say so."""
-        is_put = self.has_heads and self.is_chosen_ahead and self.rows_widget.put_behind(action)
-        if is_put:
-            self.post_message(Told(f"{LATER}; again: now"))
-        return is_put
-
-    @on(TableGrid.Behind)
-    def _go_on(self, event: TableGrid.Behind) -> None:
-        """Do what came behind, after what the row that was waited for has led to."""
-        event.stop()
-        self.post_message(PutOff(event.action))
-
     def action_switch(self) -> None:
         """Have the head of the row under the cursor switched off, or on again."""
-        if self.put_off(self.action_switch):
-            return
         head, (left, rows) = self.head_here, self.counts
         if not left:
             self.post_message(Told(self.why_none if rows else "there is no row yet whose head could be switched"))

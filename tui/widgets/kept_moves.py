@@ -23,14 +23,13 @@ class KeptMoves:
         self.has_been_empty = False
         self._rows: object = None
         self._moves: list[Move] = []
-        self._moved: tuple[int, Move] | None = None
 
     def expect(self, rows: object, column: int, columns: tuple[str, ...], *, is_empty: bool) -> None:
         """Begin to remember, unless it is for the same rows; of rows that are None it is not known yet which come."""
         if self.is_expecting and (rows is None or self._rows in (None, rows)):
             self._rows = self._rows if rows is None else rows
             return
-        self.is_expecting, self._rows, self._moves, self._moved = True, rows, [], None
+        self.is_expecting, self._rows, self._moves = True, rows, []
         self.begun, self.has_been_empty = (column, columns), is_empty
 
     def add(self, move: Move) -> None:
@@ -38,41 +37,13 @@ class KeptMoves:
         if self.is_expecting:
             self._moves.append(move)
 
-    def add_act(self, act: Move, go_here: Move) -> None:
-        """Remember what is to be done about a row that comes, where moves up to there have been made on others.
-
-        Parameters
-        ----------
-        act : what is to be done.
-        go_here : puts the cursor to where those moves have led.
-        """
-        if self._moved is None:
-            self._moved = (len(self._moves), go_here)
-        self._moves.append(act)
-
-    @property
-    def has_moves(self) -> bool:
-        """Whether any are remembered."""
-        return bool(self._moves)
-
     def forget(self) -> None:
         """Make nothing of what has been remembered, such as after a look at something else."""
-        self._moves, self._moved = [], None
+        self._moves = []
 
-    def take(self, *, is_left: bool = False) -> list[Move]:
-        """Give what has been remembered; nothing is expected any more.
-
-        Parameters
-        ----------
-        is_left : whether the cursor stays where it was moved to on other rows. Then it is what was to be done about a
-            row, and what came behind that; each else would be made twice.
-        """
-        moves = self._moves
-        if is_left:
-            count, go_here = self._moved or (len(moves), None)
-            moves = [go_here, *moves[count:]] if go_here is not None else []
-        self.is_expecting = False
-        self.forget()
+    def take(self) -> list[Move]:
+        """Give what has been remembered; nothing is expected any more."""
+        moves, self._moves, self.is_expecting = self._moves, [], False
         return moves
 
 

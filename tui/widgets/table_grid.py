@@ -11,11 +11,14 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tui.messages import Action, Told
+from tui.messages import Told
 from tui.widgets.kept_moves import KeptMoves, Move
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.table_arrangement import Arrangement
 from tui.widgets.table_canvas import TableCanvas
+
+NO_ROWS = "there are no rows yet"
+"""Said where a key is about a row."""
 
 
 class TableGrid(TableCanvas, can_focus=True):
@@ -52,18 +55,9 @@ class TableGrid(TableCanvas, can_focus=True):
         self.is_moved = False
         self.is_growing = False
         self._late: list[Move] = []
-        self._has_behind = False
-        self._has_act = False
 
     class Chosen(Message):
         """A person wants to go to what the row under the cursor is about."""
-
-    class Behind(Message):
-        """What is about a row's head anywhere comes behind what waited for the row."""
-
-        def __init__(self, action: Action) -> None:
-            super().__init__()
-            self.action = action
 
     class Turned(Message):
         """Other columns are in view."""
@@ -124,13 +118,12 @@ class TableGrid(TableCanvas, can_focus=True):
         ----------
         is_placed : whether the cursor has been put on a row of these; else it is where it was moved to meanwhile.
         """
-        is_begun_anew = is_placed or self._kept.has_been_empty
-        moves = self._kept.take(is_left=not is_begun_anew)
-        if moves or is_begun_anew:
+        moves = self._kept.take()
+        if is_placed or self._kept.has_been_empty:
             self._late += moves
             self._make_late_moves()
         if self.is_arranged and not self.is_growing:
-            self._late, self._has_behind = [], False  # no row has come that they could be made on
+            self._late = []  # no row has come that they could be made on
 
     def show_message(self, message: str, *, is_waiting: bool = False) -> None:
         """Say why there are no rows, or none yet."""
@@ -139,7 +132,6 @@ class TableGrid(TableCanvas, can_focus=True):
         if not is_waiting:
             for move in self._kept.take():
                 self.call_later(move)  # as it would be done now that no row comes
-            self._has_behind = False
 
     def say(self, message: str) -> None:
         """Say something else why there are no rows."""
@@ -161,12 +153,11 @@ class TableGrid(TableCanvas, can_focus=True):
                 self.put(self.cursor[0], column)
             for move in moves:
                 move()
-            self._has_behind = False
 
     def on_blur(self) -> None:
         """Leave the rows that come alone once something else is looked at."""
         self._kept.forget()
-        self._late, self._has_behind = [], False
+        self._late = []
 
     def _move(self, move: Move) -> None:
         """Move, and again on the rows that are expected; where a filter leaves none so far, on the first that come."""
@@ -195,48 +186,6 @@ class TableGrid(TableCanvas, can_focus=True):
     def awaits_others(self) -> bool:
         """Whether the rows on screen, if any, are there only until others have been worked out."""
         return self._kept.is_expecting
-
-    def put_off(self, act: Move) -> bool:
-        """Do something about the row under the cursor once there is one; False where there is, or none is to come."""
-        if self.row is not None and self.is_arranged and not self.awaits_others:
-            return False
-        if self.awaits_others and self.row is not None:
-            self._kept.add_act(act, partial(self.put, *self.cursor))
-        elif self.awaits_others:
-            self._kept.has_been_empty = True
-            self._kept.add(act)
-        elif self.is_expecting:
-            self._await(act)
-        else:
-            return False
-        self._has_act = True
-        return True
-
-    @property
-    def is_waiting_with_act(self) -> bool:
-        """Whether something is to be done about a row that is to come, and not only a move to be made."""
-        self._has_act = self._has_act and self.is_moved_ahead
-        return self._has_act
-
-    def put_behind(self, action: Action) -> bool:
-        """Have something done once there is the row that it is about; False where none is to come, or asked again.
-
-        A person who does not want to wait asks a second time, and has what waits forgotten with that.
-        """
-
-        def go_on() -> None:
-            self.post_message(self.Behind(action))
-
-        if self._has_behind or not self.put_off(go_on):
-            self._has_behind = False
-            return False
-        self._has_behind = True
-        return True
-
-    @property
-    def is_moved_ahead(self) -> bool:
-        """Whether something has been done already in rows that are to come."""
-        return self._kept.has_moves or bool(self._late)
 
     def _await(self, move: Move) -> None:
         """Move from here as soon as there is a row."""
@@ -300,13 +249,11 @@ class TableGrid(TableCanvas, can_focus=True):
             self.post_message(Told("there are no rows to sort"))
 
     def action_choose(self, what: str) -> None:
-        """Say which row a person wants to go to, or once there are rows."""
-        if self.put_off(partial(self.action_choose, what)):
-            return
-        if self.row is not None:
+        """Say which row a person wants to go to, or why there is none."""
+        if self.row is not None and not self.is_expecting:
             self.post_message(self.Chosen())
-        elif self.why_none:
-            self.post_message(Told(self.why_none))
+        else:
+            self.post_message(Told(self.why_none or NO_ROWS))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave Enter to what the table is in where no row can be chosen, now or soon, or none leads to anything.
