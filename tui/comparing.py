@@ -17,7 +17,7 @@ from tui.panes.compare import ComparePane, Side
 from tui.panes.heads import HeadsPane
 from tui.state.pins import compared_heads, compared_pair, how_to_pin, toggle_pin
 from tui.state.session import Session
-from tui.unread import no_sentence
+from tui.waiting import no_sentence
 from tui.weights import Weights
 from tui.widgets.table_grid import NO_ROWS
 

@@ -19,13 +19,17 @@ from engine.values.views import CONTRIBUTIONS, VIEWS, Scope, ring_of, view_after
 from tui.beside import Work, begin
 from tui.coloured import Coloured
 from tui.comparing import Comparing
+from tui.export.view_table import subject_of, table_on_screen
 from tui.key_names import key_of
 from tui.learning import Learning
 from tui.overview import Overview
+from tui.panes.cell import CellPane
+from tui.panes.ranks import RanksPane
+from tui.panes.table import TablePane
+from tui.panes.text import TextPane
 from tui.parts import Parts
 from tui.reading import Reading
 from tui.sentences import Sentences
-from tui.shown_table import shown_table
 from tui.state.heads_off import HeadsOff
 from tui.state.overview_measures import measure_fields
 from tui.state.places import head_after, layer_after
@@ -315,12 +319,32 @@ class Conductor:
             self.go_to(layer_after(self.outline, self._session.shown.selected, step))
 
     def table(self, attention: AttentionMap | None = None) -> tuple[AnyTable, str]:
-        """Give the table that the active view draws, and what it is of; see `tui.shown_table.shown_table`.
+        """Give the table that the active view draws, and what it is of.
+
+        Parameters
+        ----------
+        attention : all weights of the map, where that is the view; None where those on screen are all.
 
         Raises
         ------
         EngineError : when the view shows nothing yet.
         """
-        if self.weights is None:
+        shown, views, weights = self._session.shown, self._app.views, self.weights
+        if weights is None:
             raise EngineError("no model is open yet; nothing was written")
-        return shown_table(self._session.shown, self._app.views, self.weights, self.overview, attention)
+        pane, selected = views.active, shown.selected
+        if isinstance(pane, TablePane):
+            view = VIEWS[pane.view]
+            distance = shown.distance if "distance" in view.options else None
+            subject = subject_of(None if view.scope is Scope.MODEL else selected, distance) + "-folded" * pane.is_folded
+            cell = views.attention.cell if isinstance(pane, CellPane) else None
+            return pane.table_on_screen(), subject if cell is None else f"{subject}-q{cell[0]}-k{cell[1]}"
+        if isinstance(pane, TextPane):
+            return pane.table_on_screen(), subject_of(selected, None)
+        if self.overview.is_active:
+            return self.overview.table()
+        attention = attention or views.attention.shown
+        table, subject = table_on_screen(
+            pane.view, weights.knowledge, selected, shown.epsilon, attention, shown.distance, weights.other
+        )
+        return pane.narrowed(table) if isinstance(pane, RanksPane) else table, subject

@@ -20,7 +20,7 @@ from tui.drawing.tiles import Tiles
 from tui.panes.heads import HeadsPane
 from tui.patience import patiently
 from tui.state.session import Shown
-from tui.unread import no_sentence
+from tui.waiting import no_sentence
 
 EVERY = range(1 << 30)
 """Blocks of a whole map: what lies beyond it is left out."""

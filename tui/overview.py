@@ -20,7 +20,7 @@ from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, Query
 from tui.beside import Run
 from tui.drawing.levels import Scale
 from tui.drawing.measure_scale import scale_of
-from tui.growing import PLACES, Grown, grown
+from tui.growing_tables import PLACES, Grown, grown
 from tui.panes.overview import Said
 from tui.state.measure_map import SIGNED, MeasureMap, part_of
 from tui.state.overview_measures import group_after, measure_after, overview_fields

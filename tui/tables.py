@@ -18,17 +18,15 @@ from engine.values.views import PREDICTIONS, VIEWS, Query, View, ring_of
 from tui.beside import Run
 from tui.drawing.view_titles import COMPUTING
 from tui.facts import at_distance
-from tui.growing import grown
+from tui.growing_tables import SWEEP, grown, swept
 from tui.key_names import key_of
 from tui.panes.table import TablePane
 from tui.patience import patiently
 from tui.state.session import Session
 from tui.status_line import describe
-from tui.table_awaited import TableAwaited
 from tui.table_query import FOLDED, query_of, title_of
-from tui.table_sweep import SWEEP, swept
-from tui.unread import no_place, no_sentence
 from tui.views import Views
+from tui.waiting import TableAwaited, no_place, no_sentence
 
 KEPT = 64
 """Tables that are remembered, so that a head looked at before is there at once."""

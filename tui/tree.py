@@ -12,8 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
+from tui.drawing.text import first_fitting, fit
 from tui.facts import short_name
-from tui.tree_title import TreeTitle
+from tui.panes.line import Line
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrollbars import ToldBars
 
@@ -21,6 +22,36 @@ if TYPE_CHECKING:
     from engine.values.heads import Head
     from engine.values.outline import ModelOutline
     from tui.state.session import Session
+
+
+CIRCUITS = " QK OV"
+"""What the two columns are."""
+
+
+class TreeTitle(Line):
+    """Names the measure that stands beside each head, and the circuits that it is of."""
+
+    def __init__(self) -> None:
+        super().__init__(classes="tree-title")
+        self._measure = ""
+
+    def name_measure(self, title: str) -> None:
+        """Name another measure, or with an empty text none."""
+        self._measure = title
+        self._write()
+
+    def on_resize(self) -> None:
+        """Write what there is room for now."""
+        self._write()
+
+    def _write(self) -> None:
+        """Write what both columns are; where that does not fit the end of the measure's name is left out."""
+        title, room = self._measure, self.content_size.width
+        if not title:
+            self.show("")
+            return
+        cut = fit(title, max(room - len(CIRCUITS), 1)).removesuffix("…").rstrip()
+        self.show(first_fitting(room, f"{title} of QK, OV", f"{title}{CIRCUITS}", f"{cut}…{CIRCUITS}"))
 
 
 class HeadTree(Tree["Head | None"], ToldBars, inherit_bindings=False):

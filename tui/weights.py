@@ -16,15 +16,13 @@ from engine.values.spectra import SpectraGroup
 from engine.values.table import RANK_COLUMNS, Cell
 from tui.beside import Run
 from tui.facts import at_distance, model_facts
-from tui.measuring import Measuring
 from tui.numbers import ways_to_say
-from tui.other_spectra import OtherSpectra
 from tui.panes.spectra import Beside
+from tui.spectra_requests import Measuring, OtherSpectra, Turned
 from tui.state.head_labels import HeadLabels
 from tui.state.known_spectra import Knowledge
 from tui.state.session import Session
 from tui.tree import HeadTree
-from tui.turned import Turned
 from tui.views import Views
 
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)

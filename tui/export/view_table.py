@@ -13,7 +13,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.table import RANKS_BESIDE_CHANCE_COLUMNS, AnyTable, LargeTable
-from tui.other_spectra import OtherSpectra
+from tui.spectra_requests import OtherSpectra
 from tui.state.known_spectra import Knowledge
 
 LONG = 5_000_000

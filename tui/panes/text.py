@@ -14,9 +14,9 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from engine.values.attention import MapLines
+from engine.values.attention import MapLines, Spelling
 from engine.values.errors import EngineError
-from engine.values.table import Table
+from engine.values.table import TEXT_COLUMNS, Cell, Table
 from tui.drawing.cells import in_pairs
 from tui.drawing.largest import ITSELF, largest_weights, quoted
 from tui.drawing.legend import legend
@@ -25,7 +25,6 @@ from tui.drawing.signed import signed_cells, signed_legend, signed_levels
 from tui.drawing.spelling import meaning, spell_all
 from tui.drawing.text import first_fitting, fit
 from tui.key_names import key_of
-from tui.lines_table import Spellings, lines_table
 from tui.messages import CellMoved, TokenPointed, Told
 from tui.panes.line import Line
 from tui.panes.pane import Pane
@@ -33,6 +32,31 @@ from tui.widgets.token_text import TokenText
 
 NARROW = 40
 """Cells below which a line does without words."""
+
+
+Spellings = tuple[Spelling, ...]
+
+
+def lines_table(lines: MapLines, spellings: tuple[Spellings, Spellings]) -> Table:
+    """List a row for each token; of two texts, those of one after those of the other.
+
+    Parameters
+    ----------
+    lines : the row and the column.
+    spellings : what the tokens along the queries, and along the keys, stand for.
+    """
+    place: tuple[Cell, ...] = (lines.name.stack, lines.name.layer_label, lines.name.head_label)
+    place = (*place, lines.query, lines.key)
+    queries = zip(lines.query_tokens, spellings[0], lines.column.tolist(), strict=True)
+    keys = zip(lines.key_tokens, spellings[1], lines.row.tolist(), strict=True)
+    rows: list[tuple[Cell, ...]] = []
+    if lines.is_of_one_text:
+        for at, ((token, spelling, weight), (_, _, as_key)) in enumerate(zip(queries, keys, strict=True)):
+            rows.append((*place, at, token, spelling.kind, as_key, weight))
+    else:
+        rows += [(*place, at, token, each.kind, weight, None) for at, (token, each, weight) in enumerate(keys)]
+        rows += [(*place, at, token, each.kind, None, weight) for at, (token, each, weight) in enumerate(queries)]
+    return Table.of_rows("text", TEXT_COLUMNS, rows)
 
 
 class TextPane(Pane):

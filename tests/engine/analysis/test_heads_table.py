@@ -20,7 +20,7 @@ from engine.values.views import HEAD_PARTS, HEADS, Query, explain
 from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.opening import worked_out
-from tui.growing import PLACES, Grown
+from tui.growing_tables import PLACES, Grown
 
 TEXT = "the cat sat on the mat and the cat sat"
 EXAMPLE = "ov_energy_rank < 20 and induction > 0.5"

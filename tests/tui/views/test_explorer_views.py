@@ -14,8 +14,8 @@ from engine.values.heads import MATRICES, Head
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
 from tests.tui.explorer import explorer, screen_text, settle, shown
-from tui.measuring import AT_ONCE
 from tui.panes.ranks import RanksPane
+from tui.spectra_requests import AT_ONCE
 from tui.state.session import Averaging
 
 TEXT = "the cat sat on the mat"
@@ -49,7 +49,7 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
 async def test_another_epsilon_is_measured_at_once_or_beside_the_loop(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr("tui.measuring.AT_ONCE", at_once)
+    monkeypatch.setattr("tui.spectra_requests.AT_ONCE", at_once)
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("2")
         await settle(pilot)
