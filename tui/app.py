@@ -102,6 +102,20 @@ LAST_SECONDS = 3.0
 """How long the program may take to leave after a signal told it to."""
 
 
+def _key(
+    name: str,
+    keys: str,
+    action: str,
+    description: str,
+    group: Binding.Group,
+    *,
+    is_shown: bool = False,
+    is_first: bool = False,
+) -> Binding:
+    """Bind keys to an action of the explorer: shown in the line of keys or not, before all widgets or after them."""
+    return Binding(keys, action, description, show=is_shown, priority=is_first, id=f"app.{name}", group=group)
+
+
 def _commands() -> type[Provider]:
     """Import the palette's commands when it is opened first."""
     from tui.screens.palette_commands import Commands
@@ -134,134 +148,57 @@ class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_commands}
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark", "help", "Keys that work here", id="app.help", group=PROGRAM),
-        Binding("i", "sentence", "Type a sentence", id="app.sentence", group=SENTENCE),
-        Binding("1", "view('spectra')", "Spectra", id="app.spectra", group=VIEWS),
-        Binding("2", "view('ranks')", "Ranks", id="app.ranks", group=VIEWS),
-        Binding("3", "view('attention')", "Attention", id="app.attention", group=VIEWS),
-        *(
-            Binding(view.key, f"view('{view.name}')", view.title, show=False, id=f"app.{view.name}", group=VIEWS)
-            for view in TABLES.values()
-            if view.key
-        ),
-        Binding("q", "quit", "Quit", id="app.quit", group=PROGRAM),
-        Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, id="app.quit_too", group=PROGRAM),
-        Binding(
-            "ctrl+l",
-            "redraw",
-            "Draw the screen again",
-            show=False,
-            priority=True,  # over menus and lists too
-            id="app.redraw",
-            group=PROGRAM,
-        ),
-        Binding("tab", "focus_next", "Next view", show=False, id="app.next_view", group=MOVING),
-        Binding("shift+tab", "focus_previous", "Previous view", show=False, id="app.previous_view", group=MOVING),
-        Binding("t", "tree", "Back to the tree", show=False, id="app.tree", group=MOVING),
-        Binding("escape", "leave", "Stop what runs, or back to the tree", show=False, id="app.leave", group=MOVING),
-        Binding("o", "switch", "Switch the head off, or on again", show=False, id="app.switch", group=HEADS_OFF),
-        Binding("O", "all_on", "Switch all heads on again", show=False, id="app.all_on", group=HEADS_OFF),
-        Binding(
-            "u", "off_way", "Switch heads off by zero, or by the mean", show=False, id="app.off_way", group=HEADS_OFF
-        ),
-        Binding("z", "zoom", "Zoom: one view, or all", show=False, id="app.zoom", group=VIEWS),
-        Binding("right_square_bracket", "step_head(1)", "Next head", show=False, id="app.next_head", group=MOVING),
-        Binding(
-            "left_square_bracket", "step_head(-1)", "Previous head", show=False, id="app.previous_head", group=MOVING
-        ),
-        Binding("right_curly_bracket", "step_layer(1)", "Next layer", show=False, id="app.next_layer", group=MOVING),
-        Binding(
-            "left_curly_bracket", "step_layer(-1)", "Previous layer", show=False, id="app.previous_layer", group=MOVING
-        ),
-        Binding("s", "scale", "Logarithmic or linear scale", show=False, id="app.scale", group=MEASURING),
-        Binding("b", "baseline", "Show or hide the baseline of chance", show=False, id="app.baseline", group=MEASURING),
-        Binding("m", "measure(1)", "Next measure", show=False, id="app.next_measure", group=MEASURING),
-        Binding("M", "measure(-1)", "Previous measure", show=False, id="app.previous_measure", group=MEASURING),
-        Binding(
-            "plus,equals_sign", "epsilon(1)", "Larger ε of the energy rank", show=False, id="app.more", group=MEASURING
-        ),
-        Binding("minus", "epsilon(-1)", "Smaller ε of the energy rank", show=False, id="app.less", group=MEASURING),
-        Binding(
-            "c", "check", "Check: prove the heads against the model's numbers", show=False, id="app.check", group=VIEWS
-        ),
-        Binding(
-            "d",
-            "distance",
-            "QK at a distance of key and query, or without",
-            show=False,
-            id="app.distance",
-            group=MEASURING,
-        ),
-        Binding("shift+right", "turn(1)", "Δ one more", show=False, id="app.farther", group=MEASURING),
-        Binding("shift+left", "turn(-1)", "Δ one less", show=False, id="app.nearer", group=MEASURING),
-        Binding(
-            "a",
-            "averaging",
-            "Head, mean over heads, over layers, over both, rollout",
-            show=False,
-            id="app.averaging",
-            group=SENTENCE,
-        ),
-        Binding(
-            "D",
-            "difference",
-            "Difference of both maps: other model, or heads off",
-            show=False,
-            id="app.difference",
-            group=SENTENCE,
-        ),
-        Binding("B", "models", "Open another model", show=False, id="app.models", group=PROGRAM),
-        Binding("y", "copy_cell", "Copy the cell under the cursor", show=False, id="app.copy_cell", group=TAKING_AWAY),
-        Binding("Y", "copy_row", "Copy the row", show=False, id="app.copy_row", group=TAKING_AWAY),
-        Binding(
-            "ctrl+y",
-            "copy_view",
-            "Copy the whole view, tab separated",
-            show=False,
-            id="app.copy_view",
-            group=TAKING_AWAY,
-        ),
-        Binding("e", "export", "Export: take away tables, matrices, pictures", id="app.export", group=TAKING_AWAY),
-        Binding(
-            "w",
-            "overview",
-            "All heads: overview or table; again: the other",
-            show=False,
-            id="app.overview",
-            group=VIEWS,
-        ),
-        Binding("P", "pin", "Pin the head to compare it, or unpin it", show=False, id="app.pin", group=COMPARING),
-        Binding(
-            "C",
-            "compare",
-            "Compare pinned heads: spectra, maps, difference",
-            show=False,
-            id="app.compare",
-            group=COMPARING,
-        ),
-        Binding("A", "maps", "Layer maps: all heads of the layer", show=False, id="app.maps", group=COMPARING),
-        Binding("S", "sentences", "Earlier sentences", show=False, id="app.sentences", group=SENTENCE),
-        Binding("T", "text", "The sentence as coloured text", show=False, id="app.text", group=SENTENCE),
-        # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
-        Binding(
-            "g,colon",
-            "jump",
-            "Go to a head, a layer or a view, or do what is named",
-            False,
-            priority=True,
-            id="app.jump",
-            group=MOVING,
-        ),
-        Binding("slash", "search", "Search in the tree", show=False, id="app.search", group=MOVING),
-        Binding("n", "match(1)", "Next match", show=False, id="app.next_match", group=MOVING),
-        Binding("N", "match(-1)", "Previous match", show=False, id="app.previous_match", group=MOVING),
-        Binding(
-            "H,backspace,ctrl+o,alt+left", "visited(-1)", "Back to where you were", False, id="app.back", group=MOVING
-        ),
-        Binding("L,alt+right", "visited(1)", "Forward again", show=False, id="app.forward", group=MOVING),
-        Binding(
-            "ctrl+p", "command_palette", "Every command, by name", False, priority=True, id="app.palette", group=PROGRAM
-        ),
+        _key("help", "question_mark", "help", "Keys that work here", PROGRAM, is_shown=True),
+        _key("sentence", "i", "sentence", "Type a sentence", SENTENCE, is_shown=True),
+        _key("spectra", "1", "view('spectra')", "Spectra", VIEWS, is_shown=True),
+        _key("ranks", "2", "view('ranks')", "Ranks", VIEWS, is_shown=True),
+        _key("attention", "3", "view('attention')", "Attention", VIEWS, is_shown=True),
+        *(_key(view.name, view.key, f"view('{view.name}')", view.title, VIEWS) for view in TABLES.values() if view.key),
+        _key("quit", "q", "quit", "Quit", PROGRAM, is_shown=True),
+        _key("quit_too", "ctrl+q,ctrl+c", "quit", "Quit", PROGRAM),
+        _key("redraw", "ctrl+l", "redraw", "Draw the screen again", PROGRAM, is_first=True),
+        _key("next_view", "tab", "focus_next", "Next view", MOVING),
+        _key("previous_view", "shift+tab", "focus_previous", "Previous view", MOVING),
+        _key("tree", "t", "tree", "Back to the tree", MOVING),
+        _key("leave", "escape", "leave", "Stop what runs, or back to the tree", MOVING),
+        _key("switch", "o", "switch", "Switch the head off, or on again", HEADS_OFF),
+        _key("all_on", "O", "all_on", "Switch all heads on again", HEADS_OFF),
+        _key("off_way", "u", "off_way", "Switch heads off by zero, or by the mean", HEADS_OFF),
+        _key("zoom", "z", "zoom", "Zoom: one view, or all", VIEWS),
+        _key("next_head", "right_square_bracket", "step_head(1)", "Next head", MOVING),
+        _key("previous_head", "left_square_bracket", "step_head(-1)", "Previous head", MOVING),
+        _key("next_layer", "right_curly_bracket", "step_layer(1)", "Next layer", MOVING),
+        _key("previous_layer", "left_curly_bracket", "step_layer(-1)", "Previous layer", MOVING),
+        _key("scale", "s", "scale", "Logarithmic or linear scale", MEASURING),
+        _key("baseline", "b", "baseline", "Show or hide the baseline of chance", MEASURING),
+        _key("next_measure", "m", "measure(1)", "Next measure", MEASURING),
+        _key("previous_measure", "M", "measure(-1)", "Previous measure", MEASURING),
+        _key("more", "plus,equals_sign", "epsilon(1)", "Larger ε of the energy rank", MEASURING),
+        _key("less", "minus", "epsilon(-1)", "Smaller ε of the energy rank", MEASURING),
+        _key("check", "c", "check", "Check: prove the heads against the model's numbers", VIEWS),
+        _key("distance", "d", "distance", "QK at a distance of key and query, or without", MEASURING),
+        _key("farther", "shift+right", "turn(1)", "Δ one more", MEASURING),
+        _key("nearer", "shift+left", "turn(-1)", "Δ one less", MEASURING),
+        _key("averaging", "a", "averaging", "Head, mean over heads, over layers, over both, rollout", SENTENCE),
+        _key("difference", "D", "difference", "Difference of both maps: other model, or heads off", SENTENCE),
+        _key("models", "B", "models", "Open another model", PROGRAM),
+        _key("copy_cell", "y", "copy_cell", "Copy the cell under the cursor", TAKING_AWAY),
+        _key("copy_row", "Y", "copy_row", "Copy the row", TAKING_AWAY),
+        _key("copy_view", "ctrl+y", "copy_view", "Copy the whole view, tab separated", TAKING_AWAY),
+        _key("export", "e", "export", "Export: take away tables, matrices, pictures", TAKING_AWAY, is_shown=True),
+        _key("overview", "w", "overview", "All heads: overview or table; again: the other", VIEWS),
+        _key("pin", "P", "pin", "Pin the head to compare it, or unpin it", COMPARING),
+        _key("compare", "C", "compare", "Compare pinned heads: spectra, maps, difference", COMPARING),
+        _key("maps", "A", "maps", "Layer maps: all heads of the layer", COMPARING),
+        _key("sentences", "S", "sentences", "Earlier sentences", SENTENCE),
+        _key("text", "T", "text", "The sentence as coloured text", SENTENCE),
+        _key("jump", "g,colon", "jump", "Go to a head, a layer or a view, or do what is named", MOVING, is_first=True),
+        _key("search", "slash", "search", "Search in the tree", MOVING),
+        _key("next_match", "n", "match(1)", "Next match", MOVING),
+        _key("previous_match", "N", "match(-1)", "Previous match", MOVING),
+        _key("back", "H,backspace,ctrl+o,alt+left", "visited(-1)", "Back to where you were", MOVING),
+        _key("forward", "L,alt+right", "visited(1)", "Forward again", MOVING),
+        _key("palette", "ctrl+p", "command_palette", "Every command, by name", PROGRAM, is_first=True),
     ]
 
     def __init__(
