@@ -55,44 +55,49 @@ async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_mo
         assert app.session.shown.selected == Head("decoder", 0, 1)
 
 
-@pytest.mark.parametrize(
-    ("kind", "typed", "first"),
-    [
-        ("llama", "patterns", "Patterns: what heads do in a sentence  (7)"),
-        ("llama", "lens", "Lens view"),
-        ("llama", "dark", "theme dark"),
-        ("llama", "Theme light", "theme light"),
-        ("llama", "next-layer", "Next layer  (})"),
-        ("llama", "help", "help · Keys that work here  (?)"),
-        ("llama", "nxt lay", "Next layer  (})"),
-        ("llama", "off", "Switch the head off, or on again  (o)"),
-        ("llama", "ON", "Switch the head off, or on again  (o)"),
-        ("llama", "Larger epsilon", "larger epsilon · Larger ε of the energy rank  (+ =)"),
-        ("llama", "layer 1", "L1"),
-        ("llama", "head 3", "L0H3"),
-        ("llama", "Layer 1 head 2", "L1H2"),
-        ("llama", "logit lens", "logit lens · Lens view"),
-        ("t5", "cross", "cross L0"),
-    ],
-)
+CALLED = {
+    "patterns": "Patterns: what heads do in a sentence  (7)",
+    "lens": "Lens view",
+    "dark": "theme dark",
+    "Theme light": "theme light",
+    "next-layer": "Next layer  (})",
+    "help": "help · Keys that work here  (?)",
+    "nxt lay": "Next layer  (})",
+    "off": "Switch the head off, or on again  (o)",
+    "ON": "Switch the head off, or on again  (o)",
+    "Larger epsilon": "larger epsilon · Larger ε of the energy rank  (+ =)",
+    "layer 1": "L1",
+    "head 3": "L0H3",
+    "Layer 1 head 2": "L1H2",
+    "logit lens": "logit lens · Lens view",
+}
+"""What is typed into the palette, and what it offers first."""
+
+
+@pytest.mark.parametrize(("kind", "called"), [("llama", CALLED), ("t5", {"cross": "cross L0"})])
 async def test_the_palette_puts_what_is_called_so_before_what_has_the_letters(
-    tiny_model: TinyModel, kind: str, typed: str, first: str
+    tiny_model: TinyModel, kind: str, called: dict[str, str]
 ) -> None:
     async with explorer(tiny_model(kind)) as (app, pilot):
-        found = await search(app, pilot, typed)
-        assert found[0] == first
-        assert len(set(found)) == len(found)
-        assert typed == "ON" or not any(each.startswith("Export") for each in found), "which writes a file at once"
+        for typed, first in called.items():
+            found = await search(app, pilot, typed)
+            assert found[0] == first
+            assert len(set(found)) == len(found), typed
+            assert typed == "ON" or not any(each.startswith("Export") for each in found), "which writes a file at once"
+            await pilot.press("escape")
+            await settle(pilot)
 
 
-@pytest.mark.parametrize("typed", ["csv", "NPZ", "parquet", "save"])
-async def test_the_palette_knows_what_can_be_written(typed: str) -> None:
+async def test_the_palette_knows_what_can_be_written() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
-        found = await search(app, pilot, typed)
-        assert found == [f"{typed.lower()} · Export: take away tables, matrices, pictures  (e)"]
-        await pilot.press("enter")
-        await settle(pilot)
-        assert isinstance(app.screen, ExportScreen)
+        for typed in ("csv", "NPZ", "parquet", "save"):
+            found = await search(app, pilot, typed)
+            assert found == [f"{typed.lower()} · Export: take away tables, matrices, pictures  (e)"]
+            await pilot.press("enter")
+            await settle(pilot)
+            assert isinstance(app.screen, ExportScreen)
+            await pilot.press("escape")
+            await settle(pilot)
 
 
 async def test_that_nothing_is_called_so_is_said_at_once() -> None:

@@ -48,22 +48,18 @@ async def test_a_sentence_that_is_read_while_the_list_is_open_is_marked_and_the_
         assert app.conductor.sentences.has_changed is None
 
 
-@pytest.mark.parametrize(
-    ("keys", "stays"),
-    [("T", True), ("7", True), ("ww", True), ("8", True), ("A", True), ("4", False), ("1", False), ("2", False)],
-)
-async def test_what_is_of_a_sentence_is_looked_at_further_when_another_is_read(
-    keys: str, stays: bool, tiny_model: TinyModel
-) -> None:
+async def test_what_is_of_a_sentence_is_looked_at_further_when_another_is_read(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2", with_head=True), text="the cat", head="L0H1") as (app, pilot):
-        await type_keys(pilot, *keys)
-        await settle(pilot)
-        view = app.views.active.view
-        await type_keys(pilot, "i", *"a dog sat", "enter")
-        await settle(pilot)
-        assert app.conductor.text == "a dog sat"
-        assert app.views.active.view == (view if stays else "attention")
-        assert app.views.active.has_focus_within
+        for place, keys in enumerate(("T", "7", "ww", "8", "A", "4", "1", "2")):
+            await type_keys(pilot, *keys)
+            await settle(pilot)
+            view = app.views.active.view
+            sentence = f"a dog sat {'down ' * place}".strip()
+            await type_keys(pilot, "i", "ctrl+u", *sentence, "enter")
+            await settle(pilot)
+            assert app.conductor.text == sentence
+            assert app.views.active.view == (view if place < 5 else "attention"), keys
+            assert app.views.active.has_focus_within, keys
 
 
 @pytest.mark.parametrize(("measure", "view"), [("entropy", "overview"), ("ov_energy_rank", "attention")])

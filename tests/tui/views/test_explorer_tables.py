@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,25 +50,22 @@ def rows(table: Table | None) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
-@pytest.mark.parametrize("view", list(KEYS))
-async def test_a_key_shows_the_table_of_the_selected_head(
-    tiny_model: TinyModel, view: str, size: tuple[int, int]
-) -> None:
+async def test_a_key_shows_the_table_of_the_selected_head(tiny_model: TinyModel, size: tuple[int, int]) -> None:
     model = tiny_model("llama")
-    head = Head("decoder", 1, 2)
+    by_layer = Query(layer=Head("decoder", 1))
     async with explorer(model, size=size, head="L1H2") as (app, pilot):
-        await pilot.press(KEYS[view])
-        await settle(pilot)
-        by_layer = Query(layer=head.whole_layer)
-        query = by_layer if view in ("circuits", "patterns") else Query(layer=head.whole_layer, head=2)
-        assert rows(pane(app).shown) == asked(model, view, query)
-        assert titled(pane(app).title_line) == f"{view} L1H2"
-        text = screen_text(app)
-        assert app.focused is pane(app).grid
-        assert next(name for name in VIEWS[view].columns if name not in ("stack", "layer", "head")) in text
-        if size[0] == 160:
-            assert "ranks layer 1" in text, "the weights stay at the left"
-            assert "attention L1H2" not in text
+        for view, key in KEYS.items():
+            await pilot.press(key)
+            await settle(pilot)
+            query = by_layer if view in ("circuits", "patterns") else replace(by_layer, head=2)
+            assert rows(pane(app).shown) == asked(model, view, query)
+            assert titled(pane(app).title_line) == f"{view} L1H2"
+            text = screen_text(app)
+            assert app.focused is pane(app).grid
+            assert next(name for name in VIEWS[view].columns if name not in ("stack", "layer", "head")) in text
+            if size[0] == 160:
+                assert "ranks layer 1" in text, "the weights stay at the left"
+                assert "attention L1H2" not in text
 
 
 async def test_a_selected_layer_has_its_eigenvalues_too(tiny_model: TinyModel) -> None:
@@ -239,37 +237,35 @@ async def test_while_a_filter_is_typed_the_readout_is_of_the_row_that_the_cursor
 
 
 @pytest.mark.parametrize(
-    ("keys", "size", "measure"),
+    ("size", "walk"),
     [
-        ("3x", (40, 12), "value"),
-        ("9", (40, 12), "change"),
-        ("5", (40, 12), "composition"),
-        ("8", (40, 12), "probability"),
-        ("9", (80, 24), "change_chance"),
-        ("88", (80, 24), "probability"),
-        ("888", (80, 24), "contribution_chance"),
-        ("88z", (40, 12), "probability"),
-        ("6", (80, 24), "projection_chance"),
-        ("0", (40, 12), "bytes"),
-        ("0z", (40, 12), "norm"),
+        (
+            (40, 12),
+            {
+                "3x": "value", "9": "change", "5": "composition", "8": "probability", "8z": "probability",
+                "z0": "bytes", "z": "norm",
+            },
+        ),
+        ((80, 24), {"9": "change_chance", "88": "probability", "8": "contribution_chance", "6": "projection_chance"}),
     ],
-)
-async def test_what_a_table_is_about_is_seen_in_little_room(keys: str, size: tuple[int, int], measure: str) -> None:
+)  # fmt: skip
+async def test_what_a_table_is_about_is_seen_in_little_room(size: tuple[int, int], walk: dict[str, str]) -> None:
     async with explorer("demo", size=size, text="Mia saw a blue fox", head="L1H0") as (app, pilot):
-        for key in keys:
-            await type_keys(pilot, key)
-            await settle(pilot)
-        grid, lines = pane(app).grid, screen_text(app).splitlines()
-        region = grid.region
-        place = grid.all_columns.index(measure)
-        for number, row in enumerate(grid.rows[: grid.rows_in_view]):
-            line = lines[region.y + grid.head + number][region.x : region.right]
-            value = row[place]
-            assert isinstance(value, int | float)
-            written = {within(value, digits, digits=2) for digits in range(4, 10)}
-            assert written & set(re.findall(r"[-+.e\d]+", line)), line
-        assert measure != "value" or "weight" in shown(pane(app).readout_line)
-        if keys == "6":
+        for keys, measure in walk.items():
+            for key in keys:
+                await type_keys(pilot, key)
+                await settle(pilot)
+            grid, lines = pane(app).grid, screen_text(app).splitlines()
+            region = grid.region
+            place = grid.all_columns.index(measure)
+            for number, row in enumerate(grid.rows[: grid.rows_in_view]):
+                line = lines[region.y + grid.head + number][region.x : region.right]
+                value = row[place]
+                assert isinstance(value, int | float)
+                written = {within(value, digits, digits=2) for digits in range(4, 10)}
+                assert written & set(re.findall(r"[-+.e\d]+", line)), line
+            assert measure != "value" or "weight" in shown(pane(app).readout_line)
+        if size[0] == 80:
             await pilot.press("slash", *"projection > 0.2", "enter")
             await settle(pilot)
             assert grid.column == "projection"
