@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.app.test_switching import open_outline
+from tests.tui.app.test_switching_models import open_outline
 from tests.tui.explorer import explorer, settle, type_keys, until
 from tests.tui.invariants import disagreements
 from tests.tui.screens.choosing import opening_screen

@@ -12,7 +12,7 @@ from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapter
-from tests.tui.app.test_hands_find_their_way import foot, press
+from tests.tui.app.test_keys_and_commands import foot, press
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app import Explorer
 from tui.panes.compare import ComparePane, Side

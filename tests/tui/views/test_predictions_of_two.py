@@ -16,7 +16,7 @@ from engine.values.table import Kind, kind_of
 from engine.values.views import PREDICTIONS
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal
-from tests.tui.app.test_hands_find_their_way import press
+from tests.tui.app.test_keys_and_commands import press
 from tests.tui.explorer import explorer, settle, shown, until
 from tui.panes.table import TablePane
 

@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.app.test_hands_find_their_way import foot, press
+from tests.tui.app.test_keys_and_commands import foot, press
 from tests.tui.explorer import explorer, screen_text, settle, shown, titled, until
 from tui.app import Explorer
 from tui.panes.table import TablePane

@@ -13,7 +13,7 @@ import pytest
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
-from tests.tui.app.test_moves_kept import heads_held_back
+from tests.tui.app.test_keys_before_rows import heads_held_back
 from tests.tui.explorer import explorer, hold, screen_text, settle, type_keys, until
 from tui.app import Explorer
 from tui.first_look import FirstLook

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TinyModel
-from tests.tui.app.test_hands_find_their_way import foot, press
+from tests.tui.app.test_keys_and_commands import foot, press
 from tests.tui.explorer import explorer, screen_text, settle, shown, until
 
 

@@ -14,7 +14,7 @@ from textual.events import Key
 from engine.analysis import tables
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.app.test_finding_ways import press, there
+from tests.tui.app.test_navigation import press, there
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.panes.filtered import FilteredPane
 from tui.panes.table import TablePane

@@ -8,7 +8,7 @@ from textual import events
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
-from tests.tui.app.test_switching import change_to
+from tests.tui.app.test_switching_models import change_to
 from tests.tui.explorer import explorer, settle, type_keys
 from tests.tui.invariants import disagreements
 from tests.tui.screens.choosing import opening_screen
