@@ -34,7 +34,7 @@ from torch import nn
 
 from engine.architectures import outline
 from engine.architectures.heads import read_layer
-from engine.models.map_forms import returned_probabilities
+from engine.models.attention_maps import returned_probabilities
 from engine.models.proof import prove
 from engine.models.reader import Reader
 from engine.values.attention import AttentionMaps
@@ -177,7 +177,8 @@ def _maps(reader: Reader, layers: list[Head]) -> str:
         hooks = [module.register_forward_hook(keep) for module in dict.fromkeys(reader.modules.values())]
         reader.reads_with_kernels = False
         inputs = reader.inputs(reader.words.read(TEXT, None))  # what is read for maps ends before the last module
-        reader.running(inputs["input_ids"].shape[1], lambda: None, lambda: reader.model(**inputs))
+        with reader.running(inputs["input_ids"].shape[1], lambda: None):
+            reader.model(**inputs)
         for hook in hooks:
             hook.remove()
         worst = 0.0

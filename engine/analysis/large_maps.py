@@ -26,7 +26,7 @@ from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.progress import Work, finish
 
 if TYPE_CHECKING:
-    from engine.models.map_reader import MapReader
+    from engine.models.reader import MapReader
 
 Check = Callable[[], None]
 

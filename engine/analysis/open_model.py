@@ -25,7 +25,7 @@ from engine.values.progress import LOADING, Lane, Progress, ProgressReporter, Wo
 if TYPE_CHECKING:
     from engine.architectures.heads import LayerWeights
     from engine.checkpoints.source import Source
-    from engine.models.map_reader import MapReader, Tokens
+    from engine.models.reader import MapReader, Tokens
     from engine.models.score_formula import ScoreFormula
     from engine.models.tokenizer import Words
     from engine.values.options import EngineOptions

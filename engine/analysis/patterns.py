@@ -33,14 +33,21 @@ from engine.values.table import Cell, Groups, RowGroup
 from engine.values.views import PATTERNS, Query
 
 if TYPE_CHECKING:
-    from engine.models.map_reader import MapReader
-    from engine.models.model_inputs import Repeat
+    from engine.models.reader import MapReader
+    from engine.models.tokenizer import Words
 
 LITTLE = 1e-3
 """Of a row of weights, what may be missing from one by rounding alone, and goes to no sink."""
 
 REPEATED = ("duplicate", "induction")
 """What has a meaning on tokens that come again alone."""
+
+
+DISTANCES = (11, 17, 31, 53)
+"""After how many tokens a token comes again, in a sequence for each; prime, so that no habit fits two of them."""
+
+SEED = 0
+"""Of the random tokens, together with the distance."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,50 @@ class _Repeats:
         )
 
 
+@dataclass(frozen=True)
+class Repeat:
+    """Different random tokens, then the same ones again, between what the tokenizer puts around text.
+
+    Attributes
+    ----------
+    ids : of the whole sequence.
+    distance : after how many tokens each comes again.
+    """
+
+    ids: tuple[int, ...]
+    distance: int
+
+
+def repeats(words: Words, vocabulary: int, context: int | None) -> tuple[Repeat, ...]:
+    """Draw sequences of ordinary tokens, each repeated once, at the `DISTANCES` that a model has room for.
+
+    They show which heads look for what they have seen, in whatever model. Where it has room for none, the distance is
+    the longest that fits.
+
+    Parameters
+    ----------
+    words : which says what ordinary tokens are.
+    vocabulary : how many ids the model knows.
+    context : the longest sequence the model reads, or None.
+
+    Raises
+    ------
+    EngineError : when there is no room for two tokens twice.
+    """
+    ordinary = np.asarray(words.ordinary(vocabulary))
+    before, after = words.frame()
+    limits = [limit for limit in (context, words.limit) if limit is not None]
+    room = min((limit - len(before) - len(after)) // 2 for limit in limits) if limits else max(DISTANCES)
+    longest = min(room, len(ordinary))
+    if longest < 2:
+        raise EngineError("there is no room for random tokens that come again; duplicate and induction need four")
+    made = []
+    for distance in [each for each in DISTANCES if each <= longest] or [longest]:
+        drawn = np.random.default_rng((SEED, distance)).choice(ordinary, distance, replace=False).tolist()
+        made.append(Repeat((*before, *drawn, *drawn, *after), distance))
+    return tuple(made)
+
+
 def rows_of_patterns(model: OpenModel, query: Query) -> Groups:
     """Work out the rows of heads; without a sentence, those of the random tokens that come again."""
     return over_layers("patterns", model, query, rows_of_layer)
@@ -139,8 +190,6 @@ def _measured_repeats(
     ``told`` is called with the layers that have run and that are to run, where each runs once to read a sequence and
     once to be measured on it.
     """
-    from engine.models.model_inputs import repeats
-
     known = model.cached("repeats", _Repeats)
     if known.sequences is None:
         reader = yield from model.reader()

@@ -1,33 +1,47 @@
-"""Attention of a model of transformers in another way than its own: without maps, or one layer's maps in blocks.
+"""How attention modules of transformers are called: what with, and with what function in the place of their own.
 
 transformers hands queries, keys, values and an explicit mask to a function chosen by name (``AttentionInterface``,
 https://huggingface.co/docs/transformers/attention_interface). The one registered here calls the model's own eager
-function, unless something else is asked for within `attending`:
+function, unless a `Way` is asked for:
 
 - To read a sentence, PyTorch's ``scaled_dot_product_attention``, which keeps no probabilities. It does so only where
   that is what the eager function computes: some rows are computed in both ways, and a cap, a sink or whatever else sets
   them apart is left to the eager function, for some queries after the other.
-- For one layer's maps its module is called alone, and the call of its eager function is captured, to be made for some
-  queries after the other.
+- For one layer's large maps its module is called alone, and the call of its eager function is captured, to be made for
+  some queries after the other.
 
 Types outside the interface are read in their eager way.
+
+Only the call of the layer that is looked at is ever wanted again, and those of all layers would take as much memory as
+a third of a layer's maps. So the states of a long sentence go into a file that has no name, and are read back from
+there. The file is gone with the sentence or with the program, however that ends, and nobody else can open it.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
-from engine.models.map_forms import four_dimensional, is_distribution
+from engine.models.attention_maps import Check, four_dimensional, is_distribution
+from engine.values.heads import Head
+from engine.values.progress import ProgressReporter
 
 NAME = "attn_tui"
 """What the function is called in transformers' tables."""
@@ -53,7 +67,6 @@ HALVES = (torch.bfloat16, torch.float16)
 FAILURES = (RuntimeError, ValueError, TypeError, IndexError, AttributeError)
 """What models' own code raises that is called as it was not made to be called."""
 
-Check = Callable[[], None]
 Attended = tuple[Tensor, Tensor | None]
 States = tuple[Tensor, Tensor, Tensor, Tensor | None]
 """Queries, keys, values, and the mask."""
@@ -65,21 +78,12 @@ Way = Callable[[Eager, nn.Module, States, dict[str, Any]], Attended]
 _BRANCHES = re.compile(r"_attn_implementation\s*(?:==|!=|in|not in)\s*\(?\s*[\"'](?:eager|sdpa)")
 """Where a model's code asks for an implementation by its name, so that another name would change what it does."""
 
-_way: ContextVar[Way | None] = ContextVar("way", default=None)
+WAY: ContextVar[Way | None] = ContextVar("way", default=None)
+"""What models that `take_over_attention` has changed attend with; None is their eager way."""
 
 
 class Unsuitable(Exception):
     """An attention module that does more with its probabilities than to make them and hand them on."""
-
-
-@contextmanager
-def attending(way: Way | None) -> Iterator[None]:
-    """Let models that `take_over_attention` has changed attend in a way for a while; None is their eager one."""
-    token = _way.set(way)
-    try:
-        yield
-    finally:
-        _way.reset(token)
 
 
 def attend(
@@ -105,7 +109,7 @@ def attend(
     tuple
         (sentences, queries, heads, head_dim), and the probabilities, or what stands for them, where there are any.
     """
-    eager, way = eager_function(type(module)), _way.get()
+    eager, way = eager_function(type(module)), WAY.get()
     if eager is None:
         raise TypeError(f"{type(module).__name__} has no eager attention")
     if way is None:
@@ -180,42 +184,33 @@ def attend_without_maps(
 ) -> Attended:
     """Attend with PyTorch's kernel where it computes what an eager function does, else with that in blocks.
 
-    ``check`` is called between blocks and may raise to give up; with it bound to `functools.partial` this is a `Way`.
+    Some queries' results are compared, from the first to the last. ``check`` is called between blocks; with it bound
+    this is a `Way`.
     """
-    unknown = set(inspect.signature(eager).parameters) - HONOURED
+    query, key, value, mask = states
+    unknown = inspect.signature(eager).parameters.keys() - HONOURED
     if not module.training and all(settings.get(name) is None for name in unknown):
         with suppress(*FAILURES):  # what a kernel refuses, the model's own function computes
-            attended = _kernel(*states, settings.get("scaling"))
-            if _computes_the_same(attended, eager, module, states, settings):
+            group = query.shape[1] // key.shape[1]
+            every_key, every_value = (
+                each.repeat_interleave(group, dim=1) if group > 1 else each for each in (key, value)
+            )
+            attended = nn.functional.scaled_dot_product_attention(
+                query, every_key, every_value, attn_mask=mask, scale=settings.get("scaling")
+            )
+            attended = attended.transpose(1, 2).contiguous()  # (sentences, queries, heads, head_dim)
+            rows = torch.linspace(0, query.shape[2] - 1, min(COMPARED_ROWS, query.shape[2]), device=query.device).long()
+            expected = eager(module, query[:, :, rows], key, value, _rows(mask, rows), **settings)[0]
+            if _agree(attended[:, rows], expected, 0.05 if query.dtype in HALVES else 1e-4):
                 return attended, None
     whole: Tensor | None = None
     for first, block, weights in _blocks(eager, module, states, settings, check):
         del weights  # before there are those of the next block
         if whole is None:  # one tensor from the start: small ones kept between large ones would scatter the heap
-            whole = block.new_empty(block.shape[0], states[0].shape[2], *block.shape[2:])
+            whole = block.new_empty(block.shape[0], query.shape[2], *block.shape[2:])
         whole[:, first : first + block.shape[1]] = block
     assert whole is not None  # a sentence has tokens
     return whole, None
-
-
-def _kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float | None) -> Tensor:
-    """Attend with PyTorch's kernel; key/value heads are repeated for the query heads of their group."""
-    group = query.shape[1] // key.shape[1]
-    if group > 1:
-        key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
-    attended = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling)
-    return attended.transpose(1, 2).contiguous()  # (sentences, queries, heads, head_dim)
-
-
-def _computes_the_same(
-    attended: Tensor, eager: Eager, module: nn.Module, states: States, settings: dict[str, Any]
-) -> bool:
-    """Compare some queries' results with those of the eager function, from the first query to the last."""
-    query, key, value, mask = states
-    length = query.shape[2]
-    rows = torch.linspace(0, length - 1, min(COMPARED_ROWS, length), device=query.device).long()
-    expected = eager(module, query[:, :, rows], key, value, _rows(mask, rows), **settings)[0]
-    return _agree(attended[:, rows], expected, 0.05 if query.dtype in HALVES else 1e-4)
 
 
 def _agree(one: Tensor, other: Tensor, slack: float) -> bool:
@@ -240,13 +235,18 @@ def _blocks(
     """
     query, key, value, mask = states
     queries = query.shape[2]
-    size = max(BLOCK_BYTES // (query.shape[1] * key.shape[2] * query.element_size()), FEWEST_QUERIES)
+    size = queries_at_once(query.shape[1], key.shape[2], query.element_size())
     if size < queries and not _goes_by_queries(eager, module, states, settings):
         size = queries
     for first in range(0, queries, size):
         check()
         some = slice(first, first + size)
         yield first, *eager(module, query[:, :, some], key, value, _rows(mask, some), **settings)
+
+
+def queries_at_once(heads: int, keys: int, itemsize: int) -> int:
+    """Say how many queries a block has."""
+    return max(BLOCK_BYTES // (heads * keys * itemsize), FEWEST_QUERIES)
 
 
 def _goes_by_queries(eager: Eager, module: nn.Module, states: States, settings: dict[str, Any]) -> bool:
@@ -333,3 +333,166 @@ class CapturedCall:
                 raise Unsuitable
             yield first, weights[0]
             del weights  # before there are those of the next block
+
+
+# What modules are called with
+
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""The arguments of one call."""
+
+STATES_NDIM = 3
+"""Dimensions of states (sentences, tokens, width). What has more is a mask, which all layers share in memory."""
+
+LARGE = 2**20
+"""Bytes from which states are written beside memory."""
+
+LEFT_FREE = 2**30
+"""Bytes of a disk that are left to others."""
+
+
+@dataclass(frozen=True)
+class _Written:
+    """Where a tensor is in a file, and what it is."""
+
+    place: int
+    shape: torch.Size
+    dtype: torch.dtype
+    nbytes: int
+
+
+class AttentionCalls:
+    """The arguments of every attention module's call, by layer.
+
+    Parameters
+    ----------
+    folder : where large states are written, as long as something can be; None keeps all in memory.
+
+    Attributes
+    ----------
+    by_layer : the arguments, or where they are written.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.by_layer: dict[Head, Call] = {}
+        self._folder = folder
+        self._file: Any = None
+
+    def keep(self, layer: Head, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Keep the arguments of a layer's call."""
+        call = args, kwargs
+        self.by_layer[layer] = call if self._folder is None else _changed(call, self._write)
+
+    def of(self, layer: Head) -> Call:
+        """Give the arguments of a layer's call.
+
+        Raises
+        ------
+        OSError : when they cannot be read back.
+        """
+        call = self.by_layer[layer]
+        return call if self._file is None else _changed(call, self._read)
+
+    def _write(self, value: Any) -> Any:
+        """Write what are large states; they are kept themselves where the disk is full or cannot be written to."""
+        if self._folder is None or not _is_large_state(value):
+            return value
+        try:
+            if self._file is None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  # until nobody wants it
+                weakref.finalize(self, self._file.close)
+            if shutil.disk_usage(self._folder).free < LEFT_FREE + value.nbytes:
+                raise OSError("the disk is nearly full")
+            place = self._file.seek(0, os.SEEK_END)
+            value.detach().view(-1).view(torch.uint8).numpy().tofile(self._file)
+        except OSError:
+            self._folder = None
+            return value
+        return _Written(place, value.shape, value.dtype, value.nbytes)
+
+    def _read(self, value: Any) -> Any:
+        """Read back what was written."""
+        if not isinstance(value, _Written):
+            return value
+        self._file.seek(value.place)
+        numbers = np.fromfile(self._file, np.uint8, value.nbytes)
+        if len(numbers) < value.nbytes:
+            raise OSError("the file has become shorter")
+        return torch.from_numpy(numbers).view(value.dtype).view(value.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors, in memory and on disk, each memory once."""
+        sizes: dict[Any, int] = {}
+        for value in tree_leaves(list(self.by_layer.values())):
+            if isinstance(value, Tensor):
+                sizes[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+            elif isinstance(value, _Written):
+                sizes[value] = value.nbytes
+        return sum(sizes.values())
+
+
+def _changed(call: Call, change: Callable[[Any], Any]) -> Call:
+    """Change the arguments of a call; what is the same object twice among them stays so."""
+    args, kwargs = call
+    changed: dict[int, Any] = {}
+    for value in (*args, *kwargs.values()):
+        if id(value) not in changed:
+            changed[id(value)] = change(value)
+    return tuple([changed[id(value)] for value in args]), {name: changed[id(kwargs[name])] for name in kwargs}
+
+
+def _is_large_state(value: Any) -> bool:
+    """Say whether something is a tensor in main memory of which every layer has its own."""
+    return (
+        type(value) is Tensor
+        and value.ndim == STATES_NDIM
+        and value.nbytes >= LARGE
+        and value.device.type == "cpu"
+        and value.is_contiguous()
+    )
+
+
+class _AllCalled(Exception):
+    """Every attention module has been called: what the model does from there on, nobody looks at."""
+
+
+@contextmanager
+def keeping_calls(
+    modules: Mapping[Head, nn.Module], calls: AttentionCalls, check: Check, report: ProgressReporter
+) -> Iterator[None]:
+    """Keep the arguments of every attention module's call while the model runs, and end the run at the last of them.
+
+    What follows is the last layer's mixing and, in a model that has one, the logits of all tokens, which are by far the
+    largest of all that a sentence makes.
+
+    Parameters
+    ----------
+    modules : the attention modules by layer; layers may share one, which is called for one after the other.
+    calls : where they are kept, by layer.
+    check : called before every module; it may raise to give up.
+    report : told before every module how many have been called, of all.
+    """
+    waiting: dict[nn.Module, list[Head]] = {}
+    for name, module in modules.items():
+        waiting.setdefault(module, []).append(name)
+
+    def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        report(len(calls.by_layer), len(modules))
+        check()
+        if waiting[module]:
+            calls.keep(waiting[module].pop(0), args, kwargs)
+        if len(calls.by_layer) == len(modules):
+            raise _AllCalled
+
+    hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in waiting]
+    try:
+        yield
+    except _AllCalled as end:
+        # In some versions of Python the frame that throws it in here holds it, and it, by its traceback, that frame:
+        # with them the states of the last block would stay until the collector comes.
+        end.__traceback__ = None
+    finally:
+        for hook in hooks:
+            hook.remove()

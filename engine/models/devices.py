@@ -29,17 +29,6 @@ def lacks_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or any(said in str(error) for said in NO_MEMORY)
 
 
-@contextmanager
-def memory_told() -> Iterator[None]:
-    """Let every lack of memory be raised as ``torch.OutOfMemoryError``, not that of tensors alone."""
-    try:
-        yield
-    except RuntimeError as error:
-        if isinstance(error, torch.OutOfMemoryError) or not lacks_memory(error):
-            raise
-        raise torch.OutOfMemoryError(str(error)) from error
-
-
 class CheckedLookups(TorchFunctionMode):
     """Raises ``IndexError`` where a row is looked up that an embedding lacks, as PyTorch does on the CPU.
 
@@ -57,13 +46,6 @@ class CheckedLookups(TorchFunctionMode):
                 if first < 0 or last >= rows:
                     raise IndexError(f"row {min(first, 0) or last} of an embedding of {rows} rows")
         return func(*args, **(kwargs or {}))
-
-
-@contextmanager
-def inferring() -> Iterator[None]:
-    """Compute without gradients; lacks of memory are told as in `memory_told`."""
-    with memory_told(), torch.inference_mode():
-        yield
 
 
 def choose_device(wish: str) -> str:

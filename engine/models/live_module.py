@@ -22,17 +22,15 @@ from engine.architectures.tensors import TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors, ModuleTensors
 from engine.checkpoints.source import Source, module_parameters
 from engine.checkpoints.transformers_library import settings_of_config
-from engine.models.attention_watch import AttentionWatch, ModuleCall
-from engine.models.devices import CheckedLookups, memory_told
-from engine.models.head_tracing import trace_heads
+from engine.models.attention_maps import MapArray
+from engine.models.devices import CheckedLookups, lacks_memory
+from engine.models.head_tracing import AttentionWatch, ModuleCall, trace_heads
+from engine.models.loaded_model import vocabulary_of
 from engine.models.loading import load_reader, words_of
-from engine.models.map_array import MapArray
-from engine.models.map_reader import MapReader, Tokens
-from engine.models.model_inputs import vocabulary_of
 from engine.models.module_attention import Example, FoundAttention, Search, Taker, find_attention, layer_numbers
 from engine.models.predictions import Asked, checked_position
 from engine.models.proof import Observation, prove
-from engine.models.reader import Reader, evaluating
+from engine.models.reader import MapReader, Reader, Tokens, evaluating
 from engine.models.score_formula import ScoreFormula
 from engine.models.tokenizer import Words, words_from
 from engine.values.attention import Sentence
@@ -245,23 +243,18 @@ class ModuleReader(MapReader):
         self.folder: Path | None = None
         self._name = outline.name
         self._model, self._found, self._given = model, found, example
-        self._sentence: Sentence | None = None
+        self.sentence: Sentence | None = None
         self._calls: dict[nn.Module, ModuleCall] = {}
-
-    @property
-    def sentence(self) -> Sentence | None:
-        """The one that was read last."""
-        return self._sentence
 
     def sharing_model(self) -> Self:
         """Give another reader of the same module, which has read nothing yet; this one's sentence stays."""
         other = copy.copy(self)
-        other._sentence, other._calls, other.tell = None, {}, tell_nobody
+        other.sentence, other._calls, other.tell = None, {}, tell_nobody
         return other
 
     def has_read(self, text: str, off: Off = NOTHING_OFF) -> bool:
         """Say whether a sentence is the one that was read last; none of the heads can be off."""
-        return self._sentence is not None and self._sentence.text == text and not off.heads
+        return self.sentence is not None and self.sentence.text == text and not off.heads
 
     @property
     def _example(self) -> Example:
@@ -292,8 +285,8 @@ class ModuleReader(MapReader):
             raise EngineError(
                 f"{self._name} is no model of transformers; its heads cannot be switched off while it reads"
             )
-        if self._sentence is not None and self._sentence.text == text:
-            return self._sentence
+        if self.sentence is not None and self.sentence.text == text:
+            return self.sentence
         if self._example.reads_tokens:
             sentence = self.words.read(text, None)
             self._run(self._example.with_ids(sentence.ids), check)
@@ -306,13 +299,13 @@ class ModuleReader(MapReader):
             raise EngineError(
                 f"{self._name} reads vectors, no tokens; type {EXAMPLE} for the maps of what it was called with"
             )
-        self._sentence = sentence
+        self.sentence = sentence
         return sentence
 
     def read_ids(self, ids: tuple[int, ...], check: Callable[[], None]) -> None:
         """Run the module on token ids in the place of a sentence."""
         self._run(self._example_of_tokens().with_ids(ids), check)
-        self._sentence = Sentence("", ids, self.words.texts(ids), len(ids))
+        self.sentence = Sentence("", ids, self.words.texts(ids), len(ids))
 
     def predicted(self, text: str, position: int | None, check: Callable[[], None]) -> tuple[Asked, Tensor]:
         """Read a sentence, and give what the module says comes after one of its tokens, the last unless it is named.
@@ -330,12 +323,12 @@ class ModuleReader(MapReader):
         sentence = self.words.read(text, None)
         place = checked_position(position, len(sentence.ids))
         returned = self._run(example.with_ids(sentence.ids), check)
-        self._sentence = sentence
+        self.sentence = sentence
         return Asked(sentence, {}, sentence.tokens, place), self._logits(returned, place, len(sentence.ids))
 
     def _run(self, example: Example, check: Callable[[], None]) -> Any:
         """Call the model, keep what its attention modules are called with, and give what it returns."""
-        self._sentence = None
+        self.sentence = None
         calls: dict[nn.Module, ModuleCall] = {}
         telling = ProgressReporter(self.tell, READING, "layers")
 
@@ -347,11 +340,11 @@ class ModuleReader(MapReader):
         attention = dict.fromkeys(each.module for each in self._found.values())
         hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in attention]
         try:
-            with evaluating(self._model), CheckedLookups(), memory_told(), torch.no_grad():
+            with evaluating(self._model), CheckedLookups(), torch.no_grad():
                 returned = self._model(*example.args, **example.kwargs)
-        except torch.OutOfMemoryError as error:
-            raise EngineError("the sentence does not fit into memory; type a shorter one") from error
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, KeyError) as error:
+            if isinstance(error, RuntimeError) and lacks_memory(error):
+                raise EngineError("the sentence does not fit into memory; type a shorter one") from error
             reason = " ".join(str(error).split()) or type(error).__name__
             raise EngineError(f"{self._name} fails on this sentence: {reason[:200]}; try another one") from error
         finally:
@@ -394,13 +387,13 @@ class ModuleReader(MapReader):
 
     def gather(self, layer: Head, array: MapArray, check: Callable[[], None]) -> Tokens:
         """See the maps of one layer by calling its attention once more."""
-        if self._sentence is None:
+        if self.sentence is None:
             raise EngineError("no sentence has been read; type one")
         weights = self._maps_of(self._found[layer])
         heads, queries, keys = weights.shape
-        array.begin(layer, (heads, queries, keys))
+        array.begin((heads, queries, keys))
         array.put(0, weights)
-        tokens = self._sentence.tokens
+        tokens = self.sentence.tokens
         names = [tokens if count == len(tokens) else tuple(map(str, range(count))) for count in (queries, keys)]
         return names[0], names[1]
 

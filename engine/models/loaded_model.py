@@ -1,10 +1,11 @@
-"""A loaded model: its attention modules, which it may call otherwise than its checkpoint, and its parameters."""
+"""A loaded model: what it is called with, its attention modules, which may have other names, and its parameters."""
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -16,8 +17,75 @@ from engine.architectures.places import attention_modules, numbers_of, stack_nam
 from engine.architectures.rules import ENDINGS, Rule, sibling
 from engine.architectures.tensors import all_finite, not_finite
 from engine.models.devices import weight_of
+from engine.models.tokenizer import TokenNumbers, Words
+from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+
+ASKING_FOR_BOXES = frozenset({"bros", "udop"})
+"""Types that read no text without boxes; others of pages make boxes that are zero by themselves."""
+
+_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+"""Kinds of parameters that stand for any number of arguments, or none."""
+
+
+def vocabulary_of(model: Any) -> int:
+    """Say how many tokens a model knows; no more than it can be asked for, where it does not say."""
+    try:
+        table = model.get_input_embeddings()
+    except (NotImplementedError, AttributeError):  # models of several towers, which have no one table
+        table = None
+    if isinstance(table, nn.Embedding):
+        return table.num_embeddings
+    weight = getattr(table, "weight", None)
+    sizes = [each.num_embeddings for each in model.modules() if isinstance(each, nn.Embedding)]
+    return int(weight.shape[0]) if isinstance(weight, Tensor) else min(sizes, default=1)
+
+
+def sentence_inputs(model: Any, words: Words, name: str, device: str, sentence: Sentence) -> dict[str, Any]:
+    """Give what a model of transformers is called with for a sentence, ids (1, tokens) each.
+
+    The decoder of an encoder–decoder model reads the same sentence after its start token, and without the last one,
+    which in training it is to predict. It is always given its ids: it would make up its own.
+
+    Parameters
+    ----------
+    model : of transformers.
+    words : what made ids of the sentence.
+    name : of the model, as errors say it.
+    device : where the ids are to be.
+    sentence : what it is to read.
+
+    Raises
+    ------
+    EngineError : when a sentence of token numbers has one that there is no token of, or the model reads no tokens, or
+        not them alone.
+    """
+    taken = inspect.signature(model.forward).parameters
+    asked = [name for name, each in taken.items() if each.default is each.empty and each.kind not in _ANY_NUMBER]
+    others = [name for name in asked or list(taken)[:1] if name != "input_ids"]
+    if others and ("input_ids" not in taken or asked):
+        raise EngineError(f"{name} reads {others[0]}, not text alone; its spectra work all the same")
+    if isinstance(words, TokenNumbers):
+        count = vocabulary_of(model)
+        for each in sentence.ids:
+            if each >= count:
+                raise EngineError(f"{name} has no token {each}; type numbers from 0 to {count - 1}")
+    ids = torch.tensor([sentence.ids], device=device)
+    inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+    if getattr(model.config, "model_type", "") in ASKING_FOR_BOXES:
+        inputs["bbox"] = empty_boxes(ids)
+    if "decoder_input_ids" in taken:
+        config = model.config
+        start = getattr(config, "decoder_start_token_id", None) if config.is_encoder_decoder else None
+        own = (sentence.ids if start is None else (start, *sentence.ids))[: len(sentence.ids)]
+        inputs["decoder_input_ids"] = torch.tensor([own], device=device)
+    return inputs
+
+
+def empty_boxes(ids: Tensor) -> Tensor:
+    """Give each token's box on a page, (sentences, tokens, 4), as zero."""
+    return torch.zeros(*ids.shape, 4, device=ids.device)
 
 
 def attention_in(model: nn.Module, anatomy: Anatomy) -> dict[Head, nn.Module]:
@@ -164,17 +232,20 @@ class _RefusedChoices(TorchFunctionMode):
         return result
 
 
+def lacking_parameters(model: nn.Module) -> list[str]:
+    """Name a model's parameters that its checkpoint lacks."""
+    return [f"{path}.{own}" for path, module in model.named_modules() for own in sorted(lacking_of(module))]
+
+
 @contextmanager
-def refusing_choices(model: nn.Module) -> Iterator[None]:
+def refusing_choices(lacking: list[str]) -> Iterator[None]:
     """Keep a model whose checkpoint lacks parameters from choosing by what they take part in, as experts or keys.
 
     Raises
     ------
     EngineError : within, where it would.
     """
-    lacking = [f"{path}.{own}" for path, module in model.named_modules() for own in sorted(lacking_of(module))]
-    said = f"the model chooses by numbers that there are not: {_lacks(lacking)}; its spectra still work"
-    with _RefusedChoices(said) if lacking else nullcontext():
+    with _RefusedChoices(f"the model chooses by numbers that there are not: {_lacks(lacking)}; its spectra still work"):
         yield
 
 

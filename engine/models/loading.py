@@ -16,8 +16,7 @@ from engine.checkpoints.source import FolderSource, GgufSource, Source
 from engine.checkpoints.transformers_library import first_line, load_pretrained
 from engine.models.devices import computing_device, lacks_memory
 from engine.models.loaded_model import find_path
-from engine.models.map_reader import MapReader
-from engine.models.reader import Reader
+from engine.models.reader import MapReader, Reader
 from engine.models.tokenizer import Tokenizer, TokenNumbers, Words, words_of_folder
 from engine.values.errors import EngineError
 from engine.values.memory import ACROSS_DEVICES

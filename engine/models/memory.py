@@ -1,12 +1,28 @@
-"""Whether a model and a sentence's maps fit into memory."""
+"""Whether a model and a sentence's maps fit into memory, and keeping small what a long sentence needs beside its maps.
+
+An activation that is written out in Python, as GPT-2's, makes a tensor for every step, several of them at a time: of a
+long sentence that is more than everything else. `sparing_memory` has it computed a piece after the other.
+
+The GNU C library puts whatever takes less than 32 MiB side by side into one heap. Of a sentence that is nearly every
+tensor, and the few that stay lie between those that are gone, whose memory is not given back: reading a sentence and
+looking at a layer then take up to 1.6 times that layer's maps instead of less than one
+(``tests/engine/models/test_long_reading.py``). So `sparing_memory` has each large tensor given back as soon as nobody
+holds it.
+Spectra are computed with the heap as it is, where memory that is used again at once costs less than new memory.
+
+This module does not import torch, which some of it is asked before.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import mmap
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +54,22 @@ TOGETHER = 64
 
 ROW_PAGES = 4
 """Pages of memory from which on a row of one head's map gives those back that lie behind what its query sees."""
+
+
+PIECE = 2**18
+"""Numbers activated at once; a multiple of what the processor takes together, so that none is computed otherwise."""
+
+ACTIVATIONS = "transformers.activations"
+"""The module whose classes are all functions of single numbers."""
+
+APART = 2**20
+"""Bytes from which a tensor is put by itself."""
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+"""What ``mallopt`` calls the free bytes at the heap's end from which they are given back, and those for `APART`."""
+
+HEAP_MOST = 2**25
+"""The most that the library itself ever puts into the heap, which it comes to by and by."""
 
 
 def free_memories() -> tuple[FreeMemory, ...]:
@@ -111,14 +143,16 @@ class WeightCount:
             hook.remove()
 
 
-def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, seen: float = 1.0, states: int = 0) -> None:
+def need_memory(
+    heads: int, queries: int, keys: int, copies: int = 1, *, seen: Callable[[], float] | None = None, states: int = 0
+) -> None:
     """Refuse a sentence whose maps do not fit.
 
     Parameters
     ----------
     heads, queries, keys : of one layer's maps.
     copies : how many of them are held at a time while they are made.
-    seen : the share of keys that queries see, where it is known; what a mask hides takes no memory.
+    seen : gives the share of keys that queries see, where it can be known; what a mask hides takes no memory.
     states : bytes of queries, keys and values beside the maps.
 
     Raises
@@ -126,10 +160,13 @@ def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, seen: f
     EngineError : when there is less memory than they need.
     """
     free = size_bounds.free_memory()
-    whole = heads * queries * keys * WEIGHT_BYTES
-    rows = queries if heads_lie_together(heads, queries, keys) else heads * queries
-    needed = min(whole, int(seen * whole) + rows * mmap.PAGESIZE // 2)  # of a row the last page is half seen
-    if free is not None and copies * needed + states > free:
+    needed = heads * queries * keys * WEIGHT_BYTES
+    if free is None or copies * needed + states <= free:
+        return
+    if seen is not None:
+        rows = queries if heads_lie_together(heads, queries, keys) else heads * queries
+        needed = min(needed, int(seen() * needed) + rows * mmap.PAGESIZE // 2)  # of a row the last page is half seen
+    if copies * needed + states > free:
         while_made = f", {copies} times that while they are made," if copies > 1 else ""
         raise EngineError(
             f"one layer's maps of {quantity(max(queries, keys), 'token')} need {(needed + states) / 1e9:.1f} GB"
@@ -154,14 +191,15 @@ def need_memory_to_read(layers: Sequence[LayerOutline], config: Any, tokens: int
     """
     heads = max((layer.heads for layer in layers), default=1)
     width = max((layer.heads * layer.head_dim for layer in layers), default=0)
-    looks_back = all(layer.stack == "decoder" for layer in layers)
-    seen = _seen_share(tokens, _narrowest_window(config, tokens), looks_back=looks_back) if copies == 1 else 1.0
     blocks = BLOCKS if heads * tokens**2 * WEIGHT_BYTES > BLOCKS else 0
+    seen = partial(_seen_share, layers, config, tokens) if copies == 1 else None
     need_memory(heads, tokens, tokens, copies, seen=seen, states=STATES * tokens * width * itemsize + blocks)
 
 
-def _seen_share(tokens: int, window: int, *, looks_back: bool) -> float:
-    """Give the share of keys that are written of queries that see a window of the tokens before, or on both sides."""
+def _seen_share(layers: Sequence[LayerOutline], config: Any, tokens: int) -> float:
+    """Give the share of keys that queries see through the narrowest window, of the tokens before or on both sides."""
+    window = _narrowest_window(config, tokens)
+    looks_back = all(layer.stack == "decoder" for layer in layers)
     begin = np.arange(tokens) // TOGETHER * TOGETHER
     first = np.maximum(begin - window, 0)
     end = np.minimum(begin + TOGETHER + (0 if looks_back else window), tokens)
@@ -195,3 +233,54 @@ def heads_lie_together(heads: int, queries: int, keys: int) -> bool:
     """
     is_short = keys * np.dtype(np.float32).itemsize < ROW_PAGES * mmap.PAGESIZE
     return heads > 1 and is_short and queries * keys > AT_ONCE
+
+
+@contextmanager
+def sparing_memory(model: nn.Module) -> Iterator[None]:
+    """Make little beside what is kept of a long sentence for a while."""
+    with activating_in_pieces(model), large_tensors_apart():
+        yield
+
+
+@contextmanager
+def activating_in_pieces(model: nn.Module) -> Iterator[None]:
+    """Let the activations of a model of transformers be computed a piece after the other for a while.
+
+    Each number's result depends on that number alone, so it is the same in pieces.
+    """
+    changed = [
+        module for module in model.modules()
+        if type(module).__module__ == ACTIVATIONS and "forward" not in vars(module)
+    ]  # fmt: skip
+    for module in changed:
+        module.forward = partial(_in_pieces, module.forward)
+    try:
+        yield
+    finally:
+        for module in changed:
+            del module.forward
+
+
+def _in_pieces(activation: Callable[[Tensor], Tensor], numbers: Tensor) -> Tensor:
+    if numbers.numel() <= PIECE or not numbers.is_contiguous():
+        return activation(numbers)
+    result = numbers.new_empty(numbers.shape)
+    for read, written in zip(numbers.view(-1).split(PIECE), result.view(-1).split(PIECE), strict=True):
+        written.copy_(activation(read))
+    return result
+
+
+@contextmanager
+def large_tensors_apart() -> Iterator[None]:
+    """Put large tensors by themselves for a while, where the C library lets one choose."""
+    library: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if not hasattr(library, "malloc_trim"):  # another system's, or another C library
+        yield
+        return
+    library.malloc_trim(0)  # what lies free in the heap, and is now not used again
+    library.mallopt(MMAP_THRESHOLD, APART)
+    try:
+        yield
+    finally:
+        library.mallopt(MMAP_THRESHOLD, HEAP_MOST)
+        library.mallopt(TRIM_THRESHOLD, 2 * HEAP_MOST)

@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.models.attention_watch import AttentionWatch, ModuleCall, WatchedAttention
 from engine.models.devices import CheckedLookups
-from engine.models.head_tracing import HeadRows, TracedHeads, trace_heads
+from engine.models.head_tracing import AttentionWatch, HeadRows, ModuleCall, TracedHeads, WatchedAttention, trace_heads
 from engine.models.proof import Observation
 from engine.values.errors import EngineError
 

@@ -242,23 +242,18 @@ class Predictor:
                 return (x[:, position : position + 1], *args[1:])
             return None
 
-        def run() -> Tensor:
-            with ExitStack() as stack:
+        def before_layer(module: nn.Module, args: tuple[Any, ...]) -> None:
+            self._run_modules.add(module)
+            self._step()
+            check()
 
-                def before_layer(module: nn.Module, args: tuple[Any, ...]) -> None:
-                    self._run_modules.add(module)
-                    self._step()
-                    check()
-
-                for module in dict.fromkeys(self._reader.modules.values()):
-                    stack.callback(module.register_forward_pre_hook(before_layer).remove)
-                stack.callback(self.unembedding.register_forward_pre_hook(one_token).remove)
-                stack.enter_context(around())
-                result = self.model(**inputs)
-            logits = _logits(result)
+        with self._reader.running(tokens, check), ExitStack() as stack:
+            for module in dict.fromkeys(self._reader.modules.values()):
+                stack.callback(module.register_forward_pre_hook(before_layer).remove)
+            stack.callback(self.unembedding.register_forward_pre_hook(one_token).remove)
+            stack.enter_context(around())
+            logits = _logits(self.model(**inputs))
             return logits[:, position if logits.shape[1] == tokens else 0].float().cpu()
-
-        return self._reader.running(tokens, check, run)
 
     def token(self, text: str, count: int) -> int:
         """Find a token's id by its text, with a space before it or without, or by ``#`` and its id.

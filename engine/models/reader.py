@@ -1,55 +1,75 @@
-"""A sentence through a model of transformers, and the attention probabilities of any of its layers.
+"""What reads sentences and gives attention maps, and the readers of models of transformers.
 
-The model runs once, keeping what each attention module was called with; a layer's maps are then recomputed by calling
+The model runs once, keeping what each attention module was called with; a layer's maps are then computed by calling
 just that module again. So memory holds one layer's maps, not all layers'. The run makes no maps where kernels can read
 (`engine.models.attention_capture`). The second call is eager, because only that returns the probabilities, and goes
-through the queries in blocks where the model's code is called through the same interface. The masks are explicit in
-both, so that a second call sees what the first saw.
+through the queries of a large map in blocks where the model's code is called through the same interface. The masks are
+explicit in both, so that a second call sees what the first saw.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
+import numpy as np
 import torch
+import transformers
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from engine.architectures.outline import Anatomy
 from engine.checkpoints.transformers_library import first_line
-from engine.models.activation_memory import activating_in_pieces, large_tensors_apart
-from engine.models.attention_calls import AttentionCalls, arguments_for_weights, keeping_calls
+from engine.mathematics.patterns import visible_keys
 from engine.models.attention_capture import (
     FAILURES,
     NAME,
+    WAY,
+    AttentionCalls,
     CapturedCall,
     Unsuitable,
+    Way,
     attend_without_maps,
-    attending,
     eager_function,
+    keeping_calls,
+    queries_at_once,
     take_over_attention,
 )
-from engine.models.devices import CheckedLookups, inferring, weights_loaded
+from engine.models.attention_maps import (
+    Check,
+    MapArray,
+    attend_in_full,
+    longest_in_full,
+    probabilities_of,
+    reason_without_map,
+)
+from engine.models.devices import CheckedLookups, lacks_memory, weights_loaded
 from engine.models.interventions import Outputs
-from engine.models.loaded_model import attention_in, refusing_choices, scoring_projections, why_no_numbers
-from engine.models.map_array import MapArray
-from engine.models.map_forms import attend_in_full, longest_in_full, probabilities_of, reason_without_map
-from engine.models.map_reader import MapReader, Tokens
-from engine.models.memory import need_memory, need_memory_to_read
-from engine.models.model_inputs import sentence_inputs, vocabulary_of
+from engine.models.loaded_model import (
+    attention_in,
+    lacking_parameters,
+    refusing_choices,
+    scoring_projections,
+    sentence_inputs,
+    vocabulary_of,
+    why_no_numbers,
+)
+from engine.models.memory import need_memory, need_memory_to_read, sparing_memory
 from engine.models.proof import Observation, observe
 from engine.models.score_formula import CALLS, ScoreFormula
 from engine.models.tokenizer import Words
 from engine.store.files import cache_directory
-from engine.values.attention import Sentence
+from engine.values.attention import AT_ONCE, AttentionMaps, Sentence
 from engine.values.errors import EngineError, NoMap
 from engine.values.heads import NOTHING_OFF, Head, Off
+from engine.values.outline import ModelOutline
 from engine.values.progress import READING, ProgressReporter, Tell, tell_nobody
 
 COPIES = 4
@@ -61,7 +81,149 @@ SCORING_COPIES = 16
 EARLIER_BYTES, EARLIER_SENTENCES = 256 * 2**20, 16
 """How much is kept of the sentences before the one that was read last, in memory and on disk, and of how many."""
 
-Ran = TypeVar("Ran")
+
+Tokens = tuple[tuple[str, ...], tuple[str, ...]]
+"""The texts along the axis of the queries and along that of the keys."""
+
+
+class MapReader(ABC):
+    """A model that reads sentences and gives attention maps, one layer's at a time, or their mean over layers.
+
+    Attributes
+    ----------
+    outline : of the model.
+    words : what makes ids of text.
+    tell : gets how far the reading of a long sentence is.
+    folder : where that leaves what it keeps beside memory; None where it leaves nothing on disk.
+    sentence : the one that was read last.
+    """
+
+    outline: ModelOutline
+    words: Words
+    tell: Tell
+    folder: Path | None
+    sentence: Sentence | None
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> int:
+        """How many token ids the model knows.
+
+        Raises
+        ------
+        EngineError : when it reads no tokens.
+        """
+
+    @abstractmethod
+    def sharing_model(self) -> Self:
+        """Give another reader of the same loaded model, which has read nothing yet; this one's sentence stays."""
+
+    @abstractmethod
+    def has_read(self, text: str, off: Off = NOTHING_OFF) -> bool:
+        """Say whether a sentence is the one that was read last, with the same heads switched off."""
+
+    @abstractmethod
+    def read(self, text: str, check: Check, off: Off = NOTHING_OFF) -> Sentence:
+        """Run the model on a sentence, unless it is the one that was read last.
+
+        Parameters
+        ----------
+        text : the sentence.
+        check : called before every attention module.
+        off : heads that are switched off meanwhile.
+
+        Raises
+        ------
+        EngineError : when the sentence is empty, or the model fails on it.
+        """
+
+    @abstractmethod
+    def read_ids(self, ids: tuple[int, ...], check: Check) -> None:
+        """Run the model on token ids in the place of a sentence, special tokens included.
+
+        Raises
+        ------
+        EngineError : when the model fails on them, or reads no tokens.
+        """
+
+    def forget(self, text: str) -> None:  # noqa: B027  # where no more than the last one is kept
+        """Let go of what is kept of a sentence, unless it is the one that was read last."""
+
+    def ids_along(self, stack: str) -> tuple[int, ...]:
+        """Give the ids along the queries of a stack, of what was read last; a decoder may read others."""
+        return () if self.sentence is None else self.sentence.ids
+
+    @abstractmethod
+    def gather(self, layer: Head, array: MapArray, check: Check) -> Tokens:
+        """Put the maps of all heads of one layer, for the sentence that was read last, into an array.
+
+        Raises
+        ------
+        EngineError : when the layer was not run, has no maps to show, or they do not fit into memory, saying why.
+        """
+
+    @abstractmethod
+    def observe(self, check: Check) -> dict[Head, Observation]:
+        """Watch every attention module while the model reads a few tokens, for `engine.models.proof.prove`."""
+
+    @abstractmethod
+    def scoring(self, layer: Head, check: Check) -> tuple[ScoreFormula, Tokens]:
+        """Take one layer's scores apart for the sentence that was read last, and give the tokens along both axes.
+
+        Raises
+        ------
+        EngineError : when the layer was not run, or its scores are more than products of queries and keys.
+        """
+
+    def layer_maps(
+        self, layer: Head, check: Check = lambda: None, buffer: NDArray[np.float32] | None = None
+    ) -> AttentionMaps:
+        """Compute the maps of all heads of one layer for the sentence that was read last.
+
+        Parameters
+        ----------
+        layer : whose.
+        check : called between blocks of queries.
+        buffer : an array that nobody looks at any more, to hold them where it has the right shape.
+
+        Raises
+        ------
+        EngineError : as in `gather`.
+        """
+        with ProgressReporter(self.tell, "computing maps", "queries") as report:
+            array = MapArray(buffer, report=report)
+            check()
+            tokens = self.gather(layer, array, check)
+        assert self.sentence is not None  # else nothing would have been gathered
+        visible = visible_keys(array.weights, check)
+        return AttentionMaps(self.sentence, layer.stack, layer.layer, *tokens, array.weights, visible=visible)
+
+    def mean_over_layers(self, stack: str, check: Check, buffer: NDArray[np.float32] | None = None) -> AttentionMaps:
+        """Average the maps over a stack's layers, head by head, holding as much as one layer's maps.
+
+        Raises
+        ------
+        EngineError : as in `gather`, and when the layers differ in their number of heads, so that no head has a
+            counterpart.
+        """
+        layers = self.outline.stack_layers(stack)
+        if len({layer.heads for layer in layers}) > 1:
+            raise EngineError("the layers differ in their number of heads, so there is no mean over layers by head")
+        if not layers:
+            raise EngineError(f"{self.outline.name} has no stack '{stack}'")
+        array = MapArray(buffer, len(layers))
+        tokens: Tokens = (), ()
+        with ProgressReporter(self.tell, "computing maps", "layers") as report:
+            for layer in layers:
+                check()
+                report.step(len(layers))
+                tokens = self.gather(layer.name, array, check)
+        assert self.sentence is not None  # else nothing would have been gathered
+        visible = visible_keys(array.weights, check)
+        return AttentionMaps(self.sentence, stack, None, *tokens, array.weights, visible=visible)
+
+
+# Models of transformers
 
 
 @dataclass(frozen=True)
@@ -73,20 +235,15 @@ class Reading:
     sentence : what was read.
     calls : what each attention module was called with.
     nbytes : of these calls.
-    decoder_ids, decoder_tokens : what a decoder read; the sentence itself where that read no other.
+    decoder_ids : what a decoder read; the sentence itself where that read no other.
+    tokens : along both axes of each stack's maps.
     """
 
     sentence: Sentence
     calls: AttentionCalls
     nbytes: int
     decoder_ids: tuple[int, ...]
-    decoder_tokens: tuple[str, ...]
-
-    def tokens(self, stack: str) -> Tokens:
-        """Give the tokens along both axes of a stack's maps."""
-        own = self.sentence.tokens
-        queries = own if stack == "encoder" else self.decoder_tokens
-        return queries, own if stack == "cross" else queries
+    tokens: Mapping[str, Tokens]
 
 
 @contextmanager
@@ -137,6 +294,7 @@ class Reader(MapReader):
     ----------
     modules : every layer's attention module.
     outputs : the layers' output projections.
+    inputs : gives what the model is called with for a sentence.
     reads_with_kernels : whether the model attends through `engine.models.attention_capture`.
     """
 
@@ -146,33 +304,34 @@ class Reader(MapReader):
         self.tell: Tell = tell_nobody
         self.folder: Path | None = cache_directory()
         self._device = device
-        self._state = partial(borrowed, model) if is_borrowed else nullcontext
         if not is_borrowed:
             attend_in_full(model)
+        self._longest = longest_in_full(model)
         self.modules = attention_in(model, anatomy)
         self.outputs = Outputs(model, anatomy.modules)
-        with self._state():
+        with borrowed(model) if is_borrowed else nullcontext():
             self.reads_with_kernels = take_over_attention(model)
-        if is_borrowed and self.reads_with_kernels:
-            self._state = partial(borrowed, model, NAME)
+        attention = NAME if self.reads_with_kernels else "eager"
+        self._state = partial(borrowed, model, attention) if is_borrowed else nullcontext
+        lacking = lacking_parameters(model)
+        self._refusing = partial(refusing_choices, lacking) if lacking else nullcontext
+        self._checking = nullcontext if device == "cpu" else CheckedLookups
+        makes_biases = any(isinstance(part, nn.Embedding) for each in self.modules.values() for part in each.modules())
+        copies = 1 if self.reads_with_kernels and not makes_biases else COPIES  # T5 makes a bias as large as the maps
+        itemsize = model.dtype.itemsize if device == "cpu" else 0
+        layers = self.outline.attending_layers
+        self._need_memory = partial(need_memory_to_read, layers, model.config, copies=copies, itemsize=itemsize)
         self._unsuitable: set[type[nn.Module]] = set()
-        self._readings: dict[tuple[str, Off], Reading] = {}  # the newest last
+        self.inputs = partial(sentence_inputs, model, words, self.outline.name, device)
+        self.sentence: Sentence | None = None
+        self._reading: Reading | None = None
+        self._readings: dict[tuple[str, Off], Reading] = {}  # it is the last of these
 
     def sharing_model(self) -> Self:
         """Give another reader of the same loaded model, which has read nothing yet; this one's sentence stays."""
         other = copy.copy(self)
-        other._readings, other.tell = {}, tell_nobody
+        other._readings, other._reading, other.sentence, other.tell = {}, None, None, tell_nobody
         return other
-
-    @property
-    def _reading(self) -> Reading | None:
-        """What was read last."""
-        return next(reversed(self._readings.values()), None)
-
-    @property
-    def sentence(self) -> Sentence | None:
-        """The one that was read last."""
-        return None if self._reading is None else self._reading.sentence
 
     @property
     def vocabulary(self) -> int:
@@ -183,18 +342,16 @@ class Reader(MapReader):
         """Say whether a sentence is the one that was read last, with the same heads switched off."""
         return next(reversed(self._readings), None) == (text, off)
 
-    def read(self, text: str, check: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
+    def read(self, text: str, check: Check, off: Off = NOTHING_OFF) -> Sentence:
         """Tokenize a sentence and run the model on it, unless it was read before and is still kept."""
-        if (last := self._reading) is not None and self.has_read(text, off):
-            return last.sentence
         earlier = self._readings.pop((text, off), None)
         if earlier is None:
             return self._run(self.words.read(text, self.outline.context), check, off)
-        self._need_memory(len(earlier.sentence.ids))
-        self._readings[text, off] = earlier
-        return earlier.sentence
+        self._reading = self._readings[text, off] = earlier
+        self.sentence = earlier.sentence
+        return self.sentence
 
-    def read_ids(self, ids: tuple[int, ...], check: Callable[[], None]) -> None:
+    def read_ids(self, ids: tuple[int, ...], check: Check) -> None:
         """Run the model on token ids in the place of a sentence."""
         self._run(Sentence("", ids, self.words.texts(ids), len(ids)), check)
 
@@ -209,43 +366,38 @@ class Reader(MapReader):
         reading = self._reading
         return () if reading is None else reading.sentence.ids if stack == "encoder" else reading.decoder_ids
 
-    def _run(self, sentence: Sentence, check: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
+    def _run(self, sentence: Sentence, check: Check, off: Off = NOTHING_OFF) -> Sentence:
         """Run the model, and keep what its attention modules are called with."""
-        limit = longest_in_full(self.model)
-        if limit is not None and len(sentence.ids) > limit:
+        count, readings = len(sentence.ids), self._readings
+        if self._longest is not None and count > self._longest:
             raise EngineError(
-                f"{self.outline.name} reads more than {limit} tokens in sparse blocks, which have no maps; "
-                f"type a shorter sentence than these {len(sentence.ids)} tokens; its spectra still work"
+                f"{self.outline.name} reads more than {self._longest} tokens in sparse blocks, which have no maps; "
+                f"type a shorter sentence than these {count} tokens; its spectra still work"
             )
-        readings = self._readings
-        readings.pop((sentence.text, off), None)
         while len(readings) > EARLIER_SENTENCES or sum(each.nbytes for each in readings.values()) > EARLIER_BYTES:
             del readings[next(iter(readings))]
-        self._need_memory(len(sentence.ids))
+        self._need_memory(count)
         inputs = self.inputs(sentence)
-
-        def run() -> AttentionCalls:
-            calls = AttentionCalls(self.folder if sentence.is_long else None)
-            means: dict[Head, Tensor] = {}
-            if off.by_mean:
-                with self.outputs.keeping_means(off.heads, means):
-                    self.model(**inputs)
-            report = ProgressReporter(self.tell, READING, "layers")
-            switching = self.outputs.switching(off, 1, means) if off.heads else nullcontext()
-            with keeping_calls(self.modules, calls, check, report), switching:
-                self.model(**inputs)
-            return calls
-
+        calls = AttentionCalls(self.folder if sentence.is_long else None)
+        means: dict[Head, Tensor] = {}
         try:
-            calls = self.running(len(sentence.ids), check, run)
+            with self.running(count, check), ProgressReporter(self.tell, READING, "layers") as report:
+                if off.by_mean:
+                    with self.outputs.keeping_means(off.heads, means):
+                        self.model(**inputs)
+                switching = self.outputs.switching(off, 1, means) if off.heads else nullcontext()
+                with keeping_calls(self.modules, calls, check, report), switching:
+                    self.model(**inputs)
         except EngineError as error:
             self._refuse_unknown(sentence, error)
             raise
-        ids, tokens = sentence.ids, sentence.tokens
+        ids, tokens, own = sentence.ids, sentence.tokens, sentence.tokens
         if "decoder_input_ids" in inputs:
             ids = tuple(inputs["decoder_input_ids"][0].tolist())
             tokens = self.words.texts(ids)
-        readings[sentence.text, off] = Reading(sentence, calls, calls.nbytes, ids, tokens)
+        axes = {"encoder": (own, own), "decoder": (tokens, tokens), "cross": (tokens, own)}
+        self._reading = readings[sentence.text, off] = Reading(sentence, calls, calls.nbytes, ids, axes)
+        self.sentence = sentence
         return sentence
 
     def _refuse_unknown(self, sentence: Sentence, error: EngineError) -> None:
@@ -259,23 +411,14 @@ class Reader(MapReader):
                     "holds another model's tokenizer; put its own there"
                 ) from error
 
-    def inputs(self, sentence: Sentence) -> dict[str, Any]:
-        """Give what the model is called with for a sentence, as `engine.models.model_inputs.sentence_inputs` does.
-
-        Raises
-        ------
-        EngineError : as there.
-        """
-        return sentence_inputs(self.model, sentence, self.words, self.outline.name, self._device)
-
-    def running(self, tokens: int, check: Callable[[], None], run: Callable[[], Ran]) -> Ran:
-        """Run the model, or what is built around it, as sentences are read: with kernels where they can.
+    @contextmanager
+    def running(self, tokens: int, check: Check) -> Iterator[None]:
+        """Let the model, or what is built around it, run as sentences are read: with kernels where they can.
 
         Parameters
         ----------
         tokens : of the sentence, for what is said when they do not fit.
-        check : called between the blocks of what has no kernel; it may raise to give up.
-        run : calls the model.
+        check : called between the blocks of what has no kernel.
 
         Raises
         ------
@@ -283,68 +426,72 @@ class Reader(MapReader):
         """
         way = partial(attend_without_maps, check) if self.reads_with_kernels else None
         try:
-            with (
-                self._state(),
-                attending(way),
-                activating_in_pieces(self.model),
-                large_tensors_apart(tokens),
-                refusing_choices(self.model),
-                CheckedLookups(),
-                inferring(),
-            ):
-                return run()
-        except torch.OutOfMemoryError as error:
-            self._readings.clear()  # the sentence that is wanted comes before those that were
-            raise EngineError(f"{tokens} tokens do not fit on {self._device}; type a shorter sentence") from error
+            with self._calling(tokens, way):
+                yield
         except EngineError:
             raise
         except Exception as error:  # whatever a model's own code raises
+            if isinstance(error, RuntimeError) and lacks_memory(error):
+                self._readings, self._reading = {}, None  # the sentence that is wanted comes before those that were
+                raise EngineError(f"{tokens} tokens do not fit on {self._device}; type a shorter sentence") from error
             raise EngineError(
                 f"{self.outline.name} fails on this sentence: {first_line(error)}; try another one"
             ) from error
 
-    def _need_memory(self, tokens: int) -> None:
-        """Refuse a sentence of which no layer's maps would fit into memory."""
-        has_biases = any(isinstance(part, nn.Embedding) for each in self.modules.values() for part in each.modules())
-        copies = 1 if self.reads_with_kernels and not has_biases else COPIES  # T5 makes a bias as large as the maps
-        itemsize = self.model.dtype.itemsize if self._device == "cpu" else 0
-        need_memory_to_read(self.outline.attending_layers, self.model.config, tokens, copies, itemsize)
+    @contextmanager
+    def _calling(self, tokens: int, way: Way | None = None) -> Iterator[None]:
+        """Let the model or a module of it be called, attending in a way; without one in its eager way."""
+        before = WAY.set(way)
+        try:
+            sparing = sparing_memory(self.model) if tokens**2 > AT_ONCE else nullcontext()
+            with self._state(), sparing, self._refusing(), self._checking(), torch.inference_mode():
+                yield
+        finally:
+            WAY.reset(before)
 
-    def gather(self, layer: Head, array: MapArray, check: Callable[[], None]) -> Tokens:
-        """Call one layer's attention module again, in blocks of queries where its code allows it."""
-        reading, module = self._reading_of(layer), self.modules[layer]
-        queries, keys = reading.tokens(layer.stack)
+    def gather(self, layer: Head, array: MapArray, check: Check) -> Tokens:
+        """Call one layer's attention module again, for a large map in blocks of queries where its code allows it."""
+        module = self.modules[layer]
+        call, (queries, keys) = self._call_of(layer)
         heads = self.anatomy.modules[layer].outline.heads
         shape = heads, len(queries), len(keys)
-        if self._gather_in_blocks(layer, shape, array, check):
-            return queries, keys
+        if queries_at_once(heads, len(keys), self.model.dtype.itemsize) < len(queries):
+            if self._gather_in_blocks(layer, call, shape, array, check):
+                return queries, keys
+            call, _ = self._call_of(layer)
         need_memory(*shape, COPIES)
-        call = self._call_of(layer)
         try:
-            with self._state(), refusing_choices(self.model), torch.inference_mode():
+            with self._calling(max(shape[1:])):
                 returned = module(*call.args, **call.kwargs)
         except FAILURES as error:
             raise NoMap(
                 f"{self.outline.name} cannot show this layer's maps: {first_line(error)}; its spectra still work"
             ) from error
+        del call
         found = probabilities_of(module, returned, heads, len(keys))
-        if found is not None and found.shape[3] == len(queries) + len(reading.sentence.tokens):
-            keys = (*queries, *reading.sentence.tokens)  # one softmax over the decoder's own and the encoder's tokens
+        if found is not None and self.sentence and found.shape[3] == len(queries) + len(self.sentence.ids):
+            keys = (*queries, *self.sentence.tokens)  # one softmax over the decoder's own and the encoder's tokens
         if found is None or found.shape[2:] != (len(queries), len(keys)):
             known = reason_without_map(module, returned, heads, (len(queries), len(keys)))
-            reason = f"{known}; its spectra still work" if known else why_no_numbers(self.model, module, check)
-            raise NoMap(f"{layer.stack} {layer} of '{self.outline.model_type}' has no map to show: {reason}")
+            raise self._no_map(layer, f"{known}; its spectra still work" if known else None, check)
         del returned
-        array.begin(layer, (heads, len(queries), len(keys)))
+        array.begin((heads, len(queries), len(keys)))
         array.put(0, found[0])
         return queries, keys
 
-    def _reading_of(self, layer: Head) -> Reading:
-        """Give what was read last.
+    def _no_map(self, layer: Head, reason: str | None, check: Check) -> NoMap:
+        """Say why a layer has no map: for a reason that is known, or for numbers that are none."""
+        reason = reason or why_no_numbers(self.model, self.modules[layer], check)
+        return NoMap(f"{layer.stack} {layer} of '{self.outline.model_type}' has no map to show: {reason}")
+
+    def _call_of(self, layer: Head) -> tuple[inspect.BoundArguments, Tokens]:
+        """Give what a layer's attention module is called with for its weights, and the tokens along both axes.
+
+        It is what it was called with, but without a cache, which holds this very sentence.
 
         Raises
         ------
-        EngineError : when no sentence has been read, or not by this layer.
+        EngineError : when no sentence has been read, or not by this layer, or it cannot be read back.
         """
         reading = self._reading
         if reading is None:
@@ -353,57 +500,62 @@ class Reader(MapReader):
             raise NoMap(
                 f"{layer.stack} {layer} took no part in reading this sentence and has no map to show; its spectra work"
             )
-        return reading
-
-    def _call_of(self, layer: Head) -> inspect.BoundArguments:
-        """Give what a layer's attention module is called with for its weights.
-
-        Raises
-        ------
-        EngineError : when it cannot be read back.
-        """
         try:
-            args, kwargs = self._reading_of(layer).calls.of(layer)
+            args, kwargs = reading.calls.of(layer)
         except OSError as error:
             self._readings.popitem()
+            self._reading = None
             raise EngineError(
                 f"what was kept of this sentence on disk cannot be read back ({error.strerror or error}); "
                 "look again and it is read anew"
             ) from error
-        return arguments_for_weights(self.modules[layer], args, kwargs)
+        signature = inspect.signature(self.modules[layer].forward)
+        call = signature.bind(*args, **kwargs)
+        for name, value in call.arguments.items():
+            if isinstance(value, transformers.Cache):
+                call.arguments[name] = None
+        if "output_attentions" in signature.parameters:
+            call.arguments["output_attentions"] = True
+        return call, reading.tokens[layer.stack]
 
     def _gather_in_blocks(
-        self, layer: Head, shape: tuple[int, int, int], array: MapArray, check: Callable[[], None]
+        self, layer: Head, call: inspect.BoundArguments, shape: tuple[int, int, int], array: MapArray, check: Check
     ) -> bool:
-        """Gather a layer's maps as its eager function makes them; False where the module does not just hand them on."""
+        """Gather a layer's maps as its eager function makes them; False where the module does not just hand them on.
+
+        Of the call, nothing is left afterwards.
+        """
         module = self.modules[layer]
         if not self.reads_with_kernels or type(module) in self._unsuitable or eager_function(type(module)) is None:
             return False
-        captured, call = CapturedCall(shape), self._call_of(layer)
+        captured, has_begun = CapturedCall(shape), False
         try:
-            with self._state(), inferring():
-                with attending(captured.keep), large_tensors_apart(max(shape[1:])), refusing_choices(self.model):
-                    captured.expect_in(module(*call.args, **call.kwargs))
-                    del call  # before there is the memory of maps
-                array.begin(layer, shape, captured.mask)
-                with weights_loaded(module):
-                    for first, weights in captured.blocks(check):
-                        array.put(first, weights)
-                        del weights  # before there are those of the next block
+            with self._calling(max(shape[1:]), captured.keep):
+                captured.expect_in(module(*call.args, **call.kwargs))
+            call.arguments.clear()  # before there is the memory of maps
+            with self._state(), torch.inference_mode(), weights_loaded(module):
+                for first, weights in captured.blocks(check):
+                    if not has_begun:
+                        array.begin(shape, captured.mask)
+                        has_begun = True
+                    array.put(first, weights)
+                    del weights  # before there are those of the next block
             return True
-        except torch.OutOfMemoryError as error:
-            raise EngineError(f"this layer's maps do not fit on {self._device}; type a shorter sentence") from error
-        except (Unsuitable, *FAILURES):
+        except (Unsuitable, *FAILURES) as error:
+            if isinstance(error, RuntimeError) and lacks_memory(error):
+                raise EngineError(f"this layer's maps do not fit on {self._device}; type a shorter sentence") from error
+            if has_begun:
+                reason = None if isinstance(error, Unsuitable) else first_line(error)
+                raise self._no_map(layer, reason, check) from error
             self._unsuitable.add(type(module))  # called as it was made to be called, it may show its maps all the same
             return False
 
-    def scoring(self, layer: Head, check: Callable[[], None]) -> tuple[ScoreFormula, Tokens]:
+    def scoring(self, layer: Head, check: Check) -> tuple[ScoreFormula, Tokens]:
         """Take one layer's scores apart by calling its attention module again, in float64 too."""
-        tokens = self._reading_of(layer).tokens(layer.stack)
-        module, described = self.modules[layer], self.anatomy.modules[layer]
+        call, tokens = self._call_of(layer)
+        module, described, name = self.modules[layer], self.anatomy.modules[layer], f"{layer.stack} {layer}"
         shape = described.outline.heads, len(tokens[0]), len(tokens[1])
         need_memory(*shape, SCORING_COPIES)
-        call, name = self._call_of(layer), f"{layer.stack} {layer}"
         try:
             with (
                 self._state(),
@@ -420,7 +572,7 @@ class Reader(MapReader):
         except FAILURES as error:
             raise EngineError(f"the scores of {name} cannot be watched: {first_line(error)}; its map works") from error
 
-    def observe(self, check: Callable[[], None]) -> dict[Head, Observation]:
+    def observe(self, check: Check) -> dict[Head, Observation]:
         """Watch every attention module while the model reads two rows of random tokens, for `prove`."""
         with self._state():
             return observe(self.model, self.anatomy.modules, self._device, check)

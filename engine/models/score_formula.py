@@ -21,8 +21,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from engine.mathematics.scores import Side
-from engine.models.attention_watch import SOFTMAXES
 from engine.models.devices import weight_of, wide, widest
+from engine.models.head_tracing import SOFTMAXES
 from engine.models.interventions import HeldNorm, is_norm
 from engine.values.errors import EngineError
 

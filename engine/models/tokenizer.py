@@ -45,17 +45,16 @@ _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
 VOCABULARY_FILE = re.compile(r"(tokenizer\.|tekken|vocab|merges|spiece|sentencepiece).*|.*\.(model|tiktoken)")
 """How the files of tokenizers' vocabularies are called, besides what the tokenizers of a type say of theirs."""
 
+_BROKEN = re.compile(r"\\x|<0x")
+"""In texts of tokens, what those have that are but some bytes of a character."""
+
 _LONGEST_CHARACTER = 8
 """Tokens that one broken character may begin and end in: four bytes, each perhaps with whole characters beside it."""
 
 
+EMPTY = "the sentence is empty; type some words"
 NO_TOKENS = "the tokenizer makes no tokens of this sentence; type some words"
 """Said of a sentence of which nothing is left."""
-
-
-def _refuse_blank(text: str) -> None:
-    if not text.strip():
-        raise EngineError("the sentence is empty; type some words")
 
 
 class Words(ABC):
@@ -183,7 +182,8 @@ class Tokenizer(Words):
 
     def read(self, text: str, context: int | None) -> Sentence:
         """Tokenize a sentence, special tokens included."""
-        _refuse_blank(text)
+        if not text.strip():
+            raise EngineError(EMPTY)
         marked = self._ids_and_marks(text)
         full_length = len(marked)
         limit = min((length for length in (context, self.limit) if length is not None), default=None)
@@ -191,8 +191,15 @@ class Tokenizer(Words):
             marked = self._ids_and_marks(text, truncation=True, max_length=limit)[:limit]
         if not marked:
             raise EngineError(NO_TOKENS)
-        ids = tuple(each for each, _ in marked)
-        return Sentence(text, ids, self.texts(ids), full_length, self._spellings(marked), limit)
+        ids = tuple([each for each, _ in marked])
+        texts = self.texts(ids)
+        spellings = [
+            Spelling("added" if is_added else "special" if each in self.special else "text")
+            for each, is_added in marked
+        ]
+        if _BROKEN.search("".join(texts)):
+            self._join_parts(ids, spellings)
+        return Sentence(text, ids, texts, full_length, tuple(spellings), limit)
 
     def _ids_and_marks(self, text: str, **settings: Any) -> list[tuple[int, bool]]:
         """Tokenize without padding, which a tokenizer may add unasked; say of each id whether it stands for no text.
@@ -210,16 +217,12 @@ class Tokenizer(Words):
         added = encoded.get("special_tokens_mask") or [0] * len(ids)
         return [(each, bool(mark)) for each, is_kept, mark in zip(ids, kept, added, strict=True) if is_kept]
 
-    def _spellings(self, marked: Sequence[tuple[int, bool]]) -> tuple[Spelling, ...]:
-        """Say what tokens stand for, and of those whose bytes are no characters by themselves which text they make.
+    def _join_parts(self, ids: Sequence[int], spellings: list[Spelling]) -> None:
+        """Say of tokens whose bytes are no characters by themselves which text they make together.
 
         Bytes that make no text with their neighbours either stand for themselves.
         """
-        raw = [self._bytes(name) for name in self._tokenizer.convert_ids_to_tokens([each for each, _ in marked])]
-        found = [
-            Spelling("added" if is_added else "special" if each in self.special else "text")
-            for each, is_added in marked
-        ]
+        raw = [self._bytes(name) for name in self._tokenizer.convert_ids_to_tokens(list(ids))]
         begin = 0
         while begin < len(raw):
             end = begin + 1
@@ -232,9 +235,8 @@ class Tokenizer(Words):
                 else:
                     whole = visible(joined.decode("utf-8"))
                     for place in range(begin, end):
-                        found[place] = found[place]._replace(whole=whole, part=place - begin + 1)
+                        spellings[place] = spellings[place]._replace(whole=whole, part=place - begin + 1)
             begin = end
-        return tuple(found)
 
     def _bytes(self, token: str | None) -> bytes:
         """Give the bytes of a token where it is spelled by bytes; none of one that is spelled in another way."""
@@ -314,7 +316,8 @@ class Codec(Words):
 
     def read(self, text: str, context: int | None) -> Sentence:
         """Encode a sentence."""
-        _refuse_blank(text)
+        if not text.strip():
+            raise EngineError(EMPTY)
         try:
             encoded = self._codec.encode(text)
             ids = tuple(int(each) for each in getattr(encoded, "ids", encoded))

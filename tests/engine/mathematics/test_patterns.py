@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from engine.analysis.patterns import repeats
 from engine.mathematics.patterns import (
     LABELS,
     attention_to,
@@ -26,7 +27,6 @@ from engine.mathematics.patterns import (
     uniform_to_none,
     visible_keys,
 )
-from engine.models.model_inputs import repeats
 from engine.service.engine import Engine
 from engine.values.attention import VisibleKeys
 from engine.values.errors import EngineError

@@ -15,8 +15,8 @@ import torch
 
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.source import Source
-from engine.models import attention_calls
-from engine.models.attention_calls import AttentionCalls
+from engine.models import attention_capture
+from engine.models.attention_capture import AttentionCalls
 from engine.models.reader import Reader
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -89,7 +89,7 @@ def folder(tiny_model: TinyModel) -> Path:
 @pytest.fixture
 def reader(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
     """Load a model of whose states all are large."""
-    monkeypatch.setattr(attention_calls, "LARGE", 1)
+    monkeypatch.setattr(attention_capture, "LARGE", 1)
     found = open_reader(folder)
     found.folder = tmp_path / "cache"
     return found
@@ -128,7 +128,7 @@ def test_where_nothing_can_be_written_memory_keeps_it(
     elif harm == "the disk is full":
         monkeypatch.setattr(tempfile, "TemporaryFile", full)
     elif harm == "hardly any room":
-        monkeypatch.setattr(attention_calls, "LEFT_FREE", 2**62)
+        monkeypatch.setattr(attention_capture, "LEFT_FREE", 2**62)
     else:
         reader.folder = None
     for found, wanted in zip(maps(reader), expected, strict=True):
@@ -152,7 +152,7 @@ def test_what_cannot_be_read_back_is_said_and_the_sentence_is_read_anew(reader: 
 def test_without_the_cache_nothing_is_written(
     use_cache: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_calls, "LARGE", 1)
+    monkeypatch.setattr(attention_capture, "LARGE", 1)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     source: Source = open_folder(folder)[0]
     reader = finish(OpenModel(source, EngineOptions(device="cpu", use_cache=use_cache)).reader())

@@ -84,7 +84,8 @@ def test_the_layers_hand_on_what_they_do_in_eager_mode(model_type: str, tiny_mod
 
     def states() -> Tensor:
         """Run the whole model, as predictions do; what is read for maps ends at the last attention module."""
-        found: Tensor = reader.running(len(inputs["input_ids"][0]), no_hurry, lambda: reader.model(**inputs)[0])
+        with reader.running(len(inputs["input_ids"][0]), no_hurry):
+            found: Tensor = reader.model(**inputs)[0]
         return found
 
     with_kernels = states()

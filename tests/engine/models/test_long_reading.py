@@ -13,8 +13,7 @@ import torch
 import transformers
 from transformers.activations import ACT2FN
 
-from engine.models import activation_memory
-from engine.models.activation_memory import PIECE, activating_in_pieces
+from engine.models import memory
 from engine.models.live_module import ModuleSource
 from engine.models.loading import load_reader
 from engine.values.heads import Head, Off
@@ -75,10 +74,10 @@ def test_a_run_with_heads_switched_off_by_their_mean_ends_there_too(tiny_model: 
 def test_activations_in_pieces_are_the_same_bit_for_bit(name: str) -> None:
     torch.manual_seed(0)
     activation: Any = ACT2FN[name]
-    numbers = 3 * torch.randn(3, PIECE + 77)
+    numbers = 3 * torch.randn(3, memory.PIECE + 77)
     with torch.inference_mode():
         expected = activation(numbers.clone())
-        with activating_in_pieces(torch.nn.Sequential(activation)):
+        with memory.activating_in_pieces(torch.nn.Sequential(activation)):
             found = activation(numbers)
     assert torch.equal(found, expected)
     assert "forward" not in vars(activation)
@@ -87,7 +86,7 @@ def test_activations_in_pieces_are_the_same_bit_for_bit(name: str) -> None:
 def test_an_activation_makes_no_more_than_its_result_and_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.engine.analysis.test_layers_in_memory import Made
 
-    monkeypatch.setattr(activation_memory, "PIECE", 1024)
+    monkeypatch.setattr(memory, "PIECE", 1024)
     activation: Any = ACT2FN["gelu_new"]
     seen: list[int] = []
     own = activation.forward
@@ -100,8 +99,8 @@ def test_an_activation_makes_no_more_than_its_result_and_pieces(monkeypatch: pyt
             assert made.largest == 4 * input.numel()
             return result
 
-    Watched.__module__ = activation_memory.ACTIVATIONS
-    with activating_in_pieces(watched := Watched()):
+    Watched.__module__ = memory.ACTIVATIONS
+    with memory.activating_in_pieces(watched := Watched()):
         result = watched(torch.randn(2, 2, 1025))
     assert seen == [1024, 1024, 1024, 1024, 4]
     assert result.shape == (2, 2, 1025)

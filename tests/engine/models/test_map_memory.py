@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from engine.checkpoints import size_bounds
-from engine.models import map_array
-from engine.models.map_array import MapArray
+from engine.models import attention_maps
+from engine.models.attention_maps import MapArray
 from engine.values.errors import EngineError
-from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.engine.models.test_attention import ANOTHER, SENTENCE
 from tests.opening import no_hurry, one_line, open_reader, run_apart
@@ -31,13 +30,12 @@ def test_maps_that_do_not_fit_are_refused_before_they_are_tried(
         if free != needed - 1:
             assert reader.read(SENTENCE, no_hurry).ids
             reader.read(ANOTHER, no_hurry)
+            reader.forget(SENTENCE)
             continue
         with pytest.raises(EngineError, match=rf"maps of {count} tokens need .* GB are free.*spectra") as caught:
             reader.read(SENTENCE, no_hurry)
         assert one_line(caught.value)
 
-
-LAYER = Head("decoder", 0)
 
 PEAK = """
 import json, sys, threading
@@ -104,8 +102,8 @@ def test_what_a_mask_lets_queries_see_is_read_off_it(looks_back: bool, window: i
         seen &= keys <= queries
     if window is not None:
         seen &= (keys - queries).abs() <= window
-    found = map_array.seen_through(seen[None, None], 320, 320)
-    added = map_array.seen_through(torch.zeros(1, 1, 320, 320).masked_fill(~seen, torch.finfo().min), 320, 320)
+    found = attention_maps.seen_through(seen[None, None], 320, 320)
+    added = attention_maps.seen_through(torch.zeros(1, 1, 320, 320).masked_fill(~seen, torch.finfo().min), 320, 320)
     together = seen.unflatten(0, (5, 64)).any(1)
     written = [int(each.nonzero().max() - each.nonzero().min()) + 1 for each in together]
     assert found == added == sum(written) * 64 / 320**2
@@ -115,9 +113,9 @@ def test_a_layer_that_a_mask_keeps_small_is_made_where_a_whole_one_has_no_room(m
     mask = torch.full((1, 1, 4096, 4096), -torch.inf).triu(1)
     half, whole = 2 * 4096**2 * 4 * 5 // 8, 2 * 4096**2 * 4
     monkeypatch.setattr(size_bounds, "free_memory", lambda: (half + whole) // 2)
-    MapArray().begin(LAYER, (2, 4096, 4096), mask)
+    MapArray().begin((2, 4096, 4096), mask)
     with pytest.raises(EngineError, match=r"maps of 4,?096 tokens"):
-        MapArray().begin(LAYER, (2, 4096, 4096))
+        MapArray().begin((2, 4096, 4096))
     monkeypatch.setattr(size_bounds, "free_memory", lambda: half - 2**23)
     with pytest.raises(EngineError, match=r"maps of 4,?096 tokens"):
-        MapArray().begin(LAYER, (2, 4096, 4096), mask)
+        MapArray().begin((2, 4096, 4096), mask)

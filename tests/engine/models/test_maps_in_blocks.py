@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.models import attention_capture
-from engine.models.map_array import MapArray
+from engine.models.attention_maps import MapArray
 from engine.values.errors import Superseded
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -107,6 +107,7 @@ def test_the_mean_over_layers_in_blocks(tiny_model: TinyModel) -> None:
     np.testing.assert_allclose(maps.select(None).weights, layers.mean((0, 1), dtype=np.float64), rtol=0, atol=2e-7)
 
 
+@pytest.mark.usefixtures("small_blocks")
 def test_a_module_that_changes_its_probabilities_is_called_as_it_was_made_to_be(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,24 +168,24 @@ def test_what_one_layer_saw_is_gone_from_a_buffer_where_the_next_sees_less() -> 
     buffer = None
     for weights in (some_seen, all_seen, some_seen):
         array = MapArray(buffer)
-        array.begin(Head("decoder", 0), (2, 150, 150))
+        array.begin((2, 150, 150))
         for first in range(0, 150, 70):
             array.put(first, weights[:, first : first + 70])
-        found = array.mean()
+        found = array.weights
         np.testing.assert_array_equal(found, weights)
         assert buffer is None or found is buffer
         buffer = found
-    both = MapArray(buffer)
-    for layer, weights in enumerate((some_seen, all_seen)):
-        both.begin(Head("decoder", layer), (2, 150, 150))
+    both = MapArray(buffer, 2)
+    for weights in (some_seen, all_seen):
+        both.begin((2, 150, 150))
         both.put(0, weights)
-    np.testing.assert_allclose(both.mean(), (some_seen + all_seen) / 2, rtol=1e-6)
+    np.testing.assert_allclose(both.weights, (some_seen + all_seen) / 2, rtol=1e-6)
 
 
 def test_numbers_that_are_none_are_kept_wherever_they_are() -> None:
     weights = torch.zeros(1, 2, 3)
     weights[0, 1, 2] = torch.nan
     array = MapArray()
-    array.begin(Head("decoder", 0), (1, 2, 3))
+    array.begin((1, 2, 3))
     array.put(0, weights)
-    np.testing.assert_array_equal(array.mean(), weights)
+    np.testing.assert_array_equal(array.weights, weights)

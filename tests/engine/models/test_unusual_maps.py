@@ -11,8 +11,8 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from engine.models import map_forms
-from engine.models.map_forms import returned_probabilities
+from engine.models import attention_maps
+from engine.models.attention_maps import returned_probabilities
 from engine.models.reader import Reader
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -67,9 +67,9 @@ def test_the_band_of_longformer_lies_on_the_diagonal(window: int, tmp_path: Path
 def test_a_band_beside_global_tokens_is_declined() -> None:
     module = type("LongformerSelfAttention", (nn.Module,), {})()
     band, others = torch.full((1, 6, 4, 5), 0.1), torch.full((1, 4, 6, 6), 0.1)
-    assert map_forms.probabilities_of(module, (torch.zeros(1, 6, 8), band), 4, 6) is not None
-    assert map_forms.probabilities_of(module, (torch.zeros(1, 6, 8), band, others), 4, 6) is None
-    assert "globally" in (map_forms.reason_without_map(module, (), 4, (6, 6)) or "")
+    assert attention_maps.probabilities_of(module, (torch.zeros(1, 6, 8), band), 4, 6) is not None
+    assert attention_maps.probabilities_of(module, (torch.zeros(1, 6, 8), band, others), 4, 6) is None
+    assert "globally" in (attention_maps.reason_without_map(module, (), 4, (6, 6)) or "")
 
 
 def test_the_encoder_of_led_is_a_band_too() -> None:
@@ -88,7 +88,7 @@ def test_the_encoder_of_led_is_a_band_too() -> None:
         query, key = (by_head(projection, states, 4) for projection in (inner.query, inner.key))
     scores = query @ key.mT / 8**0.5
     scores[:, distances(10).abs() > 2] = -torch.inf
-    found = map_forms.probabilities_of(attention, returned, 4, 10)
+    found = attention_maps.probabilities_of(attention, returned, 4, 10)
     assert found is not None
     torch.testing.assert_close(found[0], scores.softmax(-1), rtol=0, atol=1e-5)
 
@@ -140,7 +140,7 @@ def test_scores_that_squeezebert_returns_become_what_it_attends_with() -> None:
     module.matmul_qkv.register_forward_pre_hook(lambda _, args: attended.append(args[0]))
     with torch.no_grad():
         returned = module(torch.randn(1, 32, 9), torch.zeros(1, 1, 1, 9), True)
-    found = map_forms.probabilities_of(module, returned, 4, 9)
+    found = attention_maps.probabilities_of(module, returned, 4, 9)
     assert found is not None
     torch.testing.assert_close(found, attended[0])
 
@@ -249,7 +249,7 @@ def test_a_layer_with_the_keys_of_another_attends_to_them(model_type: str, tmp_p
     expected = eager_maps(tmp_path, sentence.ids)[""]
     assert len(expected) == 4
     for layer in reversed(layers):
-        call = reader._call_of(layer)
+        call, _ = reader._call_of(layer)
         with torch.inference_mode():
             returned = reader.modules[layer](*call.args, **call.kwargs)
         found = returned_probabilities(returned, 1, 4)
@@ -265,7 +265,7 @@ def test_pooled_queries_are_declined_and_unpooled_ones_are_not() -> None:
     with torch.no_grad():
         attentions = model(ids, output_attentions=True).attentions
     module = next(each for each in model.modules() if type(each).__name__ == "FunnelRelMultiheadAttention")
-    shapes = [tuple(map_forms.probabilities_of(module, (None, each), 4, 9).shape[2:]) for each in attentions]  # type: ignore[union-attr]
+    shapes = [tuple(attention_maps.probabilities_of(module, (None, each), 4, 9).shape[2:]) for each in attentions]  # type: ignore[union-attr]
     assert shapes[0] == (9, 9)
     assert shapes[1] != (9, 9)
-    assert "pools" in (map_forms.reason_without_map(module, (), 4, (9, 9)) or "")
+    assert "pools" in (attention_maps.reason_without_map(module, (), 4, (9, 9)) or "")

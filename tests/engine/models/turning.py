@@ -20,7 +20,7 @@ from engine.architectures.heads import LayerWeights, read_layer
 from engine.architectures.rotary_types import ROTARY_TYPES
 from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.models.loaded_model import attention_in
-from engine.models.model_inputs import inputs_at_position_zero
+from engine.models.proof import inputs_at_position_zero
 from engine.models.rotations import is_reordered, rotation_of
 from engine.models.score_formula import ScoreWatch, WatchedScores
 from engine.values.heads import Head

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from engine.models.attention_calls import AttentionCalls
+from engine.models.attention_capture import AttentionCalls
 from tests.pretended_gpu import DEVICE, PretendedGpu
 
 

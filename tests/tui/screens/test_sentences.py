@@ -265,12 +265,11 @@ def test_a_sentence_of_before_is_as_it_was_without_a_run_and_few_are_kept(tiny_m
 @pytest.mark.parametrize("said", ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"])
 def test_a_lack_of_memory_that_is_no_tensors_is_said_to_be_one(said: str, tiny_model: TinyModel) -> None:
     reader = open_reader(tiny_model("llama"))
-
-    def run() -> None:
+    with (
+        pytest.raises(EngineError, match="2 tokens do not fit on cpu; type a shorter sentence"),
+        reader.running(2, lambda: None),
+    ):
         raise RuntimeError(said)
-
-    with pytest.raises(EngineError, match="2 tokens do not fit on cpu; type a shorter sentence"):
-        reader.running(2, lambda: None, run)
     assert reader.reads_with_kernels, "it is not the kernels' fault"
 
 

@@ -1,18 +1,27 @@
-"""The attention probabilities among all that an attention module may return, in one form; and why some have no map.
+"""A layer's attention maps: found among what its module returns, and laid into one array.
 
-Most modules return them as their last four-dimensional tensor. Others are known by the name of their class in
-transformers, where what is said of them here can be read.
+Most modules return their probabilities as their last four-dimensional tensor. Others are known by the name of their
+class in transformers, where what is said of them here can be read.
 """
 
 from __future__ import annotations
 
+import math
+import mmap
+import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from engine.models.memory import TOGETHER, heads_lie_together, need_memory
+from engine.values.attention import AT_ONCE
 from engine.values.display_text import quantity
+from engine.values.errors import EngineError
 
 SLACK = {torch.bfloat16: 0.05, torch.float16: 0.05}
 """How far rounding may bring a sum of probabilities from one, by dtype; a thousandth in wider types."""
@@ -204,3 +213,131 @@ def longest_in_full(model: Any) -> int | None:
     if getattr(config, "attention_type", None) != "block_sparse" or not hasattr(config, "num_random_blocks"):
         return None
     return int((5 + 2 * config.num_random_blocks) * config.block_size)
+
+
+Check = Callable[[], None]
+"""Called between the steps of long work; it raises to give up."""
+
+
+# The array
+
+
+HIDING = -9999.0
+"""What a mask adds at most to the score of a key that is hidden."""
+
+
+class MapArray:
+    """One float32 array (heads, queries, keys), into which a layer's blocks go, or the mean over several layers'.
+
+    What a mask hides, half of the weights where queries look back only, is zero and is never written: it takes no
+    memory. There is never a second copy of the maps.
+
+    Parameters
+    ----------
+    buffer : an array that nobody looks at any more, to be used again where it has the right shape.
+    layers : of how many layers this is the mean.
+    report : called with how many of how many queries of a layer are there; None reports nothing.
+
+    Attributes
+    ----------
+    weights : the array, once a layer has begun.
+    """
+
+    weights: NDArray[np.float32]
+
+    def __init__(
+        self,
+        buffer: NDArray[np.float32] | None = None,
+        layers: int = 1,
+        report: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._buffer, self._layers, self._report = buffer, layers, report
+        self._begun = 0
+        self._is_zero = False  # what has not been written since
+
+    def begin(self, shape: tuple[int, int, int], mask: Tensor | None = None) -> None:
+        """Begin with a layer.
+
+        Parameters
+        ----------
+        shape : heads, queries, keys.
+        mask : what will be added to the scores, if it is known; what it hides takes no memory.
+
+        Raises
+        ------
+        EngineError : when there is no room for it, or it has another shape than the layers before.
+        """
+        self._begun += 1
+        if self._begun > 1:
+            if self.weights.shape != shape:
+                raise EngineError("the layers' maps differ in their shape, so there is no mean over layers")
+        elif self._buffer is not None and self._buffer.shape == shape:
+            self.weights = self._buffer
+        else:
+            need_memory(*shape, seen=None if mask is None else partial(seen_through, mask, *shape[1:]))
+            is_small = shape[1] * shape[2] <= AT_ONCE
+            self.weights = np.zeros(shape, np.float32) if is_small else pages_of_zeros(shape)
+            self._is_zero = True
+
+    def put(self, first: int, block: Tensor) -> None:
+        """Take in a block (heads, some queries, keys) that begins with the query ``first``.
+
+        Of queries that are written together it writes the keys from the first that any of them looks at to the last.
+        """
+        places = torch.from_numpy(self.weights)[:, first : first + block.shape[1]]
+        for some, place in zip(block.split(TOGETHER, 1), places.split(TOGETHER, 1), strict=True):
+            looked_at = some.amax((0, 1)).nonzero()  # none is below zero, and NaN is not zero
+            seen = slice(int(looked_at[0]), int(looked_at[-1]) + 1) if len(looked_at) else slice(0, 0)
+            part = some[..., seen] if self._layers == 1 else some[..., seen].to(place) / self._layers
+            if self._begun > 1:
+                place[..., seen] += part
+                continue
+            if not self._is_zero:
+                for hidden in (place[..., : seen.start], place[..., seen.stop :]):
+                    if bool(hidden.any()):  # it is read, which takes no memory where it was never written
+                        hidden.zero_()
+            place[..., seen].copy_(part)
+        if self._report is not None:
+            self._report(first + block.shape[1], self.weights.shape[1])
+
+
+def seen_through(mask: Tensor, queries: int, keys: int) -> float:
+    """Give the share of keys that a mask, which broadcasts to (sentences, heads, queries, keys), lets queries see.
+
+    Of queries that are written together it counts the keys from the first that any of them sees to the last.
+    """
+    seen = 0
+    for start in range(0, queries, TOGETHER):
+        some = mask if mask.shape[-2] == 1 else mask[..., start : start + TOGETHER, :]
+        is_seen = some if some.dtype == torch.bool else some > HIDING
+        found = is_seen.expand(*is_seen.shape[:-1], keys).flatten(0, -2).any(0).nonzero()
+        if len(found):
+            seen += min(TOGETHER, queries - start) * (int(found[-1]) + 1 - int(found[0]))
+    return seen / (queries * keys)
+
+
+def pages_of_zeros(shape: tuple[int, int, int]) -> NDArray[np.float32]:
+    """Make room for large maps (heads, queries, keys): zeros, laid out so that what a mask hides takes little.
+
+    The operating system fills them with memory page by page, where they are written; what is read before takes none.
+    NumPy's own arrays ask for pages of two mebibytes, of which a row of a map would take all for the half that its mask
+    lets it use.
+
+    Examples
+    --------
+    >>> pages_of_zeros((3, 1000, 1000)).strides
+    (4, 12000, 12)
+    """
+    heads, queries, keys = shape
+    numbers = math.prod(shape)
+    size = numbers * np.dtype(np.float32).itemsize
+    if sys.platform == "win32":
+        pages = mmap.mmap(-1, size)
+    else:  # pages of a mapping that may be shared would be filled by reading them
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # of Linux, where pages may be large unasked
+        pages.madvise(mmap.MADV_NOHUGEPAGE)
+    zeros = np.frombuffer(pages, np.float32, numbers)
+    if heads_lie_together(*shape):
+        return zeros.reshape(queries, keys, heads).transpose(2, 0, 1)
+    return zeros.reshape(shape)
