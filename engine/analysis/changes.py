@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from torch import Tensor
 
 from engine.analysis.circuits import measured
-from engine.analysis.decompositions import in_rounds
 from engine.analysis.layers import cells_of, heads_of, over_layers, parts_wanted, place_of
 from engine.analysis.open_model import OpenModel
 from engine.analysis.token_tables import token_tables
@@ -20,7 +18,8 @@ from engine.mathematics.changes import Factors, differences, distance, image_ang
 from engine.mathematics.circuits import Numbers
 from engine.mathematics.measures import MEASURES, numerical_rank
 from engine.mathematics.spectra import layer_factors
-from engine.mathematics.subspaces import angle_columns, principal_angles, random_bases
+from engine.mathematics.subspaces import angle_columns, angles, random_cosines
+from engine.mathematics.threads import in_rounds
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
 from engine.values.spectra import Spectrum
@@ -71,7 +70,7 @@ def _compared(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Q
     found = [row for some in (yield from in_rounds(pieces)) for row in some]
     own = yield from measured(model, layer, whole_layer, query)
     theirs = yield from measured(other, layer, whole_layer, query)
-    chance = _chance(model, layer, whole_layer, left_out)
+    chance = _chance(layer, whole_layer, left_out)
     said = without_factors(layer, left_out, first.lacking or second.lacking) if whole_layer else ""
     in_other = (f"in {other.outline.name} {each}" for each in token_tables(other).wrong_of(layer.stack))
     lacking = [*token_tables(model).wrong_of(layer.stack), *in_other]
@@ -97,17 +96,14 @@ def _subtracted(own: Numbers, theirs: Numbers) -> Numbers:
     return {f"{name}_change": theirs[name] - own[name] for name in CIRCUIT_MEASURES if name in own and name in theirs}
 
 
-def _chance(model: OpenModel, layer: LayerOutline, whole_layer: bool, left_out: frozenset[str]) -> Numbers:
+def _chance(layer: LayerOutline, whole_layer: bool, left_out: frozenset[str]) -> Numbers:
     """Give the angles between random subspaces of the sizes of a layer's projections."""
-    known = model.cached("chance of changes", dict[tuple[int, int], Tensor])
     found: Numbers = {}
     for matrix in sorted(set("QKVO") - left_out):
         rows, cols = layer.shape(matrix, whole_layer)
         d, size = (rows, cols) if matrix == "O" else (cols, rows)
         size = min(size, d)
-        if (d, size) not in known:
-            known[d, size] = principal_angles(*random_bases(size, size, d))
-        found |= angle_columns(matrix, known[d, size])
+        found |= angle_columns(matrix, angles(random_cosines(size, size, d)))
         found[f"{matrix.lower()}_overlap"] = size / d
     return found
 

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.analysis.decompositions import in_rounds
 from engine.analysis.layers import cells_of, heads_of, over_layers, parts_wanted, place_of
 from engine.analysis.open_model import OpenModel
 from engine.analysis.spectra import assemble
@@ -20,12 +19,11 @@ from engine.analysis.whole_layers import token_map_room, without_factors
 from engine.architectures.heads import LayerWeights
 from engine.architectures.vocabulary import Vocabulary, final_gain, gain_before, read_gain
 from engine.mathematics.circuits import (
-    Circuits,
     Frame,
     LayerFactors,
     Numbers,
     circuit_chance,
-    core_of_spectrum,
+    eigenvalue_measures,
     factor_heads,
     factor_layer,
     measure_circuits,
@@ -33,10 +31,10 @@ from engine.mathematics.circuits import (
     spectra_of,
     undefined_shares,
 )
-from engine.mathematics.eigenvalues import eigenvalue_measures, eigenvalues
 from engine.mathematics.measures import cosine_noise, numerical_rank
 from engine.mathematics.rotary import rotate_keys
 from engine.mathematics.spectra import head_singular_values, layer_singular_values
+from engine.mathematics.threads import in_rounds
 from engine.models.rotations import rotation_of
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
@@ -210,24 +208,18 @@ def _measure_heads(factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame
 
 
 def _of_layer(model: OpenModel, factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame: Frame) -> Work[Numbers]:
-    """Measure a layer as a whole.
-
-    Eigenvalues take longer than all else, and LAPACK finds them on one core: each problem alone, side by side.
-    """
+    """Measure a layer as a whole; eigenvalues take longer than all else, and so each problem is a unit."""
     layer = factor_layer(factors, frozenset("QO") - ranks.keys())
-    yield None
-    pieces: list[Callable[[], Numbers]] = [partial(_of_spectrum, layer, frame, kind) for kind in frame.spectra]
-    pieces.append(lambda: measure_circuits(layer, ranks, noise, replace(frame, spectra=()))[0])
+    row: Numbers = {}
     with model.telling("measuring the layer as a whole", "problems") as telling:
-        telling(0, len(pieces))
-        found = yield from in_rounds(pieces, lambda done: telling(done, len(pieces)))
-    row = {name: value for each in reversed(found) for name, value in each.items()}
+        for kind in frame.spectra:
+            yield None
+            telling.step(len(frame.spectra) + 1)
+            row |= {name: float(values) for name, values in eigenvalue_measures(layer, frame, kind).items()}
+        yield None
+        telling.step(len(frame.spectra) + 1)
+        row |= measure_circuits(layer, ranks, noise, replace(frame, spectra=()))[0]
     return row | undefined_shares(row)
-
-
-def _of_spectrum(layer: Circuits, frame: Frame, kind: str) -> Numbers:
-    found = eigenvalue_measures(kind, eigenvalues(core_of_spectrum(layer, frame, kind)))
-    return {name: float(values) for name, values in found.items()}
 
 
 def _chance(model: OpenModel, layer: LayerOutline, spectra: Mapping[str, Spectrum], frame: Frame) -> Work[Numbers]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.mathematics.factored_matrices import factor_matrices
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES
-from engine.mathematics.subspaces import image, principal_angles
+from engine.mathematics.subspaces import images, principal_angles
 from engine.values.heads import MATRICES
 from engine.values.spectra import Spectrum
 
@@ -117,7 +117,7 @@ def image_angles(
     """
     one, other = factor_matrices(first), factor_matrices(second)
     return [
-        principal_angles(image(one[place : place + 1], rank), image(other[place : place + 1], other_rank))
+        principal_angles(*images(one[place : place + 1], rank, other[place : place + 1], other_rank))
         for place, (rank, other_rank) in enumerate(zip(first_ranks, second_ranks, strict=True))
     ]
 

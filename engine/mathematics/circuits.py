@@ -4,12 +4,19 @@
 (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"). `measure_circuits` gives all numbers of the
 ``circuits`` table for a batch of heads, or for a layer as a whole, and `circuit_chance` what Gaussian factors give. A
 measure of a product is one number per product, NaN for one that is zero.
+
+Circuits from a space to itself have eigenvalues, and need not be symmetric. LAPACK turns M into a triangle by
+orthogonal similarities, so that what it gives are the exact eigenvalues of a matrix that differs from M by rounding
+(Golub & Van Loan, Matrix Computations, 7.5). In float32 that takes a third of the time, and shares of all eigenvalues,
+as `copying`, change in their seventh digit, unless M is so far from normal that eigenvalues move by far more than M
+(Trefethen & Embree, Spectra and Pseudospectra, 2005). Whether they do is tried: M is solved a second time with noise of
+several roundings added on purpose, and where the shares notice, float64 follows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,7 +25,6 @@ import torch
 from torch import Tensor
 
 from engine.mathematics.chance import WIDEST, chance_of, gaussian_pair, inner_rows
-from engine.mathematics.eigenvalues import SPECTRA, eigenvalue_measures, eigenvalues, negative_mass, positive_mass
 from engine.mathematics.factored_matrices import FactoredMatrix, FactoredProduct, factor_matrices, product
 from engine.mathematics.measures import numerical_rank
 from engine.mathematics.spectra import layer_factors
@@ -27,12 +33,13 @@ from engine.mathematics.subspaces import (
     angles,
     cosines,
     count_lost,
-    image,
     image_in_head,
     image_in_kernel,
-    random_bases,
+    images,
+    random_cosines,
     symmetric_rank,
 )
+from engine.mathematics.threads import side_by_side
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
 
@@ -42,6 +49,27 @@ if TYPE_CHECKING:
 
 FACTORS_OF = (("QK", "K", "Q"), ("OV", "V", "O"))
 """Circuits with the factor that fills the head's own dimensions and the one that may drop some of them."""
+
+SPECTRA = {
+    "QK": ("qk_positive_mass", "qk_negative_mass"),
+    "OV": ("ov_copying_residual",),
+    "tokens": ("ov_copying",),
+}
+"""What is measured of the eigenvalues of QK, of OV, and of OV from tokens to tokens."""
+
+WIDE = 512
+"""The size from which float32 is tried first; smaller problems take no time."""
+
+NOISE = 32.0
+"""How many roundings of float32 are added to each element, in the mean square: more than solving it takes by itself."""
+
+UNMOVED = 1e-6
+"""By how much the shares may differ then. Where a cycle or a nilpotent part of k steps spreads eigenvalues to rings of
+a radius ``ε^(1/k)``, that changes it by a share of about 2/k, and it differs from float64's by about 20/k: with a part
+that weighs little beside another what is not noticed is in the fifth digit."""
+
+TOLERATED = 2e-6
+"""By how much they may differ in float64; of what differs by more it cannot tell three digits, as of long chains."""
 
 LayerFactors = tuple[Tensor, Tensor, Tensor, Tensor]
 Numbers = dict[str, float]
@@ -82,6 +110,92 @@ def identity_floor(rank: float, d: int) -> float:
     ``tr(M)² ≤ rank · ‖M‖_F²`` by Cauchy and Schwarz.
     """
     return float((1.0 - min(rank, d) / d) ** 0.5)
+
+
+def eigenvalues(squares: Tensor) -> Tensor:
+    """Compute the eigenvalues of a batch of matrices, in no order.
+
+    Parameters
+    ----------
+    squares : (batch, k, k) float64.
+
+    Returns
+    -------
+    (batch, k) complex128: of matrices from `WIDE` on those of a matrix that differs from M by a rounding to float32,
+    unless they show that this does not do. NaN where float64 does not do either, and for a matrix that holds what is no
+    finite number, of which LAPACK makes numbers, or ends the process.
+    """
+    is_finite = squares.isfinite().flatten(1).all(1)
+    found = torch.full(squares.shape[:-1], torch.nan, dtype=torch.complex128, device=squares.device)
+    if squares.shape[-1] < WIDE:
+        found[is_finite] = _in_float64(squares[is_finite])
+        return found
+    for place in is_finite.nonzero()[:, 0].tolist():
+        size = squares[place].norm()
+        single = _in_float32(squares[place] / size) if float(size) else torch.zeros(()).to(found)
+        found[place] = _in_float64(squares[place]) if single is None else single * size
+    return found
+
+
+def _in_float32(square: Tensor) -> Tensor | None:
+    """Solve a matrix of norm one in float32; None where its shares show that this does not do."""
+    found, noisy = _solve_twice(square.float())
+    moved = (_shares(found) - _shares(noisy)).abs().max()
+    return found if float(moved) < UNMOVED else None
+
+
+def _in_float64(squares: Tensor) -> Tensor:
+    """Solve matrices (..., k, k) in float64; NaN where noise moves the shares, or ``Σ|λ|``."""
+    found, noisy = _solve_twice(squares)
+    totals = noisy.abs().sum(-1) / found.abs().sum(-1)
+    moved = torch.maximum((_shares(found) - _shares(noisy)).abs().amax(0), (1.0 - totals).abs())
+    result: Tensor = found.masked_fill((moved > TOLERATED)[..., None], torch.nan)
+    return result
+
+
+def _solve_twice(squares: Tensor) -> list[Tensor]:
+    """Solve matrices (..., k, k) as they are, and with noise added."""
+    solvers: tuple[Callable[[Tensor], Tensor], ...] = torch.linalg.eigvals, _eigenvalues_with_noise
+    return [found.to(torch.complex128) for found in side_by_side(solvers, squares)]
+
+
+def _eigenvalues_with_noise(squares: Tensor) -> Tensor:
+    """Solve matrices (..., k, k) with noise of some roundings added, each to its own size."""
+    k = squares.shape[-1]
+    noise = torch.randn((k, k), generator=torch.Generator().manual_seed(0)).to(squares) / k
+    size = NOISE * torch.finfo(squares.dtype).eps * squares.flatten(-2).norm(dim=-1)
+    found: Tensor = torch.linalg.eigvals(squares + size[..., None, None] * noise)
+    return found
+
+
+def _shares(found: Tensor) -> Tensor:
+    """Work out the shares (2, ...) of both signs of the real parts of eigenvalues (..., k)."""
+    return torch.stack([positive_mass(found), negative_mass(found)])
+
+
+def copying(found: Tensor) -> Tensor:
+    """Compute ``Σλ / Σ|λ|`` over eigenvalues (..., r): 1 where all that is read is written as it was, −1 if reversed.
+
+    Elhage et al. 2021, of the eigenvalues of ``W_E · OV · W_U``, tokens to tokens. Complex ones come in pairs whose sum
+    is real.
+    """
+    total: Tensor = found.abs().sum(-1)
+    summed: Tensor = found.real.sum(-1)
+    return summed / total
+
+
+def positive_mass(found: Tensor) -> Tensor:
+    """Compute ``Σ max(Re λ, 0) / Σ|λ|`` over eigenvalues (..., r); with `negative_mass` it is at most 1.
+
+    What is missing from 1 is rotation: complex eigenvalues count by their real part alone.
+    """
+    positive: Tensor = found.real.clamp_min(0.0).sum(-1)
+    return positive / found.abs().sum(-1)
+
+
+def negative_mass(found: Tensor) -> Tensor:
+    """Compute ``Σ max(−Re λ, 0) / Σ|λ|`` over eigenvalues (..., r)."""
+    return positive_mass(-found)
 
 
 @dataclass(frozen=True)
@@ -183,7 +297,7 @@ def measure_circuits(
     """
     batch: dict[str, Tensor] = {}
     for kind in frame.spectra:
-        batch |= eigenvalue_measures(kind, eigenvalues(core_of_spectrum(circuits, frame, kind)))
+        batch |= eigenvalue_measures(circuits, frame, kind)
     rows: list[Numbers] = [
         {name: float(values[place]) for name, values in batch.items()} for place in range(len(ranks["QK"]))
     ]
@@ -209,7 +323,7 @@ def measure_circuits(
                 else 0  # and the product need not be formed
             )
             if dropped is not None:
-                row |= angle_columns(name, angles(cosines(image(filled, own[fills]), image(dropped, own[drops]))))
+                row |= angle_columns(name, angles(cosines(*images(filled, own[fills], dropped, own[drops]))))
             if name == "QK":
                 qk = circuits.qk[one]
                 row |= trace_measures(qk.eigenvalue_core(), qk.squared_norm, d)
@@ -226,19 +340,20 @@ def spectra_of(compared: frozenset[str], has_tokens: bool) -> tuple[str, ...]:
     return tuple(kind for kind in SPECTRA if (has_tokens if kind == "tokens" else kind in compared))
 
 
-def core_of_spectrum(circuits: Circuits, frame: Frame, kind: str) -> Tensor:
-    """Give small matrices (batch, k, k) with the eigenvalues of one of a frame's spectra.
+def eigenvalue_measures(circuits: Circuits, frame: Frame, kind: str) -> dict[str, Tensor]:
+    """Measure the eigenvalues of one of a frame's spectra: (batch,) each.
 
     Where no token hears of what a head writes, rounding is all that is left on the way to them, and counts as zero.
     """
     if kind == "QK":
-        return circuits.qk.eigenvalue_core()
+        found = eigenvalues(circuits.qk.eigenvalue_core())
+        return dict(zip(SPECTRA[kind], (positive_mass(found), negative_mass(found)), strict=True))
     small = circuits.ov.eigenvalue_core(frame.token_map if kind == "tokens" else None)
     if kind == "tokens" and frame.token_map is not None:
         mean_gain = float(frame.token_map.norm()) / len(frame.token_map) ** 0.5
         heard = small.flatten(1).norm(dim=1) > frame.tolerance["OV"] * mean_gain * circuits.ov.squared_norm.sqrt()
         small = small * heard[:, None, None]
-    return small
+    return dict.fromkeys(SPECTRA[kind], copying(eigenvalues(small)))
 
 
 def undefined_shares(row: Numbers) -> Numbers:
@@ -314,9 +429,9 @@ def circuit_chance(sizes: Sizes, frame: Frame) -> Numbers:
         dropping = ranks[drops] if frame.of_heads else ranks[name]
         found[f"{prefix}_factors_lost"] = max(ranks[fills] - dropping, 0.0)
         if name in frame.compared:
-            found |= angle_columns(name, angles(cosines(*random_bases(counted[fills], counted[drops], sizes.d[name]))))
+            found |= angle_columns(name, angles(random_cosines(counted[fills], counted[drops], sizes.d[name])))
             found[f"{prefix}_overlap"] = max(ranks[fills], ranks[drops]) / sizes.d[name]
-            met = cosines(*random_bases(counted[name], counted[name], sizes.d[name]))
+            met = random_cosines(counted[name], counted[name], sizes.d[name])
             found[f"{prefix}_image_in_kernel"] = float((met <= frame.tolerance[name]).sum(-1).double().mean())
     if "QK" in frame.compared:
         found |= _traces_by_chance(sizes.inner, d)
@@ -335,7 +450,8 @@ def mass_chance(r: int, d: int) -> float:
     Turning the sign of W_Q leaves a head as probable and changes one into the other, so both are averaged together.
     """
     query, key = map(torch.from_numpy, gaussian_pair(r, r, d))
-    found = torch.linalg.eigvals(query.mT @ key if query.shape[-1] <= query.shape[-2] else key @ query.mT)
+    small = query.mT @ key if query.shape[-1] <= query.shape[-2] else key @ query.mT
+    found = torch.linalg.eigvals(small.float())
     return float((positive_mass(found) + negative_mass(found)).mean() / 2.0)
 
 

@@ -7,6 +7,8 @@ weights, so that a zero among them can be told from rounding.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -88,35 +90,42 @@ def angle_columns(name: str, degrees: Tensor) -> dict[str, float]:
     }
 
 
-def random_bases(first: int, second: int, d: int) -> tuple[Tensor, Tensor]:
-    """Draw pairs of orthonormal bases of what Gaussian matrices of so many rows read: (draws, w, rows) each.
+@lru_cache(maxsize=256)
+def random_cosines(first: int, second: int, d: int) -> Tensor:
+    """Draw the `cosines` between what Gaussian matrices of so many rows read of d dimensions: (draws, min(rows)).
 
-    They are turned together so that few columns are needed, w, which changes no angle between them (`gaussian_pair`).
+    The two are turned together so that few columns are needed, which changes no angle between them (`gaussian_pair`).
     """
-    one, other = (factor_matrices(torch.from_numpy(each)).basis for each in gaussian_pair(first, second, d))
-    return one, other
+    return cosines(*(factor_matrices(torch.from_numpy(each)).basis for each in gaussian_pair(first, second, d)))
 
 
-def image(factor: FactoredMatrix, rank: int) -> Tensor:
-    """Give a basis of what a matrix reads, of the directions that count towards its numerical rank alone.
+def images(first: FactoredMatrix, first_rank: int, second: FactoredMatrix, second_rank: int) -> tuple[Tensor, Tensor]:
+    """Give bases of what two matrices read, of the directions that count towards their numerical ranks alone.
+
+    Where one of them reads the whole space no angle depends on which subspace the other one's is.
 
     Parameters
     ----------
-    factor : of one matrix, (1, d, k) and (1, k, r).
-    rank : its numerical rank.
+    first, second : of one matrix each, (1, d, k) and (1, k, r).
+    first_rank, second_rank : their numerical ranks.
 
     Returns
     -------
-    (1, d, rank)
+    (1, d, first_rank) and (1, d, second_rank)
     """
-    if rank >= factor.basis.shape[-1]:
-        return factor.basis
-    left: Tensor = torch.linalg.svd(factor.triangle, full_matrices=False)[0]
-    return factor.basis @ left[..., :rank]
+    any_will_do = max(first_rank, second_rank) >= first.basis.shape[-2]
+
+    def image(factor: FactoredMatrix, rank: int) -> Tensor:
+        if any_will_do or rank >= factor.basis.shape[-1]:
+            return factor.basis[..., :rank]
+        left: Tensor = torch.linalg.svd(factor.triangle, full_matrices=False)[0]
+        return factor.basis @ left[..., :rank]
+
+    return image(first, first_rank), image(second, second_rank)
 
 
 def image_in_head(factor: FactoredMatrix, rank: int) -> Tensor:
-    """Give a basis of a matrix's image among the head's own ``r`` dimensions: (1, r, rank); parameters as `image`."""
+    """Give a basis of a matrix's image among the head's own ``r`` dimensions, as in `images`: (1, r, rank)."""
     right: Tensor = torch.linalg.svd(factor.triangle, full_matrices=False)[2]
     return right.mT[..., :rank]
 

@@ -60,10 +60,13 @@ def test_principal_angles_are_those_that_a_plane_was_tilted_by(angle: float) -> 
 def test_random_subspaces_overlap_by_their_share_of_the_space() -> None:
     drawn = torch.linalg.qr(random(400, 24, 6))[0], torch.linalg.qr(random(400, 24, 6, seed=1))[0]
     many, simulated = (
-        subspaces.angle_columns("Q", subspaces.principal_angles(*bases))
-        for bases in (subspaces.random_bases(6, 6, 24), drawn)
+        subspaces.angle_columns("Q", degrees)
+        for degrees in (
+            subspaces.angles(subspaces.random_cosines(6, 6, 24)),
+            subspaces.principal_angles(*drawn),
+        )
     )
     assert many == pytest.approx(simulated, rel=0.04)
     assert many["q_overlap"] == pytest.approx(0.25, rel=0.04)
-    whole = subspaces.principal_angles(*subspaces.random_bases(8, 8, 8))
+    whole = subspaces.angles(subspaces.random_cosines(8, 8, 8))
     assert not whole.any()

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.mathematics.chance import DRAWS
 from engine.mathematics.circuits import (
+    SPECTRA,
     Frame,
     LayerFactors,
     Numbers,
@@ -25,7 +26,6 @@ from engine.mathematics.circuits import (
     spectra_of,
 )
 from engine.mathematics.composition import KINDS, chance, composition, reading, writing
-from engine.mathematics.eigenvalues import SPECTRA
 from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.mathematics.subspaces import angles, cosines
 from engine.values.outline import LayerOutline

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.mathematics.eigenvalues import WIDE, copying, eigenvalues, negative_mass, positive_mass
+from engine.mathematics.circuits import WIDE, copying, eigenvalues, negative_mass, positive_mass
 
 Matrix = NDArray[np.float64]
 

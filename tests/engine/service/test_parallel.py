@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.analysis.decompositions import in_rounds, side_by_side
+from engine.mathematics.threads import in_rounds, side_by_side
 from engine.values.progress import finish
 from tests.opening import run_apart
 
@@ -86,7 +86,7 @@ def test_no_thread_is_left() -> None:
 
 LEFT_AT_WORK = """
 import threading, torch
-from engine.analysis.decompositions import side_by_side
+from engine.mathematics.threads import side_by_side
 from engine.service.queue import Queue, Urgency
 from engine.values.progress import Lane, one_unit
 
