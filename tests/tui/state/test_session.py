@@ -1,0 +1,52 @@
+"""What is shown is one value, changed in one place."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from engine.values.heads import Head, Off
+from tui.state.heads_off import HeadsOff
+from tui.state.overview_measures import measure_fields, overview_fields
+from tui.state.pins import compared_heads, compared_pair, toggle_pin
+from tui.state.session import SAVED, Session, Shown
+
+
+def test_a_change_is_told_once_with_the_fields_that_differ() -> None:
+    session, told = Session(), list[frozenset[str]]()
+    session.follow(told.append)
+    assert session.change(distance=2, epsilon=0.05, view=session.shown.view)
+    assert not session.change(distance=2)
+    assert told == [frozenset(("distance", "epsilon"))]
+    assert {each.name for each in fields(Shown)} > set(SAVED)
+
+
+def test_the_overview_of_a_matrix_and_the_ranks_show_one_measure() -> None:
+    session = Session()
+    session.change(**overview_fields("qk_stable_rank"))
+    assert session.shown.measure == "stable_rank"
+    session.change(**measure_fields(session.shown, "effective_rank"))
+    assert session.shown.overview == "qk_effective_rank"
+    session.change(**overview_fields("entropy"))
+    session.change(**measure_fields(session.shown, "spectral_norm"))
+    assert (session.shown.overview, session.shown.measure) == ("entropy", "spectral_norm")
+
+
+def test_a_difference_of_maps_ends_with_the_last_head_that_is_off() -> None:
+    session, head = Session(), Head("decoder", 1, 2)
+    off = HeadsOff(session, lambda: "o", lambda: "O", is_comparing=False)
+    off.switch(head)
+    session.change(difference=True)
+    assert off.switch_on() == ""
+    assert (session.shown.off, session.shown.difference) == (Off(()), False)
+
+
+def test_pinned_heads_are_compared_in_their_order_with_the_selected_one_behind() -> None:
+    session = Session()
+    first, second, third = (Head("decoder", 0, number) for number in range(3))
+    for head in (second, first):
+        assert toggle_pin(session, head, "P") == ""
+    session.change(selected=third)
+    assert compared_heads(session.shown) == (second, first, third)
+    assert compared_pair(session.shown) == (second, third)
+    session.change(selected=second)
+    assert compared_pair(session.shown) == (second, first)
