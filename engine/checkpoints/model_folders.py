@@ -133,18 +133,6 @@ def adapter_file(directory: Path) -> Path | None:
     return next((directory / name for name in ADAPTER_FILES if (directory / name).is_file()), None)
 
 
-def shard_files(weights: Path) -> tuple[Path, ...]:
-    """List the files that hold the tensors, given the weight file or the index of several.
-
-    Raises
-    ------
-    EngineError : when the index cannot be read.
-    """
-    if not weights.name.endswith(".index.json"):
-        return (weights,)
-    return tuple(weights.parent / name for name in sorted(set(promised_tensors(weights).values())))
-
-
 def promised_tensors(weights: Path) -> dict[str, str]:
     """Name the tensors that an index lists, and the file of each; a single file lists none.
 
@@ -165,7 +153,7 @@ def promised_tensors(weights: Path) -> dict[str, str]:
 
 def missing_shards(weights: Path) -> int:
     """Count the weight files that an index names and the folder lacks."""
-    return sum(not file.is_file() for file in shard_files(weights))
+    return sum(not (weights.parent / name).is_file() for name in {*promised_tensors(weights).values()})
 
 
 def find_in_cache(name: str, revision: str | None) -> Path | None:

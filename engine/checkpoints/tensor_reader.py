@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from engine.architectures.tensors import UNKNOWN, TensorEntry, Tensors, View, whole
 from engine.checkpoints.json_files import plain_file
-from engine.checkpoints.model_folders import promised_tensors, shard_files, weight_file
+from engine.checkpoints.model_folders import promised_tensors, weight_file
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
@@ -153,22 +153,28 @@ class Checkpoint(Tensors):
         weights = weight_file(place) if place.is_dir() else place
         if weights is None:
             raise EngineError(f"{place} has no weights")
-        self.files = tuple(file for file in shard_files(weights) if file.is_file())
+        promised = promised_tensors(weights)
+        shards = [weights.parent / name for name in sorted({*promised.values()})] or [weights]
+        self.files = tuple(filter(Path.is_file, shards))
         self.opened = OpenedFiles(self.files)
         self.entries: dict[str, TensorEntry] = {}
         self._places: dict[str, tuple[Path, TensorPlace]] = {}
         unread: dict[str, str] = {}
-        for file in shard_files(weights):
+        for file in shards:
             try:
                 if file != place:  # which a person has named, wherever it leads
-                    _check_shard(file, weights)
+                    if not file.is_file():
+                        raise EngineError(
+                            f"{file.name}, which {weights.name} lists, is not in {weights.parent}; copy it there, "
+                            "or download or save the model again"
+                        )
+                    plain_file(file, weights.parent)
                 found = _stored_tensors(file) if file.suffix == ".safetensors" else read_pickled(file)
             except EngineError as error:
                 unread[file.name] = str(error)
                 continue
             self.entries |= {name: entry for name, (entry, _) in found.items()}
             self._places |= {name: (file, place) for name, (_, place) in found.items()}
-        promised = promised_tensors(weights)
         self.lost = {name: unread[file] for name, file in promised.items() if file in unread}
         if unread and not self.entries:
             raise EngineError(min(unread.values()))
@@ -204,15 +210,6 @@ class Checkpoint(Tensors):
             raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
         self.opened.check(file)  # what has been read by now stays what it is
         return tensor
-
-
-def _check_shard(file: Path, weights: Path) -> None:
-    if not file.is_file():
-        raise EngineError(
-            f"{file.name}, which {weights.name} lists, is not in {weights.parent}; copy it there, "
-            "or download or save the model again"
-        )
-    plain_file(file, weights.parent)
 
 
 def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
@@ -318,7 +315,13 @@ def read_pickled(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
         if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
             tensor = tensor.detach()
             entry = TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-            found[name] = entry, _place_in_archive(tensor, memories, file) if memories else tensor
+            found[name] = entry, tensor
+            if memories:
+                storage = tensor.untyped_storage()  # which grows to what its tensor takes
+                begin = storage._checkpoint_offset  # a private name, which `torch.load` sets
+                if begin is None or memories.get(begin) != storage.nbytes():
+                    raise EngineError(f"{file} {DAMAGED}")
+                found[name] = entry, TensorInFile(begin, tensor)
     return found
 
 
@@ -338,18 +341,6 @@ def _memories(file: Path) -> dict[int, int]:
                 header = stream.read(_HEADER)
                 memories[entry.header_offset + _HEADER + sum(_LENGTHS.unpack(header[-4:]))] = entry.file_size
     return memories
-
-
-def _place_in_archive(tensor: Tensor, memories: Mapping[int, int], file: Path) -> TensorInFile:
-    """Say where in an archive a tensor without numbers lies.
-
-    `torch.load` notes that on its storage, under a private name, and lets a storage grow to what a tensor takes.
-    """
-    storage = tensor.untyped_storage()
-    begin = storage._checkpoint_offset
-    if begin is None or memories.get(begin) != storage.nbytes():
-        raise EngineError(f"{file} {DAMAGED}")
-    return TensorInFile(begin, tensor)
 
 
 def _why_unreadable(file: Path, error: Exception) -> str:
