@@ -244,13 +244,13 @@ class SpectraStore:
         missing = {*matrices} - {*matrices}.intersection(*map(arrays.__getitem__, names))
         if not missing:  # other work in between may have been the same
             return
-        tensors, factors = self._source.tensors, {*"".join(missing)}
+        tensors, module = self._source.tensors, self._source.anatomy.modules[layer.name]
         if not isinstance(tensors, Checkpoint):  # some are made of others
             tensors = self._made_once(layer)
-        elif len(names) > 1:  # of a fused one, queries, keys and values are wanted
+        elif len({*module.weights.values()}) < len(module.weights):  # one is fused, and read for each matrix
             tensors = TensorsReadOnce(tensors)
-        heads = range(names[0].head, names[-1].head + 1)
-        weights = read_layer(tensors, self._source.anatomy.modules[layer.name], heads, factors)
+        factors, heads = {*"".join(missing)}, range(names[0].head, names[-1].head + 1)
+        weights = read_layer(tensors, module, heads, factors)
         if weights.circuits is None:
             found = yield from decomposer.heads(weights.factors, missing | factors)
         else:  # of a change, whose circuits are products of factors of their own
