@@ -13,7 +13,6 @@ import transformers
 from torch import Tensor
 
 from engine.architectures.rotary_types import ROTARY_TYPES, why_never_rotated
-from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, refusal
 from tests.tiny_models import CONTEXT
@@ -71,17 +70,15 @@ def title_of_table(app: Explorer) -> str:
     return titled(app.views.active.title_line)
 
 
-@pytest.mark.parametrize("word", ["distance", "delta", "Δ"])
-async def test_a_distance_can_be_typed(tiny_model: TinyModel, word: str) -> None:
+async def test_a_distance_can_be_typed(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
-        await pilot.press("1", "colon", *f"{word} 500", "enter")
-        await settle(pilot)
-        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 500")
-        await pilot.press("colon", *f"{word} 7", "enter")
-        await settle(pilot)
-        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 7 ")
+        await pilot.press("1")
+        for word, distance in (("distance", 500), ("delta", 7), ("Δ", 11)):
+            await pilot.press("colon", *f"{word} {distance}", "enter")
+            await settle(pilot)
+            assert shown(app.views.spectra.title_line).startswith(f"spectra L1H2 Δ = {distance}")
         for wrong in ("-3", "far", "1" * 10):
-            await pilot.press("colon", *f"{word} {wrong}", "enter")
+            await pilot.press("colon", *f"distance {wrong}", "enter")
             await settle(pilot)
             assert shown(app.prompt.said).startswith("a distance is a whole number of tokens, from 0 to")
             await pilot.press("escape")
@@ -203,18 +200,6 @@ async def test_titles_say_where_no_sentence_has_the_distance(tiny_model: TinyMod
             assert said in shown(app.views.active.title_line)
 
 
-async def test_without_rotary_positions_d_says_so_and_changes_nothing(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
-        await pilot.press("1", "d", "right")
-        await settle(pilot)
-        (said,) = [each.message for each in app._notifications]
-        assert "no QK at a distance" in said
-        assert "Δ" not in shown(app.views.spectra.title_line)
-        assert app.views.spectra.graph.index == 2
-        assert app.session.shown.selected == Head("decoder", 1, 2)
-        assert "Δ" not in screen_text(app).replace(said, "")
-
-
 @pytest.mark.parametrize("kind", ["gpt2", "bert", "t5"])
 async def test_without_rotary_positions_d_is_not_offered_and_refuses_before_the_engine_is_asked(
     tiny_model: TinyModel, kind: str
@@ -222,14 +207,19 @@ async def test_without_rotary_positions_d_is_not_offered_and_refuses_before_the_
     async with explorer(tiny_model(kind)) as (app, pilot):
         await pilot.press("1")
         await settle(pilot)
+        selected = app.session.shown.selected
         assert "d Distance" not in screen_text(app).splitlines()[-1]
         free = hold(app)
-        await pilot.press("d")
+        await pilot.press("d", "right")
         await pilot.pause()
         assert "Δ" not in screen_text(app)
         (said,) = (str(each.message) for each in app._notifications)
         assert said == f"type '{kind}' has no rotary positions that attn-tui knows; there is no QK at a distance"
+        assert (app.views.spectra.graph.index, app.session.shown.selected) == (2, selected)
         free.set()
+
+
+async def test_with_rotary_positions_d_is_offered(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("1")
         await settle(pilot)
