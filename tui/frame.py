@@ -10,7 +10,6 @@ from typing import Any, TextIO, cast
 
 from rich.console import RenderableType
 from textual import events
-from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._xterm_parser import XTermParser
 from textual.app import App, ScreenStackError
 from textual.binding import Binding
@@ -21,7 +20,6 @@ from textual.filter import Monochrome, NoColor
 from textual.notifications import Notify, SeverityLevel
 from textual.screen import Screen
 from textual.widget import MountError, Widget
-from textual.widgets import Input
 from textual.widgets._toast import ToastRack
 from textual.worker import WorkerFailed
 
@@ -29,12 +27,10 @@ from tui.key_names import IN_ASCII
 from tui.lasting import Lasting
 from tui.line_filters import AsciiOnly, Colourless, Settled
 from tui.main_screen import MainScreen
-from tui.painting import Painted, Repaint, WithoutCursor
 from tui.pasting import PasteParser
-from tui.pen import RESET
-from tui.stylesheet import OnceParsed
-from tui.terminal_abilities import erases_in_colour
 from tui.themes import ANSI, OWN, usual_theme
+from tui.toolkit.colours import NearestColour
+from tui.toolkit.output import RESET, LastFrame, only_difference
 
 SEEN = 1.5
 """Seconds for which a message stays at least, whatever is typed."""
@@ -76,20 +72,14 @@ class Frame(App[None]):
         self.finish: Callable[[], None] | None = None
         self.is_ascii_only = False
         self.animation_level = "none"
-        self._painted = Painted(erases=erases_in_colour())
-        self._is_cursor_elsewhere = False
+        self._last_frame = LastFrame()
         # The toolkit turns colours to grey, and those of the terminal, which it does not know, to black on black.
         colours = [Colourless() if isinstance(each, Monochrome | NoColor) else each for each in self._filters]
-        self._filters = [Settled(), *colours]
+        nearest = [NearestColour()] if self.console.color_system == "256" else []
+        self._filters = [Settled(), *colours, *nearest]
         for theme in OWN.values():
             self.register_theme(theme)
-        self.stylesheet = OnceParsed(self.get_css_variables)
         self.use_theme(None)
-
-    @property
-    def is_painted(self) -> bool:
-        """Whether it is known what the terminal shows."""
-        return self._painted.is_known
 
     def use_theme(self, name: str | None) -> None:
         """Take a theme by its full name, or the usual one; without colour only one shows what is where."""
@@ -136,12 +126,12 @@ class Frame(App[None]):
 
     def action_redraw(self) -> None:
         """Send the whole screen, over whatever somebody else wrote on it."""
-        self._painted.forget()
+        self._last_frame.forget()
         self.screen.refresh()
 
     def on_resize(self) -> None:
         """Take nothing that was painted for granted."""
-        self._painted.forget()
+        self._last_frame.forget()
 
     async def on_event(self, event: events.Event) -> None:
         """Take no notice of a mouse button over what has gone and is on screen still; the toolkit fails over it.
@@ -160,38 +150,8 @@ class Frame(App[None]):
             return self.mouse_captured is not None or isinstance(event, events.MouseMove)
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        """Send only what differs from what is on the terminal, and nothing where nothing does."""
-        if isinstance(renderable, ChopsUpdate | LayoutUpdate):
-            renderable = Repaint(self._painted, renderable)
-            if self._sends:
-                renderable = self._with_cursor(renderable, is_typed=isinstance(screen.focused, Input))
-                if renderable is None:
-                    self.post_display_hook()
-                    return
-        super()._display(screen, renderable)
-
-    def _with_cursor(self, update: Repaint, *, is_typed: bool) -> RenderableType | None:
-        """Give what is sent of an update; None where that is nothing.
-
-        The terminal's cursor, which is not seen, is put in its place only where text is typed: there it says where a
-        menu of characters is to open.
-        """
-        is_same = self.screen.outer_size.clamp_offset(self.cursor_position) == self._previous_cursor_position
-        if not is_same or (is_typed and self._is_cursor_elsewhere):
-            self._is_cursor_elsewhere = False
-            return update
-        if not update.render_segments(self.console):
-            return None
-        if is_typed:
-            return update
-        self._is_cursor_elsewhere = True
-        return WithoutCursor(update)
-
-    @property
-    def _sends(self) -> bool:
-        """Whether what is displayed is sent now; the toolkit drops what comes while much changes, or in tests."""
-        is_there = self._running and not self._closed and self._driver is not None
-        return is_there and not self.is_headless and not self._batch_count
+        """Send only what differs from what is on the terminal."""
+        super()._display(screen, cast("RenderableType | None", only_difference(self._last_frame, renderable)))
 
     def notify(
         self,

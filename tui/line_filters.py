@@ -124,36 +124,3 @@ class AsciiOnly(LineFilter):
             each if each.text.isascii() else Segment(ascii_cells(each.text), each.style, each.control)
             for each in segments
         ]
-
-
-class Together(LineFilter):
-    """Sends what is left by several filters, each of which looks at the pieces of a line one by one.
-
-    Most pieces come again and again, on other lines or at the next key: what is left of one is found out once.
-
-    Parameters
-    ----------
-    filters : in their order.
-    """
-
-    def __init__(self, filters: tuple[LineFilter, ...]) -> None:
-        super().__init__()
-        self._filters = filters
-        self._left = lru_cache(8192)(self._find_left)
-
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Change the pieces of a line."""
-        left = self._left
-        return [left(each, background) for each in segments]
-
-    def _find_left(self, segment: Segment, background: Color) -> Segment:
-        """Give what all filters leave of a piece."""
-        for each in self._filters:
-            (segment,) = each.apply([segment], background)
-        return segment
-
-
-@lru_cache(8)
-def together(filters: tuple[LineFilter, ...]) -> Together:
-    """Give one filter for several; always the same one, by which the toolkit knows its lines."""
-    return Together(filters)

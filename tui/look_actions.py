@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.filter import LineFilter
 
 from tui.beside import begin
-from tui.contrast import legible, with_clear_colours
 from tui.key_groups import PROGRAM
 from tui.key_names import UNBOUND, key_of
-from tui.line_filters import together
 from tui.parts import Parts
-from tui.sent_colours import NEAREST
-from tui.short_colours import NUMBERED
 from tui.start import Configuration
 from tui.state.saved import remember_theme, trouble
 from tui.themes import ANSI, next_theme
@@ -46,16 +41,6 @@ class LookActions(Parts):
 
     remembers_theme = False
     """Whether a theme that is chosen with a key comes back at the next start."""
-
-    def get_css_variables(self) -> dict[str, str]:
-        """Give the theme's colours, with a cursor, bars and titles that stand out."""
-        return with_clear_colours(super().get_css_variables(), self.console.color_system)
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Give what every line goes through, at the end what makes letters stand out, in colours that there are."""
-        system = self.console.color_system
-        last = {"256": (NEAREST,), "truecolor": (NUMBERED,)}.get(system or "", ())
-        return (together((*super().get_line_filters(), legible(system), *last)),)
 
     def action_next_theme(self) -> None:
         """Go on to the next theme, and say which."""

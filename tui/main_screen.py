@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
 from textual.reactive import Reactive
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
 from tui.key_groups import TAKING_AWAY
 from tui.key_line import KeyLine
-from tui.placing import Placing
 from tui.selected_text import say_copied
-from tui.whole_frames import WholeFrames
 
 if TYPE_CHECKING:
     from tui.frame import Frame
 
 
-class MainScreen(WholeFrames[object], inherit_bindings=False):
+class MainScreen(Screen[object], inherit_bindings=False):
     """The screen with the tree and the views; where the focus goes, the widgets concerned are drawn anew, not all.
 
     Attributes
@@ -46,7 +44,6 @@ class MainScreen(WholeFrames[object], inherit_bindings=False):
         super().__init__(id=id)
         self.moves_of_focus = 0
         self.before_field: Widget | None = None
-        self._compositor = Placing()
 
     def action_copy_text(self) -> None:
         """Copy what is selected, and say so."""
@@ -80,16 +77,6 @@ class MainScreen(WholeFrames[object], inherit_bindings=False):
         """Fill the focus when the screen is there, or there again; the toolkit takes the first, displayed or not."""
         if self.focused is None:
             self.set_focus(None)
-
-    def _screen_resized(self, size: Size) -> None:
-        """Lay out for another size, once: the toolkit says it again after that, and when a screen over this one opens.
-
-        All is painted anew where the terminal had another size for a moment.
-        """
-        if size != self._compositor.size:
-            super()._screen_resized(size)
-        elif not cast("Frame", self.app).is_painted:
-            self.refresh()
 
     def on_screen_suspend(self) -> None:
         """Show the keys of the screen that has come over this one."""

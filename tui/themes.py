@@ -22,6 +22,10 @@ USUAL_PALETTE = "magma"
 _BLUE, _SKY, _ORANGE, _VERMILION, _YELLOW = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#F0E442"
 """Colours that are told apart without red-green vision (Okabe and Ito, 2008)."""
 
+_DARK = {"scrollbar": "#507189", "scrollbar-hover": "#487394"}
+_LIGHT = {"scrollbar": "#5B6F7F", "scrollbar-hover": "#557288"}
+"""What stands out better than what Textual makes of a theme's colours."""
+
 _COLOUR_BLIND = Theme(
     "colour-blind",
     primary=_BLUE,
@@ -34,12 +38,26 @@ _COLOUR_BLIND = Theme(
     background="#121212",
     surface="#1e1e1e",
     panel="#303030",
-    variables={PALETTE: "cividis", "footer-key-foreground": _ORANGE},
+    variables=_DARK
+    | {
+        PALETTE: "cividis",
+        "footer-key-foreground": _ORANGE,
+        "primary": "#308CC0",
+        "block-cursor-background": "#0067A1",
+    },
 )
 
 OWN = {
     theme.name: theme
     for theme in (
+        replace(
+            BUILTIN_THEMES["textual-dark"],
+            variables=_DARK | {"primary": "#409ADF", "block-cursor-background": "#0162AC"},
+        ),
+        replace(
+            BUILTIN_THEMES["textual-light"],
+            variables=_LIGHT | {"success": "#29653C", "footer-key-foreground": "#0164B0"},
+        ),
         _COLOUR_BLIND,
         replace(
             _COLOUR_BLIND,
@@ -49,7 +67,14 @@ OWN = {
             surface="#D8D8D8",
             panel="#D0D0D0",
             dark=False,
-            variables={PALETTE: "cividis", "footer-key-foreground": _BLUE},
+            variables=_LIGHT
+            | {
+                PALETTE: "cividis",
+                "footer-key-foreground": "#0067A1",
+                "success": "#563C00",
+                "primary": "#0067A1",
+                "block-cursor-background": "#0067A1",
+            },
         ),
         Theme(
             ANSI,
@@ -78,7 +103,7 @@ OWN = {
         ),
     )
 }
-"""The themes that the toolkit does not have, by name."""
+"""Our own themes, by name; two are the toolkit's with marks that stand out better."""
 
 SHORT = {"dark": "textual-dark", "light": "textual-light", "cb": "colour-blind", "color-blind": "colour-blind"}
 """Short names of themes."""

@@ -14,8 +14,6 @@ from textual.app import App
 from textual.screen import Screen
 from textual.strip import Strip
 
-from tui import frame
-
 NASTY = [
     "[bold]", "\x1b[31mred", "\x07\x9b", "日本語", "한국어", " café", "e\u0301", "", "  ", "\n", "\t",
     "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd", "\U0001f1e9\U0001f1ea", "\u2764\ufe0f",
@@ -59,7 +57,6 @@ def _render_anew(style: RichStyle, text: str, color_system: ColorSystem) -> str:
 
 def good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a test decide what the terminal can do, from a good one on."""
-    monkeypatch.setattr(frame, "erases_in_colour", lambda: True)
     monkeypatch.setattr(Strip, "render_style", staticmethod(_render_anew))
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from tests.tui.painted import TerminalPicture
 from tui.app import Explorer
-from tui.painting import Repaint
+from tui.toolkit.output import Difference
 
 
 class PaintedExplorer(Explorer):
@@ -30,7 +30,7 @@ class PaintedExplorer(Explorer):
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         if isinstance(renderable, ChopsUpdate | LayoutUpdate) and not self._batch_count:
-            self.picture.write(Repaint(self._painted, renderable).render_segments(self.console))
+            self.picture.write(Difference(self._last_frame, renderable).render_segments(self.console))
 
 
 def stale(app: PaintedExplorer) -> Iterator[str]:
@@ -40,7 +40,7 @@ def stale(app: PaintedExplorer) -> Iterator[str]:
     if any(each._repaint_required or each._layout_required or each.message_queue_size for each in widgets):
         return
     screen._on_timer_update()
-    if app._batch_count or screen._layout_required or is_closing(app) or not app._painted._lines:
+    if app._batch_count or screen._layout_required or is_closing(app) or not app._last_frame._lines:
         return
     update = screen._compositor.render_update(full=True, screen_stack=app._background_screens)
     assert isinstance(update, LayoutUpdate)

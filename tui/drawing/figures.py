@@ -8,7 +8,6 @@ from math import isfinite
 from rich.color import Color, ColorType
 from rich.style import Style
 
-from tui.contrast import contrast
 from tui.drawing.axes import CELL_WIDTH
 from tui.drawing.ramps import Rgb
 
@@ -82,5 +81,24 @@ def _ink_on(ground: Color | None) -> Color | None:
     if ground is None:
         return None
     behind = ground.get_truecolor()
-    rgb, number = max(_INKS, key=lambda each: contrast(each[0], behind))
+    rgb, number = max(_INKS, key=lambda each: contrast(each[0], tuple(behind)))
     return Color.from_ansi(number) if ground.type is ColorType.EIGHT_BIT else Color.from_rgb(*rgb)
+
+
+def contrast(ink: Rgb, ground: Rgb) -> float:
+    """Compute the contrast of two colours, from 1 to 21, whichever is in front (WCAG 2.1, success criterion 1.4.3).
+
+    Examples
+    --------
+    >>> contrast((0, 0, 0), (255, 255, 255)), round(contrast((119, 119, 119), (255, 255, 255)), 2)
+    (21.0, 4.48)
+    """
+    dark, light = sorted((_luminance(ink), _luminance(ground)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(rgb: Rgb) -> float:
+    """Compute the relative luminance of an sRGB colour, from 0 to 1."""
+    shares = (each / 255 for each in rgb)
+    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

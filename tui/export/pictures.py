@@ -14,14 +14,11 @@ from rich.segment import Segment, SegmentLines
 from rich.style import Style
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME, SVG_EXPORT_THEME, TerminalTheme
 from textual._compositor import Compositor
-from textual.color import Color as Ground
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets._toast import ToastRack
-
-from tui.contrast import legible
 
 SVG = """\
 <svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve"
@@ -119,8 +116,7 @@ def _drawn(segment: Segment, theme: TerminalTheme) -> Segment:
     if style.dim:
         ink = blend_rgb(ink, ground, DIM)
     own = Style(color=Color.from_triplet(ink), bgcolor=Color.from_triplet(ground), reverse=False, dim=False)
-    (drawn,) = legible("truecolor").apply([Segment(segment.text, style + own)], Ground(*ground))
-    return drawn
+    return Segment(segment.text, style + own)
 
 
 def letters_apart(svg: str) -> str:

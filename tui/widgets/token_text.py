@@ -21,7 +21,6 @@ from tui.drawing.flow import Flow, Piece, flow
 from tui.drawing.levels import NOT_FINITE, Ink
 from tui.drawing.ramps import lightness
 from tui.drawing.text import centred, in_ascii
-from tui.short_colours import as_sent
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrolled import Scrolled
 
@@ -199,7 +198,7 @@ class TokenText(Scrolled, can_focus=True):
         """Yield the texts of a line, each with its style."""
         bar = "|" if self.ascii_only else "│"
         token_style = self.get_component_rich_style("text--token")
-        usual = None if token_style.color is None else as_sent(token_style.color)
+        usual = token_style.color
         for piece in line:
             level = int(self._levels[piece.token])
             coloured = self._ink is Ink.COLOUR and level != NOT_FINITE

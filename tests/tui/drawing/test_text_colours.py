@@ -1,60 +1,21 @@
-"""The colours of the coloured text: few, told apart, and cheap to change."""
+"""The colours of the coloured text: few, and told apart."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from rich.color import Color
-from rich.console import RenderableType
-from textual.app import App
-from textual.screen import Screen
 
-from tests.benchmarks.terminal import SENTENCE
 from tests.conftest import TinyModel
 from tests.engine.models.test_attention import eager_maps
 from tests.opening import no_hurry, open_reader
 from tests.tui.explorer import explorer, screen_text, shown
 from tests.tui.painted import good_terminal
 from tests.tui.views.test_coloured_text import TEXT, pane_of, press
-from tui import whole_frames
 from tui.drawing.cells import background_styles, in_pairs
 from tui.drawing.largest import largest_weights
 from tui.drawing.signed import signed_styles
-from tui.painting import Repaint
 from tui.widgets.token_text import _legible
-
-
-@pytest.mark.parametrize(
-    ("size", "head", "begin", "most"),
-    [
-        ((80, 24), "L0H3", "gg", 300),
-        ((154, 64), "L0H3", "gg", 440),
-        ((80, 24), "L2H7", "", 360),
-        ((154, 64), "L2H7", "", 480),  # of which the whole row changes, and special tokens with it
-    ],
-)
-async def test_a_move_is_sent_in_few_bytes_though_a_head_looks_at_many_tokens(
-    size: tuple[int, int], head: str, begin: str, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good_terminal(monkeypatch)
-    monkeypatch.setattr(whole_frames, "LONGEST", 5.0)  # seconds for which a busy machine may keep a frame waiting
-    sent: list[str] = []
-
-    def display(app: App[None], screen: Screen[object], renderable: RenderableType | None) -> None:
-        if isinstance(renderable, Repaint):
-            sent.append(renderable.render_segments(app.console))
-
-    monkeypatch.setattr(App, "_display", display)
-    async with explorer("demo", text=SENTENCE, head=head, size=size) as (app, pilot):
-        await press(pilot, "T", *begin)
-        assert pane_of(app).keys.cursor == 0
-        counts = []
-        for key in "lllllllljj":
-            sent.clear()
-            await press(pilot, key)
-            counts.append(len("".join(sent).encode()))
-        assert min(counts) > 0
-        assert max(counts) <= most, counts
 
 
 async def test_text_has_half_the_maps_colours_and_says_what_the_token_under_the_cursor_weighs(

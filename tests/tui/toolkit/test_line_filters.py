@@ -8,17 +8,15 @@ import unicodedata
 import pytest
 from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
 from textual.color import Color
 from textual.events import Paste
-from textual.filter import DimFilter
 
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tests.tui.painted import NASTY, good_terminal
 from tests.tui.painted_explorer import PaintedExplorer, stale
-from tui.line_filters import AsciiOnly, Colourless, Settled, ascii_cells, settled_cells, together
+from tui.line_filters import Settled, ascii_cells, settled_cells
 from tui.start import Start
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
@@ -41,29 +39,6 @@ def test_no_character_is_let_through_that_joins_turns_the_direction_or_moves_the
             unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in unsettled
         )
         assert (character in line.text) is is_settled, ascii(character)
-
-
-def test_several_filters_are_one_that_looks_at_each_piece_once() -> None:
-    filters = (Settled(), DimFilter(), Colourless(), AsciiOnly())
-    styles = [None, Style.parse("dim #c01010 on #102030"), Style.parse("bold #405060"), Style.parse("on blue")]
-    line = [Segment(text, style) for text in (*NASTY, "head") for style in styles]
-    apart = line
-    for each in filters:
-        apart = each.apply(apart, Color(18, 18, 18))
-    looked_at: list[Segment] = []
-
-    class Counting(AsciiOnly):
-        def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-            looked_at.extend(segments)
-            return super().apply(segments, background)
-
-    counting = (*filters[:-1], Counting())
-    assert together(counting) is together(counting), "the toolkit keeps lines by the filter that they have been through"
-    for _ in range(3):
-        assert together(counting).apply(line, Color(18, 18, 18)) == apart
-    assert len(looked_at) == len(set(line))
-    together(counting).apply(line[:5], Color(0, 0, 0))
-    assert len(looked_at) == len(set(line)) + 5, "what is left of a dim piece depends on what is behind it"
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])

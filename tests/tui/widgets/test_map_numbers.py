@@ -16,8 +16,7 @@ from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKey
 from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tests.tui.painted import NASTY, good_terminal
 from tests.tui.widgets.heatmaps import HeatmapApp, attention, rgb, show
-from tui.contrast import LETTERS, contrast
-from tui.drawing.figures import WIDTH, figure, figure_styles
+from tui.drawing.figures import WIDTH, contrast, figure, figure_styles
 from tui.drawing.ramps import PALETTES, ramp
 from tui.panes.compare import ComparePane
 from tui.widgets.heatmap import Heatmap
@@ -108,7 +107,7 @@ def test_every_number_can_be_read_on_the_colour_of_its_level(
     for style in styles[1:]:
         assert style.color is not None
         assert style.bgcolor is not None
-        assert contrast(style.color.get_truecolor(), style.bgcolor.get_truecolor()) >= LETTERS
+        assert contrast(style.color.get_truecolor(), style.bgcolor.get_truecolor()) >= 4.5
         assert style.color.type is style.bgcolor.type
 
 

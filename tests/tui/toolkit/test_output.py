@@ -1,0 +1,137 @@
+"""Of every update only the cells that differ are sent, and the terminal shows the same picture as if all were."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Literal
+from unicodedata import category
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.segment import Segment
+from rich.style import Style
+from textual._compositor import ChopsUpdate
+from textual.app import App
+from textual.screen import UPDATE_PERIOD, Screen
+from textual.strip import Strip
+
+from tests.tui.explorer import explorer, settle, type_keys
+from tests.tui.painted import NASTY, TerminalPicture, good_terminal
+from tui.drawing.text import harmless
+from tui.toolkit.output import RESET, Difference, LastFrame
+
+CONSOLE = Console(color_system="truecolor", force_terminal=True, width=40)
+RED, BLUE = map(Style.parse, ("red", "on blue"))
+STYLES = [
+    "none", "red", "on blue", "#102030 on #405060", "bold white on #405060", "dim", "bold dim", "default on default",
+    "reverse #102030", "underline2 on blue", "not bold italic", "strike on #405060", "bright_red on bright_blue",
+]  # fmt: skip
+TEXTS = ["head", " ", "   ", " " * 7, " " * 13, "0.25", "██", "▁", "L0H1 ", "日", "é", "│", "e\u0301", "\U0001f44d"]
+TWICE = "the cat sat on the mat and the dog sat on the cat and then the cat and the dog sat on the mat again"
+
+
+def line(*parts: tuple[str, Style]) -> ChopsUpdate:
+    """Make an update of one line of a terminal that has one."""
+    strip = Strip([Segment(text, style) for text, style in parts])
+    return ChopsUpdate([{0: strip}], [(0, 0, strip.cell_length)], [[strip.cell_length]])
+
+
+def sent(frame: LastFrame, update: ChopsUpdate) -> str:
+    """Send an update and give what was written."""
+    return Difference(frame, update).render_segments(CONSOLE)
+
+
+def test_what_is_there_already_is_not_sent_again() -> None:
+    frame = LastFrame()
+    assert "heads" in sent(frame, line(("heads", RED)))
+    assert sent(frame, line(("he", RED), ("ads", RED))) == ""
+    assert sent(frame, line(("heads", BLUE))) == f"\x1b[1;1H\x1b[0;44mheads{RESET}", "another style is a change"
+
+
+def test_only_what_changed_is_sent() -> None:
+    frame = LastFrame()
+    sent(frame, line(("rank 12 of 64 │││││", RED)))
+    assert sent(frame, line(("rank 13 of 64 ││ ││", RED))) == f"\x1b[1;7H\x1b[0;31m3\x1b[1;17H {RESET}"
+
+
+def test_what_was_forgotten_is_sent_again() -> None:
+    frame = LastFrame()
+    first = sent(frame, line(("head", RED)))
+    frame.forget()
+    assert sent(frame, line(("head", RED))) == first
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_what_follows_a_spacing_mark_is_in_its_place_on_terminals_that_give_it_a_cell_and_on_others(
+    taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.tui.painted.cell_len", lambda each: taken if category(each) == "Mc" else cell_len(each))
+    frame, picture = LastFrame(), TerminalPicture()
+    picture.write(sent(frame, line((f"a{harmless('हिन्दी')}", RED), ("│b", BLUE), (f"{harmless('ि')}c", RED))))
+    assert [picture.cells[0, column][0] for column in (0, 6, 7, 10)] == ["a", "│", "b", "c"]
+    assert sent(frame, line((f"a{harmless('हिन्दी')}", RED), ("│b", BLUE), (f"{harmless('ि')}c", RED))) == ""
+
+
+@pytest.mark.parametrize("system", ["standard", "256", "truecolor"])
+def test_changes_at_random_leave_the_picture_that_the_whole_makes(
+    system: Literal["standard", "256", "truecolor"],
+) -> None:
+    console = Console(color_system=system, force_terminal=True, width=40)
+    draw = Random(system)
+    of_system = Style.from_meta({"system": system})  # a style keeps the codes that it was first written with
+    styles = [Style.parse(each) + of_system for each in STYLES]
+    frame, reduced = LastFrame(), TerminalPicture()
+    for _ in range(100):
+        chops: list[dict[int, Strip | None]] = []
+        for _row in range(3):
+            pieces = [Segment(draw.choice(TEXTS), draw.choice(styles)) for _ in range(12)]
+            whole_line = Strip(pieces).extend_cell_length(40).crop(0, 40)
+            chops.append({0: whole_line.crop(0, 20), 20: whole_line.crop(20)})
+        spans = [(row, *draw.choice([(0, 20), (20, 40), (0, 40)])) for row in range(3) if draw.random() < 0.7]
+        update = ChopsUpdate(chops, spans or [(0, 0, 40)], [[20, 40]] * 3)
+        before, whole = dict(reduced.cells), TerminalPicture()
+        whole.cells = before
+        whole.write(update.render_segments(console))
+        reduced.write(Difference(frame, update).render_segments(console))
+        assert reduced.cells == whole.cells
+
+
+@pytest.mark.parametrize("text", [each for each in NASTY if each.isprintable() and each])
+def test_lines_with_wide_characters_are_sent_whole(text: str) -> None:
+    frame = LastFrame()
+    before, after = line((f"a{text}aaaa", RED)), line((f"a{text}aaab", RED))
+    whole, reduced = TerminalPicture(), TerminalPicture()
+    whole.write(after.render_segments(CONSOLE))
+    reduced.write(sent(frame, before))
+    reduced.write(sent(frame, after))
+    assert reduced.cells == whole.cells
+
+
+@pytest.mark.parametrize(("size", "of_a_head"), [((80, 24), 12_000), ((160, 50), 40_000)])
+async def test_keys_are_of_few_bytes_and_an_idle_screen_of_none(
+    size: tuple[int, int], of_a_head: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    written: list[str] = []
+
+    def display(app: App[None], screen: Screen[object], renderable: RenderableType | None) -> None:
+        if isinstance(renderable, Difference):
+            written.append(renderable.render_segments(app.console))
+
+    monkeypatch.setattr(App, "_display", display)
+    async with explorer("demo", size=size, text=TWICE, head="L0H0") as (app, pilot):
+        for lead, keys, most in (("1", "lll", 2000), ("3", "jlj", 2000), ("T", "lj", 2000), ("w", "ljl][", of_a_head)):
+            await type_keys(pilot, lead)
+            await settle(pilot)
+            for key in keys:
+                written.clear()
+                await type_keys(pilot, key)
+                await settle(pilot)
+                await asyncio.sleep(2 * UPDATE_PERIOD)
+                assert 0 < len("".join(written).encode()) < most, (lead, key)
+        written.clear()
+        app.refresh()
+        await asyncio.sleep(0.2)
+        assert "".join(written) == ""
