@@ -12,7 +12,7 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
-from tui.lasting import MOMENT, Lasting
+from tui.toolkit.application import MOMENT, LastingNotification
 
 LOOK = 0.002
 """Seconds between two looks at whether the event loop has something to do."""
@@ -64,5 +64,5 @@ def suit_tests() -> None:
     # Each application parses the style sheets of all its widgets: half of what it costs to open one.
     Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign, assignment]
     # Messages stay until they are taken away, however slow the machine is.
-    Lasting.time_left = property(lambda message: 3600.0 if message.timeout > 0 else MOMENT)  # type: ignore[method-assign, assignment]
-    Lasting.has_expired = property(lambda message: message.timeout <= 0)  # type: ignore[method-assign, assignment]
+    LastingNotification.time_left = property(lambda message: 3600.0 if message.timeout > 0 else MOMENT)  # type: ignore[method-assign, assignment]
+    LastingNotification.has_expired = property(lambda message: message.timeout <= 0)  # type: ignore[method-assign, assignment]

@@ -43,7 +43,7 @@ def explore(
     from engine.service.engine import Engine
     from tui.cli.launch import run_explorer
     from tui.start import Start
-    from tui.themes import find_theme
+    from tui.toolkit.themes import find_theme
 
     engine = Engine.of_module(model, tokenizer, name, example)
     start = Start(model=name or type(model).__name__, text=text, head=head)

@@ -32,12 +32,8 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import parse_head
 from engine.values.views import HEADS, OVERVIEW, Scope
 from engine.values.views import VIEWS as TABLES
-from tui.beside import begin
-from tui.click_watch import ClickWatch
-from tui.key_groups import COMPARING, HEADS_OFF, MEASURING, MOVING, PROGRAM, SENTENCE, TAKING_AWAY, VIEWS
+from tui.key_groups import COMPARING, HEADS_OFF, MEASURING, MOVING, NOT_OVER, PROGRAM, SENTENCE, TAKING_AWAY, VIEWS
 from tui.key_line import KeyLine
-from tui.key_names import key_of
-from tui.key_watch import AT_ANY_TIME, NOT_OVER, PATIENCE, KeyWatch
 from tui.look_actions import LookActions
 from tui.messages import (
     Advanced,
@@ -71,6 +67,8 @@ from tui.state.overview_measures import measure_fields
 from tui.state.session import Averaging, Session, Shown
 from tui.status_line import describe
 from tui.suspending import SuspendActions
+from tui.toolkit.keys import key_of
+from tui.toolkit.tasks import begin
 from tui.tree import HeadTree
 
 if TYPE_CHECKING:
@@ -130,7 +128,7 @@ def _clipboard_hint() -> str:
     return "GNU screen keeps it for itself; tmux passes it on" if os.environ.get("STY") else ""
 
 
-class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
+class Explorer(LookActions, SuspendActions):
     """The application.
 
     Parameters
@@ -290,11 +288,9 @@ class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
         if opening is not None and named is not None:
             self._first_look.open(opening, self.start.head)
             self.engine.remember(named)
-            self.set_timer(PATIENCE, self.do_early_keys)
         else:
-            self.forget_leaving()
             self.choose_model(is_first=True)
-            self.do_kept_keys()
+        await self.do_held_keys()
 
     async def make_views(self, start: Start) -> None:
         """Make the views, and what decides what they show of the model that is opened next."""
@@ -320,7 +316,6 @@ class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
             self._conductor,
             self._restoring,
             self._exporting,
-            opened=self.do_kept_keys,
             started=self._tell_started,
         )
         self.is_ready = True
@@ -364,10 +359,8 @@ class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
         self.post_message(SentenceAdvanced(progress))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Let keys that need the views wait for them, and those that no widget sees leave other screens be."""
-        if action in NOT_OVER:
-            return self.is_ready and len(self.screen_stack) == 1
-        return self.is_ready or action in AT_ANY_TIME
+        """Let keys that no widget sees leave other screens be."""
+        return action not in NOT_OVER or len(self.screen_stack) == 1
 
     def _note(self, head: Head) -> tuple[str, ...]:
         """Give what the tree says beside a head, the longest first."""
@@ -423,14 +416,6 @@ class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
         """Show directions with the gains of norms, or without."""
         if self.is_ready:
             self.conductor.fold_gains()
-
-    @on(Input.Submitted, "SentenceInput")  # and not what is typed into a screen that has come over this one
-    def _sentence_submitted(self, event: Input.Submitted) -> None:
-        """Read the sentence and look at what is shown of it, its attention unless a table is looked at."""
-        if self.is_ready:
-            self.conductor.sentences.submit(event.value)
-            self.conductor.read(event.value)
-            self.views.go_to(self._view_of_sentences())
 
     @on(TokenPointed)
     def _token_pointed(self, event: TokenPointed) -> None:
@@ -513,11 +498,16 @@ class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
 
     def action_read_sentence(self) -> None:
         """Leave the sentence for its map at once, and read it."""
-        self.sentence_input.finish()
-        if self.is_ready:
-            self.views.go_to(self._view_of_sentences())
-            if self.views.active is self.views.attention:
-                self.screen.set_focus(self.views.attention.heatmap)
+        self.read_sentence(self.sentence_input.value)
+        if self.views.active is self.views.attention:
+            self.screen.set_focus(self.views.attention.heatmap)
+
+    def read_sentence(self, text: str) -> None:
+        """Read a sentence and look at what is shown of it, its attention unless a table is looked at."""
+        self.sentence_input.finish(text)
+        self.conductor.sentences.submit(text)
+        self.conductor.read(text)
+        self.views.go_to(self._view_of_sentences())
 
     def action_tree(self) -> None:
         """Go back to the tree, and show it where the active view had its room."""
@@ -673,12 +663,12 @@ class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
 
     async def _choose_again(self, why: str) -> None:
         """Put the model away that was chosen, and go back to where it was."""
-        self.await_model(False)
         await self._put_away(self.start)
         self.tree_widget.clear()
         self.tree_widget.title_line.name_measure("")
         self.model_line.show("")
         self.choose_model(is_first=True, trouble=why)
+        await self.do_held_keys()
 
     def _chosen(self, opened: Opened | None) -> None:
         """Put the model that was opened in the place of the present one; without one, leave where there is none."""
@@ -699,6 +689,7 @@ class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
         self._return_to(view, self.views, is_in_tree)
         self.fill_focus()
         self.refresh_bindings()
+        await self.do_held_keys()
         await self._remember(opened)
 
     async def _put_away(self, start: Start, engine: Engine | None = None) -> None:
@@ -706,6 +697,8 @@ class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
 
         Views and what decides about them are made anew, so that nothing of the old model can be left in them.
         """
+        while len(self.screen_stack) > 1:
+            self.pop_screen()  # a box is about the old model, whose views would be painted beneath it
         if self._restoring is not None:
             self._restoring.close()
         self.conductor.close()
@@ -795,13 +788,6 @@ class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
         self.copy_to_clipboard(copied.text)
         hint, self._clipboard_hint = self._clipboard_hint, ""
         self.notify("\n".join(filter(None, (copied.says, copied.beginning, hint))), title="copied")
-
-    @property
-    def is_waiting_with_act(self) -> bool:
-        """Whether the menu, or else a view, waits for what is still worked out."""
-        if len(self.screen_stack) > 1:
-            return bool(getattr(self.screen, "is_awaited", False))  # the menu's, which is imported when it is wanted
-        return super().is_waiting_with_act
 
     @on(ViewFilled)
     def _view_filled(self) -> None:
@@ -941,7 +927,7 @@ class Explorer(LookActions, SuspendActions, KeyWatch, ClickWatch):
 
         def take(text: str | None) -> None:
             if text is not None:
-                self.sentence_input.take(text)
+                self.read_sentence(text)
 
         screen = SentencesScreen(self.conductor.sentences, is_finding=is_finding, ascii_only=self.ascii_only)
         self.push_screen(screen, take)

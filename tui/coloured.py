@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.values.attention import MapLines, is_of_one_text
 from engine.values.errors import EngineError
-from tui.beside import begin
-from tui.patience import patiently
+from tui.toolkit.tasks import begin, patiently
 
 if TYPE_CHECKING:
     from tui.panes.text import TextPane

@@ -17,10 +17,9 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head, Off
 from engine.values.table import AnyTable
-from tui.beside import Run
 from tui.drawing.spelling import map_with_parts
 from tui.panes.compare import ComparePane
-from tui.patience import patiently
+from tui.toolkit.tasks import Run, patiently
 from tui.widgets.large_map import LargeMap
 from tui.widgets.map_grid import Titled
 

@@ -16,11 +16,11 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
 from engine.values.table import AnyTable
-from tui.beside import Run
 from tui.drawing.curves import Curve, Line
 from tui.facts import at_distance
 from tui.panes.compare import ComparePane
 from tui.state.session import Session
+from tui.toolkit.tasks import Run
 from tui.weights import Weights
 
 

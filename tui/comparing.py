@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.table import AnyTable
-from tui.beside import Run
 from tui.compared_maps import ComparedMaps
 from tui.compared_spectra import ComparedSpectra
 from tui.heads_of_layer import HeadsOfLayer
-from tui.key_names import key_of
 from tui.panes.compare import ComparePane, Side
 from tui.panes.heads import HeadsPane
 from tui.state.pins import compared_heads, compared_pair, how_to_pin, toggle_pin
 from tui.state.session import Session
+from tui.toolkit.keys import key_of
+from tui.toolkit.tasks import Run
 from tui.waiting import no_sentence
 from tui.weights import Weights
 from tui.widgets.table_grid import NO_ROWS

@@ -16,11 +16,9 @@ from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.table import AnyTable
 from engine.values.views import CONTRIBUTIONS, VIEWS, Scope, ring_of, view_after
-from tui.beside import Work, begin
 from tui.coloured import Coloured
 from tui.comparing import Comparing
 from tui.export.view_table import subject_of, table_on_screen
-from tui.key_names import key_of
 from tui.learning import Learning
 from tui.overview import Overview
 from tui.panes.cell import CellPane
@@ -34,6 +32,8 @@ from tui.state.heads_off import HeadsOff
 from tui.state.overview_measures import measure_fields
 from tui.state.places import head_after, layer_after
 from tui.tables import Tables
+from tui.toolkit.keys import key_of
+from tui.toolkit.tasks import Work, begin
 from tui.ways import Ways
 from tui.weights import Weights
 

@@ -15,7 +15,7 @@ from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.table import Cell, Table, no_rows_error
 from engine.values.views import HEADS, VIEWS, Query
-from tui.patience import patiently
+from tui.toolkit.tasks import patiently
 
 PLACES = {name: place for place, name in enumerate(HEADS.columns)}
 """Where a column stands in the table of all heads."""

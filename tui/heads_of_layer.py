@@ -14,12 +14,11 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, Off
 from engine.values.outline import ModelOutline
 from engine.values.table import AnyTable
-from tui.beside import Run
 from tui.drawing.spelling import map_with_parts
 from tui.drawing.tiles import Tiles
 from tui.panes.heads import HeadsPane
-from tui.patience import patiently
 from tui.state.session import Shown
+from tui.toolkit.tasks import Run, patiently
 from tui.waiting import no_sentence
 
 EVERY = range(1 << 30)

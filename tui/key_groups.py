@@ -15,3 +15,6 @@ PROGRAM = Binding.Group("program")
 
 GROUPS = (MOVING, VIEWS, COMPARING, SENTENCE, HEADS_OFF, MEASURING, TAKING_AWAY, PROGRAM)
 """In the order of the help."""
+
+NOT_OVER = ("jump", "command_palette")
+"""Actions that come before all widgets, but leave what is over the explorer be."""

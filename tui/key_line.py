@@ -17,8 +17,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.declared import in_declared_order
-from tui.key_names import is_bound
+from tui.toolkit.keys import in_declared_order, is_bound
 
 LABELS = {
     "sentence.read": "Read it",

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Progress
-from tui.beside import Run
 from tui.facts import line_of_two, short_name
 from tui.messages import Advanced, PairRefused
+from tui.toolkit.tasks import Run
 
 if TYPE_CHECKING:
     from tui.comparing import Comparing

@@ -10,13 +10,13 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from tui.beside import begin
 from tui.key_groups import PROGRAM
-from tui.key_names import UNBOUND, key_of
 from tui.parts import Parts
 from tui.start import Configuration
 from tui.state.saved import remember_theme, trouble
-from tui.themes import ANSI, next_theme
+from tui.toolkit.keys import UNBOUND, key_of
+from tui.toolkit.tasks import begin
+from tui.toolkit.themes import ANSI, next_theme
 
 QUITTING = ("list.quit", "export.quit", "sentences.quit", "chooser.quit_too")
 """The keys that quit from other screens than the views."""

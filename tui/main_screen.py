@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.binding import Binding, BindingType
+from textual.errors import NoWidget
+from textual.geometry import Offset
 from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widget import Widget
@@ -15,7 +17,7 @@ from tui.key_line import KeyLine
 from tui.selected_text import say_copied
 
 if TYPE_CHECKING:
-    from tui.frame import Frame
+    from tui.parts import Parts
 
 
 class MainScreen(Screen[object], inherit_bindings=False):
@@ -70,8 +72,19 @@ class MainScreen(Screen[object], inherit_bindings=False):
             self.before_field = self.focused
         self.moves_of_focus += widget is not None and not from_app_focus
         if widget is None and self.app.app_focus:
-            widget = cast("Frame", self.app).choose_focus(self.focus_chain)
+            widget = cast("Parts", self.app).choose_focus(self.focus_chain)
         super().set_focus(widget, scroll_visible, from_app_focus)
+
+    def get_widget_and_offset_at(self, x: int, y: int) -> tuple[Widget | None, Offset | None]:
+        """Find what the mouse is over, and which letter of its text; there is none in what is drawn cell by cell.
+
+        Of that the toolkit would draw a line all the same, be it before it is ready for it.
+        """
+        try:
+            widget, _ = self.get_widget_at(x, y)
+        except NoWidget:
+            return None, None
+        return super().get_widget_and_offset_at(x, y) if widget.allow_select else (widget, None)
 
     def _update_auto_focus(self) -> None:
         """Fill the focus when the screen is there, or there again; the toolkit takes the first, displayed or not."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tui.frame import Frame
+from textual.widget import Widget
+
 from tui.key_line import KeyLine
+from tui.main_screen import MainScreen
 from tui.messages import Advanced
 from tui.panes.line import Line
 from tui.sentence_input import SentenceInput
 from tui.start import Start
 from tui.state.session import Session
+from tui.toolkit.application import TerminalApp
 from tui.tree import HeadTree
 
 if TYPE_CHECKING:
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from tui.ways import Ways
 
 
-class Parts(Frame):
+class Parts(TerminalApp):
     """An application with the explorer's parts.
 
     Attributes
@@ -31,7 +35,6 @@ class Parts(Frame):
     model_line : the model's facts at the top.
     failure : why the program was left, where that has a reason.
     key_line : the keys at the foot, in whose place a word can be said.
-    keys_pressed : how many keys have been pressed.
     start : what was asked for on the command line.
     session : what is shown of the open model.
     ways : through the open model, once there is one.
@@ -48,7 +51,6 @@ class Parts(Frame):
 
     def __init__(self) -> None:
         super().__init__()
-        self.keys_pressed = 0
         self.failure = ""
         self.session = Session()
         self.ways: Ways | None = None
@@ -66,10 +68,28 @@ class Parts(Frame):
         """Whether a model is open and nothing more is awaited from the engine."""
         return False
 
+    def get_default_screen(self) -> MainScreen:
+        """Make the screen."""
+        return MainScreen(id="_default")
+
+    def choose_focus(self, chain: Sequence[Widget]) -> Widget | None:
+        """Say which of the widgets that can have the focus gets it, where nobody has."""
+        raise NotImplementedError
+
+    def fill_focus(self) -> None:
+        """Have somebody get the focus of the main screen, where nobody has it."""
+        screen = self.screen_stack[0]
+        if screen.focused is None:
+            screen.set_focus(None)
+
     @property
-    def is_waiting_with_act(self) -> bool:
-        """Whether what a key asked for is done only once something has been worked out."""
-        return False
+    def holds_keys(self) -> bool:
+        """Whether keys wait until the views are there."""
+        return not self.is_ready
+
+    def on_typed(self) -> None:
+        """Take away what was said since the last key."""
+        self.key_line.hush()
 
     def report(self, progress: Progress) -> None:
         """Pass on how far long work is; may be called on the engine thread."""

@@ -32,8 +32,7 @@ class SentenceInput(Field):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Before any widget sees it, so that what is typed after it is no part of the sentence, however fast it comes.
-        Binding("enter", "app.read_sentence", "Read it", id="sentence.read", priority=True),
+        Binding("enter", "app.read_sentence", "Read it", id="sentence.read"),
         Binding("escape", "leave", "Back", id="sentence.leave"),
         Binding("up", "history(1)", "Earlier", id="sentence.older"),
         Binding("down", "history(-1)", "Later sentence", show=False, id="sentence.newer"),
@@ -44,9 +43,6 @@ class SentenceInput(Field):
     def on_mount(self) -> None:
         """Keep the cursor still: a blinking one sends bytes all the time."""
         self.cursor_blink = False
-
-    class Finished(Message):
-        """The sentence is complete once what was typed before has been put into it."""
 
     class Looked(Message):
         """The cursor or the focus is elsewhere: other tokens, or none, are to be seen."""
@@ -72,25 +68,11 @@ class SentenceInput(Field):
             self.value = text
             self.refresh()
 
-    def take(self, text: str) -> None:
-        """Have a sentence read that was chosen elsewhere, in the place of any draft."""
+    def finish(self, text: str) -> None:
+        """Take a sentence that is about to be read, in the place of any draft."""
         self._draft = None
-        self.value = text
-        self._submit()
-
-    def finish(self) -> None:
-        """Submit the sentence when all that was typed by now is in it."""
-        self.post_message(self.Finished())
-
-    def on_sentence_input_finished(self) -> None:
-        """Submit what has been typed."""
-        self._submit()
-
-    def _submit(self) -> None:
-        """Have what stands here read: it is no draft any more."""
         self.history.rest()
-        self._text = self.value
-        self.post_message(self.Submitted(self, self.value))
+        self._text = self.value = text
 
     def begin(self) -> None:
         """Prepare for being typed into: what was read is to be replaced, and a draft comes back as it was left."""

@@ -14,7 +14,7 @@ from textual.timer import Timer
 from engine.store.history import SentenceStore, history_file
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError, Superseded
-from tui.beside import begin
+from tui.toolkit.tasks import begin
 from tui.widgets.token_line import TokenLine
 
 if TYPE_CHECKING:

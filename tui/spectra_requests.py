@@ -10,9 +10,8 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.spectra import SpectraGroup, Spectrum
-from tui.beside import Run
-from tui.patience import patiently
 from tui.state.known_spectra import GroupKey, Knowledge, measured
+from tui.toolkit.tasks import Run, patiently
 
 AT_ONCE = 6_000
 """Singular values up to which measuring takes at most two milliseconds."""

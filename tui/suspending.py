@@ -33,21 +33,13 @@ class SuspendActions(Parts):
     def action_suspend_process(self) -> None:
         """Give the terminal back and stop, until the shell continues the program; nothing where there is no such thing.
 
-        All that the shell has started with it is stopped, as the terminal does it by itself, and by the signal that the
-        system leaves out where no shell waits. The toolkit stops the process alone and in any case: where it was begun
-        by another program, nothing would wake either.
+        All that the shell has started with it is stopped, as the terminal does it by itself. The toolkit stops the
+        process alone and in any case: where it was begun by another program, nothing would wake either.
         """
-        driver = self._driver
-        if driver is None or not driver.can_suspend or not hasattr(signal, "SIGTSTP"):
+        if self._driver is None or not self._driver.can_suspend or not hasattr(signal, "SIGTSTP"):
             return
         if os.getsid(0) == os.getpid():
             self.key_line.say(NO_SHELL)
             return
-        self._suspend_signal()
-        with driver.no_automatic_restart():
-            driver.suspend_application_mode()
-            before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        with self.suspend():
             os.killpg(0, signal.SIGTSTP)
-            signal.signal(signal.SIGTSTP, before)
-        driver.resume_application_mode()
-        self._resume_signal()

@@ -16,10 +16,10 @@ from engine.values.progress import LOADING, READING, SWITCHING, Progress, Rate
 from engine.values.views import Scope, View
 from tui.drawing.view_titles import COMPUTING
 from tui.facts import short_name
-from tui.key_names import key_of
 from tui.panes.attention import AttentionPane
 from tui.state.session import Shown
 from tui.status_line import how_far
+from tui.toolkit.keys import key_of
 
 if TYPE_CHECKING:
     from engine.values.outline import ModelOutline

@@ -8,12 +8,12 @@ from functools import cached_property
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.views import OVERVIEW, VIEWS, Scope
-from tui.key_names import key_of
 from tui.state.head_labels import HeadLabels
 from tui.state.place_history import PlaceHistory
 from tui.state.places import parse_place
 from tui.state.session import Session
 from tui.state.tree_search import Lines, find, lines_of
+from tui.toolkit.keys import key_of
 from tui.tree import HeadTree
 from tui.views import Views
 

@@ -14,7 +14,6 @@ from engine.values.memory import MemoryReport
 from engine.values.outline import ModelOutline
 from engine.values.spectra import SpectraGroup
 from engine.values.table import RANK_COLUMNS, Cell
-from tui.beside import Run
 from tui.facts import at_distance, model_facts
 from tui.numbers import ways_to_say
 from tui.panes.spectra import Beside
@@ -22,6 +21,7 @@ from tui.spectra_requests import Measuring, OtherSpectra, Turned
 from tui.state.head_labels import HeadLabels
 from tui.state.known_spectra import Knowledge
 from tui.state.session import Session
+from tui.toolkit.tasks import Run
 from tui.tree import HeadTree
 from tui.views import Views
 

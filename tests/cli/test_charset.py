@@ -33,7 +33,7 @@ def test_the_locale_is_the_default_of_ascii(
         drawn.append(ascii_only)
 
     monkeypatch.setattr("tui.cli.launch.launch", launch)
-    monkeypatch.setattr("tui.charset._environment", lambda: said)
+    monkeypatch.setattr("tui.toolkit.standard_streams._environment", lambda: said)
     monkeypatch.setenv("ATTN_TUI_ASCII", variable)
     assert CliRunner().invoke(command, ["demo", *typed]).exit_code == 0
     assert drawn == [expected]
@@ -42,7 +42,7 @@ def test_the_locale_is_the_default_of_ascii(
 @pytest.mark.parametrize(("because", "expected"), [("LANG=C", "ASCII alone: LANG=C (--no-ascii draws with others)"),
                                                    ("", "all that the terminal's font has")])  # fmt: skip
 def test_info_says_which_and_why(because: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.charset.ascii_because", lambda: because)
+    monkeypatch.setattr("tui.toolkit.standard_streams.ascii_because", lambda: because)
     (line,) = [each for each in lines(explore) if each.startswith("characters ")]
     assert line.split(maxsplit=1)[1] == expected
 
@@ -51,5 +51,6 @@ def test_info_says_which_and_why(because: str, expected: str, monkeypatch: pytes
 def test_what_python_makes_of_the_locale_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LC_ALL", "LC_CTYPE"):
         monkeypatch.delenv(name, raising=False)
-    code = "import os; from tui.charset import ascii_because; print(os.environ['LC_CTYPE'], ascii_because())"
+    imported = "import os; from tui.toolkit.standard_streams import ascii_because"
+    code = f"{imported}; print(os.environ['LC_CTYPE'], ascii_because())"
     assert run_apart(code, LANG="C").split() == ["C.UTF-8", "LANG=C"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
-from textwrap import wrap
 
 import pytest
 from textual.theme import BUILTIN_THEMES
@@ -17,10 +15,9 @@ from tui.app import Explorer
 from tui.cli import launch
 from tui.cli.command_line import explore
 from tui.cli.configuration import config_file, effective
-from tui.frame import SEEN
 from tui.screens.help_screen import HelpScreen
 from tui.start import Start
-from tui.themes import OWN, SHORT
+from tui.toolkit.themes import OWN, SHORT
 
 MISTAKES = 'threads = "many"\nworse = 2\n[keys]\ntree.dwon = "n"\napp.export = "q"\n'
 """Of each kind some."""
@@ -147,25 +144,3 @@ def test_every_mistake_is_said_once_the_terminal_is_back(
 def test_a_file_that_begins_with_a_mark_of_its_encoding_is_read() -> None:
     configure("\ufeffascii = true\n")
     assert "ascii       true            " in call("config").stdout
-
-
-def test_what_is_shown_is_written_as_a_person_writes_it_and_does_not_run_together() -> None:
-    configure('theme = "dark"\n[keys]\napp.back = ["f2", "f3", "alt+left", "ctrl+shift+left", "f11"]\n')
-    said = call("config").stdout
-    assert f'theme       "dark"          {config_file()}\n' in said
-    assert "app.back = f2 f3 alt+left ctrl+shift+left f11\n" in said
-
-
-async def test_a_mistake_takes_few_lines_of_the_screen_and_goes_with_a_key_once_it_can_have_been_read() -> None:
-    configure(MISTAKES)
-    config, _ = effective(explore)
-    async with explorer("demo", start=Start("demo", config=config)) as (app, pilot):
-        (said,) = app._notifications
-        lines = [part for line in said.message.splitlines() for part in wrap(line, 57)]
-        assert len(lines) + bool(said.title) <= 3
-        said.raised_at = time.time()
-        await pilot.press("j")
-        assert said in app._notifications
-        said.raised_at -= SEEN
-        await pilot.press("j")
-        assert not app._notifications

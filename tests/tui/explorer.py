@@ -19,7 +19,6 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.opening import hold_up
 from tui.app import Explorer
-from tui.key_watch import KeyWatch
 from tui.panes.line import Line
 from tui.start import Start
 
@@ -70,13 +69,7 @@ def rests(app: Explorer) -> bool:
     return (
         bool(app.failure)
         or app.unforeseen is not None
-        or (
-            app.is_ready
-            and app.is_idle
-            and not app.is_typed_to
-            and not is_laid_out_late
-            and (app._exit or not is_about_to_ask(app))
-        )
+        or (app.is_ready and app.is_idle and not is_laid_out_late and (app._exit or not is_about_to_ask(app)))
     )
 
 
@@ -93,7 +86,7 @@ def waited_for(app: Explorer) -> str:
     is_swept = app.is_ready and app._first_look.is_swept
     return (
         f"still waiting for {working} on {screen}; ready: {app.is_ready}, the whole model known: {is_swept}, "
-        f"keys held: {len(app._held)}, handled: {len(app._passing)}, followed: {app._following}, "
+        f"keys held: {len(app._held_keys)}, "
         f"batches: {app._batch_count}, resizing: {app._resize_timer is not None}, left: {app._exit}"
     )
 
@@ -112,10 +105,6 @@ async def type_keys(pilot: Pilot[None], *keys: str) -> None:
         await _arrival(pilot.app)
         for _ in range(HOPS):
             await pilot.pause(0)
-        end = monotonic() + PATIENCE
-        while _is_doing_keys(pilot.app):
-            assert monotonic() < end, f"{key} is still being done after {PATIENCE:.0f} s"
-            await pilot.pause(LOOK)
 
 
 async def _arrival(app: App[None]) -> None:
@@ -126,14 +115,6 @@ async def _arrival(app: App[None]) -> None:
     while not has_arrived.is_set() and not app._exit:
         assert monotonic() < end, "the application does not take what is posted to it"
         await asyncio.sleep(0)
-
-
-def _is_doing_keys(app: App[None]) -> bool:
-    """Say whether a key is being done; not of those that wait for a model, nor once the program is left."""
-    if not isinstance(app, KeyWatch) or app._exit:
-        return False
-    is_to_be_done = bool(app._passing) or (bool(app._held) and not app._is_early)
-    return is_to_be_done or (app._following is not None and not app.is_waiting_with_act)
 
 
 def hold(app: Explorer) -> threading.Event:

@@ -147,7 +147,7 @@ async def taken(app: Explorer, patience: float) -> bool:
     """Wait until all that was typed has come into the queue of the application, and is done; say whether it is."""
     await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), asyncio.get_running_loop()))
     end = time.monotonic() + patience
-    while (app.message_queue_size or app.is_typed_to) and not has_ended(app):
+    while app.message_queue_size and not has_ended(app):
         if time.monotonic() > end:
             return False
         await asyncio.sleep(LOOK)

@@ -11,7 +11,7 @@ from engine.values.options import EngineOptions
 from tests.tui.monkey_hands import SENTENCES
 from tests.tui.painted_explorer import PaintedExplorer
 from tui.start import Start
-from tui.themes import OWN
+from tui.toolkit.themes import OWN
 
 SHORT = SENTENCES[:3]
 """Sentences to begin with."""

@@ -26,7 +26,7 @@ from tui.cli.options import (
     take_options,
 )
 from tui.cli.stream_errors import ClosedStream, ended_by_a_closed_pipe, ended_by_an_interrupt, unwritable
-from tui.terminal_stream import make_standard_streams_harmless
+from tui.toolkit.standard_streams import make_standard_streams_harmless
 
 COMMANDS = ("check", "completion", "config", "export", "info")
 """Those of `tui.cli.commands`, which is imported when one of them, or the help, is asked for."""
@@ -39,7 +39,7 @@ def check_theme(ctx: click.Context, parameter: click.Parameter, value: str | Non
     """Take a theme by its name, or by the short one."""
     if value is None:
         return None
-    from tui.themes import find_theme
+    from tui.toolkit.themes import find_theme
 
     return find_theme(value)
 
@@ -203,9 +203,9 @@ def explore(
     """Open the explorer."""
     options = replace(take_options(arguments), keep_recent=not no_recent, is_browsing=True)
     from engine.values.errors import EngineError
-    from tui.charset import ascii_because
     from tui.cli.launch import launch
     from tui.start import Start
+    from tui.toolkit.standard_streams import ascii_because
 
     start = Start(
         None if model is None else model_named(model, options), text, head, energy,

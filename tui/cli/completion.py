@@ -47,7 +47,7 @@ def complete_theme(ctx: click.Context, parameter: click.Parameter, incomplete: s
     """Offer the themes."""
     from textual.theme import BUILTIN_THEMES
 
-    from tui.themes import every_theme
+    from tui.toolkit.themes import every_theme
 
     names = sorted({*every_theme(), *BUILTIN_THEMES})
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]

@@ -252,9 +252,9 @@ def is_typed(parameter: str) -> bool:
 
 def effective(command: click.Command) -> tuple[Config, list[Effective]]:
     """Say of each setting what it is for a call of a command without options, and where that was said."""
-    from tui.charset import ascii_because
-    from tui.state.saved import theme_file
-    from tui.themes import last_theme, short_theme
+    from tui.state.saved import recall_theme, theme_file
+    from tui.toolkit.standard_streams import ascii_because
+    from tui.toolkit.themes import known_theme, short_theme
 
     asked_for = threads_asked_for()  # before they are set
     threads = limit_threads(None)
@@ -268,7 +268,7 @@ def effective(command: click.Command) -> tuple[Config, list[Effective]]:
         written = _write(short_theme(value) if name == "theme" and value else value)
         if origin == "default":
             written = setting.default
-            if name == "theme" and context.params["restore"] and (last := last_theme()):
+            if name == "theme" and context.params["restore"] and (last := known_theme(recall_theme())):
                 written, origin = _write(short_theme(last)), f"chosen with its key, {theme_file()}"
             elif name == "ascii" and (because := ascii_because()):
                 written, origin = "true", because
@@ -301,7 +301,7 @@ def describe(config: Config, settings: Sequence[Effective]) -> Iterator[str]:
 def commented() -> str:
     """Write a file in which every setting and every key stands as it is, commented out."""
     from tui.cli.keymap import every_binding, readable
-    from tui.themes import every_theme
+    from tui.toolkit.themes import every_theme
 
     defaults = {name: each.default for name, each in SETTINGS.items()} | {"threads": str(limit_threads(None))}
     lines = [_HEAD, *(f"# {f'{name} = {defaults[name]}':<18} # {each.says}" for name, each in SETTINGS.items()), ""]

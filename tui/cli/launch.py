@@ -82,13 +82,16 @@ def run_explorer(
     if not _has_terminal():
         raise EngineError(NO_TERMINAL)
     from tui.app import Explorer
-    from tui.themes import last_theme
+    from tui.state.saved import recall_theme
+    from tui.toolkit.themes import known_theme
 
     if not os.environ.get("NO_COLOR"):  # empty it asks for nothing (no-color.org), though the toolkit takes it for set
         os.environ.pop("NO_COLOR", None)
+    if sys.__stderr__ is None or not sys.__stderr__.isatty():
+        vars(sys)["__stderr__"] = sys.__stdout__  # the toolkit draws there, and it goes to a file
     app = Explorer(engine, start, ascii_only=ascii_only, started=started)
     app.remembers_theme = start.is_restoring
-    app.use_theme(theme or (last_theme() if start.is_restoring else None))
+    app.use_theme(theme or (known_theme(recall_theme()) if start.is_restoring else None))
 
     def finish() -> None:
         if end is not None and app.unforeseen is None and not app.failure:

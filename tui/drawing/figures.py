@@ -81,7 +81,7 @@ def _ink_on(ground: Color | None) -> Color | None:
     if ground is None:
         return None
     behind = ground.get_truecolor()
-    rgb, number = max(_INKS, key=lambda each: contrast(each[0], tuple(behind)))
+    rgb, number = max(_INKS, key=lambda each: contrast(each[0], (behind.red, behind.green, behind.blue)))
     return Color.from_ansi(number) if ground.type is ColorType.EIGHT_BIT else Color.from_rgb(*rgb)
 
 

@@ -15,7 +15,6 @@ from engine.values.heads import MATRICES
 from engine.values.table import AnyTable, Cell
 from tui.drawing.text import fit, harmless
 from tui.export.clipboard_of_compare import numbers_of, refuse_long_difference, rows_of
-from tui.key_names import key_of
 from tui.panes.attention import AttentionPane
 from tui.panes.compare import ComparePane
 from tui.panes.heads import HeadsPane
@@ -24,6 +23,7 @@ from tui.panes.ranks import RanksPane
 from tui.panes.spectra import SpectraPane
 from tui.panes.table import TablePane
 from tui.panes.text import TextPane
+from tui.toolkit.keys import key_of
 
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError
 from engine.values.table import AnyTable, Cell
-from tui.key_names import key_of
 from tui.panes.compare import Side
+from tui.toolkit.keys import key_of
 
 if TYPE_CHECKING:
     from tui.panes.compare import ComparePane

@@ -14,8 +14,8 @@ from tui.export.choice import Choice, What, formats_for
 from tui.export.screen_request import Asking
 from tui.export.view_table import file_stem, subject_of
 from tui.export.writing import Writing
-from tui.key_names import key_of
 from tui.state.saved import Exported
+from tui.toolkit.keys import key_of
 
 if TYPE_CHECKING:
     from engine.values.outline import ModelOutline

@@ -13,8 +13,8 @@ from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from engine.values.views import DEFAULT_TOP, NEEDS, VIEWS, Scope
 from tui.export.request import APPLICABLE, Request
-from tui.key_names import key_of
 from tui.panes.filtered import FilteredPane
+from tui.toolkit.keys import key_of
 
 if TYPE_CHECKING:
     from tui.state.session import Session

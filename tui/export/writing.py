@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from engine.service.queue import Check
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
-from tui.key_names import key_of
 from tui.messages import Advanced
+from tui.toolkit.keys import key_of
 
 if TYPE_CHECKING:
     from tui.parts import Parts

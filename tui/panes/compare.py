@@ -153,7 +153,7 @@ class ComparePane(Pane):
         self._title, self._state = title, state
         line = Text.assemble((f"compare {self.side.value} ", "bold"), title)
         if self.side is Side.SPECTRA:
-            line.append(f"  {self.graph.scale} scale", "dim")
+            line.append(f"  {self.graph.scale} scale")
         self.title_line.show_title(ViewTitle(line, state))
 
     @on(SpectraView.CursorMoved)

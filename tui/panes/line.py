@@ -7,7 +7,7 @@ from textual.widgets import Static
 
 from tui.drawing.text import in_ascii
 from tui.drawing.view_titles import ViewTitle
-from tui.frame import sends_ascii_only
+from tui.toolkit.application import sends_ascii_only
 
 _PICTURES = {**{code: 0x2400 + code for code in range(32)}, 0x7F: 0x2421}
 """Unicode's picture of each control character, such as ␛; a name from a model's files may hold any of them."""

@@ -148,11 +148,11 @@ class SpectraPane(Pane):
             (alone, " ", scale, "ε"),
             (alone, "  ", scale, "ε"),
         ):
-            title = Text.assemble(("spectra ", "bold"), of, (f"{gap}{scaled}", "dim"))
+            title = Text.assemble(("spectra ", "bold"), of, f"{gap}{scaled}")
             if self._epsilon is not None:
-                title.append(f"{gap}{rank} {self._epsilon:g}", "dim")
+                title.append(f"{gap}{rank} {self._epsilon:g}")
             if self._other is not None and not self._other.why_not:
-                title.append("  ").append(*self.graph.line_sign(0)).append(f" {self._other.name}", "dim")
+                title.append("  ").append(*self.graph.line_sign(0)).append(f" {self._other.name}")
             if title.cell_len <= room or not room:
                 break
         self.title_line.show_title(ViewTitle(title, state))

@@ -15,9 +15,9 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Progress
 from engine.values.proof import Finding, LayerProof
-from tui.beside import begin
 from tui.screens.list_screen import ListScreen
 from tui.status_line import describe
+from tui.toolkit.tasks import begin
 
 EXPLANATION = (
     "Heads write: added up, what they write is what the layer's attention writes. Heads look: their probabilities "

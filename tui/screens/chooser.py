@@ -18,8 +18,6 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.found_models import FoundModel, Place
 from engine.values.progress import Progress
-from tui.beside import begin
-from tui.key_names import key_of
 from tui.messages import Advanced
 from tui.panes.line import Line
 from tui.screens.chooser_keys import KEYS
@@ -29,6 +27,8 @@ from tui.screens.model_field import ModelField
 from tui.screens.model_list import FoundList
 from tui.screens.opened_model import Opened
 from tui.status_line import describe
+from tui.toolkit.keys import key_of
+from tui.toolkit.tasks import begin
 
 
 class ChooserScreen(Modal[Opened | None]):
@@ -268,7 +268,6 @@ class ChooserScreen(Modal[Opened | None]):
     def _wait_for_it(self, waits: bool) -> None:
         """Take no other choice while a model opens, and begin with the field again when it does not."""
         self.field.disabled = self.list.disabled = waits
-        self.key_watch.await_model(waits)
         if not waits:
             self.set_focus(self.field)
 

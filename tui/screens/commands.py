@@ -15,11 +15,10 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from engine.values.errors import EngineError
-from tui.declared import in_declared_order
 from tui.key_groups import GROUPS, VIEWS
-from tui.key_names import is_bound, key_of
 from tui.parts import Parts
-from tui.themes import SHORT, find_theme
+from tui.toolkit.keys import in_declared_order, is_bound, key_of
+from tui.toolkit.themes import SHORT, find_theme
 from tui.widgets.field import OF_EDITING
 
 OWN = ("command_palette", "jump", "screen.copy_text")

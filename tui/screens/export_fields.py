@@ -11,7 +11,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from tui.drawing.text import path_within
-from tui.frame import sends_ascii_only
+from tui.toolkit.application import sends_ascii_only
 from tui.widgets.field import Field
 from tui.widgets.menu import Choices
 

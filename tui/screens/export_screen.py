@@ -19,10 +19,10 @@ from engine.store.export import FORMATS, format_of
 from engine.values.errors import EngineError
 from tui.export.choice import Choice, What, choice_of, formats_for
 from tui.export.files import Exporting
-from tui.key_names import key_of
 from tui.panes.line import Line
 from tui.screens.export_fields import FileName, Whats
 from tui.screens.modal import Modal
+from tui.toolkit.keys import key_of
 
 WRITES = {
     What.VIEW: "Write the table of the view",

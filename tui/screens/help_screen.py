@@ -18,10 +18,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from engine.values.outline import MARKS
-from tui.declared import in_declared_order
 from tui.key_groups import GROUPS
-from tui.key_names import is_bound, key_of
 from tui.screens.list_screen import ListScreen
+from tui.toolkit.keys import in_declared_order, is_bound, key_of
 from tui.widgets.field import OF_EDITING, Field
 
 HERE = "in this menu"

@@ -10,7 +10,6 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
 from tui.key_line import KeyLine
-from tui.key_watch import KeyWatch
 from tui.selected_text import say_copied
 
 
@@ -35,12 +34,6 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
         Binding("shift+tab", "app.focus_previous", "To the previous part", show=False, id="box.previous"),
         Binding("super+c", "screen.copy_text", "Copy selected text", show=False, id="box.copy"),
     ]
-
-    @property
-    def key_watch(self) -> KeyWatch:
-        """What every key goes through."""
-        assert isinstance(self.app, KeyWatch)
-        return self.app
 
     def action_copy_text(self) -> None:
         """Copy what is selected, and say so."""

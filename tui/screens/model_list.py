@@ -16,8 +16,8 @@ from textual.widgets.option_list import Option
 from engine.values.found_models import FoundModel, Origin, Place
 from engine.values.memory import size
 from tui.drawing.text import harmless, path_within
-from tui.frame import sends_ascii_only
 from tui.screens.model_choice import can_be_a_name, meant
+from tui.toolkit.application import sends_ascii_only
 from tui.widgets.menu import Menu
 
 HEADINGS = {

@@ -16,9 +16,9 @@ from textual.widgets.option_list import Option
 from textual.worker import WorkerCancelled
 
 from tui.drawing.text import quoted
-from tui.key_names import key_of
 from tui.messages import Told
 from tui.screens.modal import hand_on
+from tui.toolkit.keys import key_of
 from tui.widgets.field import Field
 
 

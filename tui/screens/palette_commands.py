@@ -13,13 +13,13 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from tui.key_names import key_of
 from tui.parts import Parts
 from tui.screens.command_fit import LETTERS, fit_of
 from tui.screens.commands import ALSO_CALLED, THEME, Doable, doables, in_view
 from tui.state.places import parse_place, split_digits
 from tui.state.tree_search import is_condition, is_name
-from tui.themes import every_theme, find_theme
+from tui.toolkit.keys import key_of
+from tui.toolkit.themes import every_theme, find_theme
 from tui.ways import Ways
 
 MOST = 40

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import ClassVar, Protocol
 
 from rich.cells import cell_len
 from textual import events, on
@@ -19,9 +19,6 @@ from tui.drawing.text import fit
 from tui.main_screen import is_displayed
 from tui.panes.line import Line
 from tui.widgets.field import Field
-
-if TYPE_CHECKING:
-    from tui.key_watch import KeyWatch
 
 GAPS = 6
 """Cells of the line that nothing stands in: around the question and what is said, and one for the cursor and beyond."""
@@ -254,7 +251,7 @@ class Prompt(Horizontal):
 
     async def press(self, key: str, character: str | None) -> None:
         """Press a key that another one has become, before what was typed behind that."""
-        await cast("KeyWatch", self.app).do_next(events.Key(key, character))
+        await self.app.on_event(events.Key(key, character))
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:

@@ -23,7 +23,7 @@ from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
 from tui.drawing.measure_scale import MeasureScale, glyphs_of
 from tui.drawing.signed import signed_styles
 from tui.state.measure_map import MeasureMap
-from tui.themes import palette_of
+from tui.toolkit.themes import palette_of
 from tui.widgets.scrolled import Scrolled
 
 _UNDEFINED, _OUTSIDE = 252, 251

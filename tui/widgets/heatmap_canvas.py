@@ -23,7 +23,7 @@ from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Scale
 from tui.drawing.map_levels import figures_in, levels_in
 from tui.drawing.signed import signed_cells, signed_styles
 from tui.drawing.text import centred
-from tui.themes import palette_of
+from tui.toolkit.themes import palette_of
 from tui.widgets.repaint import repaint
 from tui.widgets.rulers import Rulers
 from tui.widgets.scrolled import Scrolled

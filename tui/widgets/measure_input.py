@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from tui.key_names import key_of
 from tui.state.overview_measures import MEASURES
 from tui.state.tree_search import is_condition
+from tui.toolkit.keys import key_of
 from tui.widgets.filter_input import NameInput, candidates
 
 

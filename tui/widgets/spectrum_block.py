@@ -96,7 +96,7 @@ class SpectrumBlock(Widget, can_focus=False):
         & > .spectra--bar { color: $primary; }
         & > .spectra--bar-plain { color: $text; }
         & > .spectra--chance { color: $foreground 20%; }
-        & > .spectra--chance-edge { color: $text; }
+        & > .spectra--chance-edge { color: $surface; }
         & > .spectra--cursor { color: $success; }
     }
     """

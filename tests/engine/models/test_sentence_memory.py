@@ -205,7 +205,7 @@ async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_i
         time.sleep(0.3)
         return (yield from read(self, text, off))
 
-    monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
+    monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 0.0)
     monkeypatch.setattr(OpenModel, "read", slowly)  # what takes no time is not said
     async with explorer(tiny_model("llama")) as (app, pilot):
         said: list[str] = []

@@ -163,7 +163,7 @@ def held_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
+    monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         free, pane = held_back(monkeypatch), app.views.attention
         app.conductor.read(SENTENCE)
@@ -185,7 +185,7 @@ async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
 async def test_the_pane_says_how_far_a_mean_over_layers_is(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
+    monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2"), text=SENTENCE) as (app, pilot):
         free, maps, pane = threading.Event(), OpenModel.attention, app.views.attention
 
@@ -211,7 +211,7 @@ def test_only_the_newest_report_waits_to_be_drawn() -> None:
 async def test_what_is_known_not_to_fit_is_said_before_it_is_tried(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
+    monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         free, pane, said = held_back(monkeypatch), app.views.attention, list[str]()
         monkeypatch.setattr("engine.checkpoints.size_bounds.free_memory", lambda: 1000)

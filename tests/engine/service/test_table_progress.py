@@ -163,7 +163,7 @@ def pane(app: Explorer) -> TablePane:
 async def test_the_view_says_how_far_its_table_is_and_escape_gives_it_up(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
+    monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
         free, begun = held_back(monkeypatch)
         await pilot.press("8")
@@ -188,7 +188,7 @@ async def test_the_view_says_how_far_its_table_is_and_escape_gives_it_up(
 async def test_a_sweep_says_how_many_of_all_heads_are_done(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
+    monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
         free, begun = held_back(monkeypatch)
         await pilot.press("9")

@@ -18,7 +18,6 @@ from tests.tui.screens.choosing import opening_screen
 from tui.app import Explorer
 from tui.messages import HeadEntered, MeasureWanted, PairRefused, RankMeasureWanted, TokenPointed
 from tui.screens.chooser import ChooserScreen
-from tui.screens.help_screen import HelpScreen
 from tui.start import Start
 
 SAID: tuple[Message, ...] = (
@@ -64,10 +63,6 @@ async def test_keys_and_what_the_old_views_have_said_end_nothing(
         await choose(pilot, tiny_model("gpt2"))
         for message in SAID:
             app.post_message(message)
-        await type_keys(pilot, "question_mark")
-        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
-        await type_keys(pilot, "escape")
-        await until(pilot, lambda: not isinstance(app.screen, HelpScreen) and not app.is_typed_to)
         await type_keys(pilot, "j", "2", "enter")
         assert "ctrl+l" in app.screen.active_bindings, "the screen can be drawn again at any time"
         may_go_on.set()

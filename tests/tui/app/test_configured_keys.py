@@ -12,9 +12,9 @@ import pytest
 from tests.cli.test_settings import call, configure
 from tests.tui.explorer import explorer, screen_text, settle, until
 from tui.app import Explorer
-from tui.key_names import key_of
 from tui.screens.help_screen import HelpScreen
 from tui.start import Start
+from tui.toolkit.keys import key_of
 
 
 @pytest.mark.parametrize("seed", ["1", "2", "3", "4"])

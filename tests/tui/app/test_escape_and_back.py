@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from textual.events import Key
 
 from engine.analysis import tables
 from engine.values.heads import Head
@@ -139,48 +136,6 @@ async def test_the_map_of_all_heads_is_scrolled_no_more_than_it_must_be_where_it
             assert not canvas.size
             await press(pilot, "w")
             assert (canvas.size.height, canvas.scroll_offset.y) == (4, top)
-
-
-async def test_a_view_that_is_long_in_coming_takes_no_keys_from_where_one_has_gone_meanwhile(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tui.state.place_history.REST", 0.0)
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "w", "t")
-        comes_late: list[Callable[[], object]] = []
-        with monkeypatch.context() as patched:
-            patched.setattr("tui.handled.SLOWEST", 0.05)  # as where the next key is done before the view is there
-            patched.setattr(app.views, "call_after_refresh", lambda *said: comes_late.append(partial(*said)))
-            await press(pilot, "4", "H")
-            await until(pilot, lambda: there(app)[1] == "overview")
-            await press(pilot, "t")
-        for each in comes_late:
-            each()
-        await settle(pilot)
-        assert len(comes_late) == 1
-        assert there(app)[1] == "overview"
-        assert app.focused is app.tree_widget
-
-
-async def test_keys_wait_for_a_view_while_the_process_stands_still(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tui.handled.SLOWEST", STILL := 0.5)
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        show_view = app.conductor.show_view
-
-        def slowly(view: str) -> None:
-            time.sleep(STILL + 0.1)
-            show_view(view)
-
-        monkeypatch.setattr(app.conductor, "show_view", slowly)
-        line = app.tree_widget.cursor_line
-        for key in ("4", "down"):
-            app.post_message(Key(key, None))
-        await settle(pilot)
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
-        assert (pane.grid.place, app.tree_widget.cursor_line) == (1, line)
 
 
 async def test_a_table_says_that_it_is_computed_and_how_much_of_it_is_there(

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from textual import events
-from textual.app import ScreenStackError
 from textual.widgets import Input, Tree
 
 from engine.service.engine import Engine
@@ -20,7 +19,6 @@ from tests.tui.invariants import disagreements
 from tests.tui.monkey_hands import has_ended, press
 from tui.app import Explorer
 from tui.first_look import FirstLook
-from tui.pasting import PasteParser
 from tui.screens.chooser import ChooserScreen
 from tui.screens.export_screen import ExportScreen
 from tui.screens.sentences_screen import SentencesScreen
@@ -136,32 +134,6 @@ async def test_letters_go_where_the_key_before_them_leads_and_what_is_pasted_too
         assert app.focused is app.tree_widget
 
 
-async def test_a_click_behind_keys_waits_for_them() -> None:
-    async with explorer("demo", head="L0H0") as (app, pilot):
-        tree = app.tree_widget.region
-        assert app._driver is not None
-        burst(app, "i", "ctrl+u", *"two words")
-        for kind in (events.MouseDown, events.MouseUp):
-            app._driver.send_message(kind(None, tree.x + 8, tree.y + 4, 0, 0, 1, False, False, False))
-        burst(app, "2")
-        await settle(pilot)
-        assert str(app.session.shown.selected) == "L0H2"
-        assert app.views.active is app.views.ranks
-        assert app.focused is app.views.ranks.table
-        await pilot.press("i")
-        await pilot.pause()
-        assert app.sentence_input.value == "two words"  # which waited, for it was not read
-
-
-def test_a_paste_comes_whole_and_in_its_turn_however_its_bytes_come() -> None:
-    sent = "a\n\x1b[A\x1b[200~x\x1b[31mr\x1b[0m\ty\nz\x1b[20\x1b[201~\x1b[Bb\x1b[200~zz\x1b[201~\rc"
-    for size in range(1, len(sent) + 1):
-        parser = PasteParser()
-        come = [each for at in range(0, len(sent), size) for each in parser.feed(sent[at : at + size])]
-        typed = [each.text if isinstance(each, events.Paste) else getattr(each, "key", "") for each in come]
-        assert typed == ["a", "enter", "up", "xr\ty\nz[20", "down", "b", "zz", "enter", "c"]
-
-
 async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model: TinyModel) -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         folder = str(tiny_model("gpt2"))
@@ -228,10 +200,9 @@ async def test_what_is_chosen_while_the_model_opens_stays(
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), is_restoring=True, log_scale=True))
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.is_ready)
-        app.do_kept_keys()
         for key in ("m", "i", *"the dog", "enter", "1", "s", "i", *"half"):
             press(app, key)
-        await until(pilot, lambda: app.sentence_input.value.endswith("half") and not app.is_typed_to)
+        await until(pilot, lambda: app.sentence_input.value.endswith("half"))
         may_open.set()
         await settle(pilot)
         assert app.conductor.text == "the dog"
@@ -244,22 +215,6 @@ async def test_what_is_chosen_while_the_model_opens_stays(
         press(app, "escape")
         await until(pilot, lambda: app.sentence_input.value == "the dog")
     app.engine.stop()
-
-
-async def test_a_key_handled_between_two_screens_keeps_no_other_from_its_turn(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with explorer(tiny_model("gpt2")) as (app, pilot):
-
-        async def between(*_: object) -> None:
-            raise ScreenStackError("no screens on stack")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(app, "_await_done", between)
-            press(app, "1")
-            press(app, "2")
-            await until(pilot, lambda: app.views.active is app.views.ranks)
-        await until(pilot, lambda: not app.is_typed_to)
 
 
 async def test_a_line_that_is_left_gives_the_keys_to_what_is_displayed() -> None:

@@ -31,7 +31,7 @@ from tui.key_line import KeyLine
 from tui.start import Start
 from tui.state.pins import how_to_pin
 from tui.state.saved import export_file, model_key, place_of, recall_theme
-from tui.themes import ANSI, OWN, ROUND, find_theme, next_theme, usual_theme
+from tui.toolkit.themes import ANSI, OWN, find_theme, next_theme, usual_theme
 
 TEXT = "the cat sat on the mat"
 COLOUR = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
@@ -91,7 +91,7 @@ async def test_a_key_goes_through_the_themes_and_the_last_one_comes_back(
         app.remembers_theme = True
         seen, legends, said = [app.theme], set(), []
         await pilot.press("3")
-        for _ in ROUND:
+        for _ in OWN:
             # the colours of the map, and of what explains them, are the theme's
             await until(pilot, lambda: repr(app.views.attention.legend_line.shown) not in legends)
             legends.add(repr(app.views.attention.legend_line.shown))
@@ -100,10 +100,10 @@ async def test_a_key_goes_through_the_themes_and_the_last_one_comes_back(
             seen.append(app.theme)
             said += [str(each.message) for each in app._notifications]
         assert {"theme light", "theme colour-blind", "theme colour-blind-light", "theme dark"} <= set(said)
-        assert tuple(seen) == (*ROUND, ROUND[0])
+        assert tuple(seen) == (*OWN, next(iter(OWN)))
         assert app.views.attention.heatmap._canvas.ink is Ink.COLOUR
         await until(pilot, lambda: recall_theme() == app.theme)
-    assert next_theme("nord") == ROUND[0]
+    assert next_theme("nord") == next(iter(OWN))
 
 
 def test_themes_have_short_names_and_few_colours_leave_them_to_the_terminal() -> None:

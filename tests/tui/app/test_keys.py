@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from rich.console import RenderableType
-from textual.screen import Screen
 from textual.widgets import Input
 
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, hold, screen_text, settle, type_keys
 from tui.app import Explorer
 from tui.key_line import LABELS
-from tui.pasting import BehindEscape, PasteParser
 
 
 @pytest.mark.parametrize(
@@ -134,62 +131,3 @@ async def test_where_nothing_can_be_suspended_ctrl_z_does_nothing(tiny_model: Ti
         await pilot.press("i", "ctrl+z")
         await pilot.pause()
         assert app.focused is app.sentence_input
-
-
-def test_escape_and_the_key_behind_it_stay_two_keys_however_late_they_are_read() -> None:
-    for letter, key in (("j", "j"), ("1", "1"), ("/", "slash"), ("\r", "enter"), ("f", "f"), ("\t", "tab"), ("[", "[")):
-        parser = PasteParser()
-        come = list(parser.feed(f"\x1b{letter}"))
-        if not come:  # it may begin a longer key until nothing more comes
-            parser._timeout_time = 0.0
-            come = list(parser.tick())
-        (both,) = come
-        assert isinstance(both, BehindEscape), letter
-        assert both.apart[0].key == "escape"
-        assert both.apart[1].key == {"[": "left_square_bracket"}.get(key, key)
-    parser = PasteParser()
-    keys = [getattr(each, "key", "") for each in parser.feed("\x1b[A\x1bOB\x1b[1;3D\x1b[Zj")]
-    assert keys == ["up", "down", "alt+left", "shift+tab", "j"]
-
-
-async def test_a_key_read_together_with_escape_is_done_after_it_unless_both_are_a_key_with_alt() -> None:
-    async with explorer("demo", head="L0H0") as (app, pilot):
-        assert app._driver is not None
-
-        async def send(sent: str) -> None:
-            assert app._driver is not None
-            for event in PasteParser().feed(sent):
-                app._driver.send_message(event)
-            await settle(pilot)
-
-        for sent in ("?", "S", "e"):
-            await send("1" + sent)
-            assert len(app.screen_stack) == 2
-            await send("\x1b2")
-            assert len(app.screen_stack) == 1
-            assert app.views.active is app.views.ranks
-        await send("ione two\x1bb")
-        assert app.sentence_input.cursor_position == len("one ")  # a word to the left, as alt does in shells
-        await send("\x1b1")
-        assert app.focused is app.views.spectra.graph
-        app.set_keymap({"app.attention": "alt+x"})
-        await send("\x1bx")
-        assert app.views.active is app.views.attention
-
-
-async def test_what_is_typed_at_once_is_drawn_while_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: set[int] = set()
-    display = Explorer._display
-
-    def note_and_display(app: Explorer, screen: Screen[object], renderable: RenderableType | None) -> None:
-        drawn.add(len(app.sentence_input.value))
-        display(app, screen, renderable)
-
-    monkeypatch.setattr(Explorer, "_display", note_and_display)
-    async with explorer("demo", head="L0H0") as (app, pilot):
-        assert app._driver is not None
-        for event in PasteParser().feed("i" + "a bc " * 128 + "."):
-            app._driver.send_message(event)
-        await settle(pilot)
-        assert app.sentence_input.value == "a bc " * 128 + "."
-        assert len([each for each in drawn if 1 < each < 640]) > 3

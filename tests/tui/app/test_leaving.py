@@ -14,9 +14,9 @@ from engine.values.options import EngineOptions
 from engine.values.views import CIRCUITS
 from tests.tui.explorer import PATIENCE, explorer, hold, type_keys
 from tui.app import Explorer
-from tui.beside import begin
 from tui.cli import launch
 from tui.start import Start
+from tui.toolkit.tasks import begin
 
 MOUSE = (MouseDown, MouseMove, MouseUp, MouseScrollDown)
 
@@ -85,7 +85,6 @@ async def test_what_comes_when_the_screens_are_gone_is_no_error() -> None:
     assert not app.screen_stack
     for event in (Key("j", "j"), Paste("j"), *(kind(None, 5, 5, 0, 0, 1, False, False, False, 5, 5) for kind in MOUSE)):
         await app.on_event(event)
-    assert not app.is_typed_to
 
 
 async def test_any_other_error_ends_the_program_then_too() -> None:

@@ -15,8 +15,8 @@ from textual.theme import BUILTIN_THEMES
 from tests.tui.explorer import HOPS, explorer, settle, type_keys
 from tests.tui.painted import good_terminal
 from tui.app import Explorer
-from tui.themes import ANSI, OWN
 from tui.toolkit.colours import nearest
+from tui.toolkit.themes import ANSI, OWN
 
 TEXT = "Tom has the blue book and the red book"
 DRAWN = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff]*")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from textual.events import MouseDown, MouseEvent, MouseMove, MouseScrollDown, MouseUp
 from textual.pilot import Pilot
@@ -18,7 +16,6 @@ from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tests.tui.screens.choosing import opening_screen, words
 from tui.app import Explorer
 from tui.main_screen import MainScreen
-from tui.screens.export_screen import ExportScreen
 
 
 def line_of(app: Explorer, text: str) -> int:
@@ -60,29 +57,6 @@ async def test_a_second_click_in_a_table_goes_to_the_rows_head(tiny_model: TinyM
         for expected in (0, 1):
             await click(pilot, grid.x + 2, grid.y + 3)
             assert app.session.shown.selected == Head("decoder", 0, expected)
-
-
-async def test_the_second_click_of_a_double_click_meets_nothing_that_lay_below_a_menu(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Explorer, "CLICK_CHAIN_TIME_THRESHOLD", 60.0)  # seconds that a busy machine may take
-    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        await type_keys(pilot, "1", "e")
-        await settle(pilot)
-        assert isinstance(app.screen, ExportScreen)
-        below = line_of(app, "matrices of L0H0")
-        await click(pilot, 7, below)
-        assert isinstance(app.screen, ExportScreen), "the first click goes to the line"
-        assert list(tmp_path.glob("*.npz")) == []
-        await click(pilot, 7, below)
-        assert len(list(tmp_path.glob("*.npz"))) == 1
-        assert len(app.screen_stack) == 1
-        await click(pilot, 7, below)
-        assert app.session.shown.selected == Head("decoder", 0, 0)
-        monkeypatch.setattr(Explorer, "CLICK_CHAIN_TIME_THRESHOLD", 0.0)
-        await click(pilot, 7, below)
-        assert app.session.shown.selected != Head("decoder", 0, 0), "a click of its own does what it does"
 
 
 @pytest.mark.parametrize("key", ["e", "S", "question_mark"])

@@ -17,10 +17,10 @@ from engine.values.table import Table
 from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.tui.explorer import explorer, hold, screen_text, settle, shown, type_keys, until
-from tui import patience
 from tui.app import Explorer
 from tui.export import jobs
 from tui.screens.export_screen import ExportScreen
+from tui.toolkit import tasks
 
 TEXT = "the cat [bold] sat"
 
@@ -255,7 +255,7 @@ async def test_what_there_is_nothing_of_yet_is_offered_and_where_it_was_asked_fo
 async def test_the_text_is_written_of_the_sentence_that_is_read_and_not_of_the_one_that_stays_for_a_moment(
     is_read_first: bool, tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 600)
+    monkeypatch.setattr(tasks, "PATIENCE", 600)
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
         free = hold(app)
         if is_read_first:

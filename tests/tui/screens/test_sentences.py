@@ -147,7 +147,7 @@ async def test_what_was_not_read_does_not_stand_as_the_sentence_and_comes_back_t
         assert line.value == "dogs"
         await until(pilot, lambda: app.conductor.text == "dogs")
         await pilot.press("i", *"on", "tab")
-        line.take("the cat")
+        app.read_sentence("the cat")
         await pilot.press("i")
         assert line.value == "the cat"  # what was chosen came in the place of the draft
 
@@ -191,8 +191,8 @@ async def test_a_sentence_typed_before_the_model_is_there_is_the_one_that_is_rea
     monkeypatch.setattr(engine, "open", lambda *asked: opening)
     app = Explorer(engine, Start("slow", text="the cat"))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.is_ready and not app.is_typed_to)
-        app.sentence_input.take("a mat")
+        await until(pilot, lambda: app.is_ready)
+        app.read_sentence("a mat")
         await until(pilot, lambda: app.session.shown.waiting_text == "a mat")
         opening.set_result(found.result())
         await settle(pilot)
@@ -220,8 +220,7 @@ async def test_a_file_that_cannot_be_written_is_said_once(
 async def test_the_list_shows_a_sentence_that_was_read_without_running_the_model_again(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat sat") as (app, pilot):
         for text in ("on the mat", "a dog"):
-            app.sentence_input.value = text
-            app.sentence_input.finish()
+            app.read_sentence(text)
             await pilot.pause()
             await settle(pilot)
         assert app.conductor.sentences.read == ["a dog", "on the mat", "the cat sat"]

@@ -16,8 +16,8 @@ from engine.values.options import EngineOptions
 from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tests.tui.painted import NASTY, good_terminal
 from tests.tui.painted_explorer import PaintedExplorer, stale
-from tui.line_filters import Settled, ascii_cells, settled_cells
 from tui.start import Start
+from tui.toolkit.line_filters import Settled, ascii_cells, settled_cells
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 """One picture of three people, which the toolkit takes for two cells, and terminals for two or for six."""

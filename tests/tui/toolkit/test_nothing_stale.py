@@ -7,11 +7,9 @@ from rich.console import RenderableType
 from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widgets import Static
 
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, settle, until
-from tests.tui.monkey_hands import resize
 from tests.tui.painted import TerminalPicture, good_terminal
 
 
@@ -74,31 +72,3 @@ async def test_ctrl_l_sends_the_whole_screen_again(tiny_model: TinyModel, shown:
         await pilot.press("ctrl+l")
         await shown.until_painted(app, pilot)
         assert shown.differs_from(app) == {}
-
-
-async def test_a_terminal_that_had_another_size_for_a_moment_gets_all_again(
-    tiny_model: TinyModel, shown: Shown
-) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        shown.cells.clear()  # as if it had wrapped its lines
-        resize(app, 60, 20)
-        resize(app, 80, 24)
-        await shown.until_painted(app, pilot)
-        assert shown.differs_from(app) == {}
-
-
-async def test_a_wide_character_stays_whole_over_the_edge_of_what_is_behind(
-    tiny_model: TinyModel, shown: Shown
-) -> None:
-    over = Static(markup=False)
-    over.styles.layer, over.styles.dock, over.styles.height = "over", "bottom", 1
-    over.styles.margin = 0, 0, 5, 0
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await app.screen.mount(over)
-        for text in ("日" * 40, f"a{'日' * 39}b"):
-            over.update(text)
-            await shown.until_painted(app, pilot)
-            assert shown.line(18) == text
-            app.tree_widget.refresh()  # which is behind a part of it
-            await shown.until_painted(app, pilot)
-            assert shown.line(18) == text

@@ -294,7 +294,7 @@ async def test_on_the_smallest_terminal_token_and_weight_are_whole_and_a_larger_
 async def test_the_text_of_a_map_that_is_still_shown_while_another_sentence_is_read_is_that_of_the_map(
     also: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.patience.PATIENCE", 60.0)  # so that the map stays, as it does for a moment
+    monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 60.0)  # so that the map stays, as it does for a moment
     async with explorer(tiny_model("gpt2"), text=f"the 中{also}", head="L1H2", size=(160, 50)) as (app, pilot):
         await press(pilot, "T")
         reading, before = app.conductor.reading, lines_of(app).query_tokens

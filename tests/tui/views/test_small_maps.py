@@ -29,7 +29,7 @@ async def test_small_maps_are_those_of_the_engine(
     tiny_model: TinyModel, model: str, layer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model(model), text=TEXT, head=f"{layer}H0") as (app, pilot):
-        monkeypatch.setattr("tui.patience.PATIENCE", 60)
+        monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 60)
         free = threading.Event()
         hold_up(app.engine, free)
         for key, title in (("4", "circuits "), ("x", "explain "), ("A", "maps ")):

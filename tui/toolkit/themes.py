@@ -8,8 +8,6 @@ from dataclasses import replace
 import click
 from textual.theme import BUILTIN_THEMES, Theme
 
-from tui.state.saved import recall_theme
-
 ANSI = "ansi"
 """The theme that leaves all colours to the terminal."""
 
@@ -22,9 +20,17 @@ USUAL_PALETTE = "magma"
 _BLUE, _SKY, _ORANGE, _VERMILION, _YELLOW = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#F0E442"
 """Colours that are told apart without red-green vision (Okabe and Ito, 2008)."""
 
-_DARK = {"scrollbar": "#507189", "scrollbar-hover": "#487394"}
-_LIGHT = {"scrollbar": "#5B6F7F", "scrollbar-hover": "#557288"}
+_DARK = {"text-muted": "auto 70%", "scrollbar": "#507189", "scrollbar-hover": "#487394"}
+_LIGHT = {
+    "text-muted": "auto 70%",
+    "scrollbar": "#5B6F7F",
+    "scrollbar-hover": "#557288",
+    "footer-key-foreground": "#004578",
+}
 """What stands out better than what Textual makes of a theme's colours."""
+
+_INK = "#101010"
+"""Letters of light themes."""
 
 _COLOUR_BLIND = Theme(
     "colour-blind",
@@ -56,13 +62,14 @@ OWN = {
         ),
         replace(
             BUILTIN_THEMES["textual-light"],
-            variables=_LIGHT | {"success": "#29653C", "footer-key-foreground": "#0164B0"},
+            foreground=_INK,
+            variables=_LIGHT | {"success": "#29653C"},
         ),
         _COLOUR_BLIND,
         replace(
             _COLOUR_BLIND,
             name="colour-blind-light",
-            foreground=None,
+            foreground=_INK,
             background="#E0E0E0",
             surface="#D8D8D8",
             panel="#D0D0D0",
@@ -70,7 +77,6 @@ OWN = {
             variables=_LIGHT
             | {
                 PALETTE: "cividis",
-                "footer-key-foreground": "#0067A1",
                 "success": "#563C00",
                 "primary": "#0067A1",
                 "block-cursor-background": "#0067A1",
@@ -111,9 +117,6 @@ SHORT = {"dark": "textual-dark", "light": "textual-light", "cb": "colour-blind",
 LIGHT_AND_DARK = ("dark", "light")
 """The short names that are shown in the place of the full ones."""
 
-ROUND = ("textual-dark", "textual-light", "colour-blind", "colour-blind-light", ANSI)
-"""The themes that a key goes through."""
-
 
 def find_theme(name: str) -> str:
     """Give the full name of a theme.
@@ -126,13 +129,13 @@ def find_theme(name: str) -> str:
     if full in OWN or full in BUILTIN_THEMES:
         return full
     near = difflib.get_close_matches(name.lower(), every_theme(), 3)
-    instead = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join((*LIGHT_AND_DARK, *OWN))};"
+    instead = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(map(short_theme, OWN))};"
     raise click.BadParameter(f"there is no theme '{name}'; {instead} attn-tui config --example lists all")
 
 
 def every_theme() -> tuple[str, ...]:
     """List the themes as a person writes them: our own first, then those of Textual."""
-    return (*LIGHT_AND_DARK, *OWN, *sorted(BUILTIN_THEMES.keys() - set(SHORT.values())))
+    return (*map(short_theme, OWN), *sorted(BUILTIN_THEMES.keys() - OWN.keys()))
 
 
 def short_theme(name: str) -> str:
@@ -151,15 +154,15 @@ def usual_theme(color_system: str | None, *, no_color: bool) -> str:
     return ANSI if no_color or color_system in (None, "standard") else "textual-dark"
 
 
-def last_theme() -> str | None:
-    """Give the theme that was chosen with a key last, if there is one of that name."""
-    name = recall_theme()
+def known_theme(name: str | None) -> str | None:
+    """Give the full name of a theme that was chosen before, if there is still one of that name."""
     return name if name in OWN or name in BUILTIN_THEMES else None
 
 
 def next_theme(name: str) -> str:
     """Give the theme that follows."""
-    return ROUND[(ROUND.index(name) + 1) % len(ROUND)] if name in ROUND else ROUND[0]
+    names = list(OWN)
+    return names[(names.index(name) + 1) % len(names)] if name in OWN else names[0]
 
 
 def palette_of(theme: Theme) -> str:

@@ -1,13 +1,13 @@
-"""How a text names a key: by what it does, so that it says the one that a person has given it."""
+"""How a text names a key, by what it does, and the order in which keys are listed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
 from textual.app import App
-from textual.binding import Binding
+from textual.binding import ActiveBinding, Binding
 from textual.dom import DOMNode
 
 IN_TEXT = {"enter": "Enter", "escape": "esc"}
@@ -55,3 +55,32 @@ def _classes(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:
     for each in kind.__subclasses__():
         yield each
         yield from _classes(each)
+
+
+def in_declared_order(active: Iterable[ActiveBinding]) -> list[ActiveBinding]:
+    """Sort keys by what they belong to, in the order given, then as the classes declare them, the toolkit's last.
+
+    The toolkit puts those at the end that were given other keys. Of these the first in the file stays the first.
+    """
+    every = list(active)
+    nodes = list(dict.fromkeys(each.node for each in every))
+    places = {node: _places(type(node)) for node in nodes}
+    return sorted(every, key=lambda each: (nodes.index(each.node), *_place(each, places[each.node])))
+
+
+def _place(each: ActiveBinding, places: dict[str, tuple[int, str]]) -> tuple[int, int]:
+    """Say which of a class's bindings one is, and which of its keys."""
+    name, key = each.binding.id or "", each.binding.key
+    place, keys = places.get(name, (len(places), ""))
+    given = each.node.app._keymap.get(name)
+    return place, (keys if given is None else f",{given},").find(f",{key},")
+
+
+def _places(kind: type[DOMNode]) -> dict[str, tuple[int, str]]:
+    """Give each id of a class's bindings its place, its own before those of the classes it is made of, and its keys."""
+    declared = [each for base in kind.__mro__ for each in vars(base).get("BINDINGS", ()) if isinstance(each, Binding)]
+    keys: dict[str, str] = {}
+    for each in declared:
+        if each.id is not None:
+            keys.setdefault(each.id, f",{each.key},")
+    return {name: (place, keys[name]) for place, name in enumerate(keys)}

@@ -1,0 +1,232 @@
+"""An application that sends only what differs, does keys in their order, and leaves no traceback on the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from rich.console import RenderableType
+from textual import events
+from textual.app import App
+from textual.binding import Binding
+from textual.css.query import NoMatches
+from textual.dom import DOMNode
+from textual.errors import NoWidget
+from textual.filter import Monochrome, NoColor
+from textual.notifications import Notification, Notify, SeverityLevel
+from textual.screen import Screen
+from textual.widget import MountError
+from textual.widgets import Input
+from textual.worker import WorkerFailed
+
+from tui.toolkit.colours import NearestColour
+from tui.toolkit.keys import IN_ASCII
+from tui.toolkit.line_filters import AsciiOnly, Colourless, Settled
+from tui.toolkit.output import LastFrame, only_difference
+from tui.toolkit.themes import ANSI, OWN, usual_theme
+
+MOMENT = 0.01
+"""Seconds."""
+
+LOOKS = 100
+"""How many such moments a key waits for a screen that has just been opened."""
+
+
+@dataclass
+class LastingNotification(Notification):
+    """A message whose time may be over just when it is shown.
+
+    The toolkit sets a timer for the time that it has left; where that is less than none the timer never ends, and
+    nothing else goes on.
+    """
+
+    @property
+    def time_left(self) -> float:
+        """The time that it has left, always some."""
+        return max(super().time_left, MOMENT)
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether its time is over."""
+        return super().time_left <= 0
+
+
+class TerminalApp(App[None]):
+    """An application on a terminal.
+
+    Attributes
+    ----------
+    is_ascii_only : whether nothing but ASCII is sent.
+    keys_pressed : how many keys have been pressed.
+    finish : ends the process once the terminal is as it was before, unless there is something to say then; None where
+        the process goes on.
+    """
+
+    NOTIFICATION_TIMEOUT = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.finish: Callable[[], None] | None = None
+        self.is_ascii_only = False
+        self.animation_level = "none"
+        self.keys_pressed = 0
+        self._held_keys: deque[events.Key | events.Paste] = deque()
+        self._last_frame = LastFrame()
+        # The toolkit turns colours to grey, and those of the terminal, which it does not know, to black on black.
+        colours = [Colourless() if isinstance(each, Monochrome | NoColor) else each for each in self._filters]
+        nearest = [NearestColour()] if self.console.color_system == "256" else []
+        self._filters = [Settled(), *colours, *nearest]
+        for theme in OWN.values():
+            self.register_theme(theme)
+        self.use_theme(None)
+
+    def use_theme(self, name: str | None) -> None:
+        """Take a theme by its full name, or the usual one; without colour only one shows what is where."""
+        usual = usual_theme(self.console.color_system, no_color=self.no_color)
+        self.theme = ANSI if self.no_color else name or usual
+
+    def draw_ascii_only(self) -> None:
+        """Send nothing but ASCII from now on."""
+        self.is_ascii_only = True
+        self._filters.append(AsciiOnly())
+
+    def on_mount(self) -> None:
+        """Paint all anew when the terminal comes back from another program."""
+        self.app_resume_signal.subscribe(self, lambda app: self.action_redraw())
+
+    def get_key_display(self, binding: Binding) -> str:
+        """Write a key as the line of keys and the help show it; in ASCII by its name where that is a sign."""
+        if not self.is_ascii_only or binding.key_display:
+            return super().get_key_display(binding)
+        modifiers, key = binding.parse_key()
+        if key not in IN_ASCII:
+            return super().get_key_display(binding)
+        control = "^" if "ctrl" in modifiers else ""
+        return "+".join((*(each for each in modifiers if each != "ctrl"), control + IN_ASCII[key]))
+
+    @property
+    def holds_keys(self) -> bool:
+        """Whether keys wait, as there is nothing yet that they could be for."""
+        return False
+
+    def on_typed(self) -> None:
+        """Note that a key is about to be done."""
+
+    async def on_event(self, event: events.Event) -> None:
+        """Do keys in their order, and take no notice of the mouse over what has gone and is on screen still."""
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            if self.holds_keys or self._held_keys:
+                self._held_keys.append(event)
+            else:
+                await self._do_key(event)
+        elif not (isinstance(event, events.MouseEvent) and self._is_over_what_has_gone(event)):
+            await super().on_event(event)
+
+    async def do_held_keys(self) -> None:
+        """Do the keys that were held."""
+        while self._held_keys:
+            await self._do_key(self._held_keys[0])
+            self._held_keys.popleft()
+
+    async def _do_key(self, event: events.Key | events.Paste) -> None:
+        """Do a key.
+
+        The toolkit hands a key from widget to widget through their queues before it does what is bound to it. Where
+        that moves the focus or opens a screen, keys typed fast would be on their way to what had the focus before. So
+        what is bound is done at once; in a field, once the letters before it are there.
+        """
+        for _ in range(LOOKS):
+            if not self.screen_stack:
+                return
+            if self.screen.is_mounted and (self.focused is not None or not self.screen.focus_chain):
+                break
+            await asyncio.sleep(MOMENT)  # the key before opened a screen, which is about to have the focus
+        self.keys_pressed += 1
+        self.on_typed()
+        active = self.screen.active_bindings.get(event.key) if isinstance(event, events.Key) else None
+        field = self.focused if isinstance(self.focused, Input) else None
+        is_text = isinstance(event, events.Key) and event.is_printable and field is not None
+        if active is None or (is_text and not active.binding.priority):
+            await super().on_event(event)
+            return
+        if field is not None:
+            await _until_handled(field)
+        if not await self.run_action(active.binding.action, active.node):
+            await super().on_event(event)
+        elif field is not None:
+            for each in field.ancestors_with_self:
+                if each is not self:
+                    await _until_handled(each)
+
+    def _is_over_what_has_gone(self, event: events.MouseEvent) -> bool:
+        """Say whether the mouse is over what is no part of the application any more; the toolkit fails over it."""
+        try:
+            return not self.screen.get_widget_at(event.x, event.y)[0].is_attached
+        except NoWidget:
+            return isinstance(event, events.MouseDown)  # beyond the screen, where the focus would go to nobody
+
+    def action_redraw(self) -> None:
+        """Send the whole screen, over whatever somebody else wrote on it."""
+        self._last_frame.forget()
+        self.screen.refresh()
+
+    def on_resize(self) -> None:
+        """Take nothing that was painted for granted, though the size may be the same again by now."""
+        if self.screen_stack:
+            self.action_redraw()
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        """Send only what differs from what is on the terminal."""
+        super()._display(screen, cast("RenderableType | None", only_difference(self._last_frame, renderable)))
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Show a message literally."""
+        seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        self.post_message(Notify(LastingNotification(message, title, severity, seconds, markup=markup)))
+
+    async def _shutdown(self) -> None:
+        """Take widgets apart, unless the process ends: beside busy ones that takes longer than all else of leaving."""
+        if self.finish is not None and self._driver is not None:
+            self._driver.close()  # once all has been written that gives the terminal back
+            self.finish()
+        await super()._shutdown()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Leave over an error, but not over a part that cannot be shown any more because the program is being left."""
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        if not (self._exit and isinstance(cause, MountError | NoMatches)):
+            super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        """Leave after an error that nobody foresaw; the traceback does not go over the person's terminal."""
+        self._close_messages_no_wait()
+
+    @property
+    def unforeseen(self) -> Exception | None:
+        """The error that ended the explorer, if nobody foresaw it."""
+        return self._exception
+
+
+async def _until_handled(node: DOMNode) -> None:
+    """Wait until a widget has handled what it was sent before; not for one that goes, or that takes long."""
+    reached = asyncio.Event()
+    if node.call_later(reached.set):
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(reached.wait(), LOOKS * MOMENT)
+
+
+def sends_ascii_only(app: App[None]) -> bool:
+    """Say whether an application, which may be a widget's of tests, sends nothing but ASCII."""
+    return isinstance(app, TerminalApp) and app.is_ascii_only
