@@ -33,7 +33,7 @@ MOMENT = 0.01
 """Seconds."""
 
 LOOKS = 100
-"""How many such moments a key waits for a screen that has just been opened."""
+"""How many such moments a key waits at most for what the one before it has opened."""
 
 
 @dataclass
@@ -113,6 +113,11 @@ class TerminalApp(App[None]):
         """Whether keys wait, as there is nothing yet that they could be for."""
         return False
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the screen or view that a key has just opened is there, and has the focus."""
+        return self.screen.is_mounted and (self.focused is not None or not self.screen.focus_chain)
+
     def on_typed(self) -> None:
         """Note that a key is about to be done."""
 
@@ -142,9 +147,9 @@ class TerminalApp(App[None]):
         for _ in range(LOOKS):
             if not self.screen_stack:
                 return
-            if self.screen.is_mounted and (self.focused is not None or not self.screen.focus_chain):
+            if self.is_settled:
                 break
-            await asyncio.sleep(MOMENT)  # the key before opened a screen, which is about to have the focus
+            await asyncio.sleep(MOMENT)
         self.keys_pressed += 1
         self.on_typed()
         active = self.screen.active_bindings.get(event.key) if isinstance(event, events.Key) else None
