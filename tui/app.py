@@ -213,10 +213,9 @@ class Explorer(LookActions, SuspendActions):
         self.key_line = KeyLine()
         self.key_line.leaves_out = self.is_in_vain
         self.prompt = Prompt(lambda: self.keys_pressed)
-        self.sentence_input = SentenceInput(ascii_only=ascii_only)
+        self.sentence_input = SentenceInput()
         self.name_keys()
         self.start = start
-        self.ascii_only = ascii_only
         self.sentences: Sentences | None = None
         self._clipboard_hint = _clipboard_hint()
         self._conductor: Conductor | None = None
@@ -303,7 +302,7 @@ class Explorer(LookActions, SuspendActions):
 
         self.session = self.tree_widget.session = Session(Shown(view=start.view))
         is_comparing = self.engine.is_comparing
-        views = Views(self.session, ascii_only=self.ascii_only, is_comparing=is_comparing, log_scale=start.log_scale)
+        views = Views(self.session, is_comparing=is_comparing, log_scale=start.log_scale)
         await self.screen_stack[0].query_one("#body").mount(views)
         self._views = views
         # They are of the person, and stay when another model is opened.
@@ -929,7 +928,7 @@ class Explorer(LookActions, SuspendActions):
             if text is not None:
                 self.read_sentence(text)
 
-        screen = SentencesScreen(self.conductor.sentences, is_finding=is_finding, ascii_only=self.ascii_only)
+        screen = SentencesScreen(self.conductor.sentences, is_finding=is_finding)
         self.push_screen(screen, take)
 
     def action_text(self) -> None:

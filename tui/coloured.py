@@ -48,7 +48,7 @@ class Coloured:
         if self._pane is None:
             from tui.panes.text import TextPane
 
-            self._pane = TextPane(ascii_only=self._app.ascii_only)
+            self._pane = TextPane()
             views.add(self._pane, takes_focus=takes_focus)
         else:
             views.go_to("text", takes_focus=takes_focus)

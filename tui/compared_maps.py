@@ -42,7 +42,6 @@ class ComparedMaps:
     engine : who reads.
     run : awaits work beside the event loop; newer work under the same name replaces older.
     draw : called when more has become known.
-    ascii_only : whether only ASCII characters are drawn.
     """
 
     def __init__(
@@ -50,13 +49,10 @@ class ComparedMaps:
         engine: Engine,
         run: Run,
         draw: Callable[[], None],
-        *,
-        ascii_only: bool,
     ) -> None:
         self._engine = engine
         self._run = run
         self._draw = draw
-        self._ascii = ascii_only
         self._read: Read | None = None
         self._sentence: Sentence | EngineError | None = None
         self._maps: dict[Head, AttentionMap | LargeMap | EngineError] = {}
@@ -103,7 +99,7 @@ class ComparedMaps:
         """Write the tokens along a map as every map does; those of a long one come with what is in view."""
         if isinstance(shown, LargeMap) or not isinstance(self._sentence, Sentence):
             return shown
-        return map_with_parts(shown, self._sentence, ascii_only=self._ascii)
+        return map_with_parts(shown, self._sentence)
 
     def _difference(self, pane: ComparePane, pair: Pair, names: tuple[str, str]) -> AttentionMap | LargeMap:
         """Put two heads' maps together, or say where their difference is to be asked for.

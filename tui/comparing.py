@@ -54,8 +54,8 @@ class Comparing:
         self._weights = weights
         self._outline = outline
         self._spectra = ComparedSpectra(app.engine, session, weights, run, self.draw)
-        self._maps = ComparedMaps(app.engine, run, self.draw, ascii_only=app.ascii_only)
-        self._heads = HeadsOfLayer(app.engine, outline, run, self._name_in_layer, ascii_only=app.ascii_only)
+        self._maps = ComparedMaps(app.engine, run, self.draw)
+        self._heads = HeadsOfLayer(app.engine, outline, run, self._name_in_layer)
         session.follow(self._follow)
 
     def _follow(self, changed: frozenset[str]) -> None:

@@ -37,7 +37,6 @@ class HeadsOfLayer:
     outline : of the model.
     run : awaits work beside the event loop; newer work under the same name replaces older.
     name_of : gives what is written over a head's map.
-    ascii_only : whether only ASCII characters are drawn.
     """
 
     def __init__(
@@ -46,14 +45,11 @@ class HeadsOfLayer:
         outline: ModelOutline,
         run: Run,
         name_of: Callable[[Head], str],
-        *,
-        ascii_only: bool,
     ) -> None:
         self._engine = engine
         self._outline = outline
         self._run = run
         self._name_of = name_of
-        self._ascii = ascii_only
         self._shown: Drawn | None = None
         self._maps: dict[int, PooledMap] = {}
         self._selected: Head | None = None
@@ -126,7 +122,7 @@ class HeadsOfLayer:
             maps[number] = pooled
             if sentence.is_long or number + 1 == len(names):
                 self._shown, self._maps = (layer, text, off, tiles), maps
-                shown = {head: map_with_parts(each, sentence, ascii_only=self._ascii) for head, each in maps.items()}
+                shown = {head: map_with_parts(each, sentence) for head, each in maps.items()}
                 titled = f"{title}  {notice}".rstrip()
                 pane.show(layer, titled, tiles, names, shown)
                 pane.select(self._selected)

@@ -30,7 +30,6 @@ class Parts(TerminalApp):
     Attributes
     ----------
     engine : what answers.
-    ascii_only : whether only ASCII characters are drawn.
     tree_widget, sentence_input : where the focus can go from anywhere.
     model_line : the model's facts at the top.
     failure : why the program was left, where that has a reason.
@@ -42,7 +41,6 @@ class Parts(TerminalApp):
     """
 
     engine: Engine
-    ascii_only: bool
     tree_widget: HeadTree
     sentence_input: SentenceInput
     model_line: Line

@@ -47,13 +47,12 @@ class SentenceInput(Field):
     class Looked(Message):
         """The cursor or the focus is elsewhere: other tokens, or none, are to be seen."""
 
-    def __init__(self, *, ascii_only: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__(compact=True, select_on_focus=False)
         self.history = History()
         self._shown: Sentence | None = None
         self._text = ""
         self._draft: tuple[str, Selection] | None = None
-        self._ascii = ascii_only
 
     @property
     def draft(self) -> str:
@@ -106,17 +105,17 @@ class SentenceInput(Field):
         if not self.value.strip():
             from tui.drawing.text import fit
 
-            said = fit(str(self.placeholder), width, ascii_only=self._ascii)
+            said = fit(str(self.placeholder), width)
             placeholder = Strip([Segment(said, self.get_component_rich_style("input--placeholder"))])
             return placeholder.apply_style(self.rich_style).adjust_cell_length(width, self.rich_style)
         if shown is None or shown.text != self.value:
             from tui.drawing.text import fit, harmless
 
-            text = Text(fit(harmless(self.value), width, ascii_only=self._ascii), no_wrap=True, end="")
+            text = Text(fit(harmless(self.value), width), no_wrap=True, end="")
         else:
             from tui.drawing.spelling import strip_of
 
-            text = strip_of(shown, width, ascii_only=self._ascii)
+            text = strip_of(shown, width)
         style = self.rich_style
         plain = Style(bgcolor=style.bgcolor)
         return Strip(text.render(self.app.console)).apply_style(style).adjust_cell_length(width, plain)

@@ -50,7 +50,7 @@ class Sentences:
         self.read: list[str] = []
         self.has_changed: Callable[[], None] | None = None
         self.forgotten: list[tuple[str, int, int | None]] = []
-        self._line = TokenLine(ascii_only=app.ascii_only)
+        self._line = TokenLine()
         self._pause: Timer | None = None
         self._typed_at = 0.0
         self._spelled: Sentence | EngineError | None = None

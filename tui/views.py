@@ -40,7 +40,6 @@ class Views(Container):
     Parameters
     ----------
     session : which says which view is active, and which heads are switched off.
-    ascii_only : whether only ASCII characters are drawn.
     is_comparing : whether a second model is open.
     log_scale : whether spectra and maps begin on the logarithmic scale or on the linear one; None for what is usual.
 
@@ -50,16 +49,15 @@ class Views(Container):
     has_opened : set but while a view that was just made waits to be laid out, and then to have the focus.
     """
 
-    def __init__(self, session: Session, *, ascii_only: bool, is_comparing: bool, log_scale: bool | None) -> None:
+    def __init__(self, session: Session, *, is_comparing: bool, log_scale: bool | None) -> None:
         super().__init__(id="views")
-        self.spectra = SpectraPane(ascii_only=ascii_only)
-        self.ranks = RanksPane(ascii_only=ascii_only)
-        self.attention = AttentionPane(ascii_only=ascii_only)
-        self.overview = OverviewPane(ascii_only=ascii_only)
+        self.spectra = SpectraPane()
+        self.ranks = RanksPane()
+        self.attention = AttentionPane()
+        self.overview = OverviewPane()
         self.panes: list[Pane] = [self.spectra, self.ranks, self.attention, self.overview]
         self.before: Pane = self.spectra
         self._session = session
-        self._ascii_only = ascii_only
         self._is_comparing = is_comparing
         self._beside: Pane | None = None
         self._zoomed_from: tuple[Widget, Pane] | None = None
@@ -204,9 +202,9 @@ class Views(Container):
     def _make(self, view: str) -> Pane:
         """Make the pane of a view that is looked at for the first time."""
         if view in (ComparePane.view, HeadsPane.view):
-            return (ComparePane if view == ComparePane.view else HeadsPane)(ascii_only=self._ascii_only)
+            return (ComparePane if view == ComparePane.view else HeadsPane)()
         kind = CellPane if VIEWS[view].scope is Scope.CELL else TablePane
-        pane = kind(VIEWS[view], ascii_only=self._ascii_only)
+        pane = kind(VIEWS[view])
         pane.take_columns(VIEWS[view].columns_of(of_two=self._is_comparing))
         return pane
 

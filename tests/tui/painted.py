@@ -14,6 +14,8 @@ from textual.app import App
 from textual.screen import Screen
 from textual.strip import Strip
 
+from tui.toolkit.line_filters import AsciiOnly
+
 NASTY = [
     "[bold]", "\x1b[31mred", "\x07\x9b", "日本語", "한국어", " café", "e\u0301", "", "  ", "\n", "\t",
     "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd", "\U0001f1e9\U0001f1ea", "\u2764\ufe0f",
@@ -188,8 +190,10 @@ class TerminalPicture:
 class PaintedApp(App[None]):
     """Keeps the picture that its output makes, and counts its bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, ascii_only: bool = False) -> None:
         super().__init__()
+        if ascii_only:
+            self._filters.append(AsciiOnly())
         self.animation_level = "none"
         self.picture = TerminalPicture()
         self.written = 0

@@ -8,7 +8,7 @@ from typing import TypeVar, overload
 
 from rich.cells import cell_len
 
-from tui.drawing.text import across, downwards, fit, in_ascii, label
+from tui.drawing.text import across, downwards, fit, label
 
 T = TypeVar("T")
 
@@ -54,8 +54,6 @@ def lay_out(
     width: int,
     height: int,
     cell: int = CELL_WIDTH,
-    *,
-    ascii_only: bool = False,
 ) -> Axes:
     """Give the labels at most a quarter of the pane's height, and a quarter of its width or a little more.
 
@@ -64,10 +62,9 @@ def lay_out(
     query_tokens, key_tokens : the texts along both axes, as the model reads them.
     width, height : of the pane in cells.
     cell : columns per cell of the map.
-    ascii_only : whether the labels may hold nothing but ASCII.
     """
-    queries = [label(token, ascii_only=ascii_only) for token in query_tokens]
-    keys = [label(token, ascii_only=ascii_only) for token in key_tokens]
+    queries = [label(token) for token in query_tokens]
+    keys = [label(token) for token in key_tokens]
     heights = [len(across(key, cell)) for key in keys]
 
     header = min(max(heights, default=1), _HIGHEST_HEADER, max(1, (height + 2) // 4))
@@ -76,14 +73,14 @@ def lay_out(
     token = min(max((cell_len(query) for query in queries), default=1), _WIDEST_TOKEN)
     with_index = room >= index + 1 + min(token, _LEAST_TOKEN)
     token = max(1, min(token, room - index - 1 if with_index else room))
-    rows = [fit(query, token, align="right", ascii_only=ascii_only) + " " for query in queries]
+    rows = [fit(query, token, align="right") + " " for query in queries]
     if with_index:
         rows = [f"{number:>{index}} {row}" for number, row in enumerate(rows)]
     gutter = token + 1 + (index + 1 if with_index else 0)
-    corners = [in_ascii(corner) if ascii_only else corner for corner in _CORNERS]
+    corners = _CORNERS
     return Axes(
         rows=tuple(rows),
-        columns=tuple(tuple(downwards(key, header, cell, ascii_only=ascii_only)) for key in keys),
+        columns=tuple(tuple(downwards(key, header, cell)) for key in keys),
         marks=tuple(min(needed, header, _HIGHEST_MARK) for needed in heights),
         gutter=gutter,
         header=header,
@@ -121,8 +118,6 @@ def lay_out_blocks(
     width: int,
     height: int,
     cell: int = CELL_WIDTH,
-    *,
-    ascii_only: bool = False,
 ) -> Axes:
     """Label blocks: of queries by the first one's index and token, of keys by the first one's index.
 
@@ -136,7 +131,6 @@ def lay_out_blocks(
     block : queries, and keys, of a block.
     width, height : of the pane in cells.
     cell : columns per cell of the map.
-    ascii_only : whether the labels may hold nothing but ASCII.
     """
     index = len(str(max(len(query_tokens) - 1, 0)))
     lines = -(-max(len(str(max(len(key_tokens) - 1, 0))), _LEAST_TOKEN) // (cell - 1))
@@ -148,23 +142,23 @@ def lay_out_blocks(
 
     def row(number: int) -> str:
         first = number * block
-        text = fit(label(query_tokens[first], ascii_only=ascii_only), token, align="right", ascii_only=ascii_only)
+        text = fit(label(query_tokens[first]), token, align="right")
         return fit(f"{first:>{index}} {text} " if with_token else f"{first:>{index}}", gutter)
 
     def key(number: int) -> str:
         if block == 1:
-            return label(key_tokens[number], ascii_only=ascii_only)
+            return label(key_tokens[number])
         whole = str(number * block)  # a part of it would be taken for another one
-        return whole if len(across(whole, cell)) <= header else "~" if ascii_only else "…"
+        return whole if len(across(whole, cell)) <= header else "…"
 
     def column(number: int) -> Sequence[str]:
-        return downwards(key(number), header, cell, ascii_only=ascii_only)
+        return downwards(key(number), header, cell)
 
     def mark(number: int) -> int:
         return min(len(across(key(number), cell)), header, _HIGHEST_MARK)
 
     rows, columns = (-(-len(tokens) // block) for tokens in (query_tokens, key_tokens))
-    corners = [in_ascii(corner) if ascii_only else corner for corner in _CORNERS]
+    corners = _CORNERS
     return Axes(
         rows=_Lazily(rows, row),
         columns=_Lazily(columns, column),

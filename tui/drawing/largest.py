@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
-from tui.drawing.text import fit, harmless, in_ascii
+from tui.drawing.text import fit, harmless
 
 TOP = 5
 """Tokens that a line names at the most."""
@@ -24,7 +24,7 @@ OF_ALL = " of 1.000"
 
 
 def largest_weights(
-    begin: str, tokens: Sequence[str], weights: NDArray[np.float32], width: int, own: int | None, *, ascii_only: bool
+    begin: str, tokens: Sequence[str], weights: NDArray[np.float32], width: int, own: int | None
 ) -> str:
     """Name as many of the largest weights as fit into a line, and say their share of the sum where that is not one.
 
@@ -40,14 +40,14 @@ def largest_weights(
     Examples
     --------
     >>> row = np.array([0.5, 0.3, 0.2], dtype=np.float32)
-    >>> largest_weights("looks at", ("The", " cat", " sat"), row, 63, 2, ascii_only=False)
+    >>> largest_weights("looks at", ("The", " cat", " sat"), row, 63, 2)
     'looks at 0 "The" 0.500, 1 " cat" 0.300; together 0.800'
-    >>> [largest_weights("→", ("The", " cat"), row[:2], width, None, ascii_only=False) for width in (24, 14)]
+    >>> [largest_weights("→", ("The", " cat"), row[:2], width, None) for width in (24, 14)]
     ['→ 0 "The" 0.500 of 0.800', '→ 0 0.500']
     """
     sizes = np.abs(np.nan_to_num(weights))
     order = [at for at in np.argsort(-sizes, kind="stable")[:TOP].tolist() if sizes[at] >= LEAST]
-    names = {at: ITSELF if at == own else f"{at} {quoted(tokens[at], ascii_only=ascii_only)}" for at in order}
+    names = {at: ITSELF if at == own else f"{at} {quoted(tokens[at])}" for at in order}
     whole, line = float(weights.sum()), f"{begin} nothing above {LEAST:g}"
     of = f" of {whole:.3f}"  # there is room for it in any case, lest a move that needs it changes all before it
     for count in range(len(order), 0, -1):
@@ -59,7 +59,7 @@ def largest_weights(
     return line if cell_len(line) <= width or not order else f"{begin} {order[0]} {weights[order[0]]:.3f}"
 
 
-def quoted(token: str, *, ascii_only: bool) -> str:
+def quoted(token: str) -> str:
     """Write a token in quotation marks, cut where it is long."""
-    shown = in_ascii(harmless(token)) if ascii_only else harmless(token)
-    return f'"{fit(shown, 12, ascii_only=ascii_only).rstrip() if len(shown) > 12 else shown}"'
+    shown = harmless(token)
+    return f'"{fit(shown, 12).rstrip() if len(shown) > 12 else shown}"'

@@ -63,9 +63,8 @@ def _assemble(
 ) -> Text:
     """Write the legend with a number after each part of the levels, with or without words."""
     bounds = bounds_of(scale, largest, ink.levels)
-    below = "<=" if ink is Ink.ASCII else "≤"
     text = Text(
-        f"{pooled}{'  ' if pooled else ''}{scale} {below if scale == 'log' else ''}{brief(bounds[0])}", no_wrap=True
+        f"{pooled}{'  ' if pooled else ''}{scale} {'≤' if scale == 'log' else ''}{brief(bounds[0])}", no_wrap=True
     )
     size = ink.levels // parts
     for start in range(0, ink.levels, size):

@@ -45,7 +45,6 @@ class Ink(Enum):
 
     COLOUR = ("  ",) * 16
     SHADES = ("  ", " ░", "░░", "░▒", "▒▒", "▒▓", "▓▓", "██")
-    ASCII = tuple(character * 2 for character in " .:-=+*#%@")
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -63,7 +62,7 @@ class Ink(Enum):
         return len(self.cells)
 
 
-def choose_ink(color_system: str | None, *, no_color: bool, ansi: bool, ascii_only: bool) -> Ink:
+def choose_ink(color_system: str | None, *, no_color: bool, ansi: bool) -> Ink:
     """Choose what the terminal can carry.
 
     Parameters
@@ -71,11 +70,10 @@ def choose_ink(color_system: str | None, *, no_color: bool, ansi: bool, ascii_on
     color_system : of the application's console: ``truecolor``, ``256``, ``standard`` (16 colours), or None.
     no_color : whether ``NO_COLOR`` is set; Textual then turns colours to grey, or drops them under an ANSI theme.
     ansi : whether the theme leaves the colours to the terminal; no ramp can be mixed from colours that nobody knows.
-    ascii_only : whether the person asked for plain ASCII; colour is ASCII too.
     """
     if color_system in ("truecolor", "256") and not no_color and not ansi:
         return Ink.COLOUR
-    return Ink.ASCII if ascii_only else Ink.SHADES
+    return Ink.SHADES
 
 
 def levels_of(weights: NDArray[Any], scale: Scale, largest: float, count: int) -> NDArray[np.uint8]:

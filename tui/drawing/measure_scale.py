@@ -111,8 +111,8 @@ def glyphs_of(ink: Ink, width: int, is_signed: bool) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> glyphs_of(Ink.ASCII, 1, False)[:3], glyphs_of(Ink.SHADES, 1, False)
-    (('.', ':', '-'), ('░', '▒', '▓', '█'))
+    >>> glyphs_of(Ink.SHADES, 1, False), glyphs_of(Ink.SHADES, 2, False)[:3]
+    (('░', '▒', '▓', '█'), (' ░', '░░', '░▒'))
     """
     if width == 1 and ink is Ink.SHADES:
         return tuple("░▒▓█")

@@ -54,10 +54,9 @@ class PlotGlyphs:
     signs: str
 
 
-_SIGNS, _ASCII_SIGNS = "●▲■◆○△□◇", "ox+*%&$~"
+_SIGNS = "●▲■◆○△□◇"
 COLOUR_PLOT = PlotGlyphs(" ▁▂▃▄▅▆▇█", " ▁▂▃▄▅▆▇█", "_─‾", "│", "█", "_─‾", _SIGNS)
 SHADE_PLOT = PlotGlyphs(" ▁▂▃▄▅▆▇█", "    ░░░░░", "_─‾", "│", "▒", "", _SIGNS)
-ASCII_PLOT = PlotGlyphs(" ___===##", "    .....", "---", "|", "@", "", _ASCII_SIGNS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

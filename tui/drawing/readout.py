@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from engine.values.attention import PooledBlock
 from engine.values.table import Cell
-from tui.drawing.text import first_fitting, fit, harmless, in_ascii, quoted
+from tui.drawing.text import first_fitting, fit, harmless, quoted
 from tui.numbers import rough, short, within
 
 _SHORTEST_TOKEN = 4
@@ -33,9 +33,7 @@ MASKED = "masked"
 """In the place of the weights of keys that the mask hides: they are zero whatever the head does."""
 
 
-def of_weight(
-    block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
-) -> str:
+def of_weight(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
     """Name query, key, weight and chance; the tokens are cut until the line fits, but not to less than four cells.
 
     Where tokens would be cut soon the words become shorter, then chance is left out, and at last the weight stands
@@ -48,26 +46,24 @@ def of_weight(
         both = f"{number}  chance {write_weight(block.chance)}"
         forms = [*((words, both, _EASY_TOKEN) for words in _WORDS), (_WORDS[-1], both, _SHORTEST_TOKEN), forms[-1]]
         shortest.insert(0, both)
-    line = _of_cell(block, query_tokens, key_tokens, forms, width, ascii_only)
+    line = _of_cell(block, query_tokens, key_tokens, forms, width)
     bare = [f"{numbers}  q {query} k {key}" for numbers in shortest]
     return next((each for each in (line, *bare) if cell_len(each) <= width), bare[-1])
 
 
-def of_difference(
-    block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
-) -> str:
+def of_difference(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
     """Name query, key, the weights of both maps and their difference.
 
     Where that does not fit, both weights are left out, and at last the difference stands before the bare places.
     """
     assert block.pair is not None
     one, other = (write_weight(each) for each in block.pair)
-    (query, key), arrow = block.place, _arrow(ascii_only)
+    (query, key), arrow = block.place, "→"
     difference = MASKED if block.is_masked else _signed(block.largest)
     weights = "" if block.is_masked else f"{one} {arrow} {other}  "
     forms = [(words, weights + difference, _SHORTEST_TOKEN) for words in _WORDS]
     forms.append((_WORDS[-1], difference, _SHORTEST_TOKEN))
-    line = _of_cell(block, query_tokens, key_tokens, forms, width, ascii_only)
+    line = _of_cell(block, query_tokens, key_tokens, forms, width)
     return first_fitting(width, line, f"{difference}  q {query} k {key}", f"{difference} q{query} k{key}")
 
 
@@ -78,7 +74,6 @@ def of_block(
     width: int,
     *,
     drawn: str = "max",
-    ascii_only: bool = False,
 ) -> str:
     """Give a block's largest weight, its chance, mean and sum, its queries and keys, and where the largest weight is.
 
@@ -87,7 +82,7 @@ def of_block(
     then that of them which is not ``drawn`` (``max`` or ``mean``), and the tokens are cut.
     """
     query, key = block.place
-    to, arrow = "-" if ascii_only else "–", _arrow(ascii_only)
+    to, arrow = "–", "→"
     queries, keys = (f"{each.start}{to}{each.stop - 1}" if len(each) > 1 else str(each.start)
                      for each in (block.queries, block.keys))  # fmt: skip
     if block.is_masked:
@@ -110,10 +105,10 @@ def of_block(
         (f"max {largest}" if drawn == "max" else f"mean {mean}", f"q {queries} k {keys}"),
     ):
         start = f"{numbers}  {ranges}  at {query} "
-        least = min(cell_len(_plain(query_tokens[query], ascii_only)), _SHORTEST_TOKEN)
-        least += min(cell_len(_plain(key_tokens[key], ascii_only)), _SHORTEST_TOKEN)
+        least = min(cell_len(harmless(query_tokens[query])), _SHORTEST_TOKEN)
+        least += min(cell_len(harmless(key_tokens[key])), _SHORTEST_TOKEN)
         room = width - cell_len(f'{start}"" {arrow} {key} ""')
-        asked, read = _cut(query_tokens[query], key_tokens[key], room, ascii_only)
+        asked, read = _cut(query_tokens[query], key_tokens[key], room)
         line = f'{start}"{asked}" {arrow} {key} "{read}"'
         if room >= least:
             break
@@ -228,36 +223,25 @@ def _of_cell(
     key_tokens: Sequence[str],
     forms: Sequence[Form],
     width: int,
-    ascii_only: bool,
 ) -> str:
     """Name query and key before what is said of them, in the first form that leaves the tokens room, or in the last."""
-    (query, key), arrow, line = block.place, _arrow(ascii_only), ""
+    (query, key), arrow, line = block.place, "→", ""
     tokens = query_tokens[query], key_tokens[key]
     for (asking, reading), numbers, least in forms:
         room = width - cell_len(f'{asking} {query} "" {arrow} {reading} {key} ""  {numbers}')
-        asked, read = _cut(*tokens, room, ascii_only)
+        asked, read = _cut(*tokens, room)
         line = f'{asking} {query} "{asked}" {arrow} {reading} {key} "{read}"  {numbers}'
         if cell_len(line) <= width and (least == _SHORTEST_TOKEN or room >= 2 * least):
             break
     return line
 
 
-def _arrow(ascii_only: bool) -> str:
-    """Give what stands between a query and its key, and between a number and what becomes of it."""
-    return "->" if ascii_only else "→"
-
-
-def _cut(asked: str, read: str, room: int, ascii_only: bool) -> tuple[str, str]:
+def _cut(asked: str, read: str, room: int) -> tuple[str, str]:
     """Cut two tokens so that both fit into some cells, the longer one first."""
-    asked, read = _plain(asked, ascii_only), _plain(read, ascii_only)
+    asked, read = harmless(asked), harmless(read)
     longest = max(room - min(cell_len(asked), cell_len(read)), room // 2, _SHORTEST_TOKEN)
-    asked, read = (fit(token, min(cell_len(token), longest), ascii_only=ascii_only) for token in (asked, read))
+    asked, read = (fit(token, min(cell_len(token), longest)) for token in (asked, read))
     return asked, read
-
-
-def _plain(token: str, ascii_only: bool) -> str:
-    """Make a token fit for the readout, its spaces kept."""
-    return in_ascii(harmless(token)) if ascii_only else harmless(token)
 
 
 def write_weight(value: float) -> str:

@@ -16,7 +16,7 @@ from tui.drawing.levels import NOT_FINITE, Ink, Scale, levels_of
 from tui.drawing.ramps import Rgb, lightness
 from tui.drawing.ticks import brief
 
-_SIZES = {Ink.COLOUR: (" ",) * 8, Ink.SHADES: tuple(" ░▒▓█"), Ink.ASCII: tuple(" .:*#")}
+_SIZES = {Ink.COLOUR: (" ",) * 8, Ink.SHADES: tuple(" ░▒▓█")}
 """By ink, what stands for the size of a difference, smallest first; beside it stands its sign."""
 
 _ENDS: dict[bool, tuple[Rgb, Rgb]] = {True: ((80, 170, 255), (255, 140, 50)), False: ((0, 60, 170), (180, 60, 0))}
@@ -56,8 +56,8 @@ def signed_cells(ink: Ink) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> signed_cells(Ink.ASCII)
-    ('-#', '-*', '-:', '-.', '  ', '+.', '+:', '+*', '+#')
+    >>> signed_cells(Ink.SHADES)
+    ('-█', '-▓', '-▒', '-░', '  ', '+░', '+▒', '+▓', '+█')
     """
     sizes = _SIZES[ink]
     if ink is Ink.COLOUR:
@@ -95,11 +95,11 @@ def signed_legend(
 
     Examples
     --------
-    >>> signed_legend("linear", 0.8, Ink.ASCII, (), 72).plain
-    'linear -0.8 -#-*-:-. 0 +.+:+*+# +0.8 = difference'
-    >>> signed_legend("linear", 0.8, Ink.ASCII, (), 18).plain
-    '-0.8 -# 0 +# +0.8'
-    >>> signed_legend("linear", 0.0, Ink.ASCII, (), 72).plain
+    >>> signed_legend("linear", 0.8, Ink.SHADES, (), 72).plain
+    'linear -0.8 -█-▓-▒-░ 0 +░+▒+▓+█ +0.8 = difference'
+    >>> signed_legend("linear", 0.8, Ink.SHADES, (), 18).plain
+    '-0.8 -█ 0 +█ +0.8'
+    >>> signed_legend("linear", 0.0, Ink.SHADES, (), 72).plain
     'no difference'
     """
     if not largest:

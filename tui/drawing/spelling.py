@@ -16,14 +16,14 @@ from rich.text import Text
 
 from engine.values.attention import AttentionMap, PooledMap, Sentence, Spelling, TokenKind
 from engine.values.display_text import plural
-from tui.drawing.text import fit, harmless, in_ascii
+from tui.drawing.text import fit, harmless
 
 AnyMap = TypeVar("AnyMap", AttentionMap, PooledMap)
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
-_SIGNS: dict[TokenKind, tuple[str, str, str, str]] = {"special": ("«", "»", "{{", "}}"), "added": ("‹", "›", "{", "}")}
-"""By kind, what stands before and behind a special token, in Unicode and in ASCII."""
+_SIGNS: dict[TokenKind, tuple[str, str]] = {"special": ("«", "»"), "added": ("‹", "›")}
+"""By kind, what stands before and behind a special token."""
 
 _REACH = 4
 """Characters behind a token, mostly spaces, within which the next one is looked for in the text."""
@@ -39,7 +39,7 @@ _MEANINGS: dict[TokenKind, str] = {
 
 
 @lru_cache(maxsize=16384)
-def spelled(token: str, kind: TokenKind, whole: str = "", part: int = 0, ascii_only: bool = False) -> str:
+def spelled(token: str, kind: TokenKind, whole: str = "", part: int = 0) -> str:
     r"""Write one token, its spaces kept.
 
     Parameters
@@ -57,26 +57,24 @@ def spelled(token: str, kind: TokenKind, whole: str = "", part: int = 0, ascii_o
     '中₂'
     """
     shown = harmless(token)
-    if whole and not ascii_only:
+    if whole:
         shown = harmless(whole).strip() + str(part).translate(SUBSCRIPTS)
-    shown = in_ascii(shown) if ascii_only else shown
     if kind != "text":
-        before, behind, plain_before, plain_behind = _SIGNS[kind]
-        shown = f"{plain_before}{shown}{plain_behind}" if ascii_only else f"{before}{shown}{behind}"
-    return shown or ("''" if ascii_only else "∅")
+        before, behind = _SIGNS[kind]
+        shown = f"{before}{shown}{behind}"
+    return shown or "∅"
 
 
-def spell_all(tokens: Sequence[str], spellings: Sequence[Spelling], *, ascii_only: bool = False) -> tuple[str, ...]:
+def spell_all(tokens: Sequence[str], spellings: Sequence[Spelling]) -> tuple[str, ...]:
     """Write tokens one by one, given what each stands for and which text it is a part of."""
     return tuple(
-        spelled(token, each.kind, each.whole, each.part, ascii_only)
-        for token, each in zip(tokens, spellings, strict=True)
+        spelled(token, each.kind, each.whole, each.part) for token, each in zip(tokens, spellings, strict=True)
     )
 
 
-def with_parts(tokens: tuple[str, ...], sentence: Sentence, *, ascii_only: bool = False) -> tuple[str, ...]:
+def with_parts(tokens: tuple[str, ...], sentence: Sentence) -> tuple[str, ...]:
     """Write tokens that are some bytes of a text as parts of it, the others as they are."""
-    if not sentence.has_parts or ascii_only:
+    if not sentence.has_parts:
         return tokens
     return tuple(
         spelled(token, "text", each.whole, each.part) if each.whole else token
@@ -84,9 +82,9 @@ def with_parts(tokens: tuple[str, ...], sentence: Sentence, *, ascii_only: bool 
     )
 
 
-def map_with_parts(shown: AnyMap, sentence: Sentence, *, ascii_only: bool = False) -> AnyMap:
+def map_with_parts(shown: AnyMap, sentence: Sentence) -> AnyMap:
     """Write the tokens along a map of a sentence that are some bytes of a text as parts of it."""
-    if not sentence.has_parts or ascii_only:
+    if not sentence.has_parts:
         return shown
     queries, keys = (with_parts(tokens, sentence) for tokens in (shown.query_tokens, shown.key_tokens))
     return replace(shown, query_tokens=queries, key_tokens=keys)
@@ -112,14 +110,14 @@ def count_of(sentence: Sentence) -> str:
     return f"{count} {said}{'' if sentence.full_length == len(sentence.ids) else ': cut'}"
 
 
-def strip_of(sentence: Sentence, width: int, *, at: int | None = None, ascii_only: bool = False) -> Text:
+def strip_of(sentence: Sentence, width: int, *, at: int | None = None) -> Text:
     """Write a sentence's tokens in one line of ``width`` cells with a bar between any two, and their number behind.
 
     Parameters
     ----------
     at : a place in the text, in characters, near which the tokens are shown where not all fit; None for its beginning.
     """
-    bar, more = ("|", "~") if ascii_only else ("│", "…")
+    bar, more = ("│", "…")
     count = count_of(sentence)
     room = max(width - len(count) - 2, 8)
     spellings = sentence.spellings_along(sentence.tokens)
@@ -128,14 +126,12 @@ def strip_of(sentence: Sentence, width: int, *, at: int | None = None, ascii_onl
     if first:
         line.append(more + bar, "dim")
     last = first
-    labels = spell_all(sentence.tokens[first : first + room], spellings[first : first + room], ascii_only=ascii_only)
+    labels = spell_all(sentence.tokens[first : first + room], spellings[first : first + room])
     for last, (label, each) in enumerate(zip(labels, spellings[first:], strict=False), first + 1):
         if line.cell_len + cell_len(label) + 2 > room and last > first + 1:
             last -= 1
             break
-        line.append(
-            fit(label, min(cell_len(label), room), ascii_only=ascii_only), "" if each.kind == "text" else "bold"
-        )
+        line.append(fit(label, min(cell_len(label), room)), "" if each.kind == "text" else "bold")
         line.append(bar, "dim")
     if last < len(sentence.tokens):
         line.append(more, "dim")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Literal
-from unicodedata import category, combining, normalize
+from unicodedata import category
 
 from rich.cells import cell_len
 
@@ -19,14 +18,6 @@ ROOM = "\u2800"
 The toolkit takes such a mark for no cell, most terminals for one (tmux, xterm), others not. So it has one, and what
 follows is put into its place by the painter.
 """
-
-_IN_ASCII = str.maketrans(
-    {"σ": "s", "₁": "1", "·": "|", "→": "->", "…": "~", "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"',
-     "␣": "_", "∅": "''", "≤": "<=", "≥": ">=", "×": "x", "⋮": "~", "↓": "v", "▸": ">", "Σ": "S",
-     "ε": "e", "λ": "l", "Δ": "D", "√": "sqrt", "‖": "||", "−": "-", "ρ": "r", "∩": "&",
-     "²": "^2", "³": "^3", "⁴": "^4", "ᵀ": "^T", ROOM: ""}
-)  # fmt: skip
-
 
 _SPACING = "Mc"
 """Unicode's category of spacing marks."""
@@ -93,38 +84,7 @@ def _with_room(cluster: str) -> str:
     return cluster if cluster.endswith(ROOM) else cluster + ROOM * sum(category(mark) == _SPACING for mark in cluster)
 
 
-def ends_apart(text: str) -> Iterator[int]:
-    """Say behind which cells of a text terminals may disagree where the cursor is: those with room for marks.
-
-    Examples
-    --------
-    >>> list(ends_apart("a" + harmless("हि") + "b"))
-    [3]
-    """
-    if ROOM in text:
-        ends = accumulate(cells for _, cells in clusters(text))
-        yield from (end for end, (cluster, _) in zip(ends, clusters(text), strict=True) if cluster[1:].endswith(ROOM))
-
-
-def in_ascii(text: str) -> str:
-    """Replace what is not ASCII: known signs by their like, letters by their base, the rest by question marks.
-
-    Examples
-    --------
-    >>> in_ascii("σ₁ → café 中"), in_ascii("Σσᵢ²")
-    ('s1 -> cafe ?', 'Ssi^2')
-    """
-    if text.isascii():
-        return text
-    parts = []
-    for character in text.translate(_IN_ASCII):
-        base = normalize("NFKD", character)[0]
-        if not combining(base):
-            parts.append(base if base.isascii() else "?")
-    return "".join(parts)
-
-
-def label(token: str, *, ascii_only: bool = False) -> str:
+def label(token: str) -> str:
     """Shorten a token to what its label shows: without the spaces around it, unless it has nothing else.
 
     Examples
@@ -133,11 +93,10 @@ def label(token: str, *, ascii_only: bool = False) -> str:
     ('cat', '␣␣', '∅')
     """
     shown = harmless(token)
-    shown = shown.strip() or "␣" * cell_len(shown) or "∅"
-    return in_ascii(shown) if ascii_only else shown
+    return shown.strip() or "␣" * cell_len(shown) or "∅"
 
 
-def fit(text: str, width: int, *, align: Literal["left", "right"] = "left", ascii_only: bool = False) -> str:
+def fit(text: str, width: int, *, align: Literal["left", "right"] = "left") -> str:
     """Bring harmless text to exactly ``width`` cells: padded with spaces, or cut with an ellipsis at the end.
 
     Examples
@@ -151,12 +110,12 @@ def fit(text: str, width: int, *, align: Literal["left", "right"] = "left", asci
             if used + cells > width - 1:
                 break
             kept, used = kept + cluster, used + cells
-        text = kept + ("~" if ascii_only else "…") if width > 0 else ""
+        text = kept + "…" if width > 0 else ""
     padding = " " * (width - cell_len(text))
     return padding + text if align == "right" else text + padding
 
 
-def fit_end(text: str, width: int, *, ascii_only: bool = False) -> str:
+def fit_end(text: str, width: int) -> str:
     """Bring harmless text to exactly ``width`` cells as `fit` does, but cut it at its beginning.
 
     Examples
@@ -166,7 +125,7 @@ def fit_end(text: str, width: int, *, ascii_only: bool = False) -> str:
     """
     if cell_len(text) <= width or width <= 0:
         return fit(text, width)
-    return fit(("~" if ascii_only else "…") + _end_of(text, width - 1), width)
+    return fit("…" + _end_of(text, width - 1), width)
 
 
 def _end_of(text: str, width: int) -> str:
@@ -179,25 +138,25 @@ def _end_of(text: str, width: int) -> str:
     return kept
 
 
-def path_within(path: str, width: int, *, ascii_only: bool = False) -> str:
+def path_within(path: str, width: int) -> str:
     """Write a path in at most ``width`` cells: of one too long the beginning is left out, for its end says more.
 
-    In ASCII dots say so: a path that begins with ``~`` is one in the home folder.
+    Three dots say so: one sign would be ``~`` in ASCII, which stands for the home folder.
 
     Examples
     --------
-    >>> path_within("/models/gpt2", 9), path_within("/models/gpt2", 9, ascii_only=True), path_within("gpt2", 9)
-    ('…els/gpt2', '...s/gpt2', 'gpt2')
+    >>> path_within("/models/gpt2", 9), path_within("gpt2", 9)
+    ('...s/gpt2', 'gpt2')
     """
     seen = path[-SEEN * max(width, 1) :]  # of a book that was pasted
     end = harmless(seen)
     if seen == path and cell_len(end) <= width:
         return end
-    mark = ("..." if ascii_only else "…")[: max(width, 0)]
+    mark = "..."[: max(width, 0)]
     return mark + _end_of(end, max(width - len(mark), 0))
 
 
-def downwards(text: str, height: int, width: int = 2, *, ascii_only: bool = False) -> list[str]:
+def downwards(text: str, height: int, width: int = 2) -> list[str]:
     """Write harmless text from top to bottom, ending in the last of ``height`` lines, each ``width`` cells wide.
 
     What is too long loses its end, and says so where there is room for more than two lines.
@@ -213,7 +172,7 @@ def downwards(text: str, height: int, width: int = 2, *, ascii_only: bool = Fals
     if len(lines) > height:
         lines = lines[:height]
         if height > 2:
-            lines[-1] = ("~" if ascii_only else "⋮").ljust(width)
+            lines[-1] = "⋮".ljust(width)
     return [" " * width] * (height - len(lines)) + lines
 
 

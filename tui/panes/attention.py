@@ -38,11 +38,10 @@ class AttentionPane(Pane):
         Binding("escape", "go_back('explain')", "Back to the terms of the cell", id="map.terms"),
     ]
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.opened_from = ""
-        self._ascii_only = ascii_only
-        self.heatmap = Heatmap(ascii=ascii_only, name="attention map")
+        self.heatmap = Heatmap(name="attention map")
         self.legend_line = Line(classes="pane-legend")
         self.shown: AttentionMap | None = None
         self.shown_name: MapName | None = None
@@ -85,7 +84,7 @@ class AttentionPane(Pane):
         self.shown, self.shown_name, self.sentence = maps.select(name.head), name, maps.sentence
         self._message, self.is_waiting = "", False
         self._set_title(title, maps.sentence.notice)
-        self.heatmap.show(map_with_parts(self.shown, maps.sentence, ascii_only=self._ascii_only))
+        self.heatmap.show(map_with_parts(self.shown, maps.sentence))
         self._refresh_lines()
 
     def begin_large(self, large: LargeMap) -> None:
@@ -100,7 +99,7 @@ class AttentionPane(Pane):
         self._set_title(
             title, f"{sentence.notice}{', ' if sentence.notice else ''}{key_of(self.app, 'app.text')}: as text"
         )
-        self.heatmap.receive(map_with_parts(pooled, sentence, ascii_only=self._ascii_only))
+        self.heatmap.receive(map_with_parts(pooled, sentence))
         self._refresh_lines()
 
     def await_next(self) -> None:

@@ -43,12 +43,12 @@ class ComparePane(Pane):
     view = "compare"
     has_scale = True
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.add_class("-table")
-        self.graph = SpectraView(ascii=ascii_only, name="spectra")
-        self.maps = MapGrid(ascii_only=ascii_only)
-        self.values = HeadValues(ascii_only=ascii_only)
+        self.graph = SpectraView(name="spectra")
+        self.maps = MapGrid()
+        self.values = HeadValues()
         self.legend_line = Line(classes="pane-legend")
         self._names: tuple[str, ...] = ()
         self._curves: tuple[Curve, ...] = ()

@@ -28,13 +28,12 @@ class HeadsPane(Pane):
     is_beside_map = True
     is_of_sentence = True
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.add_class("-table")
-        self.maps = SmallMaps(ascii_only=ascii_only)
+        self.maps = SmallMaps()
         self.legend_line = Line(classes="pane-legend")
         self.of_layer: Head | None = None
-        self._ascii = ascii_only
         self._title = ""
 
     def compose(self) -> ComposeResult:
@@ -104,7 +103,7 @@ class HeadsPane(Pane):
             return
         start, block = f"H{number} max ", _largest(pooled)
         room = self.readout_line.size.width - len(start)
-        words = of_weight(block, pooled.query_tokens, pooled.key_tokens, room, ascii_only=self._ascii)
+        words = of_weight(block, pooled.query_tokens, pooled.key_tokens, room)
         self.readout_line.show(start + words)
 
     @property

@@ -80,11 +80,11 @@ class LeadingPane(FilteredPane):
         Binding("f", "fold", "Fold the gains of the norms in, or leave them out", show=False, id="table.fold"),
     ]
 
-    def __init__(self, view: View, *, ascii_only: bool) -> None:
+    def __init__(self, view: View) -> None:
         self.view = view.name
         super().__init__(view.columns, Line(classes="pane-legend"))
         self.add_class("-table")
-        self.grid = TableGrid(ascii_only=ascii_only)
+        self.grid = TableGrid()
         leads = _leads(view)
         self.grid.leads = lambda: leads
         self.shown: Table | None = None

@@ -5,9 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widgets import Static
 
-from tui.drawing.text import in_ascii
 from tui.drawing.view_titles import ViewTitle
-from tui.toolkit.application import sends_ascii_only
 
 _PICTURES = {**{code: 0x2400 + code for code in range(32)}, 0x7F: 0x2421}
 """Unicode's picture of each control character, such as ␛; a name from a model's files may hold any of them."""
@@ -23,8 +21,7 @@ class Line(Static):
     def show(self, text: Text | str) -> None:
         """Change the text."""
         if isinstance(text, str):
-            # Here ≥ can become two signs; where it is painted there is room for one.
-            text = Text(in_ascii(text) if sends_ascii_only(self.app) else text)
+            text = Text(text)
         new = text.copy()
         new.plain = new.plain.translate(_PICTURES)
         if (new.plain, new.spans) != (self.shown.plain, self.shown.spans):

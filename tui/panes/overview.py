@@ -20,7 +20,7 @@ from engine.values.table import Table
 from engine.values.views import HEADS, OVERVIEW, explain
 from tui.drawing.measure_scale import MeasureScale
 from tui.drawing.readout import of_measure
-from tui.drawing.text import first_fitting, in_ascii
+from tui.drawing.text import first_fitting
 from tui.messages import ConditionWanted, HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
 from tui.missing import why_empty
 from tui.panes.line import Line
@@ -68,18 +68,17 @@ class OverviewPane(Pane):
         Binding("comma", "group(-1)", "Previous matrix", show=False, id="overview.group_before"),
     ]
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.add_class("-table")
-        self.map = HeadMap(ascii_only=ascii_only)
-        self.histogram = Histogram(ascii_only=ascii_only)
+        self.map = HeadMap()
+        self.histogram = Histogram()
         self.name_input = MeasureInput()
         self.explanation_line = Line(classes="pane-legend")
         self.shown: MeasureMap | None = None
         self.scale: MeasureScale | None = None
         self._said: Callable[[Head], Said] = lambda head: Said(str(head))
         self._moving: Timer | None = None
-        self._ascii_only = ascii_only
         self._explanation = ""
 
     def compose(self) -> ComposeResult:
@@ -150,7 +149,7 @@ class OverviewPane(Pane):
         else:
             place = f"{shown.place(cell)}/{shown.numbers}"
             line = of_measure(said.name, cell, said.chance, place, said.label, self.size.width - 2)
-        self.readout_line.show(in_ascii(line) if self._ascii_only else line)
+        self.readout_line.show(line)
 
     def follow(self, head: Head) -> None:
         """Put the cursor on the selected head, unless a person is moving it."""

@@ -61,9 +61,9 @@ class RanksPane(FilteredPane):
 
     view = "ranks"
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__(RANK_COLUMNS)
-        self.table = RanksTable(ascii_only=ascii_only, name="ranks")
+        self.table = RanksTable(name="ranks")
         self.table.leads = self._leads
         self.table.expect(None)  # what is done before the first rows is done once they are there
         self.chance_line = Line(classes="pane-chance")

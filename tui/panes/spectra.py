@@ -52,9 +52,9 @@ class SpectraPane(Pane):
     view = "spectra"
     has_scale = True
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.graph = SpectraView(ascii=ascii_only, name="spectra")
+        self.graph = SpectraView(name="spectra")
         self._name_shown = ""
         self._state: Sequence[str] = ()
         self._epsilon: float | None = None

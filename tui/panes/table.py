@@ -40,8 +40,8 @@ class TablePane(LeadingPane):
         Binding("r", "columns", "The rest of the columns, or only the first", show=False, id="table.columns"),
     ]
 
-    def __init__(self, view: View, *, ascii_only: bool) -> None:
-        super().__init__(view, ascii_only=ascii_only)
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
         self._places = view.places
         self._said = ""
         self._begins_at_top = bool(view.ranked_by)

@@ -75,11 +75,10 @@ class TextPane(Pane):
         Binding("enter", "follow", "To the token with the largest weight", show=False, id="text.follow"),
     ]
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._ascii = ascii_only
-        self.keys = TokenText(ascii_only=ascii_only)
-        self.queries = TokenText(ascii_only=ascii_only)
+        self.keys = TokenText()
+        self.queries = TokenText()
         self.keys_line = Line(classes="pane-legend")
         self.queries_line = Line(classes="pane-legend")
         self.legend_line = Line(classes="pane-legend")
@@ -134,7 +133,7 @@ class TextPane(Pane):
         cursors = (lines.query, lines.query) if lines.is_of_one_text else (lines.query, lines.key)
         texts = (self.queries, lines.query_tokens, lines.column), (self.keys, lines.key_tokens, lines.row)
         for (text, tokens, weights), spelling, cursor in zip(texts, spellings, cursors, strict=True):
-            labels = spell_all(tokens, spelling, ascii_only=self._ascii)
+            labels = spell_all(tokens, spelling)
             special = frozenset(at for at, each in enumerate(spelling) if each.kind != "text")
             text.show(labels, special, self._levels(lines, weights, scale, ink), ink, cells, styles, cursor)
         self._ink = ink
@@ -167,7 +166,7 @@ class TextPane(Pane):
             return
         both = not lines.is_of_one_text or self._wants_both
         if both is None:
-            labels = spell_all(lines.key_tokens, self._spellings[1], ascii_only=self._ascii)
+            labels = spell_all(lines.key_tokens, self._spellings[1])
             both = self.keys.fits(labels, self._ink, self.size.width, (self.size.height - 5) // 2)
         for widgets, is_shown in (
             ((self.keys, self.keys_line), both or self._is_of_keys),
@@ -203,16 +202,16 @@ class TextPane(Pane):
             return
         width = max(self.size.width - 2, 10)
         self.legend_line.show(self._legend(width))
-        to, by = ("->", "<-") if self._ascii else ("→", "←")
+        to, by = ("→", "←")
         verbs = (to, by) if width < NARROW else ("looks at", "is looked at by")
         for line, verb, tokens, at, others, weights in (
             (self.keys_line, verbs[0], lines.query_tokens, lines.query, lines.key_tokens, lines.row),
             (self.queries_line, verbs[1], lines.key_tokens, lines.key, lines.query_tokens, lines.column),
         ):
             number = "" if lines.is_of_one_text else f"{at} "  # which is said below, and changes with every move
-            name = f"{quoted(tokens[at], ascii_only=self._ascii)} " if number and width >= NARROW else ""
+            name = f"{quoted(tokens[at])} " if number and width >= NARROW else ""
             own = at if lines.is_of_one_text else None
-            line.show(largest_weights(f"{number}{name}{verb}", others, weights, width, own, ascii_only=self._ascii))
+            line.show(largest_weights(f"{number}{name}{verb}", others, weights, width, own))
         query = lines.is_of_one_text or not self._is_of_keys
         at, tokens, spelling = (
             (lines.query, lines.query_tokens, self._spellings[0])
@@ -221,7 +220,7 @@ class TextPane(Pane):
         )
         between = ITSELF if lines.is_of_one_text else f"{lines.query} {to} {lines.key}"
         weight = f"{between} {lines.row[lines.key]:.3f}"  # which no colour shows: the token has the cursor's
-        token, gap = quoted(tokens[at], ascii_only=self._ascii), " | " if self._ascii else " · "
+        token, gap = quoted(tokens[at]), " · "
         named = first_fitting(
             width,
             gap.join((f"token {at} of {len(tokens)}", weight, token)),

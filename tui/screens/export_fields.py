@@ -11,7 +11,6 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from tui.drawing.text import path_within
-from tui.toolkit.application import sends_ascii_only
 from tui.widgets.field import Field
 from tui.widgets.menu import Choices
 
@@ -40,7 +39,7 @@ class FileName(Field):
         width = self.size.width
         if self.has_focus or cell_len(self.value) <= width:
             return super().render_line(y)
-        shown = path_within(self.value, width, ascii_only=sends_ascii_only(self.app))
+        shown = path_within(self.value, width)
         return Strip([Segment(shown, self.rich_style)]).adjust_cell_length(width, self.rich_style)
 
     def on_focus(self) -> None:

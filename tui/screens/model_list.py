@@ -17,7 +17,6 @@ from engine.values.found_models import FoundModel, Origin, Place
 from engine.values.memory import size
 from tui.drawing.text import harmless, path_within
 from tui.screens.model_choice import can_be_a_name, meant
-from tui.toolkit.application import sends_ascii_only
 from tui.widgets.menu import Menu
 
 HEADINGS = {
@@ -200,7 +199,7 @@ class FoundList(Menu):
 
     def _within(self, name: str, width: int) -> str:
         """Write a name in so many cells."""
-        return path_within(name, width, ascii_only=sends_ascii_only(self.app))
+        return path_within(name, width)
 
     def heading(self) -> Text:
         """Write what the columns are."""

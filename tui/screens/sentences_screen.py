@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
-from tui.drawing.text import fit, harmless, in_ascii
+from tui.drawing.text import fit, harmless
 from tui.screens.modal import Modal
 from tui.sentences import Sentences
 from tui.state.sentence_history import matching
@@ -34,7 +34,6 @@ class SentencesScreen(Modal[str | None]):
     ----------
     sentences : what is listed, and where one is forgotten.
     is_finding : whether the words to find are typed at once.
-    ascii_only : whether only ASCII characters are drawn.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -51,11 +50,10 @@ class SentencesScreen(Modal[str | None]):
         Binding("question_mark", "app.help", "Keys that work here", show=False, id="sentences.help"),
     ]
 
-    def __init__(self, sentences: Sentences, *, is_finding: bool, ascii_only: bool) -> None:
+    def __init__(self, sentences: Sentences, *, is_finding: bool) -> None:
         super().__init__()
         self._sentences = sentences
         self._is_finding = is_finding
-        self._ascii = ascii_only
         self._found: tuple[str, ...] = ()
         self._list = Menu(markup=False, name="sentences menu")
         self._words = _Words(placeholder="words to find", compact=True)
@@ -110,10 +108,8 @@ class SentencesScreen(Modal[str | None]):
 
     def _line(self, text: str, width: int) -> str:
         """Write one sentence, marked where it was read."""
-        mark = ("*" if self._ascii else "●") if text in self._sentences.read else " "
-        shown = harmless(text[:SHOWN])
-        shown = in_ascii(shown) if self._ascii else shown
-        return f"{mark} {fit(shown, width, ascii_only=self._ascii).rstrip()}"
+        mark = "●" if text in self._sentences.read else " "
+        return f"{mark} {fit(harmless(text[:SHOWN]), width).rstrip()}"
 
     @on(Input.Changed)
     def _typed(self) -> None:

@@ -75,7 +75,7 @@ class TerminalApp(App[None]):
         self.animation_level = "none"
         self.keys_pressed = 0
         self._held_keys: deque[events.Key | events.Paste] = deque()
-        self._last_frame = LastFrame()
+        self._last_frame = LastFrame(lambda: self.call_later(self.action_redraw))
         # The toolkit turns colours to grey, and those of the terminal, which it does not know, to black on black.
         colours = [Colourless() if isinstance(each, Monochrome | NoColor) else each for each in self._filters]
         nearest = [NearestColour()] if self.console.color_system == "256" else []
@@ -179,10 +179,11 @@ class TerminalApp(App[None]):
         self._last_frame.forget()
         self.screen.refresh()
 
-    def on_resize(self) -> None:
-        """Take nothing that was painted for granted, though the size may be the same again by now."""
-        if self.screen_stack:
-            self.action_redraw()
+    def on_resize(self, event: events.Resize) -> None:
+        """Take nothing that was painted for granted; where the size is the same again, nothing is laid out anew."""
+        self._last_frame.forget()
+        if self.screen_stack and event.size == self.screen.size:
+            self.screen.refresh()
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Send only what differs from what is on the terminal."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from unicodedata import normalize
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -14,26 +15,26 @@ from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
 
-from tui.drawing.text import clusters, in_ascii
+from tui.drawing.text import ROOM, clusters
 
-_BOXES = str.maketrans(
+_IN_ASCII = str.maketrans(
     {
-        **dict.fromkeys("─━═╌╍┄┅┈┉▁▔‾⎺⎽╶╴╸╺", "-"),
-        **dict.fromkeys("│┃║╎╏┆┇┊┋▏▎▍▌▐▕┤├╵╷", "|"),
+        **dict.fromkeys("─━═╌╍┄┅┈┉▔‾⎺⎽╶╴╸╺–—−‐‑", "-"),
+        **dict.fromkeys("│┃║╎╏┆┇┊┋▏▎▍▌▐▕┤├╵╷·", "|"),
         **dict.fromkeys("┌┐└┘╭╮╰╯┏┓┗┛╔╗╚╝┬┴┼╋╠╣╦╩╬", "+"),
-        **dict.fromkeys("▂▃▄▅▆▇█▀▉▊▋■▓", "#"),
-        **dict.fromkeys("░▒", ":"),
-        **dict.fromkeys("▶▸►▷→⇒›»", ">"),
+        **dict.fromkeys("▁▂▃", "_"),
+        **dict.fromkeys("▄▅▆▒", "="),
+        **dict.fromkeys("▇█▀▉▊▋■", "#"),
+        **dict.fromkeys("▶▸►▷→⇒›»⏎", ">"),
         **dict.fromkeys("◀◂◄←⇐‹«", "<"),
         **dict.fromkeys("▼▾▿↓⏷", "v"),
-        **dict.fromkeys("▲▴△↑⇑", "^"),
-        **dict.fromkeys("•●◦○∙⋅", "*"),
-        "·": "|",
-        **dict.fromkeys("–—−‐‑", "-"),
+        **dict.fromkeys("▲▴↑⇑", "^"),
+        **dict.fromkeys("•∙◦⋅░", "."),
         **dict.fromkeys("‘’′", "'"),
         **dict.fromkeys("“”″", '"'),
-        "≤": "<", "≥": ">", "×": "x", "…": "~", "␣": "_", "∅": "0", "⏎": "<", "⋮": ":", "√": "r", "‖": "|",
-        "σ": "s", "Σ": "S", "ε": "e", "λ": "l", "Δ": "D", "α": "a", "β": "b", "μ": "u", "π": "p", "θ": "t",
+        "▓": "*", "●": "o", "◆": "@", "○": "O", "△": "A", "□": "%", "◇": "&", "≤": "<", "≥": ">", "×": "x", "…": "~",
+        "⋮": "~", "␣": "_", "∅": "-", "√": "r", "‖": "|", "∩": "&", "∞": "?", "σ": "s", "Σ": "S", "ε": "e", "λ": "l",
+        "Δ": "D", "α": "a", "β": "b", "μ": "u", "π": "p", "θ": "t", "ρ": "r", ROOM: " ",
     }
 )  # fmt: skip
 """What an ASCII terminal shows for signs that are drawn with; each takes one cell, as the sign does."""
@@ -76,8 +77,8 @@ def ascii_cells(text: str) -> str:
     """
     cells = []
     for cluster, width in clusters(text):
-        plain = in_ascii(cluster.translate(_BOXES)[:1])[:width]
-        cells.append(plain.ljust(width, "?"))
+        base = normalize("NFKD", cluster.translate(_IN_ASCII))[:1]
+        cells.append((base if base.isascii() else "?")[:width].ljust(width, "?"))
     return "".join(cells)
 
 

@@ -8,7 +8,7 @@ two kinds of update of `textual._compositor` are taken apart here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich.color import ColorSystem
 from rich.console import COLOR_SYSTEMS, Console, ConsoleOptions, RenderResult
@@ -41,10 +41,16 @@ _takes_one_cell_each = re.compile(
 
 
 class LastFrame:
-    """The cells of the terminal as they were sent last."""
+    """The cells of the terminal as they were sent last.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    on_gap : called where only a part of the screen is sent, and of the rest nothing is known.
+    """
+
+    def __init__(self, on_gap: Callable[[], object] = lambda: None) -> None:
         self._lines: list[list[Cell]] = []
+        self._on_gap = on_gap
 
     def forget(self) -> None:
         """Know nothing of the terminal any more, as when it has another size or was in other hands."""
@@ -59,6 +65,8 @@ class LastFrame:
             width, height = (update.chop_ends[0][-1] if update.chop_ends else 0), len(update.chops)
         if len(self._lines) != height or any(len(line) != width for line in self._lines[:1]):
             self._lines = [[UNKNOWN] * width for _ in range(height)]
+            if isinstance(update, ChopsUpdate):
+                self._on_gap()
         changes: list[Piece] = []
         for row, column, cells in pieces:
             before = self._lines[row][column : column + len(cells)]

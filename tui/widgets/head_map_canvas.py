@@ -29,8 +29,8 @@ from tui.widgets.scrolled import Scrolled
 _UNDEFINED, _OUTSIDE = 252, 251
 """Stand in place of a level where nothing is defined, and where a layer has no such head."""
 
-_CURSORS = {1: ("◆", "@"), 2: ("[]", "[]"), 4: ("[  ]", "[  ]")}
-"""What stands under the cursor, by the width of a cell; the second in ASCII."""
+_CURSORS = {1: "◆", 2: "[]", 4: "[  ]"}
+"""What stands under the cursor, by the width of a cell."""
 
 
 class HeadMapCanvas(Scrolled, can_focus=False):
@@ -53,8 +53,8 @@ class HeadMapCanvas(Scrolled, can_focus=False):
     class LaidOut(Message):
         """The cells have another size, or the map another number of lines."""
 
-    def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__(ascii_only=ascii_only, name="overview")
+    def __init__(self) -> None:
+        super().__init__(name="overview")
         self.rows: tuple[LayerOutline, ...] = ()
         self.grid: HeadGrid | None = None
         self._map: MeasureMap | None = None
@@ -168,7 +168,7 @@ class HeadMapCanvas(Scrolled, can_focus=False):
     def _lay_out(self) -> None:
         """Choose the size of the cells, unless it is for the same pane and the same ink as before."""
         lines = 1 + fewest_lines(self.rows)
-        is_halved = self.ink is Ink.COLOUR and not self.ascii_only and lines > max(self.size.height, self._most_lines)
+        is_halved = self.has_half_blocks and lines > max(self.size.height, self._most_lines)
         wanted = (self.rows, self.size, self.ink, self._is_signed, is_halved)
         if wanted == self._laid_out_for or not self.rows or not self.size.width:
             return
@@ -267,10 +267,10 @@ class HeadMapCanvas(Scrolled, can_focus=False):
     def _others(self, width: int) -> Mapping[int, tuple[str, Style]]:
         """Give what is written where there is no level: nothing known, nothing defined, endless, no head."""
         style = self.get_component_rich_style
-        unknown, undefined, endless = "~x?" if self.ascii_only else "·×∞"
+        unknown, undefined, endless = "∙×∞"
         before = " " * (width - 1)
         return {
-            CURSOR: (_CURSORS[width][self.ascii_only], style("overview--cursor")),
+            CURSOR: (_CURSORS[width], style("overview--cursor")),
             ABSENT: (before + unknown, style("overview--absent")),
             _UNDEFINED: (before + undefined, style("overview--absent")),
             NOT_FINITE: (before + endless, style("overview--cell")),

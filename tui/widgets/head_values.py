@@ -42,9 +42,8 @@ class HeadValues(Static):
     HeadValues { height: 1; padding: 0 1; color: $text; text-wrap: nowrap; }
     """
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__("", markup=False)
-        self._ascii = ascii_only
         self._entries: tuple[HeadValue, ...] = ()
         self._laid_out: tuple[Sequence[HeadValue], int] = ((), 0)
 
@@ -76,7 +75,7 @@ class HeadValues(Static):
         for place, each in enumerate(self._entries):
             if place and place % across == 0:
                 text.append("\n")
-            text.append(each.sign, each.style).append(f" {fit_end(each.name, names, ascii_only=self._ascii)} ")
+            text.append(each.sign, each.style).append(f" {fit_end(each.name, names)} ")
             text.append(f"{each.value:<{max(values, 6)}}")
             text.append("" if place % across == across - 1 else " " * GAP)
         lines = min(-(-len(self._entries) // across), MOST_LINES)

@@ -81,10 +81,8 @@ class Heatmap(PaintedMap, can_focus=True):
             """The heatmap, for `textual.on` with a selector."""
             return self.heatmap
 
-    def __init__(
-        self, *, ascii: bool = False, name: str | None = None, id: str | None = None, classes: str | None = None
-    ) -> None:
-        super().__init__(ascii=ascii, name=name, id=id, classes=classes)
+    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(name=name, id=id, classes=classes)
         self._ahead = MovesAhead()
 
     def follow(self, other: Heatmap) -> None:
@@ -123,8 +121,8 @@ class Heatmap(PaintedMap, can_focus=True):
         block = pooled.at(*self._cell)
         tokens, drawn = (pooled.query_tokens, pooled.key_tokens), pooled.window.pooling
         if pooled.window.block > 1:
-            return of_block(block, *tokens, width, drawn=drawn, ascii_only=self._ascii)
-        return (of_difference if pooled.is_signed else of_weight)(block, *tokens, width, ascii_only=self._ascii)
+            return of_block(block, *tokens, width, drawn=drawn)
+        return (of_difference if pooled.is_signed else of_weight)(block, *tokens, width)
 
     def expect(self, is_expected: bool) -> None:
         """Keep moves until there is a map to make them on, or keep none: there will not be one."""

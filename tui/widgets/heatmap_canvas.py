@@ -63,8 +63,8 @@ class HeatmapCanvas(Scrolled, can_focus=False):
     class WindowMoved(Message):
         """Other blocks are in view: it was scrolled, or has another size."""
 
-    def __init__(self, rulers: Rulers, *, ascii_only: bool) -> None:
-        super().__init__(ascii_only=ascii_only)
+    def __init__(self, rulers: Rulers) -> None:
+        super().__init__()
         self.map: PooledMap | None = None
         self.message = ""
         self.scale: Scale = "linear"
@@ -228,7 +228,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
     def _lay_out_axes(self) -> tuple[int, int]:
         """Lay out the labels; give the numbers of rows and columns."""
         if self.map is None:
-            self._axes = lay_out((), (), *self.size, self.cell, ascii_only=self.ascii_only)
+            self._axes = lay_out((), (), *self.size, self.cell)
         else:
             self._axes = self.axes_for(self.map.query_tokens, self.map.key_tokens, self.map.window.block, self.cell)
         return len(self._axes.rows), len(self._axes.columns)
@@ -238,9 +238,9 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         if block == 1 and len(query_tokens) * len(key_tokens) <= AT_ONCE:
             wanted = (tuple(query_tokens), tuple(key_tokens), self.size, cell)
             if self._known_axes[0] != wanted:
-                self._known_axes = (wanted, lay_out(*wanted[:2], *self.size, cell, ascii_only=self.ascii_only))
+                self._known_axes = (wanted, lay_out(*wanted[:2], *self.size, cell))
             return self._known_axes[1]
-        return lay_out_blocks(query_tokens, key_tokens, block, *self.size, cell, ascii_only=self.ascii_only)
+        return lay_out_blocks(query_tokens, key_tokens, block, *self.size, cell)
 
     def _levels_in_view(self) -> NDArray[np.uint8]:
         """Compute the levels of the cells in view, (rows, columns)."""

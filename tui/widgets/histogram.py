@@ -15,7 +15,7 @@ from textual.widget import Widget
 from tui.drawing.curves import Curve, Span
 from tui.drawing.levels import Ink
 from tui.drawing.measure_scale import MeasureScale
-from tui.drawing.plots import ASCII_PLOT, COLOUR_PLOT, SHADE_PLOT, Mark, Plot, draw_plot
+from tui.drawing.plots import COLOUR_PLOT, SHADE_PLOT, Mark, Plot, draw_plot
 from tui.drawing.ticks import brief
 from tui.state.measure_map import MeasureMap
 
@@ -40,9 +40,8 @@ class Histogram(Widget, can_focus=False):
     }
     """
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._ascii_only = ascii_only
         self._map: MeasureMap | None = None
         self._scale: MeasureScale | None = None
         self._value: float | None = None
@@ -104,7 +103,7 @@ class Histogram(Widget, can_focus=False):
         bins = scale.bins(room, len(shown.finite))
         width = min(room // bins, _WIDEST_BAR)
         counts = np.bincount(scale.bin_of(shown.finite, bins), minlength=bins).astype(np.float64)
-        glyphs = ASCII_PLOT if self._ascii_only else COLOUR_PLOT if self._ink is Ink.COLOUR else SHADE_PLOT
+        glyphs = COLOUR_PLOT if self._ink is Ink.COLOUR else SHADE_PLOT
         columns = np.repeat(np.arange(bins), width)
         curve, span = Curve("", counts, None, ""), Span(float(counts.max()), 0.0)
         plot = draw_plot(curve, span, columns, rows, baseline=False, glyphs=glyphs)
@@ -138,7 +137,7 @@ class Histogram(Widget, can_focus=False):
             style = self._styles[level if len(self._styles) > 1 else 0]
             text = self._glyphs[level][-1]
             if column in marked:
-                text, style = "^" if self._ascii_only else "▴", self.get_component_rich_style("histogram--cursor")
+                text, style = "▴", self.get_component_rich_style("histogram--cursor")
             cells.append(Segment(text, style))
         cells.append(Segment(f" {high}", label))
         return Strip(Segment.simplify(cells)).adjust_cell_length(width, blank)

@@ -41,10 +41,10 @@ class MapCell(Vertical):
     MapCell { width: 1fr; height: 1fr; }
     """
 
-    def __init__(self, number: int, *, ascii_only: bool) -> None:
+    def __init__(self, number: int) -> None:
         super().__init__()
         self.title_line = TitleLine("map-title")
-        self.heatmap = Heatmap(ascii=ascii_only, name="attention map" if not number else f"attention map {number + 1}")
+        self.heatmap = Heatmap(name="attention map" if not number else f"attention map {number + 1}")
         self.shown: Titled | None = None
 
     def compose(self) -> ComposeResult:
@@ -64,10 +64,9 @@ class MapGrid(Container):
     class Moved(Message):
         """Something else is under the cursor."""
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._ascii = ascii_only
-        self._cells = [MapCell(0, ascii_only=ascii_only)]
+        self._cells = [MapCell(0)]
         self._count = 1
         self._is_numbered = False
 
@@ -77,7 +76,7 @@ class MapGrid(Container):
 
     def show(self, maps: Sequence[Titled]) -> None:
         """Show maps; the linear scale of all goes to the largest weight of any."""
-        more = [MapCell(number, ascii_only=self._ascii) for number in range(len(self._cells), len(maps))]
+        more = [MapCell(number) for number in range(len(self._cells), len(maps))]
         for each in more:
             each.heatmap.number(self._is_numbered)
             each.heatmap.begin_as(self._cells[0].heatmap)

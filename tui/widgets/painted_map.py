@@ -17,7 +17,6 @@ from tui.drawing.figures import cell_width
 from tui.drawing.legend import legend
 from tui.drawing.levels import Ink, Scale, usual_scale
 from tui.drawing.signed import signed_legend
-from tui.drawing.text import in_ascii
 from tui.widgets.heatmap_canvas import HeatmapCanvas
 from tui.widgets.large_map import LargeMap
 from tui.widgets.lens import Lens
@@ -35,13 +34,10 @@ class PaintedMap(Widget):
     largest : the map's own largest weight, wherever its scale ends.
     """
 
-    def __init__(
-        self, *, ascii: bool = False, name: str | None = None, id: str | None = None, classes: str | None = None
-    ) -> None:
+    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(name=name, id=id, classes=classes)
-        self._ascii = ascii
         self._rulers = Rulers()
-        self._canvas = HeatmapCanvas(self._rulers, ascii_only=ascii)
+        self._canvas = HeatmapCanvas(self._rulers)
         self._map: AttentionMap | None = None
         self._large: LargeMap | None = None
         self._lens = Lens()
@@ -91,7 +87,7 @@ class PaintedMap(Widget):
 
     def wait(self, text: str) -> None:
         """Show a sentence until what was asked for comes."""
-        self._canvas.draw(None, in_ascii(text) if self._ascii else text, self.scale, (0, 0))
+        self._canvas.draw(None, text, self.scale, (0, 0))
 
     def _show_nothing(self, message: str) -> None:
         """Show no map."""
@@ -171,7 +167,7 @@ class PaintedMap(Widget):
         if pooled is None:
             return Text("")
         block = pooled.window.block
-        sign = "x" if self._ascii else "×"
+        sign = "×"
         of = f"{pooled.window.pooling} of {block}{sign}{block}" if block > 1 else ""
         if self.is_numbered and canvas.ink is not Ink.COLOUR:
             what = "differences" if pooled.is_signed else "weights"

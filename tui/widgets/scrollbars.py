@@ -1,4 +1,4 @@
-"""Scrollbars that cost few bytes, and can be drawn in ASCII."""
+"""Scrollbars that cost few bytes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,14 @@ class ToldBars(Widget):
         self.horizontal_scrollbar.position = self.scroll_x
 
 
-class MergedScrollBarRender(ScrollBarRender):
-    """Draws a horizontal scrollbar as three runs; Textual's own is one escape sequence per column, 25 bytes each."""
+class WholeCellBars(ScrollBarRender):
+    """Draws a scrollbar with whole cells, a horizontal one as three runs; Textual's own is one sequence per column."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
+    HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8
 
     @classmethod
     def render_bar(cls, *args: Any, **options: Any) -> Segments:
         """Draw the bar and join neighbours that look the same."""
         bar = super().render_bar(*args, **options)
         return bar if bar.new_lines else Segments(list(Segment.simplify(bar.segments)), new_lines=False)
-
-
-class AsciiScrollBarRender(MergedScrollBarRender):
-    """Draws a scrollbar with whole cells, so that it needs no block characters."""
-
-    VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
-    HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8

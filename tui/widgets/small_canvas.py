@@ -22,7 +22,7 @@ from tui.drawing.legend import legend
 from tui.drawing.levels import NOT_FINITE, Ink, Scale, levels_of, usual_scale
 from tui.drawing.ramps import ramp
 from tui.drawing.small_lines import line_of_map
-from tui.drawing.text import centred, fit, in_ascii
+from tui.drawing.text import centred, fit
 from tui.drawing.tiles import GAP, Tiles, lay_out_tiles
 from tui.messages import RoomChanged
 from tui.toolkit.themes import palette_of
@@ -39,8 +39,8 @@ class SmallCanvas(Scrolled, can_focus=False):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"small--name", "small--name-cursor", "small--cell", "small--message"}
 
-    def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__(ascii_only=ascii_only, name="small maps")
+    def __init__(self) -> None:
+        super().__init__(name="small maps")
         self._tiles = Tiles(0, 1, 0, 0, 1, 1)
         self._names: tuple[str, ...] = ()
         self._maps: Mapping[int, PooledMap] = {}
@@ -79,7 +79,7 @@ class SmallCanvas(Scrolled, can_focus=False):
         """Show a sentence in place of maps; between so many heads the cursor can be moved all the same."""
         self._tiles = replace(self._tiles, count=count)
         if message != self._message:
-            self._message = in_ascii(message) if self.ascii_only else message
+            self._message = message
             self._maps, self._levels = {}, {}
             self.virtual_size = Size(0, 0)
             self.refresh()
@@ -129,7 +129,7 @@ class SmallCanvas(Scrolled, can_focus=False):
 
     def legend(self, width: int) -> Text:
         """Explain the levels in a line."""
-        block, sign = self._tiles.block, "x" if self.ascii_only else "×"
+        block, sign = self._tiles.block, "×"
         colours = [Style(bgcolor=colour) for colour in self._colours]
         pooled = f"max of {block}{sign}{block}" if block > 1 else ""
         return legend(self.scale, self.largest, self.ink, colours, width, pooled)
@@ -161,7 +161,7 @@ class SmallCanvas(Scrolled, can_focus=False):
     @property
     def _rows_per_line(self) -> int:
         """Two where the halves of a character can have colours of their own, which takes one that is not ASCII."""
-        return 2 if self.ink is Ink.COLOUR and not self.ascii_only else 1
+        return 2 if self.has_half_blocks else 1
 
     @property
     def _colours(self) -> tuple[Color, ...]:
@@ -213,4 +213,4 @@ class SmallCanvas(Scrolled, can_focus=False):
     def _label(self, number: int) -> Iterator[Segment]:
         """Write the name over a map."""
         style = self.get_component_rich_style(f"small--name{'-cursor' if number == self.cursor else ''}")
-        yield Segment(fit(self._names[number], self._tiles.width, ascii_only=self.ascii_only), style)
+        yield Segment(fit(self._names[number], self._tiles.width), style)

@@ -53,8 +53,8 @@ class SmallMaps(SmallCanvas, can_focus=True):
     class Opened(Message):
         """A person clicked on the head under the cursor, whose map is wanted in large."""
 
-    def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__(ascii_only=ascii_only)
+    def __init__(self) -> None:
+        super().__init__()
         self._picked: int | None = None
         self._is_pointed_at = False
         self._ahead = MovesAhead()

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from tui.drawing.curves import Curve, read_value, span_of
 from tui.drawing.grid import LOWEST, LOWEST_LINES, Grid, choose_grid
 from tui.drawing.levels import Scale
-from tui.drawing.text import centred, harmless, in_ascii
+from tui.drawing.text import centred, harmless
 from tui.messages import DistanceChanged
 from tui.widgets.kept_moves import MovesAhead
 from tui.widgets.paging import paging
@@ -77,13 +77,10 @@ class SpectraView(Widget, can_focus=True):
             """The view, for `textual.on` with a selector."""
             return self.spectra
 
-    def __init__(
-        self, *, ascii: bool = False, name: str | None = None, id: str | None = None, classes: str | None = None
-    ) -> None:
+    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(name=name, id=id, classes=classes)
         self.is_at_distance = False
-        self._ascii = ascii
-        self._blocks = [SpectrumBlock(ascii_only=ascii) for _ in range(self.MOST)]
+        self._blocks = [SpectrumBlock() for _ in range(self.MOST)]
         self._curves: tuple[Curve, ...] = ()
         self._selected = 0
         self._asked_for = ""  # outlives messages and heads without this matrix, and so does the index
@@ -120,8 +117,7 @@ class SpectraView(Widget, can_focus=True):
         """Show a sentence in place of the curves; where these are still to come, moves wait for them."""
         self._curves = ()
         self._ahead.expect(is_waiting)
-        shown = "\n".join(harmless(line) for line in text.split("\n"))
-        self._message = in_ascii(shown) if self._ascii else shown
+        self._message = "\n".join(harmless(line) for line in text.split("\n"))
         self._arrange()
         self.refresh()
 
@@ -178,8 +174,7 @@ class SpectraView(Widget, can_focus=True):
         """Say in plain text what is under the cursor, in fewer words where ``width`` is small."""
         if not self._curves:
             return ""
-        text = harmless(read_value(self._curves[self._selected], self._at, width))
-        return in_ascii(text) if self._ascii else text
+        return harmless(read_value(self._curves[self._selected], self._at, width))
 
     def _once_there(self, move: Callable[[], None]) -> None:
         """Move on the curves, or on those that are expected."""

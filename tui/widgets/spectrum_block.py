@@ -22,7 +22,6 @@ from tui.drawing.curves import Curve, Span, columns_of, columns_under
 from tui.drawing.levels import Ink, choose_ink
 from tui.drawing.lines import LINE, OVER_BAR, OVER_CHANCE, draw_lines, line_colours, with_lines
 from tui.drawing.plots import (
-    ASCII_PLOT,
     COLOUR_PLOT,
     SHADE_PLOT,
     UNDER_CURSOR,
@@ -32,7 +31,7 @@ from tui.drawing.plots import (
     draw_plot,
     with_cursor,
 )
-from tui.drawing.text import fit, harmless, in_ascii
+from tui.drawing.text import fit, harmless
 from tui.drawing.ticks import brief
 from tui.widgets.repaint import repaint
 from tui.widgets.spectrum_frame import NO_FRAME, Frame
@@ -48,7 +47,7 @@ def axis_labels(span: Span) -> tuple[str, str]:
 
 @lru_cache(maxsize=64)
 def mark_styles(
-    bar: Style, chance: Style, edge: Style | None, cursor: Style, ground: Color | None, *, ascii_only: bool
+    bar: Style, chance: Style, edge: Style | None, cursor: Style, ground: Color | None
 ) -> Mapping[int, Style]:
     """Give the style of every mark, under the cursor and elsewhere.
 
@@ -57,7 +56,6 @@ def mark_styles(
     bar, chance, cursor : the styles of what a plot is made of.
     edge : the style of chance's edge over a bar, where colours are mixed.
     ground : what is behind all.
-    ascii_only : whether nothing but ASCII is drawn.
     """
     styles: dict[int, Style] = {Mark.BLANK: Style(bgcolor=ground), Mark.CHANCE: chance}
     styles |= {Mark.BLANK + UNDER_CURSOR: cursor, Mark.CHANCE + UNDER_CURSOR: cursor}
@@ -68,7 +66,7 @@ def mark_styles(
             styles[Mark.CHANCE_OVER_BAR + under] = edge + Style(bgcolor=front.color)
         else:
             styles[Mark.BAR_BEFORE_CHANCE + under] = front
-            styles[Mark.CHANCE_OVER_BAR + under] = front + Style(reverse=not ascii_only)
+            styles[Mark.CHANCE_OVER_BAR + under] = front + Style(reverse=True)
     return styles
 
 
@@ -109,9 +107,8 @@ class SpectrumBlock(Widget, can_focus=False):
             self.index = index
             super().__init__()
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._ascii = ascii_only
         self.curve: Curve | None = None
         self._span = Span(0.0, 0.0)
         self._label_width = 0
@@ -185,15 +182,13 @@ class SpectrumBlock(Widget, can_focus=False):
     @property
     def _glyphs(self) -> PlotGlyphs:
         """Choose the characters that this terminal and theme can carry."""
-        if self._ascii:
-            return ASCII_PLOT
         return COLOUR_PLOT if self._has_colours else SHADE_PLOT
 
     @property
     def _has_colours(self) -> bool:
         """Whether this terminal and theme tell colours apart that are mixed here."""
         app = self.app
-        ink = choose_ink(app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color, ascii_only=False)
+        ink = choose_ink(app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color)
         return ink is Ink.COLOUR
 
     @property
@@ -237,15 +232,15 @@ class SpectrumBlock(Widget, can_focus=False):
             self._columns = columns_of(len(curve.values), width - left - 1, has_bars=curve.has_bars)
             self._plot = draw_plot(curve, self._span, self._columns, rows, baseline=self._baseline, glyphs=self._glyphs)
             self._lines = draw_lines(curve, self._span, self._columns, rows, self._glyphs) if curve.lines else None
-        name = f" {self._plain(curve.matrix)} "
-        summary = self._plain(curve.summary)
+        name = f" {harmless(curve.matrix)} "
+        summary = harmless(curve.summary)
         top, foot = axis_labels(self._span)
-        tick = "|" if self._ascii else "┤"
+        tick = "┤"
         labels = [" " * left] * rows
         if left:
             labels[0], labels[-1] = f"{top:>{left - 1}}{tick}", f"{foot:>{left - 1}}{tick}"
         elif rows:
-            summary = self._plain(f"{foot}…{top} ") + summary
+            summary = harmless(f"{foot}…{top} ") + summary
         room = max(width - cell_len(name) - 2, 0)
         while cell_len(summary) > room and (words := summary.split(" "))[2:]:
             summary = " ".join(words[:-2])  # each number with its name: no part of one may be taken for it
@@ -257,7 +252,7 @@ class SpectrumBlock(Widget, can_focus=False):
             plot = with_lines(plot, self._lines, under)
         return Frame(
             name=name,
-            summary=" " + fit(summary, room, ascii_only=self._ascii),
+            summary=" " + fit(summary, room),
             selected=self._cursor is not None,
             labels=tuple(labels),
             plot=plot,
@@ -271,7 +266,7 @@ class SpectrumBlock(Widget, can_focus=False):
         chance = style("spectra--chance" if coloured else "spectra--label")
         edge = style("spectra--chance-edge") if coloured else None
         ground = style("spectra--label").bgcolor
-        styles = dict(mark_styles(bar, chance, edge, style("spectra--cursor"), ground, ascii_only=self._ascii))
+        styles = dict(mark_styles(bar, chance, edge, style("spectra--cursor"), ground))
         if self._lines is not None:
             for number in range(len(self._glyphs.signs)):
                 line = self.line_style(number) + Style(bgcolor=ground)
@@ -290,7 +285,3 @@ class SpectrumBlock(Widget, can_focus=False):
     def sign(self, number: int) -> str:
         """Give the sign of a line."""
         return self._glyphs.signs[number]
-
-    def _plain(self, text: str) -> str:
-        """Make text harmless, and ASCII where that was asked for."""
-        return in_ascii(harmless(text)) if self._ascii else harmless(text)

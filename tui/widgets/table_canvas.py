@@ -52,8 +52,8 @@ class TableCanvas(TableRows, can_focus=False):
     class Arranged(Message):
         """Other rows are shown, or the same in another order."""
 
-    def __init__(self, *, ascii_only: bool, name: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, name=name)
+    def __init__(self, *, name: str | None = None) -> None:
+        super().__init__(name=name)
         self.strikes: Callable[[Row], bool] | None = None
         self.why_none = ""
         self._drawn: tuple[str, ...] = ()
@@ -150,7 +150,7 @@ class TableCanvas(TableRows, can_focus=False):
     def _lines(self, text: Callable[[Cell], str]) -> Lines:
         """Give what paints lines of the columns that are in view, where cells are written so."""
         room = self._room or self._columns.starts[-1]  # before there is any, as much as there may be
-        return Lines(self._columns, self.scroll_offset.x, room, text, self.ascii_only)
+        return Lines(self._columns, self.scroll_offset.x, room, text)
 
     def written(self, cells: Sequence[Cell], text: Callable[[Cell], str]) -> str:
         """Write a line that is none of the rows, each of its cells below those of its column, as far as it is in view.

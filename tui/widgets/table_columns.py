@@ -11,7 +11,7 @@ from typing import Literal
 from rich.cells import cell_len
 
 from engine.values.table import CHANCE, TEXTS, Cell, Kind, kind_of
-from tui.drawing.text import fit, fit_end, in_ascii
+from tui.drawing.text import fit, fit_end
 from tui.drawing.titles import Title, titles
 from tui.numbers import LONGEST
 
@@ -145,9 +145,7 @@ class Columns:
                 yield column, seen
                 painted = seen.stop
 
-    def title(
-        self, column: int, line: int, sort: tuple[str, bool] | None, room: int, *, is_free: bool, ascii_only: bool
-    ) -> str:
+    def title(self, column: int, line: int, sort: tuple[str, bool] | None, room: int, *, is_free: bool) -> str:
         """Write a line of a column's name, counted from the last, with a sign where it sorts the rows.
 
         Parameters
@@ -157,29 +155,26 @@ class Columns:
         sort : the name of the column that sorts the rows, and whether the largest come first.
         room : cells that there are.
         is_free : whether the sign may stand in the cell behind them, where the name leaves it none.
-        ascii_only : whether only ASCII characters are drawn.
         """
-        text = self.titles[column][line]
+        shown = self.titles[column][line]
         align: Literal["left", "right"] = "right" if self.numeric[column] else "left"
-        shown = in_ascii(text) if ascii_only else text
         if line < -1 or sort is None or sort[0] != self.names[column] or not room:
-            return fit(shown, room, align=align, ascii_only=ascii_only)
-        down, up = ("v", "^") if ascii_only else ("▾", "▴")
+            return fit(shown, room, align=align)
         for_name = room if is_free and cell_len(shown) >= room else room - 1
-        signed = fit(shown, min(cell_len(shown), for_name), ascii_only=ascii_only) + (down if sort[1] else up)
+        signed = fit(shown, min(cell_len(shown), for_name)) + ("▾" if sort[1] else "▴")
         return fit(signed, max(room, cell_len(signed)), align=align)
 
-    def cell(self, column: int, text: str, room: int, *, ascii_only: bool) -> str:
+    def cell(self, column: int, text: str, room: int) -> str:
         """Write a cell into the room it has; of a number that does not fit no digits, which would be read for it.
 
         Where little is left of a column of numbers none is written: the small ones alone would stand there.
         """
         is_number = self.numeric[column]
         if is_number and text[-1:].isdigit() and (room < cell_len(text) or room < min(LEAST, self.widths[column])):
-            text = "~" if ascii_only else "…"
+            text = "…"
         if column < self.frozen and not is_number:  # what tells long names apart is at their end
-            return fit_end(text, room, ascii_only=ascii_only)
-        return fit(text, room, align="right" if is_number else "left", ascii_only=ascii_only)
+            return fit_end(text, room)
+        return fit(text, room, align="right" if is_number else "left")
 
     def at(self, x: int, left: int) -> int:
         """Find the column at a cell of a line, while they are scrolled so far."""

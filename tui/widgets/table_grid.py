@@ -49,8 +49,8 @@ class TableGrid(TableCanvas, can_focus=True):
     leads: Callable[[], str] = staticmethod(lambda: "head")
     """Says what the row under the cursor leads to, a head, a token, or nothing; whoever the table is of knows."""
 
-    def __init__(self, *, ascii_only: bool, name: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, name=name)
+    def __init__(self, *, name: str | None = None) -> None:
+        super().__init__(name=name)
         self._kept = KeptMoves()
         self.is_moved = False
         self.is_growing = False

@@ -25,20 +25,18 @@ class Lines:
     left : how far they are scrolled.
     room : cells of a line.
     text : writes a cell.
-    ascii_only : whether only ASCII characters are drawn.
     """
 
     columns: Columns
     left: int
     room: int
     text: Callable[[Cell], str]
-    ascii_only: bool
 
     def names(self, line: int, sort: tuple[str, bool] | None, style: Style) -> Strip:
         """Paint a line of the names of the columns, counted from the last; with a sign at the one that sorts."""
 
         def write(column: int, room: int, is_free: bool) -> str:
-            return self.columns.title(column, line, sort, room, is_free=is_free, ascii_only=self.ascii_only)
+            return self.columns.title(column, line, sort, room, is_free=is_free)
 
         return self._line(write, style, {})
 
@@ -53,7 +51,7 @@ class Lines:
         """
 
         def write(column: int, room: int, _: bool) -> str:
-            return self.columns.cell(column, self._within(cell(column), room), room, ascii_only=self.ascii_only)
+            return self.columns.cell(column, self._within(cell(column), room), room)
 
         return self._line(write, style, marked)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.values.filters import Filter
 from engine.values.table import Cell
-from tui.drawing.text import harmless, in_ascii
+from tui.drawing.text import harmless
 from tui.numbers import short
 from tui.widgets.scrolled import Scrolled
 from tui.widgets.table_arrangement import Arrangement, Arranger, Row, Wanted
@@ -23,8 +23,8 @@ class TableRows(Scrolled, can_focus=False):
     cursor : the line and the column that it is on.
     """
 
-    def __init__(self, *, ascii_only: bool, name: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, name=name)
+    def __init__(self, *, name: str | None = None) -> None:
+        super().__init__(name=name)
         self.message = ""
         self._arranger = Arranger(self.text, self._use)
         self.cursor = (0, 0)
@@ -128,5 +128,4 @@ class TableRows(Scrolled, can_focus=False):
 
     def text(self, cell: Cell) -> str:
         """Write one cell."""
-        text = short(cell) if isinstance(cell, int | float) else harmless(cell or "")
-        return in_ascii(text) if self.ascii_only else text
+        return short(cell) if isinstance(cell, int | float) else harmless(cell or "")

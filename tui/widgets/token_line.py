@@ -28,9 +28,8 @@ class TokenLine(Widget, can_focus=False):
     }
     """
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._ascii = ascii_only
         self._found: Sentence | EngineError | None = None
         self._at = 0
 
@@ -44,7 +43,7 @@ class TokenLine(Widget, can_focus=False):
         """Write the tokens."""
         width = self.content_size.width
         if isinstance(self._found, EngineError):
-            return Text(fit(harmless(str(self._found)), width, ascii_only=self._ascii), "italic", no_wrap=True)
+            return Text(fit(harmless(str(self._found)), width), "italic", no_wrap=True)
         if self._found is None:
             return Text("")
-        return strip_of(self._found, width, at=self._at, ascii_only=self._ascii)
+        return strip_of(self._found, width, at=self._at)

@@ -20,7 +20,7 @@ from textual.strip import Strip
 from tui.drawing.flow import Flow, Piece, flow
 from tui.drawing.levels import NOT_FINITE, Ink
 from tui.drawing.ramps import lightness
-from tui.drawing.text import centred, in_ascii
+from tui.drawing.text import centred
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrolled import Scrolled
 
@@ -32,10 +32,7 @@ AS_FAR_FROM_BOTH = 49
 
 
 class TokenText(Scrolled, can_focus=True):
-    """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar.
-
-    In ASCII, where they could be taken for text, they stand in brackets in the place of the bar.
-    """
+    """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "move(-1)", "Token before", show=False, id="text.left"),
@@ -70,8 +67,8 @@ class TokenText(Scrolled, can_focus=True):
     class Entered(Message):
         """A person clicked on the token under the cursor."""
 
-    def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__(ascii_only=ascii_only, name="text")
+    def __init__(self) -> None:
+        super().__init__(name="text")
         self._labels: tuple[str, ...] = ()
         self._special: frozenset[int] = frozenset()
         self._levels: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
@@ -131,7 +128,7 @@ class TokenText(Scrolled, can_focus=True):
         self._ahead = self._ahead if is_waiting else []
         self.show((), frozenset(), np.zeros(0, dtype=np.uint8), self._ink, (), (), 0)
         if message != self._message:
-            self._message = in_ascii(message) if self.ascii_only else message
+            self._message = message
             self.refresh()
 
     def fits(self, labels: tuple[str, ...], ink: Ink, width: int, height: int) -> bool:
@@ -196,7 +193,6 @@ class TokenText(Scrolled, can_focus=True):
 
     def _painted(self, line: Sequence[Piece], plain: Style) -> Iterator[tuple[str, Style]]:
         """Yield the texts of a line, each with its style."""
-        bar = "|" if self.ascii_only else "│"
         token_style = self.get_component_rich_style("text--token")
         usual = token_style.color
         for piece in line:
@@ -209,8 +205,7 @@ class TokenText(Scrolled, can_focus=True):
             yield piece.text, self.get_component_rich_style("text--cursor") if is_here else style
             if piece.ends:
                 glyphs = "" if self._ink is Ink.COLOUR else "??" if level == NOT_FINITE else self._cells[level]
-                ends = f"[{glyphs}]" if self._ink is Ink.ASCII else glyphs + bar
-                yield ends, plain if not glyphs.strip() else token_style
+                yield f"{glyphs}│", plain if not glyphs.strip() else token_style
 
     def on_click(self, event: events.Click) -> None:
         """Go to the token that was clicked; on the one that the cursor was put on before, do what Enter does."""
@@ -266,8 +261,8 @@ class TokenText(Scrolled, can_focus=True):
 
 
 def _gap(ink: Ink) -> int:
-    """Count the cells behind a token: the bar, or brackets, and the glyphs of its level where colour does not do."""
-    return {Ink.COLOUR: 1, Ink.SHADES: 3, Ink.ASCII: 4}[ink]
+    """Count the cells behind a token: the bar, and the glyphs of its level where colour does not do."""
+    return 1 if ink is Ink.COLOUR else 3
 
 
 @lru_cache(maxsize=32)

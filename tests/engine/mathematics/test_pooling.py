@@ -147,4 +147,3 @@ def test_the_readout_of_a_block_leaves_out_what_does_not_fit_the_ranges_and_the_
         assert f"{block.largest:.4f}" in line
     assert "sum" not in of_block(block, *tokens, 70)
     assert f"mean {block.mean:.4f}" in of_block(block, *tokens, 54, drawn="mean"), "the number that is drawn"
-    assert of_block(block, *tokens, 200, ascii_only=True).isascii()

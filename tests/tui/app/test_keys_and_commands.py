@@ -15,7 +15,6 @@ from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app import Explorer
 from tui.drawing.readout import of_difference
-from tui.drawing.text import in_ascii
 from tui.panes.compare import ComparePane
 from tui.panes.table import TablePane
 from tui.screens.export_screen import ExportScreen
@@ -225,11 +224,6 @@ def test_the_readout_of_a_difference_has_its_number_however_narrow_it_is(width: 
     assert cell_len(line) <= width
     assert re.search(r"\bq(?:uery)? ?3\b", line)
     assert re.search(r"\bk(?:ey)? ?12\b", line)
-
-
-@pytest.mark.parametrize(("text", "said"), [("Σσᵢ²", "Ssi^2"), ("tr(M²)/‖M‖²", "tr(M^2)/||M||^2"), ("XᵀX", "X^TX")])
-def test_exponents_are_seen_in_ascii(text: str, said: str) -> None:
-    assert in_ascii(text) == said
 
 
 async def test_what_takes_nothing_says_so_of_what_stands_behind_it() -> None:

@@ -22,7 +22,6 @@ from tui.drawing.legend import legend
 from tui.drawing.levels import NOT_FINITE, Ink, Scale, bounds_of, choose_ink, levels_of
 from tui.drawing.lines import LINE, MOST_LINES, draw_lines, line_colours
 from tui.drawing.plots import (
-    ASCII_PLOT,
     COLOUR_PLOT,
     SHADE_PLOT,
     UNDER_CURSOR,
@@ -33,8 +32,9 @@ from tui.drawing.plots import (
 )
 from tui.drawing.ramps import lightness, ramp
 from tui.drawing.spelling import SUBSCRIPTS
-from tui.drawing.text import ROOM, centred, clusters, downwards, fit, harmless, in_ascii, label
+from tui.drawing.text import ROOM, centred, clusters, downwards, fit, harmless, label
 from tui.drawing.ticks import brief
+from tui.toolkit.line_filters import ascii_cells
 
 BACKGROUNDS = sorted(
     {
@@ -82,25 +82,24 @@ def test_every_bound_is_the_least_weight_of_its_level(scale: Scale, count: int) 
 def test_every_level_fills_two_columns_and_without_colour_no_two_look_alike(ink: Ink) -> None:
     assert all(cell_len(cell) == 2 for cell in ink.cells)
     assert ink is Ink.COLOUR or len(set(ink.cells)) == ink.levels
-    assert ink is not Ink.ASCII or "".join(ink.cells).isascii()
+    assert ink is Ink.COLOUR or len(set(map(ascii_cells, ink.cells))) == ink.levels
 
 
 @pytest.mark.parametrize(
-    ("color_system", "no_color", "ansi", "ascii_only", "ink"),
+    ("color_system", "no_color", "ansi", "ink"),
     [
-        ("truecolor", False, False, False, Ink.COLOUR),
-        ("256", False, False, True, Ink.COLOUR),
-        ("standard", False, False, False, Ink.SHADES),
-        (None, False, False, False, Ink.SHADES),
-        ("truecolor", True, False, False, Ink.SHADES),
-        ("truecolor", False, True, False, Ink.SHADES),
-        ("256", True, False, True, Ink.ASCII),
+        ("truecolor", False, False, Ink.COLOUR),
+        ("256", False, False, Ink.COLOUR),
+        ("standard", False, False, Ink.SHADES),
+        (None, False, False, Ink.SHADES),
+        ("truecolor", True, False, Ink.SHADES),
+        ("truecolor", False, True, Ink.SHADES),
     ],
 )
 def test_colour_is_used_only_where_the_terminal_and_the_theme_carry_a_ramp(
-    color_system: str | None, no_color: bool, ansi: bool, ascii_only: bool, ink: Ink
+    color_system: str | None, no_color: bool, ansi: bool, ink: Ink
 ) -> None:
-    assert choose_ink(color_system, no_color=no_color, ansi=ansi, ascii_only=ascii_only) is ink
+    assert choose_ink(color_system, no_color=no_color, ansi=ansi) is ink
 
 
 @pytest.mark.parametrize("background", BACKGROUNDS)
@@ -138,10 +137,10 @@ def test_lightness_is_that_of_the_standard() -> None:
 
 def test_the_legend_says_what_the_highest_level_means() -> None:
     assert (
-        legend("linear", 0.8, Ink.ASCII, (), 80).plain
-        == "linear 0   ..::--== 0.4 ++**##%%@@ 0.8 = largest weight of the map"
+        legend("linear", 0.8, Ink.SHADES, (), 80).plain
+        == "linear 0   ░░░░▒ 0.4 ▒▒▒▓▓▓██ 0.8 = largest weight of the map"
     )
-    assert legend("log", 0.8, Ink.ASCII, (), 80).plain.startswith("log <=1e-4   ..::--== 0.01 ++**##%%@@ 1")
+    assert legend("log", 0.8, Ink.SHADES, (), 80).plain.startswith("log ≤1e-4   ░░░░▒ 0.01 ▒▒▒▓▓▓██ 1")
 
 
 def test_the_legend_shows_all_sixteen_colours_in_order() -> None:
@@ -195,7 +194,7 @@ def test_equal_decades_are_equally_high() -> None:
 
 
 @pytest.mark.parametrize("scale", ["linear", "log"])
-@pytest.mark.parametrize("glyphs", [COLOUR_PLOT, SHADE_PLOT, ASCII_PLOT])
+@pytest.mark.parametrize("glyphs", [COLOUR_PLOT, SHADE_PLOT])
 @pytest.mark.parametrize(
     "values",
     [[1.0], [0.0], [0.0] * 9, [2.0] * 9, [1e-300, 1e-305], [5e-324], [1e300, 1e30, 1e-300], [math.nan, 1.0],
@@ -256,7 +255,6 @@ def test_a_value_above_the_lower_edge_is_never_drawn_as_nothing() -> None:
 def test_chance_is_told_from_the_bars_without_colour() -> None:
     spectrum = curve(8.0, 4.0, 0.0, baseline=[6.0, 6.0, 6.0])
     assert lines(spectrum, 2, SHADE_PLOT) == ["─░░", "██░"]
-    assert lines(spectrum, 2, ASCII_PLOT) == ["-..", "##."]
     assert lines(spectrum, 2, SHADE_PLOT, baseline=False) == ["█  ", "██ "]
 
 
@@ -325,10 +323,9 @@ def test_no_label_holds_a_control_character_or_a_half_of_a_surrogate_pair(token:
 @pytest.mark.parametrize("token", NASTY)
 @pytest.mark.parametrize("width", [0, 1, 2, 3, 5, 8])
 def test_fitted_text_has_exactly_its_width(token: str, width: int) -> None:
-    for ascii_only in (False, True):
-        text = label(token, ascii_only=ascii_only)
-        assert cell_len(fit(text, width, ascii_only=ascii_only)) == width
-        assert cell_len(fit(text, width, align="right", ascii_only=ascii_only)) == width
+    text = label(token)
+    assert cell_len(fit(text, width)) == width
+    assert cell_len(fit(text, width, align="right")) == width
 
 
 @pytest.mark.parametrize("token", NASTY)
@@ -336,12 +333,6 @@ def test_fitted_text_has_exactly_its_width(token: str, width: int) -> None:
 def test_text_written_downwards_is_two_cells_wide_on_every_line(token: str, height: int) -> None:
     lines = downwards(label(token), height)
     assert [cell_len(line) for line in lines] == [2] * height
-
-
-@pytest.mark.parametrize("token", NASTY)
-def test_in_ascii_everything_is_ascii(token: str) -> None:
-    assert label(token, ascii_only=True).isascii()
-    assert "".join(downwards(label(token, ascii_only=True), 4, ascii_only=True)).isascii()
 
 
 def test_markup_and_escape_sequences_are_shown_literally() -> None:
@@ -375,7 +366,7 @@ def test_a_spacing_mark_has_a_cell_of_its_own_behind_its_letter(text: str) -> No
     assert cell_len(shown) == letters + marks
     assert harmless(shown) == shown
     assert shown.replace(ROOM, "").removeprefix("◌") == text
-    assert in_ascii(shown).isascii()
+    assert len(ascii_cells(shown)) == cell_len(shown)
     for width in range(1, 8):
         kept = fit(shown, width).rstrip("… ")
         assert shown.startswith(kept), "no letter is parted from the room of its marks"
@@ -389,7 +380,7 @@ def test_wide_characters_are_never_cut_in_half() -> None:
 
 
 def test_known_signs_have_a_likeness_in_ascii() -> None:
-    assert in_ascii("QK σ17 · café → ☃ 한") == "QK s17 | cafe -> ? ?"
+    assert ascii_cells("QK σ17 · café → ☃ 한") == "QK s17 | cafe > ? ??"
 
 
 def test_a_message_is_broken_between_words_and_centred() -> None:
@@ -435,14 +426,12 @@ def test_every_row_label_is_as_wide_as_the_gutter(width: int, height: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("height", "ascii_only", "seen"),
-    [(6, False, ["0", "64", "…", "…"]), (6, True, ["0", "64", "~", "~"]), (12, False, ["0", "64", "128", "192"])],
+    ("height", "seen"),
+    [(6, ["0", "64", "…", "…"]), (12, ["0", "64", "128", "192"])],
 )
-def test_of_an_index_that_is_too_long_for_the_lines_no_part_is_shown(
-    height: int, ascii_only: bool, seen: list[str]
-) -> None:
+def test_of_an_index_that_is_too_long_for_the_lines_no_part_is_shown(height: int, seen: list[str]) -> None:
     tokens = ["a"] * 250
-    axes = lay_out_blocks(tokens, tokens, 64, 40, height, ascii_only=ascii_only)
+    axes = lay_out_blocks(tokens, tokens, 64, 40, height)
     assert ["".join(column).replace(" ", "") for column in axes.columns] == seen
 
 
@@ -453,7 +442,7 @@ def test_every_line_is_drawn_at_its_height_and_none_hides_another() -> None:
     values.append(values[0].copy())
     lines = tuple(Line(str(number), each) for number, each in enumerate(values))
     curve = Curve("Q", values[0], None, "", lines, has_bars=False)
-    for glyphs in (ASCII_PLOT, COLOUR_PLOT):
+    for glyphs in (SHADE_PLOT, COLOUR_PLOT):
         plot = draw_lines(curve, Span(1.0, 0.0), np.arange(count), rows, glyphs)
         shown = dict.fromkeys(range(len(lines)), 0)
         for (row, column), mark in np.ndenumerate(plot.marks):

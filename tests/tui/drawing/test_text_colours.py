@@ -15,6 +15,7 @@ from tests.tui.views.test_coloured_text import TEXT, pane_of, press
 from tui.drawing.cells import background_styles, in_pairs
 from tui.drawing.largest import largest_weights
 from tui.drawing.signed import signed_styles
+from tui.toolkit.line_filters import ascii_cells
 from tui.widgets.token_text import _legible
 
 
@@ -37,7 +38,7 @@ async def test_text_has_half_the_maps_colours_and_says_what_the_token_under_the_
         assert {legend.get_style_at_offset(app.console, at).bgcolor for at in range(len(legend))} >= set(in_text)
         assert f"token 3 of {len(weights)} · itself {weights[3, 3]:.3f} · " in shown(pane.readout_line)
         row = np.array([0.999, 0.0006, 0.0004], np.float32)
-        named = largest_weights("looks at", "abc", row, 80, None, ascii_only=False)
+        named = largest_weights("looks at", "abc", row, 80, None)
         assert named == 'looks at 0 "a" 0.999, 1 "b" 0.001; together 1.000', "and not what would be written as nothing"
 
 
@@ -52,7 +53,8 @@ async def test_levels_can_be_told_apart_without_colour(
         region = pane.region
         text = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
         glyphs = pane._ink.cells[int(pane.keys._levels.max())]
-        assert any((f"[{glyphs}]" if ascii_only else f"{glyphs}│") in line for line in text)
+        ends = f"{glyphs}│"
+        assert any((ascii_cells(ends) if ascii_only else ends) in line for line in text)
         assert not ascii_only or all(line.isascii() for line in text)
 
 

@@ -23,7 +23,7 @@ NAMED = {*range(30, 38), *range(40, 48), *range(90, 98), *range(100, 108)}
 """Codes of the sixteen colours that have names."""
 
 MODES = {
-    "truecolor": ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, {"rgb", "palette"}),
+    "truecolor": ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, {"rgb"}),
     "256": ({"TERM": "xterm-256color", "COLORTERM": "", "NO_COLOR": ""}, {"palette"}),
     "16": ({"TERM": "xterm", "COLORTERM": ""}, {"named"}),
     "none": ({"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": "1"}, set[str]()),

@@ -18,10 +18,11 @@ from tests.conftest import TinyModel
 from tests.exporting import as_exported
 from tests.tui.explorer import explorer, screen_text, settle, shown
 from tui.app import Explorer
-from tui.drawing.plots import ASCII_PLOT
+from tui.drawing.plots import SHADE_PLOT
 from tui.panes.compare import ComparePane, Side
 from tui.panes.heads import HeadsPane
 from tui.state.pins import MOST, how_to_pin
+from tui.toolkit.line_filters import ascii_cells
 
 TEXT = "the cat sat on the mat"
 LONG = "the cat sat on the mat and " * 100
@@ -89,7 +90,7 @@ async def test_there_are_no_more_pins_than_signs_for_them(tiny_model: TinyModel)
         assert f"{MOST} heads are pinned" in notices(app)[-1]
         await press(pilot, "C")
         assert len(compared(app, Side.SPECTRA).values.entries) == MOST + 1
-        assert len(set(ASCII_PLOT.signs)) == MOST + 1
+        assert len(set(SHADE_PLOT.signs)) == MOST + 1
 
 
 async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
@@ -106,7 +107,7 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
         assert (matrix, index) == ("K", 3)
         said = [each[matrix].singular_values[index - 1] for each in spectra]
         assert [(each.sign, each.name) for each in pane.values.entries] == [
-            (sign, str(head)) for sign, head in zip(ASCII_PLOT.signs, heads, strict=False)
+            (sign, str(head)) for sign, head in zip(SHADE_PLOT.signs, heads, strict=False)
         ]
         assert [float(each.value) for each in pane.values.entries] == pytest.approx(said, rel=1e-3)
         assert "chance of L1H0" in shown(pane.title_line)
@@ -115,7 +116,7 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
         drawn = "\n".join(
             line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]
         )
-        assert all(sign in drawn for sign in ASCII_PLOT.signs[:3])
+        assert all(ascii_cells(sign) in drawn for sign in SHADE_PLOT.signs[:3])
         assert "." in drawn.replace("0.", "")
         before = screen_text(app)
         await press(pilot, "b")

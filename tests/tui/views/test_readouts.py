@@ -168,9 +168,9 @@ def test_of_a_column_that_is_cut_a_number_is_shown_whole_or_not_at_all() -> None
         (4, "   …", "   …"),
         (1, "…", "…"),
     ):
-        cells = [columns.cell(1, text, room, ascii_only=False) for text in ("0.123456", "2")]
+        cells = [columns.cell(1, text, room) for text in ("0.123456", "2")]
         assert cells == [first, second]
-    assert columns.cell(1, "", 3, ascii_only=False) == "   "
+    assert columns.cell(1, "", 3) == "   "
 
 
 @pytest.mark.parametrize("column", ["condition_number", "head"])

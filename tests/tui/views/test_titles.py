@@ -202,7 +202,7 @@ async def test_a_filter_in_force_is_in_the_title_also_where_a_message_stands_in_
 @pytest.mark.parametrize("width", range(12, 60))
 def test_of_the_largest_weights_the_number_is_whole_however_long_its_token_is(width: int) -> None:
     row = np.array([0.25, 0.625, 0.125], np.float32)
-    line = largest_weights("→", ("a", "<|endoftext|>", "b"), row, width, None, ascii_only=False)
+    line = largest_weights("→", ("a", "<|endoftext|>", "b"), row, width, None)
     assert line.startswith("→ 1 ")
     assert " 0.625" in line
     assert cell_len(line) <= width

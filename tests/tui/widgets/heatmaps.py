@@ -39,8 +39,8 @@ class HeatmapApp(PaintedApp):
     """A heatmap and nothing else."""
 
     def __init__(self, *, ascii: bool = False) -> None:
-        super().__init__()
-        self.heatmap = Heatmap(ascii=ascii)
+        super().__init__(ascii_only=ascii)
+        self.heatmap = Heatmap()
         self.moves: list[tuple[int, int, float]] = []
 
     def compose(self) -> ComposeResult:

@@ -39,7 +39,7 @@ class MapApp(PaintedApp):
 
     def __init__(self) -> None:
         super().__init__()
-        self.map = HeadMap(ascii_only=False)
+        self.map = HeadMap()
 
     def compose(self) -> ComposeResult:
         yield self.map

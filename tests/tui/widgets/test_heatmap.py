@@ -15,6 +15,7 @@ from tests.tui.widgets.heatmaps import CURSOR_STYLE, HeatmapApp, attention, rgb,
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import ramp
 from tui.drawing.readout import of_block
+from tui.toolkit.line_filters import ascii_cells
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.large_map import LargeMap
 
@@ -94,9 +95,9 @@ async def test_the_labels_of_the_cursors_row_and_column_are_set_off() -> None:
     ("environment", "ascii_only", "ink"),
     [
         ({"COLORTERM": "", "TERM": "xterm"}, False, Ink.SHADES),
-        ({"COLORTERM": "", "TERM": "xterm"}, True, Ink.ASCII),
+        ({"COLORTERM": "", "TERM": "xterm"}, True, Ink.SHADES),
         ({"NO_COLOR": "1"}, False, Ink.SHADES),
-        ({"NO_COLOR": "1"}, True, Ink.ASCII),
+        ({"NO_COLOR": "1"}, True, Ink.SHADES),
         ({"COLORTERM": "", "TERM": "xterm-256color"}, False, Ink.COLOUR),
         ({}, True, Ink.COLOUR),
     ],
@@ -118,7 +119,8 @@ async def test_every_level_has_its_own_look_on_every_terminal(
         ]
         assert len(set(looks)) == ink.levels
         if ink is not Ink.COLOUR:
-            assert [characters for characters, _ in looks] == list(ink.cells)
+            cells = map(ascii_cells, ink.cells) if ascii_only else ink.cells
+            assert [characters for characters, _ in looks] == list(cells)
         if ascii_only:
             assert "".join(app.picture.line(row) for row in range(20)).isascii()
 
@@ -151,7 +153,7 @@ async def test_the_readout_names_query_key_and_weight() -> None:
         assert heatmap.readout() == 'query 1 "x" → key 0 " cat"  0.1234'
         heatmap.move_to(1, 1)
         assert heatmap.readout() == 'query 1 "x" → key 1 ""  1.00e-07'
-        assert Heatmap(ascii=True).readout() == ""
+        assert Heatmap().readout() == ""
         weights = np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0.5, 0, 0.5, 0], [0.25] * 4], dtype=np.float32)
         visible = VisibleKeys(np.zeros(4, np.int64), np.arange(4))
         causal = AttentionMap(MapName("decoder", 0, 0), tuple("abcd"), tuple("abcd"), weights, None, visible)

@@ -362,8 +362,8 @@ class SpectraApp(PaintedApp):
     """Six plots and nothing else."""
 
     def __init__(self, *, ascii: bool = False) -> None:
-        super().__init__()
-        self.view = SpectraView(ascii=ascii)
+        super().__init__(ascii_only=ascii)
+        self.view = SpectraView()
         self.moves: list[tuple[str, int, float]] = []
 
     def compose(self) -> ComposeResult:

@@ -507,8 +507,8 @@ class TableApp(PaintedApp):
     """A table and nothing else."""
 
     def __init__(self, *, ascii_only: bool = False) -> None:
-        super().__init__()
-        self.grid = TableGrid(ascii_only=ascii_only)
+        super().__init__(ascii_only=ascii_only)
+        self.grid = TableGrid()
         self.chosen: list[tuple[Cell, ...]] = []
 
     def compose(self) -> ComposeResult:

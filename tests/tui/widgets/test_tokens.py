@@ -29,8 +29,6 @@ def test_special_tokens_look_otherwise_than_the_same_text(model_type: str, text:
     sentence = Tokenizer(tokenizer).read(text, 64)
     labels = spell_all(sentence.tokens, sentence.spellings_along(sentence.tokens))
     assert list(labels) == expected.split(" ")
-    plain = spell_all(sentence.tokens, sentence.spellings_along(sentence.tokens), ascii_only=True)
-    assert all(label.isascii() for label in plain)
 
 
 def test_a_token_of_some_bytes_is_named_as_files_name_it_beside_the_character() -> None:
