@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import events
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen, Screen, ScreenResultType
+from textual.screen import ModalScreen, ScreenResultType
 
 from tui.key_line import KeyLine
 from tui.selected_text import say_copied
-
-
-def hand_on(closed: Screen[Any]) -> None:
-    """Hand on what waits for the next picture: the toolkit keeps it with the screen on top, and loses it with that."""
-    waiting, closed._callbacks = closed._callbacks, []
-    for callback, sender in waiting:
-        closed.app.screen._invoke_later(callback, sender)
 
 
 class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
@@ -60,7 +53,3 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
             line.call_later(line.press_at, event.screen_x - line.region.x)
         elif self.closes_outside and self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
             self.dismiss(None)
-
-    def on_unmount(self) -> None:
-        """Lose nothing that waits for a picture."""
-        hand_on(self)

@@ -17,7 +17,6 @@ from textual.worker import WorkerCancelled
 
 from tui.drawing.text import quoted
 from tui.messages import Told
-from tui.screens.modal import hand_on
 from tui.toolkit.keys import key_of
 from tui.widgets.field import Field
 
@@ -45,10 +44,6 @@ class Palette(CommandPalette, inherit_bindings=False):
 
     def __init__(self, head: str) -> None:
         super().__init__(placeholder=f"{head}, a label, or what a key does", id="palette")
-
-    def on_unmount(self) -> None:
-        """Lose nothing that waits for a picture."""
-        hand_on(self)
 
     def on_mount(self) -> None:
         """Keep the cursor still: what blinks is sent again and again. Keys edit as in every other line."""

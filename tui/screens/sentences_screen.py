@@ -76,7 +76,6 @@ class SentencesScreen(Modal[str | None]):
     def on_unmount(self) -> None:
         """Listen no more."""
         self._sentences.has_changed = None
-        super().on_unmount()
 
     def _fill_again(self) -> None:
         """List what there is now, with the cursor on the sentence that it was on."""

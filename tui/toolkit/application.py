@@ -12,6 +12,7 @@ from typing import cast
 from rich.console import RenderableType
 from textual import events
 from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
@@ -174,6 +175,15 @@ class TerminalApp(App[None]):
         except NoWidget:
             return isinstance(event, events.MouseDown)  # beyond the screen, where the focus would go to nobody
 
+    def pop_screen(self) -> AwaitComplete:
+        """Close the screen on top, and hand on what waits for the next frame: the toolkit loses it with that screen."""
+        closed = self.screen
+        popped = super().pop_screen()
+        waiting, closed._callbacks = closed._callbacks, []
+        for callback, sender in waiting:
+            self.screen._invoke_later(callback, sender)
+        return popped
+
     def action_redraw(self) -> None:
         """Send the whole screen, over whatever somebody else wrote on it."""
         self._last_frame.forget()
@@ -186,8 +196,9 @@ class TerminalApp(App[None]):
             self.screen.refresh()
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        """Send only what differs from what is on the terminal."""
-        super()._display(screen, cast("RenderableType | None", only_difference(self._last_frame, renderable)))
+        """Send only what differs from what is on the terminal; nothing while all is laid out for another size."""
+        if screen.outer_size == self.size:
+            super()._display(screen, cast("RenderableType | None", only_difference(self._last_frame, renderable)))
 
     def notify(
         self,

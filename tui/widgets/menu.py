@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual import events
-from textual._widget_navigation import find_next_enabled_no_wrap
 from textual.binding import Binding, BindingType
 from textual.widgets import OptionList
 
@@ -43,11 +42,9 @@ class Choices(OptionList, inherit_bindings=False):
         """Go by as many lines as are in view, to one that can be chosen."""
         step = lines_of(pages, self.scrollable_content_region.height)
         at = max(0, min((self.highlighted or 0) + step, self.option_count - 1))
-        for direction in (1, -1) if step > 0 else (-1, 1):
-            found = find_next_enabled_no_wrap(self._options, at, direction, with_anchor=True)
-            if found is not None:
-                self.highlighted = found
-                return
+        enabled = [place for place, option in enumerate(self.options) if not option.disabled]
+        if enabled:
+            self.highlighted = min(enabled, key=lambda place: ((place - at) * step < 0, abs(place - at)))
 
 
 class Menu(Choices):
