@@ -96,6 +96,9 @@ WIDTHS = [(0, "-tiny"), (40, "-narrow"), (120, "-wide")]
 HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
 """From how many columns and rows on the screen has which class; the layout follows them."""
 
+PATIENCE = 0.5
+"""Seconds for which keys wait for the model once the views are there; one that is downloaded takes longer."""
+
 LAST_SECONDS = 3.0
 """How long the program may take to leave after a signal told it to."""
 
@@ -219,6 +222,7 @@ class Explorer(LookActions, SuspendActions):
         self.sentences: Sentences | None = None
         self._clipboard_hint = _clipboard_hint()
         self._conductor: Conductor | None = None
+        self._awaits_model = False
         self._restoring: Restoring | None = None
         self._exporting: Exporting | None = None
         if ascii_only:
@@ -285,11 +289,13 @@ class Explorer(LookActions, SuspendActions):
         if self.start.is_restoring:
             begin(self, self.tell_what_is_not_kept, "state")
         if opening is not None and named is not None:
+            self._awaits_model = True
             self._first_look.open(opening, self.start.head)
             self.engine.remember(named)
+            self.set_timer(PATIENCE, self._do_keys_for_model)
         else:
             self.choose_model(is_first=True)
-        await self.do_held_keys()
+            await self.do_held_keys()
 
     async def make_views(self, start: Start) -> None:
         """Make the views, and what decides what they show of the model that is opened next."""
@@ -315,9 +321,20 @@ class Explorer(LookActions, SuspendActions):
             self._conductor,
             self._restoring,
             self._exporting,
+            opened=self._do_keys_for_model,
             started=self._tell_started,
         )
         self.is_ready = True
+
+    @property
+    def holds_keys(self) -> bool:
+        """Whether keys wait for the views, or for the model that is about to be there."""
+        return not self.is_ready or self._awaits_model
+
+    async def _do_keys_for_model(self) -> None:
+        """Do the keys that waited for the model."""
+        self._awaits_model = False
+        await self.do_held_keys()
 
     def _tell_started(self) -> None:
         """Tell that the first head of the first model is on screen."""
@@ -667,7 +684,7 @@ class Explorer(LookActions, SuspendActions):
         self.tree_widget.title_line.name_measure("")
         self.model_line.show("")
         self.choose_model(is_first=True, trouble=why)
-        await self.do_held_keys()
+        await self._do_keys_for_model()
 
     def _chosen(self, opened: Opened | None) -> None:
         """Put the model that was opened in the place of the present one; without one, leave where there is none."""
@@ -684,11 +701,11 @@ class Explorer(LookActions, SuspendActions):
         await self._put_away(start, opened.engine)
         opening: Future[ModelOutline] = Future()
         opening.set_result(opened.outline)
+        self._awaits_model = True
         self._first_look.open(opening, start.head)
         self._return_to(view, self.views, is_in_tree)
         self.fill_focus()
         self.refresh_bindings()
-        await self.do_held_keys()
         await self._remember(opened)
 
     async def _put_away(self, start: Start, engine: Engine | None = None) -> None:

@@ -37,6 +37,7 @@ class FirstLook:
     conductor : what shows it.
     restoring : what was looked at last.
     exporting : what writes files of it.
+    opened : called once the tree is on screen.
     started : called once the first head is.
     """
 
@@ -47,6 +48,7 @@ class FirstLook:
         restoring: Restoring,
         exporting: Exporting,
         *,
+        opened: Callable[[], object],
         started: Callable[[], None],
     ) -> None:
         self._app = app
@@ -55,6 +57,7 @@ class FirstLook:
         self._conductor = conductor
         self._restoring = restoring
         self._exporting = exporting
+        self._opened = opened
         self._started = started
         self._sweep: Future[None] | None = None
 
@@ -99,6 +102,7 @@ class FirstLook:
             self._look(weights, learning, begin)
         else:  # importing torch stalls the event loop, so nothing needs it before the tree is on screen
             self._once_drawn(self._look, weights, learning, begin)
+        app.call_after_refresh(self._opened)
 
     def _look(self, weights: Weights, learning: Learning, begin: Head) -> None:
         """Show the first head; what else there is to do waits until it is on screen.

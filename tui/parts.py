@@ -81,11 +81,6 @@ class Parts(TerminalApp):
             screen.set_focus(None)
 
     @property
-    def holds_keys(self) -> bool:
-        """Whether keys wait until the views are there."""
-        return not self.is_ready
-
-    @property
     def is_settled(self) -> bool:
         """Whether the screen or view that a key has just opened is there, and has the focus."""
         return super().is_settled and (self._views is None or self._views.has_opened.is_set())

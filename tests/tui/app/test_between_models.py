@@ -13,10 +13,8 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.tui.app.test_switching_models import open_outline
 from tests.tui.explorer import explorer, settle, type_keys, until
-from tests.tui.invariants import disagreements
-from tests.tui.screens.choosing import opening_screen
 from tui.app import Explorer
-from tui.messages import HeadEntered, MeasureWanted, PairRefused, RankMeasureWanted, TokenPointed
+from tui.messages import HeadEntered, MeasureWanted, RankMeasureWanted, TokenPointed
 from tui.screens.chooser import ChooserScreen
 from tui.start import Start
 
@@ -69,50 +67,6 @@ async def test_keys_and_what_the_old_views_have_said_end_nothing(
         await until(pilot, lambda: app.is_ready)
         await settle(pilot)
         assert open_outline(app).model_type == "gpt2"
-    assert app.unforeseen is None
-
-
-async def test_where_a_pair_is_refused_its_question_goes_and_the_zoom_stays(tiny_model: TinyModel) -> None:
-    """The first model was chosen here, and is walked in already."""
-    async with opening_screen() as (app, pilot, screen):
-        screen.field.value = str(tiny_model("llama"))
-        await pilot.pause(0)
-        await type_keys(pilot, "enter")
-        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
-        await settle(pilot)
-        await type_keys(pilot, "z", "g", "L", "1")
-        assert app.prompt.input.has_focus
-        app.post_message(PairRefused("they differ"))
-        await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
-        assert not app.prompt.display
-        again = app.screen
-        assert isinstance(again, ChooserScreen)
-        again.field.value = str(tiny_model("gpt2"))
-        await pilot.pause(0)
-        await type_keys(pilot, "enter")
-        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
-        await settle(pilot)
-        assert not app.tree_widget.display
-        assert not list(disagreements(app))
-        await type_keys(pilot, "t")
-        assert app.tree_widget.has_focus, "one key shows it again"
-    assert app.unforeseen is None
-
-
-async def test_keys_behind_the_one_that_opens_a_model_are_for_that_model(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        may_go_on = put_off(app, monkeypatch)
-        await choose(pilot, tiny_model("gpt2"), "j", "4")  # while it opens, or while one takes the place of the other
-        await type_keys(pilot, "right_square_bracket", "P")  # which are of one head, whether its table is filled or not
-        may_go_on.set()
-        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
-        await settle(pilot)
-        assert open_outline(app).model_type == "gpt2"
-        assert app.views.active.view == "circuits"
-        assert app.session.shown.selected == Head("decoder", 0, 2)
-        assert set(app.session.shown.pins) == {Head("decoder", 0, 2)}
     assert app.unforeseen is None
 
 
