@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 import threading
 import time
 import weakref
@@ -12,7 +14,7 @@ from concurrent.futures import CancelledError, Future, wait
 import pytest
 import torch
 
-from engine.service.queue import FILE_VIEW, Queue, Urgency
+from engine.service.queue import FILE_VIEW, NICENESS, Queue, Urgency
 from engine.store.files import log_file
 from engine.values.errors import EngineError, Interrupted, Superseded
 from engine.values.progress import Lane, Work, finish, one_unit, restartable
@@ -442,6 +444,18 @@ def test_threads_of_linear_algebra_are_shared_out(queue: Queue) -> None:
     beside = queue.submit(lambda: one_unit(torch.get_num_threads), Urgency.SELECTED, Lane.WEIGHTS)
     assert beside.result(PATIENCE) == max(1, total // 2)
     gate.open.set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere niceness is of a whole process")
+def test_lanes_that_compute_let_the_screen_go_first(queue: Queue) -> None:
+    def niceness() -> int:
+        return os.getpriority(os.PRIO_PROCESS, 0)
+
+    found = {
+        lane: queue.submit(lambda: one_unit(niceness), Urgency.SELECTED, lane).result(PATIENCE) - niceness()
+        for lane in Lane
+    }
+    assert found == {Lane.WEIGHTS: NICENESS, Lane.LAYERS: NICENESS, Lane.MODEL: NICENESS, Lane.FILES: 0}
 
 
 def test_what_work_was_at_goes_with_it_when_it_is_given_up(queue: Queue) -> None:
