@@ -39,6 +39,9 @@ _takes_one_cell_each = re.compile(
 ).fullmatch
 """Whether each character of a text takes one cell on every terminal, whatever follows it."""
 
+_words = re.compile(r"[\w.]+|[^\w.]").finditer
+"""Goes through the words and numbers of a text, and what stands between them character by character."""
+
 
 class LastFrame:
     """The cells of the terminal as they were sent last.
@@ -125,17 +128,20 @@ def _cells(strip: Strip, system: ColorSystem) -> list[Cell]:
 
 
 def _differing(before: list[Cell], after: list[Cell]) -> list[tuple[int, int]]:
-    """Find the runs of cells that differ; where any was, or is, part of a wide character, all are one run."""
+    """Find the runs of cells that differ, and of a word or a number all of it.
+
+    Where any cell was, or is, part of a wide character, all are one run.
+    """
     if before == after:
         return []
     if not _takes_one_cell_each("".join(text for text, _ in (*before, *after) if text != UNKNOWN[0])):
         return [(0, len(after))]
     runs: list[tuple[int, int]] = []
-    for place, (old, new) in enumerate(zip(before, after, strict=True)):
-        if old == new:
-            continue
-        start = runs.pop()[0] if runs and place - runs[-1][1] <= GAP else place
-        runs.append((start, place + 1))
+    for word in _words("".join(text for text, _ in after)):
+        start, stop = word.span()
+        if before[start:stop] != after[start:stop]:
+            begin = runs.pop()[0] if runs and start - runs[-1][1] <= GAP else start
+            runs.append((begin, stop))
     return runs
 
 

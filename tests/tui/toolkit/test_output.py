@@ -50,10 +50,10 @@ def test_what_is_there_already_is_not_sent_again() -> None:
     assert sent(frame, line(("heads", BLUE))) == f"\x1b[1;1H\x1b[0;44mheads{RESET}", "another style is a change"
 
 
-def test_only_what_changed_is_sent() -> None:
+def test_only_the_word_that_changed_is_sent() -> None:
     frame = LastFrame()
     sent(frame, line(("rank 12 of 64 │││││", RED)))
-    assert sent(frame, line(("rank 13 of 64 ││ ││", RED))) == f"\x1b[1;7H\x1b[0;31m3\x1b[1;17H {RESET}"
+    assert sent(frame, line(("rank 13 of 64 ││ ││", RED))) == f"\x1b[1;6H\x1b[0;31m13\x1b[1;17H {RESET}"
 
 
 def test_what_was_forgotten_is_sent_again() -> None:
