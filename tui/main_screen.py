@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.errors import NoWidget
@@ -16,12 +17,13 @@ from tui.key_groups import TAKING_AWAY
 from tui.key_line import KeyLine
 from tui.selected_text import say_copied
 
-if TYPE_CHECKING:
-    from tui.parts import Parts
-
 
 class MainScreen(Screen[object], inherit_bindings=False):
     """The screen with the tree and the views; where the focus goes, the widgets concerned are drawn anew, not all.
+
+    Parameters
+    ----------
+    choose_focus : says which of the widgets that can have the focus gets it, where nobody has.
 
     Attributes
     ----------
@@ -42,8 +44,9 @@ class MainScreen(Screen[object], inherit_bindings=False):
 
     focused = Reactive[Widget | None](None, repaint=False)
 
-    def __init__(self, id: str | None = None) -> None:
+    def __init__(self, choose_focus: Callable[[Sequence[Widget]], Widget | None], id: str | None = None) -> None:
         super().__init__(id=id)
+        self._choose_focus = choose_focus
         self.moves_of_focus = 0
         self.before_field: Widget | None = None
 
@@ -72,7 +75,7 @@ class MainScreen(Screen[object], inherit_bindings=False):
             self.before_field = self.focused
         self.moves_of_focus += widget is not None and not from_app_focus
         if widget is None and self.app.app_focus:
-            widget = cast("Parts", self.app).choose_focus(self.focus_chain)
+            widget = self._choose_focus(self.focus_chain)
         super().set_focus(widget, scroll_visible, from_app_focus)
 
     def get_widget_and_offset_at(self, x: int, y: int) -> tuple[Widget | None, Offset | None]:

@@ -68,7 +68,7 @@ class Parts(TerminalApp):
 
     def get_default_screen(self) -> MainScreen:
         """Make the screen."""
-        return MainScreen(id="_default")
+        return MainScreen(self.choose_focus, id="_default")
 
     def choose_focus(self, chain: Sequence[Widget]) -> Widget | None:
         """Say which of the widgets that can have the focus gets it, where nobody has."""
