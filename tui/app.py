@@ -77,12 +77,11 @@ if TYPE_CHECKING:
     from engine.values.outline import ModelOutline
     from engine.values.progress import Progress
     from tui.conductor import Conductor
-    from tui.export.choice import Choice
     from tui.export.clipboard import Copied
-    from tui.export.files import Exporting
+    from tui.export.files import Choice, ExportFiles
     from tui.panes.pane import Pane
     from tui.restoring import Restoring
-    from tui.screens.opened_model import Opened
+    from tui.screens.chooser import Opened
     from tui.sentences import Sentences
     from tui.views import Views
 
@@ -119,7 +118,7 @@ def _key(
 
 def _commands() -> type[Provider]:
     """Import the palette's commands when it is opened first."""
-    from tui.screens.palette_commands import Commands
+    from tui.screens.palette import Commands
 
     return Commands
 
@@ -224,7 +223,7 @@ class Explorer(LookActions, SuspendActions):
         self._conductor: Conductor | None = None
         self._awaits_model = False
         self._restoring: Restoring | None = None
-        self._exporting: Exporting | None = None
+        self._exporting: ExportFiles | None = None
         if ascii_only:
             self.draw_ascii_only()
 
@@ -300,7 +299,7 @@ class Explorer(LookActions, SuspendActions):
     async def make_views(self, start: Start) -> None:
         """Make the views, and what decides what they show of the model that is opened next."""
         from tui.conductor import Conductor
-        from tui.export.files import Exporting
+        from tui.export.files import ExportFiles
         from tui.first_look import FirstLook
         from tui.restoring import Restoring
         from tui.sentences import Sentences
@@ -315,7 +314,7 @@ class Explorer(LookActions, SuspendActions):
         self.sentences = self.sentences or Sentences(self, keeps=start.keeps_history)
         self._conductor = Conductor(self, self.sentences)
         self._restoring = Restoring(self, self._conductor, start)
-        self._exporting = Exporting(self, self._conductor, self._restoring)
+        self._exporting = ExportFiles(self, self._conductor, self._restoring)
         self._first_look = FirstLook(
             self,
             self._conductor,
@@ -348,7 +347,7 @@ class Explorer(LookActions, SuspendActions):
         return self._conductor
 
     @property
-    def exporting(self) -> Exporting:
+    def exporting(self) -> ExportFiles:
         """What writes files, once the first frame is painted."""
         assert self._exporting is not None, "files are written after the first frame"
         return self._exporting

@@ -18,7 +18,7 @@ from tui.messages import GroupReady
 
 if TYPE_CHECKING:
     from tui.conductor import Conductor
-    from tui.export.files import Exporting
+    from tui.export.files import ExportFiles
     from tui.learning import Learning
     from tui.parts import Parts
     from tui.restoring import Restoring
@@ -46,7 +46,7 @@ class FirstLook:
         app: Parts,
         conductor: Conductor,
         restoring: Restoring,
-        exporting: Exporting,
+        exporting: ExportFiles,
         *,
         opened: Callable[[], object],
         started: Callable[[], None],

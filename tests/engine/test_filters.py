@@ -13,7 +13,7 @@ import pytest
 from engine.values.filters import FilterError, parse_filter
 from engine.values.table import Cell
 from engine.values.views import HEADS
-from tui.widgets.filter_input import comparable
+from tui.widgets.name_input import comparable
 
 COLUMNS = ("layer", "head", "x", "x_chance", "kind", "token")
 ROWS: list[tuple[Cell, ...]] = [

@@ -18,9 +18,7 @@ from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.proof import LayerProof
 from engine.values.table import Table, left_out_reasons
-from tui.export.provenance import facts_of
-from tui.export.request import Request
-from tui.export.rows import Export
+from tui.export.request import Export, Request, facts_of
 from tui.status_line import StatusLine
 
 

@@ -24,7 +24,7 @@ SPELLED = {"by_mean": "mean", "fold_norm": "fold-norm"}
 """Options that are called otherwise on the command line than in a request."""
 
 
-class Asking:
+class ScreenRequests:
     """Turns the explorer's state into requests.
 
     Parameters

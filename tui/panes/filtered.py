@@ -19,7 +19,7 @@ from tui.messages import Told
 from tui.panes.line import Line
 from tui.panes.rows import RowsPane
 from tui.toolkit.keys import key_of
-from tui.widgets.filter_input import FilterInput
+from tui.widgets.name_input import FilterInput
 
 
 class FilteredPane(RowsPane):

@@ -27,10 +27,9 @@ from tui.panes.line import Line
 from tui.panes.pane import Pane
 from tui.state.measure_map import MeasureMap
 from tui.state.overview_measures import MEASURES
-from tui.widgets.filter_input import NameInput
 from tui.widgets.head_map import HeadMap
 from tui.widgets.histogram import Histogram
-from tui.widgets.measure_input import MeasureInput
+from tui.widgets.name_input import MeasureInput, NameInput
 
 PAUSE = 0.15
 """Seconds without another move of the cursor after which the head under it is selected."""

@@ -15,7 +15,7 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Progress
 from engine.values.proof import Finding, LayerProof
-from tui.screens.list_screen import ListScreen
+from tui.screens.modal import ListScreen
 from tui.status_line import describe
 from tui.toolkit.tasks import begin
 

@@ -3,32 +3,95 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 
+from engine.checkpoints.model_folders import clean_name
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.found_models import FoundModel, Place
+from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from tui.messages import Advanced
 from tui.panes.line import Line
-from tui.screens.chooser_keys import KEYS
-from tui.screens.enter_words import beginning, enter_does
 from tui.screens.modal import Modal
-from tui.screens.model_field import ModelField
-from tui.screens.model_list import FoundList
-from tui.screens.opened_model import Opened
+from tui.screens.model_list import FoundList, beginning, enter_does
 from tui.status_line import describe
 from tui.toolkit.keys import key_of
 from tui.toolkit.tasks import begin
+from tui.widgets.field import Field
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model that has been opened.
+
+    Attributes
+    ----------
+    name : as it was asked for.
+    engine : its own.
+    outline : what is known of it.
+    """
+
+    name: str
+    engine: Engine
+    outline: ModelOutline
+
+
+class ModelField(Field):
+    """One line, whose cursor does not blink: that would be written again and again."""
+
+    leaving = "screen.leave_at_once"
+
+    def __init__(self) -> None:
+        super().__init__(
+            placeholder="gpt2, somebody/model, ./folder",
+            compact=True,
+            select_on_focus=False,
+            name="field of models",
+            id="chooser-field",
+        )
+        self.cursor_blink = False
+
+    @property
+    def typed(self) -> str:
+        """What is typed, without quotes or the address that it was pasted in."""
+        return clean_name(self.value)
+
+
+KEYS: list[BindingType] = [
+    Binding("escape", "leave", "Stop, back to the field, clear it, or leave", id="chooser.leave"),
+    Binding("q", "leave_at_once", "Leave, or stop", show=False, id="chooser.quit"),
+    Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="chooser.quit_too"),
+    Binding("ctrl+t", "app.next_theme", "Next theme", show=False, id="chooser.next_theme"),
+    Binding("question_mark,f1", "app.help", "Keys that work here", show=False, id="chooser.help"),
+    Binding("slash", "search", "New search", show=False, id="chooser.search"),
+    Binding("i", "field", "To the field", show=False, id="chooser.field"),
+    Binding(
+        "tab",
+        "complete",
+        "Complete the path or name, or to the list",
+        show=False,
+        id="chooser.complete",
+        priority=True,
+    ),
+    Binding("shift+tab", "field", "To the field", show=False, id="chooser.field_back", priority=True),
+    Binding("enter", "open", "Open", id="chooser.open", priority=True),
+    Binding("down,ctrl+n", "move('cursor_down')", "Next model", show=False, id="chooser.down", priority=True),
+    Binding("up,ctrl+p", "move('cursor_up')", "Previous model", show=False, id="chooser.up", priority=True),
+    Binding("pagedown", "move('page_down')", "A page down", show=False, id="chooser.page_down", priority=True),
+    Binding("pageup", "move('page_up')", "A page up", show=False, id="chooser.page_up", priority=True),
+]
+"""What its list and its field have besides are keys of theirs."""
 
 
 class ChooserScreen(Modal[Opened | None]):

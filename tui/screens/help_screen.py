@@ -19,7 +19,7 @@ from textual.widgets import Input
 
 from engine.values.outline import MARKS
 from tui.key_groups import GROUPS
-from tui.screens.list_screen import ListScreen
+from tui.screens.modal import ListScreen
 from tui.toolkit.keys import in_declared_order, is_bound, key_of
 from tui.widgets.field import OF_EDITING, Field
 

@@ -1,10 +1,13 @@
-"""The list of models that can be opened: its rows as wide as there is room, filtered by what is typed."""
+"""The list of models that can be opened, which of them a typed text means, and what Enter would do."""
 
 from __future__ import annotations
 
+import os
+import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from enum import IntEnum
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -13,11 +16,101 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.widgets.option_list import Option
 
-from engine.values.found_models import FoundModel, Origin, Place
+from engine.values.found_models import GONE, FoundModel, Origin, Place
 from engine.values.memory import size
 from tui.drawing.text import harmless, path_within
-from tui.screens.model_choice import can_be_a_name, meant
 from tui.widgets.menu import Menu
+
+HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
+"""What can be the id of a model on the Hub."""
+
+SHORTEST = 4
+"""Characters of the shortest ids without an organisation, such as ``gpt2``."""
+
+
+class Closeness(IntEnum):
+    """Where a text is in a model's name; the lower, the more likely that the model is meant."""
+
+    LAST = 0
+    """It is all that stands behind the slash."""
+    BEGINNING = 1
+    """The name begins with it, or what stands behind the slash does."""
+    WORD = 2
+    """A word in the name begins with it."""
+    WITHIN = 3
+    """It is elsewhere in the name, or not in the name at all but in the type."""
+
+
+def closeness(text: str, name: str) -> Closeness:
+    """Say where a text is in a name.
+
+    Examples
+    --------
+    >>> [closeness("gpt2", each).name for each in ("openai/gpt2", "gpt2-medium", "tiny-gpt2", "distilgpt2")]
+    ['LAST', 'BEGINNING', 'WORD', 'WITHIN']
+    """
+    text, name = text.casefold(), name.casefold()
+    last = name.rpartition("/")[2]
+    if last == text:
+        return Closeness.LAST
+    if name.startswith(text) or last.startswith(text):
+        return Closeness.BEGINNING
+    return Closeness.WORD if re.search(rf"(?<![^\W_]){re.escape(text)}", name) else Closeness.WITHIN
+
+
+def can_be_a_name(text: str, place: Place | None) -> bool:
+    """Say whether a text can be opened as it is: a Hub id or a path, as far as is known.
+
+    Parameters
+    ----------
+    text : what is typed.
+    place : what is there where it is taken for a path; None until that is known.
+
+    Examples
+    --------
+    >>> can_be_a_name("gpt2", None), can_be_a_name("~/models/mine", None), can_be_a_name("tiny gpt", None)
+    (True, True, False)
+    """
+    if HUB_ID.fullmatch(text) and not text.startswith("."):
+        return True
+    if place is not None:
+        return bool(place.kind)
+    return "/" in text or text.startswith((".", "~"))
+
+
+def meant(text: str, names: Sequence[str], place: Place | None) -> str | None:
+    """Give the name that is meant of those in which a text was found; None where it is the text itself.
+
+    A name that is typed in full is meant. So is a text with a slash, whatever else it is found in: whoever types the
+    organisation, or a path, means this one. A word is what names are searched by, unless no word of any begins with it
+    and it is long enough for an id.
+
+    Parameters
+    ----------
+    text : what is typed.
+    names : in the order in which they are listed.
+    place : what is there where the text is taken for a path; None until that is known.
+
+    Examples
+    --------
+    >>> names = ("gpt2-medium", "distilgpt2", "openai/gpt2")
+    >>> meant("med", names, None), meant("gpt2", names, None), meant("openai/gpt2-xl", names, None)
+    ('gpt2-medium', 'openai/gpt2', None)
+    >>> meant("gpt2", ("distilgpt2",), None), meant("t2", ("distilgpt2",), None)
+    (None, 'distilgpt2')
+    """
+    if not text:
+        return next(iter(names), None)
+    for exact in (text.__eq__, lambda name: name.casefold() == text.casefold()):
+        if (found := next(filter(exact, names), None)) is not None:
+            return found
+    is_name = can_be_a_name(text, place)
+    if not names or (is_name and ("/" in text or text.startswith((".", "~")))):
+        return None
+    best = min(names, key=lambda name: closeness(text, name))
+    is_id = is_name and len(text) >= SHORTEST
+    return None if is_id and closeness(text, best) is Closeness.WITHIN else best
+
 
 HEADINGS = {
     Origin.MEMORY: "in memory",
@@ -211,3 +304,78 @@ class FoundList(Menu):
             if width >= least
         ]
         return Text("model".ljust(width - sum(map(cell_len, beside))) + "".join(beside), "dim")
+
+
+OFFLINE = "HF_HUB_OFFLINE keeps"
+"""What to blame where nothing is to be downloaded."""
+
+LISTED = 8
+"""Completions of a path that are named."""
+
+
+def enter_does(
+    model: FoundModel | None, name: str, place: Place | None, enter: str, tab: str, names: Sequence[str] = ()
+) -> str:
+    """Say what Enter would do.
+
+    Parameters
+    ----------
+    model : the one that is chosen in the list; None where that is what is typed itself.
+    name : its name, or what is typed.
+    place : what is at the path that is typed, once that is known.
+    enter, tab : the keys that open and that complete.
+    names : of listed models that begin with what is typed.
+    """
+    if model is None:
+        return _with_text(name, place, enter, tab, names)
+    if model.missing == NOT_HERE:
+        downloads = f", and {OFFLINE} it from being downloaded" if _is_offline() else f": {enter} downloads it"
+        return f"{name} is {NOT_HERE}{downloads}"
+    if model.missing:
+        if model.missing == GONE:
+            return f"{name} is no longer there; {enter} looks for it again"
+        goes_on = f"{enter} tries it" if name.startswith("/") else f"{enter} downloads what is missing"
+        if not name.startswith("/") and _is_offline():
+            goes_on = f"{OFFLINE} the rest from being downloaded"
+        return f"{name} is not complete: {model.missing}; {goes_on}"
+    return f"{enter} opens {name}"
+
+
+def _is_offline() -> bool:
+    """Say whether nothing is to be downloaded."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+
+
+def _with_text(text: str, place: Place | None, enter: str, tab: str, names: Sequence[str]) -> str:
+    """Say what Enter would do with what is typed."""
+    if place is not None and place.model:
+        is_in = "of the model in its folder" if place.kind == "file" else "how the Hub's cache calls a model"
+        return f"{text} is {is_in}: {enter} opens {place.model}"
+    completions = _listed(place, tab)
+    if place is not None and place.is_empty and place.kind == "file":
+        return f"{text} is a file; a model is the folder with its config.json, or a .gguf file"
+    if place is not None and place.is_empty:
+        return f"the folder {text} holds no model" + (f"; {completions}" if completions else "")
+    if place is not None and place.kind:
+        return f"{enter} opens the {place.kind} {text}"
+    if not HUB_ID.fullmatch(text) or text.startswith((".", "~")):
+        return completions or f"there is no {text}, and no Hub id is written so"
+    if _is_offline():
+        return f"{text} is {NOT_HERE}, and {OFFLINE} it from being downloaded"
+    more = beginning((*(() if place is None else place.completions), *names))
+    goes_on = f"; {tab} completes: {more}" if len(more) > len(text) else ""
+    return f"{text} is {NOT_HERE}: {enter} downloads it from the Hub{goes_on}"
+
+
+def _listed(place: Place | None, tab: str) -> str:
+    """List what a path may become; nothing where nothing follows."""
+    every = place.completions if place is not None else ()
+    names = [each.rstrip("/").rpartition("/")[2] for each in every[:LISTED]]
+    return f"{tab} completes: {'  '.join(names)}{'  …' * (len(every) > LISTED)}" if every else ""
+
+
+def beginning(texts: Sequence[str]) -> str:
+    """Give what all of some texts begin with."""
+    first, last = min(texts, default=""), max(texts, default="")
+    place = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+    return first[:place]

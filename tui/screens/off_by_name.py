@@ -12,7 +12,7 @@ from tui.state.heads_off import HeadsOff
 from tui.state.places import example
 from tui.toolkit.keys import key_of
 from tui.ways import Ways
-from tui.widgets.filter_input import candidates
+from tui.widgets.name_input import candidates
 
 OFF, ON = "off", "on"
 """The words that stand before the names of heads."""

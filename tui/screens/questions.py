@@ -16,7 +16,7 @@ from tui.state.places import NoPlaceError, example
 from tui.state.tree_search import is_condition
 from tui.toolkit.keys import key_of
 from tui.ways import Ways, place_after
-from tui.widgets.filter_input import candidates
+from tui.widgets.name_input import candidates
 
 OPEN = "open"
 """Stands before the name or path of a model."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from rich.text import Text
 from textual import on
@@ -13,15 +13,13 @@ from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
 from tui.drawing.text import fit, harmless
+from tui.messages import Told
 from tui.screens.modal import Modal
 from tui.sentences import Sentences
 from tui.state.sentence_history import matching
 from tui.toolkit.keys import key_of
 from tui.widgets.field import Field
 from tui.widgets.menu import Menu
-
-if TYPE_CHECKING:
-    from tui.parts import Parts
 
 SHOWN = 2000
 """Characters of a sentence that are looked at for its line in the list."""
@@ -155,7 +153,7 @@ class SentencesScreen(Modal[str | None]):
     def action_bring_back(self) -> None:
         """Have the sentence again that was forgotten last, with the cursor on it."""
         if not self._sentences.forgotten:
-            cast("Parts", self.app).key_line.say("no sentence has been forgotten since the start")
+            self.post_message(Told("no sentence has been forgotten since the start"))
             return
         text = self._sentences.bring_back()
         self._fill()

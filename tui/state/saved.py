@@ -109,7 +109,7 @@ class Exported:
 
     Attributes
     ----------
-    what : the name of a `tui.export.choice.What`.
+    what : the name of a `tui.export.files.What`.
     format : as what a table was written.
     folder : where to, if that was not where the program was started.
     """

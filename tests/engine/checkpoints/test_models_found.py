@@ -18,7 +18,7 @@ from tests.cli.test_settings import call
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub, point_at
 from tests.opening import not_found, open_folder, run_apart
-from tui.screens.enter_words import enter_does
+from tui.screens.model_list import enter_does
 
 NAME = "somebody/tiny"
 

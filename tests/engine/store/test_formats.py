@@ -25,8 +25,7 @@ from engine.values.table import ATTENTION_COLUMNS, Cell, LargeTable, Table
 from engine.values.views import NEEDS, VIEWS
 from tests.exporting import refusal, run
 from tests.opening import hold_up
-from tui.export.request import Request
-from tui.export.rows import Export
+from tui.export.request import Export, Request
 
 TEXT = "Anna has a red ball"
 TEXTS = ["a,b", 'say "hi"', "line\nbreak", "日本語 😀", "[bold]", " lead", "", "=1+1", "\\x1b[31m", "NaN"]

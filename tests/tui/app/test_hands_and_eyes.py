@@ -25,8 +25,8 @@ from tui.cli.configuration import config_file, read_config
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import lightness, ramp
 from tui.drawing.signed import signed_styles
-from tui.export.choice import Choice, What
 from tui.export.clipboard import LARGEST
+from tui.export.files import Choice, What
 from tui.key_line import KeyLine
 from tui.start import Start
 from tui.state.pins import how_to_pin

@@ -35,8 +35,7 @@ from tui.app import Explorer
 from tui.drawing import text
 from tui.drawing.text import clusters, harmless, path_within
 from tui.screens.chooser import ChooserScreen
-from tui.screens.enter_words import enter_does
-from tui.screens.model_list import ago
+from tui.screens.model_list import ago, enter_does
 from tui.status_line import describe, duration
 
 NAME = "somebody/tiny"

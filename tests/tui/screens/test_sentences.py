@@ -24,7 +24,7 @@ from tui.app import Explorer
 from tui.first_look import FirstLook
 from tui.start import Start
 from tui.state.sentence_history import History
-from tui.widgets.filter_input import FilterInput
+from tui.widgets.name_input import FilterInput
 
 
 def test_the_arrows_go_through_sentences_and_the_draft_waits_at_the_bottom() -> None:

@@ -16,7 +16,7 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.tui.explorer import explorer, settle, until
 from tui.app import Explorer
-from tui.export import clipboard_of_compare
+from tui.export import clipboard
 from tui.panes.table import TablePane
 from tui.start import Start
 
@@ -75,7 +75,7 @@ async def test_of_pinned_heads_the_number_of_each_and_its_line_are_copied(monkey
         await press(pilot, "y")
         ((difference,),) = copied(app)
         assert float(difference) == pytest.approx(float(line[names.index("difference")]), abs=1e-6)
-        monkeypatch.setattr(clipboard_of_compare, "MOST_WEIGHTS", (last + 1) ** 2 - 1)
+        monkeypatch.setattr(clipboard, "MOST_WEIGHTS", (last + 1) ** 2 - 1)
         await press(pilot, "Y")
         assert any("is not searched for a line; y copies" in str(each.message) for each in app._notifications)
         assert copied(app) == [[difference]]

@@ -23,8 +23,8 @@ from tests.opening import no_hurry, open_reader
 from tests.tui.explorer import explorer, screen_text, settle, shown
 from tui.app import Explorer
 from tui.drawing.levels import levels_of
-from tui.export import jobs
-from tui.export.jobs import _write_counted
+from tui.export import files
+from tui.export.files import _write_counted
 from tui.export.view_table import estimated_bytes
 from tui.panes.heads import HeadsPane
 
@@ -141,7 +141,7 @@ async def test_one_key_writes_every_weight_of_the_map_that_is_shown_pooled(
     folder: Path, layers: list[np.ndarray[Any, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(jobs, "LONG", 1000)
+    monkeypatch.setattr(files, "LONG", 1000)
     async with explorer(folder, text=TEXT, head="L1H3") as (app, pilot):
         await pilot.press("3")
         await settle(pilot)
