@@ -57,7 +57,6 @@ from tui.messages import (
     TokenPointed,
     Told,
     ViewActivated,
-    ViewFilled,
 )
 from tui.panes.line import Line
 from tui.screens.prompt import Prompt
@@ -803,15 +802,6 @@ class Explorer(LookActions, SuspendActions):
         self.copy_to_clipboard(copied.text)
         hint, self._clipboard_hint = self._clipboard_hint, ""
         self.notify("\n".join(filter(None, (copied.says, copied.beginning, hint))), title="copied")
-
-    @on(ViewFilled)
-    def _view_filled(self) -> None:
-        """Have the menu offer what there was nothing of before."""
-        if len(self.screen_stack) > 1:
-            from tui.screens.export_screen import ExportScreen
-
-            if isinstance(self.screen, ExportScreen):
-                self.screen.offer_again()
 
     async def action_export(self, name: str = "") -> None:
         """Offer what can be written, or write it under a name; keys that come at once wait for it."""

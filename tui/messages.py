@@ -108,11 +108,6 @@ class ViewActivated(Message):
 
 
 @dataclass
-class ViewFilled(Message):
-    """A view shows what it was waiting for, or why it will not."""
-
-
-@dataclass
 class RoomChanged(Message):
     """A view of several heads has got another size; only the size that it has now matters."""
 

@@ -282,27 +282,13 @@ class ExportFiles:
         if choice.what.is_picture and _is_of_view(choice.what) and self._app.views.active.is_waiting:
             raise EngineError(f"the {self.view} view shows nothing yet; nothing was written")
 
-    @property
-    def is_to_come(self) -> bool:
-        """Whether the view in view is still being worked out."""
-        return self._app.views.active.is_waiting
-
     def is_unfinished(self, choice: Choice) -> bool:
         """Whether a table, or a picture, of the view on screen would lack what is still worked out."""
         return _is_of_view(choice.what) and self._app.views.active.is_unfinished
 
-    def has_to_come(self, choice: Choice) -> bool:
-        """Whether what is chosen of the view is still worked out: all of it, or more of it."""
-        pane = self._app.views.active
-        return (_is_of_view(choice.what) and pane.is_waiting) or (self.is_unfinished(choice) and not pane.is_stopped)
-
-    def later(self, *, is_asked: bool = True) -> str:
-        """Say that what is asked for is written later, or would be."""
-        if self.is_to_come:
-            what = "it" if is_asked else "what is chosen"
-            return f"the {self.view} view shows nothing yet; {what} is written once it does"
-        again = key_of(self._app, "export.write")
-        return f"still being worked out; written once it is whole, or with {again} as it is"
+    def is_to_grow(self, choice: Choice) -> bool:
+        """Whether it lacks something that is to come."""
+        return self.is_unfinished(choice) and not self._app.views.active.is_stopped
 
     @property
     def _requests(self) -> ScreenRequests:

@@ -6,7 +6,6 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from tui.drawing.levels import Scale
-from tui.messages import ViewFilled
 from tui.panes.line import Line, TitleLine
 
 
@@ -31,36 +30,11 @@ class Pane(Vertical):
 
     def __init__(self) -> None:
         super().__init__(id=self.view, classes="pane -beside-map" if self.is_beside_map else "pane")
-        self._is_waiting = True
-        self._is_unfinished = False
+        self.is_waiting = True
+        self.is_unfinished = False
         self.is_stopped = False
         self.title_line = TitleLine()
         self.readout_line = Line(classes="pane-readout")
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether nothing has come yet."""
-        return self._is_waiting
-
-    @is_waiting.setter
-    def is_waiting(self, is_waiting: bool) -> None:
-        self._tell(self._is_waiting, is_waiting)
-        self._is_waiting = is_waiting
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether there is something already, and more of it is still worked out."""
-        return self._is_unfinished
-
-    @is_unfinished.setter
-    def is_unfinished(self, is_unfinished: bool) -> None:
-        self._tell(self._is_unfinished, is_unfinished)
-        self._is_unfinished = is_unfinished
-
-    def _tell(self, was_lacking: bool, is_lacking: bool) -> None:
-        """Tell where something has come that was lacking."""
-        if was_lacking and not is_lacking and self.is_mounted:
-            self.post_message(ViewFilled())
 
     @property
     def room(self) -> int:

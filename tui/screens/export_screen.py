@@ -114,7 +114,6 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._asked_for = name
         self._suggested: Path | None = None
         self._confirmed: Path | None = None
-        self._awaited: str | None = None
         self._begins_naming = False
         self._list = Whats(
             *(Option(Text(f"{what.value}  {exporting.says(what)}"), id=what.name) for what in What),
@@ -188,25 +187,10 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             self._said_line.show(self._exporting.command() if is_model else KEYS)
         except EngineError as error:
             self._suggested = None
-            self._said_line.show(self._exporting.later(is_asked=False) if self._exporting.is_to_come else str(error))
+            self._said_line.show(str(error))
         self._file.value = "" if self._suggested is None else str(self._suggested)
         self._file.cursor_position = len(self._file.value)
-        self._confirmed = self._awaited = None
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether what is offered is to be written under the name that is there, once there is all of it."""
-        return self._awaited == self._file.value
-
-    def offer_again(self) -> None:
-        """Offer what there was nothing of, now that there may be; where it was asked for already, write it."""
-        if self.is_awaited:
-            if not self._exporting.has_to_come(self._choice):
-                if self._suggested is not None and self._file.value == str(self._suggested):
-                    self._suggest()  # what has come may be of another head
-                self._write()
-        elif self._suggested is None and not self._is_naming:
-            self._suggest()
+        self._confirmed = None
 
     @property
     def _formats(self) -> tuple[str, ...]:
@@ -271,23 +255,21 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             self._write()
 
     def _write(self) -> None:
-        """Write what is offered; over a file that is there only when asked twice."""
+        """Write what is offered; over a file that is there, and what is not whole yet, only when asked twice."""
         try:
             path = self._path()
             is_there = path.exists()
         except (EngineError, OSError, RuntimeError) as error:  # a name that is too long; no such person after ~
-            self._awaited = self._file.value if self._suggested is None and self._exporting.is_to_come else None
-            said = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            self._said_line.show(self._exporting.later() if self.is_awaited else said)
+            self._said_line.show(error.strerror or str(error) if isinstance(error, OSError) else str(error))
             return
-        if self._exporting.has_to_come(self._choice) and (self._exporting.is_to_come or not self.is_awaited):
-            self._awaited = self._file.value
-            self._said_line.show(self._exporting.later())
-            return
-        if is_there and path != self._confirmed:
-            self._confirmed = path
-            again = key_of(self.app, "export.write")
-            self._said_line.show(f"there is such a file already; {again} again writes over it")
+        is_to_grow = self._exporting.is_to_grow(self._choice)
+        if (is_there or is_to_grow) and path != self._confirmed:
+            self._confirmed, again = path, key_of(self.app, "export.write")
+            said = f"still being worked out; {again} again writes it as it is"
+            if is_there:
+                so_far = " what there is so far" if is_to_grow else ""
+                said = f"there is such a file already; {again} again writes{so_far} over it"
+            self._said_line.show(said)
             return
         self._exporting.folder = path.parent
         self.dismiss((self._choice, path, is_there))

@@ -208,7 +208,7 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
             await pilot.press(*keys)
             await until(pilot, lambda: app.views.active.is_waiting)
             await type_keys(pilot, "e", "a")
-            assert said(app) == f"the {view} view shows nothing yet; it is written once it does"
+            assert said(app) == f"the {view} view shows nothing yet; nothing was written"
             await pilot.press("escape")
         free.set()
         await settle(pilot)
@@ -226,31 +226,6 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
     assert "\x1b[" in coloured
 
 
-@pytest.mark.parametrize(("keys", "written"), [("v", True), ("vj", False), ("", False)])
-async def test_what_there_is_nothing_of_yet_is_offered_and_where_it_was_asked_for_written_once_it_is_there(
-    keys: str, written: bool, tiny_model: TinyModel, folder: Path
-) -> None:
-    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
-        await pilot.press("3")
-        await settle(pilot)
-        free = hold(app)
-        app.conductor.read("another sentence")
-        await until(pilot, lambda: app.views.attention.shown_name is None)
-        await type_keys(pilot, "e", *keys)
-        nothing = "the attention view shows nothing yet; "
-        assert keys == "vj" or said(app) == f"{nothing}{'it' if keys else 'what is chosen'} is written once it does"
-        free.set()
-        if not written:
-            await until(pilot, lambda: not app.views.active.is_waiting)
-            await settle(pilot)
-            assert not names(folder)
-            await type_keys(pilot, "v")
-        await settle(pilot)
-        (name,) = names(folder)
-        assert name.endswith("-L1H2-attention.csv")
-        assert len(app.screen_stack) == 1
-
-
 @pytest.mark.parametrize("is_read_first", [False, True])
 async def test_the_text_is_written_of_the_sentence_that_is_read_and_not_of_the_one_that_stays_for_a_moment(
     is_read_first: bool, tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -265,8 +240,10 @@ async def test_the_text_is_written_of_the_sentence_that_is_read_and_not_of_the_o
         if not is_read_first:
             app.conductor.read("another one")
         await type_keys(pilot, "e", "a")
-        assert said(app) == "the text view shows nothing yet; it is written once it does"
+        assert said(app) == "the text view shows nothing yet; nothing was written"
         free.set()
+        await until(pilot, lambda: not app.views.active.is_waiting)
+        await type_keys(pilot, "a")
         await settle(pilot)
         (file,) = folder.iterdir()
         assert app.conductor.reading is not None
