@@ -208,19 +208,20 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
     """
     names = list(tensors)
     linear = {name[: name.rindex(f".{each}")] for each in LINEAR_NEIGHBOURS for name in names if f".{each}" in name}
+    layers, is_longer = layer_count(config, LAYERS), any((config.get(each) or 0) > 0 for each in FURTHER_LAYERS)
     found: list[Found] = []
     left_out: dict[str, None] = {}
     for module, rule in attention_modules(names, model_type, config):
         if (tower := tower_of(module, model_type)) is not None:
             left_out[tower] = None
-        elif _is_after_last_layer(module, config):
+        elif is_longer and 0 < layers <= _first_number(module):  # no sentence runs it
             left_out[module] = None
         elif module not in linear:
             found.append(Found(module, rule))
     found.sort(key=lambda each: numbers_of(each.module))
     if model_type in SHARING_TYPES:
         groups = config.get(SHARING_TYPES[model_type], 1) or 0
-        return Places(_in_groups(found, layer_count(config, LAYERS), groups), tuple(left_out))
+        return Places(_in_groups(found, layers, groups), tuple(left_out))
     stacks: dict[str, list[Found]] = {}
     for each in found:
         stacks.setdefault(stack_of(each.module, model_type, config), []).append(each)
@@ -239,12 +240,6 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
         if tower_of(module, model_type) is None
     )
     return Places(placed, tuple(left_out), tuple(unknown))
-
-
-def _is_after_last_layer(module: str, config: Mapping[str, Any]) -> bool:
-    """Say whether a module's layer predicts tokens further ahead, which no sentence runs."""
-    layers, further = layer_count(config, LAYERS), any((config.get(name) or 0) > 0 for name in FURTHER_LAYERS)
-    return further and 0 < layers <= _first_number(module)
 
 
 def _first_number(module: str) -> int:

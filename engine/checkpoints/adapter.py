@@ -248,6 +248,7 @@ class AdapterSource(Source):
         self._settings = read_settings(location.directory)
         file = adapter_file(location.directory)
         self.adapter = Checkpoint(location.directory if file is None else plain_file(file))
+        self.files = (*base.files, *self.adapter.files)
         self.changes, self.replaced = _sort_changes(self.adapter, self._settings, location.name)
         entries = base.tensors.entries
         by_name = {_find(entries, f"{change.module}.weight"): change for change in self.changes}
@@ -268,11 +269,6 @@ class AdapterSource(Source):
         """The base model's identity and the adapter's files."""
         files = (*self.adapter.files, self.location.directory / ADAPTER_CONFIG)
         return f"{self.base.identity};{stamps(files)}"
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files of the base model and of the adapter."""
-        return (*self.base.files, *self.adapter.files)
 
     def _changed_tensors(self) -> Tensors:
         """See the base model's tensors with the adapter's changes, and each change by itself."""

@@ -115,6 +115,7 @@ class LayoutSource(Source):
         self._description = file
         descriptions = read_layout(file)
         self.tensors = self._checkpoint = Checkpoint(place)
+        self.files = self._checkpoint.files
         modules: dict[Head, AttentionModule] = {}
         for each in descriptions:
             layers = self._layers(each)
@@ -130,11 +131,6 @@ class LayoutSource(Source):
     def identity(self) -> str:
         """The files and the description, their sizes and times."""
         return stamps((*self.files, self._description))
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files that hold the weights."""
-        return self._checkpoint.files
 
     def _layers(self, described: Description) -> dict[Head, AttentionModule]:
         """Find a stack's layers by the numbers for which its queries are there."""

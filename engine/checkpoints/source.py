@@ -65,20 +65,17 @@ class Source(ABC):
     ----------
     tensors : its tensors by name.
     anatomy : where among them each layer's attention is.
+    files : those that hold its weights; none where they are in memory.
     """
 
     tensors: Tensors
     anatomy: Anatomy
+    files: tuple[Path, ...] = ()
 
     @property
     def identity(self) -> str | None:
         """What changes when the weights may have; None where nothing can tell, so that nothing is kept on disk."""
         return None
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files that hold its weights; none where they are in memory."""
-        return ()
 
     def sentence_need(self, dtype: str) -> SentenceNeed | None:
         """Estimate what reading a sentence takes; None where the model is in memory already, or cannot be run."""
@@ -119,7 +116,7 @@ class FolderSource(Source):
         self.location = location
         self.trust_remote_code = trust_remote_code
         self._checkpoint = Checkpoint(location.directory)
-        self.opened = self._checkpoint.opened
+        self.opened, self.files = self._checkpoint.opened, self._checkpoint.files
         self._config = read_config(location.directory)
         check_sizes(self._config, self._checkpoint.entries, str(location.directory / "config.json"))
         self.tensors = dequantise(self._checkpoint, self._config, location.name)
@@ -151,11 +148,6 @@ class FolderSource(Source):
     def identity(self) -> str:
         """The files, their sizes and times; their content is not read."""
         return stamps((*self.files, self.location.directory / "config.json"))  # which says how many heads
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files that hold the weights."""
-        return self._checkpoint.files
 
     def sentence_need(self, dtype: str) -> SentenceNeed:
         """Estimate what reading a sentence takes; tensors that are used under their own names can stay in the files."""
@@ -190,7 +182,7 @@ class GgufSource(Source):
     def __init__(self, name: str, file: Path) -> None:
         if any(importlib.util.find_spec(package) is None for package in GGUF_PACKAGES):
             raise EngineError(f"{name} is a GGUF file; to read it: pip install 'attn-tui[gguf]'")
-        self.name, self.file = name, file
+        self.name, self.file, self.files = name, file, (file,)
         try:
             self.model = load_pretrained(file.parent, "float32", gguf_file=file.name).eval()
         except Exception as error:  # whatever the loader raises
@@ -202,11 +194,6 @@ class GgufSource(Source):
     def identity(self) -> str:
         """The file, its size and time."""
         return stamps((self.file.resolve(),))
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The one file."""
-        return (self.file,)
 
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the tensors under the names that transformers gives them."""
