@@ -317,7 +317,14 @@ def _spread(found: Arrays, names: Sequence[Head], arrays: dict[Head, Arrays]) ->
 
 
 def _epsilon_of_layer(epsilons: FloatArray, by_head: Tensor) -> FloatArray:
-    """Say how finely a factor of a layer as a whole is stored: (1, 1); the squares of its heads' noise add up."""
+    """Say how finely a factor of a layer as a whole is stored: (1, 1); the squares of its heads' noise add up.
+
+    Parameters
+    ----------
+    epsilons : (heads,)
+    by_head : (heads or key_value_heads, …)
+    """
+    epsilons = epsilons[:: len(epsilons) // len(by_head)]
     if np.ptp(epsilons) > 0:
         sizes = [float(head.double().norm()) for head in by_head]
         epsilons = np.sqrt(np.average(epsilons**2, weights=np.square(sizes), keepdims=True))

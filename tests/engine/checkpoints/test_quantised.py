@@ -170,6 +170,11 @@ def test_gptq_is_read_with_its_groups(bits: int, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     meant = rewrite(folder, lambda weight: gptq(weight, bits), quant_method="gptq", bits=bits, group_size=GROUP)
     assert_read(folder, meant, f"int{bits}")
+    layer = exported(folder, "ranks", "--layer", "1", "--head", "all")  # its key/value heads are fewer than its heads
+    largest = {row["matrix"]: float(row["spectral_norm"]) for row in layer}
+    for matrix in "QKVO":
+        stacked = meant[f"layers.1.self_attn.{matrix.lower()}_proj.weight"].double()
+        assert largest[matrix] == pytest.approx(float(torch.linalg.svdvals(stacked)[0]), rel=1e-5)
 
 
 def test_awq_is_read_in_its_own_order(tiny_copy: TinyModel) -> None:
