@@ -84,6 +84,7 @@ class TerminalApp(App[None]):
         for theme in OWN.values():
             self.register_theme(theme)
         self.use_theme(None)
+        self.stylesheet.set_variables(self.get_css_variables())  # which was made for the theme of that name before
 
     def use_theme(self, name: str | None) -> None:
         """Take a theme by its full name, or the usual one; without colour only one shows what is where."""
