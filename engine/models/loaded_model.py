@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -211,16 +210,20 @@ def lacking_of(module: nn.Module) -> frozenset[str]:
     return getattr(module, "lacking", frozenset())
 
 
-class _RefusedChoices(TorchFunctionMode):
-    """Refuses to make of NaN what hides it: places, as of the largest numbers, answers, or other numbers."""
+class RefusedChoices(TorchFunctionMode):
+    """Keeps a model whose checkpoint lacks parameters from choosing by what they take part in, as experts or keys.
 
-    def __init__(self, said: str) -> None:
+    They are NaN. To make places of that, answers, or other numbers, hides it, and raises `EngineError`.
+    """
+
+    def __init__(self, lacking: list[str]) -> None:
         super().__init__()
-        self._said = said
+        self._said = f"the model chooses by numbers that there are not: {_lacks(lacking)}; its spectra still work"
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Call a function, and look at what it was called with where it chooses."""
         result = func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "")
         results = result if isinstance(result, tuple) else (result,)
@@ -235,18 +238,6 @@ class _RefusedChoices(TorchFunctionMode):
 def lacking_parameters(model: nn.Module) -> list[str]:
     """Name a model's parameters that its checkpoint lacks."""
     return [f"{path}.{own}" for path, module in model.named_modules() for own in sorted(lacking_of(module))]
-
-
-@contextmanager
-def refusing_choices(lacking: list[str]) -> Iterator[None]:
-    """Keep a model whose checkpoint lacks parameters from choosing by what they take part in, as experts or keys.
-
-    Raises
-    ------
-    EngineError : within, where it would.
-    """
-    with _RefusedChoices(f"the model chooses by numbers that there are not: {_lacks(lacking)}; its spectra still work"):
-        yield
 
 
 def _lacks(names: list[str]) -> str:

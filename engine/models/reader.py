@@ -53,9 +53,9 @@ from engine.models.attention_maps import (
 from engine.models.devices import CheckedLookups, lacks_memory, weights_loaded
 from engine.models.interventions import Outputs
 from engine.models.loaded_model import (
+    RefusedChoices,
     attention_in,
     lacking_parameters,
-    refusing_choices,
     scoring_projections,
     sentence_inputs,
     vocabulary_of,
@@ -314,7 +314,7 @@ class Reader(MapReader):
         attention = NAME if self.reads_with_kernels else "eager"
         self._state = partial(borrowed, model, attention) if is_borrowed else nullcontext
         lacking = lacking_parameters(model)
-        self._refusing = partial(refusing_choices, lacking) if lacking else nullcontext
+        self._refusing = partial(RefusedChoices, lacking) if lacking else nullcontext
         self._checking = nullcontext if device == "cpu" else CheckedLookups
         makes_biases = any(isinstance(part, nn.Embedding) for each in self.modules.values() for part in each.modules())
         copies = 1 if self.reads_with_kernels and not makes_biases else COPIES  # T5 makes a bias as large as the maps
