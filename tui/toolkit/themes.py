@@ -48,7 +48,7 @@ _COLOUR_BLIND = Theme(
     | {
         PALETTE: "cividis",
         "footer-key-foreground": _ORANGE,
-        "primary": "#308CC0",
+        "primary": "#3892C4",
         "block-cursor-background": "#0067A1",
     },
 )
@@ -78,7 +78,7 @@ OWN = {
             | {
                 PALETTE: "cividis",
                 "success": "#563C00",
-                "primary": "#0067A1",
+                "primary": "#00629A",
                 "block-cursor-background": "#0067A1",
             },
         ),
