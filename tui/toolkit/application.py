@@ -174,7 +174,8 @@ class TerminalApp(App[None]):
         try:
             return not self.screen.get_widget_at(event.x, event.y)[0].is_attached
         except NoWidget:
-            return isinstance(event, events.MouseDown)  # beyond the screen, where the focus would go to nobody
+            # beyond the screen, where any event but a move would leave nobody the focus
+            return self.mouse_captured is None and not isinstance(event, events.MouseMove)
 
     def pop_screen(self) -> AwaitComplete:
         """Close the screen on top, and hand on what waits for the next frame: the toolkit loses it with that screen."""
