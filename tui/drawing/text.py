@@ -141,19 +141,16 @@ def _end_of(text: str, width: int) -> str:
 def path_within(path: str, width: int) -> str:
     """Write a path in at most ``width`` cells: of one too long the beginning is left out, for its end says more.
 
-    Three dots say so: one sign would be ``~`` in ASCII, which stands for the home folder.
-
     Examples
     --------
     >>> path_within("/models/gpt2", 9), path_within("gpt2", 9)
-    ('...s/gpt2', 'gpt2')
+    ('…els/gpt2', 'gpt2')
     """
     seen = path[-SEEN * max(width, 1) :]  # of a book that was pasted
     end = harmless(seen)
     if seen == path and cell_len(end) <= width:
         return end
-    mark = "..."[: max(width, 0)]
-    return mark + _end_of(end, max(width - len(mark), 0))
+    return "…" + _end_of(end, width - 1) if width > 0 else ""
 
 
 def downwards(text: str, height: int, width: int = 2) -> list[str]:

@@ -39,6 +39,9 @@ _IN_ASCII = str.maketrans(
 )  # fmt: skip
 """What an ASCII terminal shows for signs that are drawn with; each takes one cell, as the sign does."""
 
+_CUT_BEFORE = re.compile(r"(?<!\S)…(?=\S)")
+"""What says that the beginning of a text is left out: a path that begins with ``~`` is one in the home folder."""
+
 _UNSETTLED = re.compile(
     r"[\x00-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f"
     r"\ud800-\udfff\ufe0e\ufe0f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U00013438\U0001bca0-\U0001bca3"
@@ -74,9 +77,11 @@ def ascii_cells(text: str) -> str:
     --------
     >>> ascii_cells("╭─ σ₁ → café 中 ─╮")
     '+- s1 > cafe ?? -+'
+    >>> ascii_cells("…/models/gpt2 write tok…")
+    '</models/gpt2 write tok~'
     """
     cells = []
-    for cluster, width in clusters(text):
+    for cluster, width in clusters(_CUT_BEFORE.sub("<", text)):
         base = normalize("NFKD", cluster.translate(_IN_ASCII))[:1]
         cells.append((base if base.isascii() else "?")[:width].ljust(width, "?"))
     return "".join(cells)
