@@ -16,6 +16,7 @@ from textual.widgets import Input
 from tui.key_groups import TAKING_AWAY
 from tui.key_line import KeyLine
 from tui.selected_text import say_copied
+from tui.toolkit.placing import Placing
 
 
 class MainScreen(Screen[object], inherit_bindings=False):
@@ -46,6 +47,7 @@ class MainScreen(Screen[object], inherit_bindings=False):
 
     def __init__(self, choose_focus: Callable[[Sequence[Widget]], Widget | None], id: str | None = None) -> None:
         super().__init__(id=id)
+        self._compositor = Placing()
         self._choose_focus = choose_focus
         self.moves_of_focus = 0
         self.before_field: Widget | None = None

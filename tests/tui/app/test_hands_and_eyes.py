@@ -53,7 +53,7 @@ async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny
     start = Start(str(tiny_model("llama")), config=read_config())
     async with explorer(start.model or "", start=start, size=(120, 40)) as (app, pilot):
         (said,) = (str(each.message) for each in app._notifications)
-        assert re.search(r"line 1: there is no setting nonsense.*\n… and 1 more; \? lists all$", said)
+        assert re.search(r"^config\.toml: there is no setting nonsense.*\n… and 1 more; \? lists all$", said)
         line = app.query_one(KeyLine).render().plain
         assert re.search(r" R Ranks 3 Attention .*f6 Export .*q Quit", line)
         await pilot.press("j")

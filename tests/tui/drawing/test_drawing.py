@@ -138,9 +138,10 @@ def test_lightness_is_that_of_the_standard() -> None:
 def test_the_legend_says_what_the_highest_level_means() -> None:
     assert (
         legend("linear", 0.8, Ink.SHADES, (), 80).plain
-        == "linear 0   ░░░░▒ 0.4 ▒▒▒▓▓▓██ 0.8 = largest weight of the map"
+        == "linear 0    ░ 0.2 ░░░▒ 0.4 ▒▒▒▓ 0.6 ▓▓██ 0.8 = largest weight of the map"
     )
-    assert legend("log", 0.8, Ink.SHADES, (), 80).plain.startswith("log ≤1e-4   ░░░░▒ 0.01 ▒▒▒▓▓▓██ 1")
+    in_log = legend("log", 0.8, Ink.SHADES, (), 80).plain
+    assert in_log == "log ≤1e-4    ░ 0.001 ░░░▒ 0.01 ▒▒▒▓ 0.1 ▓▓██ 1 = largest there can be"
 
 
 def test_the_legend_shows_all_sixteen_colours_in_order() -> None:
