@@ -21,6 +21,7 @@ from tui.drawing.flow import Flow, Piece, flow
 from tui.drawing.levels import NOT_FINITE, Ink
 from tui.drawing.ramps import lightness
 from tui.drawing.text import centred
+from tui.toolkit.application import sends_ascii_only
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrolled import Scrolled
 
@@ -32,7 +33,10 @@ AS_FAR_FROM_BOTH = 49
 
 
 class TokenText(Scrolled, can_focus=True):
-    """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar."""
+    """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar.
+
+    In ASCII, where they could be taken for text, they stand in brackets in the place of the bar.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "move(-1)", "Token before", show=False, id="text.left"),
@@ -135,7 +139,11 @@ class TokenText(Scrolled, can_focus=True):
         """Say whether all tokens would be in view in so many cells."""
         if sum(map(len, labels)) > width * height:
             return False
-        return len(flow(labels, width - 3, _gap(ink)).lines) <= height
+        return len(flow(labels, width - 3, self._gap(ink)).lines) <= height
+
+    def _gap(self, ink: Ink) -> int:
+        """Count the cells behind a token: the bar, or brackets, and the glyphs of its level where colour does not do."""
+        return 1 if ink is Ink.COLOUR else 4 if sends_ascii_only(self.app) else 3
 
     def _refresh_tokens(self, tokens: set[int]) -> None:
         """Have the lines painted anew on which some tokens stand."""
@@ -159,7 +167,7 @@ class TokenText(Scrolled, can_focus=True):
         if wanted == self._laid_out_for:
             return
         self._laid_out_for = wanted
-        self._flow = flow(self._labels, width, _gap(self._ink))
+        self._flow = flow(self._labels, width, self._gap(self._ink))
         self.virtual_size = Size(width, len(self._flow.lines) if self._labels else 0)
 
     def on_resize(self) -> None:
@@ -205,7 +213,8 @@ class TokenText(Scrolled, can_focus=True):
             yield piece.text, self.get_component_rich_style("text--cursor") if is_here else style
             if piece.ends:
                 glyphs = "" if self._ink is Ink.COLOUR else "??" if level == NOT_FINITE else self._cells[level]
-                yield f"{glyphs}│", plain if not glyphs.strip() else token_style
+                ends = f"[{glyphs}]" if glyphs and sends_ascii_only(self.app) else f"{glyphs}│"
+                yield ends, plain if not glyphs.strip() else token_style
 
     def on_click(self, event: events.Click) -> None:
         """Go to the token that was clicked; on the one that the cursor was put on before, do what Enter does."""
@@ -258,11 +267,6 @@ class TokenText(Scrolled, can_focus=True):
     def action_edge(self, last: bool) -> None:
         """Go to the first or the last token."""
         self._once_there(lambda token: len(self._labels) - 1 if last else 0)
-
-
-def _gap(ink: Ink) -> int:
-    """Count the cells behind a token: the bar, and the glyphs of its level where colour does not do."""
-    return 1 if ink is Ink.COLOUR else 3
 
 
 @lru_cache(maxsize=32)

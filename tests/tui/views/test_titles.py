@@ -25,6 +25,7 @@ from tui.drawing.view_titles import ViewTitle
 from tui.numbers import short, within
 from tui.panes.compare import ComparePane
 from tui.panes.text import TextPane
+from tui.toolkit.line_filters import ascii_cells
 
 TEXT = "the cat sat on the mat."
 
@@ -223,7 +224,7 @@ async def test_on_the_smallest_terminal_every_line_of_the_sentence_as_text_has_i
         assert float(legend.split()[-1]) == pytest.approx(pane.shown.largest, rel=0.05)
         region = pane.keys.region
         text = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
-        ends = [f"[{pane._ink.cells[level]}]" for level in pane.keys._levels.tolist()]
+        ends = [f"[{ascii_cells(pane._ink.cells[level])}]" for level in pane.keys._levels.tolist()]
         assert all(any(end in line for line in text) for end in ends[:2]), "each level stands apart from its token"
         await pilot.press("2")
         await settle(pilot)
