@@ -58,9 +58,9 @@ def of_difference(block: PooledBlock, query_tokens: Sequence[str], key_tokens: S
     """
     assert block.pair is not None
     one, other = (write_weight(each) for each in block.pair)
-    (query, key), arrow = block.place, "→"
+    query, key = block.place
     difference = MASKED if block.is_masked else _signed(block.largest)
-    weights = "" if block.is_masked else f"{one} {arrow} {other}  "
+    weights = "" if block.is_masked else f"{one} to {other}  "
     forms = [(words, weights + difference, _SHORTEST_TOKEN) for words in _WORDS]
     forms.append((_WORDS[-1], difference, _SHORTEST_TOKEN))
     line = _of_cell(block, query_tokens, key_tokens, forms, width)
@@ -97,7 +97,7 @@ def of_block(
     else:
         one, other = (write_weight(each) for each in block.pair)
         largest, mean = _signed(block.largest), _signed(block.mean)
-        said = [f"max {largest}  mean {mean}  {one} {arrow} {other}"]
+        said = [f"max {largest}  mean {mean}  {one} to {other}"]
     line = ""
     for numbers, ranges in (
         *((each, places) for each in said),

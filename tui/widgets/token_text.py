@@ -142,7 +142,7 @@ class TokenText(Scrolled, can_focus=True):
         return len(flow(labels, width - 3, self._gap(ink)).lines) <= height
 
     def _gap(self, ink: Ink) -> int:
-        """Count the cells behind a token: the bar, or brackets, and the glyphs of its level where colour does not do."""
+        """Count the cells behind a token: bar or brackets, and the glyphs of its level where colour does not do."""
         return 1 if ink is Ink.COLOUR else 4 if sends_ascii_only(self.app) else 3
 
     def _refresh_tokens(self, tokens: set[int]) -> None:
