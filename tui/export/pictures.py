@@ -12,7 +12,7 @@ from rich.color import Color, blend_rgb
 from rich.console import COLOR_SYSTEMS, Console
 from rich.segment import Segment, SegmentLines
 from rich.style import Style
-from rich.terminal_theme import DEFAULT_TERMINAL_THEME, SVG_EXPORT_THEME, TerminalTheme
+from rich.terminal_theme import TerminalTheme
 from textual._compositor import Compositor
 from textual.geometry import Size
 from textual.screen import Screen
@@ -48,6 +48,33 @@ font-variant-ligatures: none;
 
 DIM = 0.4
 """How far what is dim is on the way to the colour behind it."""
+
+DARK = TerminalTheme(
+    (18, 18, 18),
+    (224, 224, 224),
+    [
+        (0, 0, 0), (255, 107, 104), (120, 200, 90), (222, 184, 65), (110, 168, 254), (214, 138, 226), (80, 200, 210),
+        (224, 224, 224),
+    ],
+    [
+        (150, 150, 150), (255, 140, 136), (150, 225, 120), (245, 215, 110), (150, 195, 255), (232, 170, 242),
+        (130, 225, 232), (255, 255, 255),
+    ],
+)  # fmt: skip
+"""What stands in a picture for the colours of a dark terminal, which nobody knows: all but black are read on it."""
+
+LIGHT = TerminalTheme(
+    (255, 255, 255),
+    (0, 0, 0),
+    [
+        (0, 0, 0), (160, 0, 0), (0, 105, 0), (115, 90, 0), (0, 0, 170), (128, 0, 128), (0, 100, 110), (192, 192, 192),
+    ],
+    [
+        (95, 95, 95), (190, 0, 0), (0, 115, 0), (125, 95, 0), (0, 60, 215), (165, 0, 165), (0, 110, 125),
+        (255, 255, 255),
+    ],
+)  # fmt: skip
+"""The same of a light terminal, where all but its two whites are read."""
 
 _TEXT = re.compile(r"(<text [^>]*>)([^<]*)(?=</text>)")
 """A piece of text of an SVG, its letters as the second group."""
@@ -91,7 +118,7 @@ class Picture:
         is_dark : whether the background is, where it is the terminal's own, which nobody knows.
         """
         console = self._console(None)  # with colours it would leave its codes for them in styles that others write with
-        theme = SVG_EXPORT_THEME if is_dark else DEFAULT_TERMINAL_THEME
+        theme = DARK if is_dark else LIGHT
         console.print(SegmentLines([[_drawn(each, theme) for each in line] for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
         return letters_apart(console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped)))
