@@ -293,7 +293,7 @@ class Explorer(LookActions, SuspendActions):
             self.set_timer(PATIENCE, self._do_keys_for_model)
         else:
             self.choose_model(is_first=True)
-            await self.do_held_keys()
+            self.do_held_keys()
 
     async def make_views(self, start: Start) -> None:
         """Make the views, and what decides what they show of the model that is opened next."""
@@ -329,10 +329,10 @@ class Explorer(LookActions, SuspendActions):
         """Whether keys wait for the views, or for the model that is about to be there."""
         return not self.is_ready or self._awaits_model
 
-    async def _do_keys_for_model(self) -> None:
+    def _do_keys_for_model(self) -> None:
         """Do the keys that waited for the model."""
         self._awaits_model = False
-        await self.do_held_keys()
+        self.do_held_keys()
 
     def _tell_started(self) -> None:
         """Tell that the first head of the first model is on screen."""
@@ -682,7 +682,7 @@ class Explorer(LookActions, SuspendActions):
         self.tree_widget.title_line.name_measure("")
         self.model_line.show("")
         self.choose_model(is_first=True, trouble=why)
-        await self._do_keys_for_model()
+        self._do_keys_for_model()
 
     def _chosen(self, opened: Opened | None) -> None:
         """Put the model that was opened in the place of the present one; without one, leave where there is none."""

@@ -126,18 +126,18 @@ class TerminalApp(App[None]):
     async def on_event(self, event: events.Event) -> None:
         """Do keys in their order, and take no notice of the mouse over what has gone and is on screen still."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            if self.holds_keys or self._held_keys:
-                self._held_keys.append(event)
-            else:
-                await self._do_key(event)
+            self._held_keys.append(_as_typed(event) if self.holds_keys else event)
+            await self._do_held_keys()
         elif not (isinstance(event, events.MouseEvent) and self._is_over_what_has_gone(event)):
             await super().on_event(event)
 
-    async def do_held_keys(self) -> None:
-        """Do the keys that were held."""
-        while self._held_keys:
-            await self._do_key(self._held_keys[0])
-            self._held_keys.popleft()
+    def do_held_keys(self) -> None:
+        """Have the keys that were held done where keys come in, and so one after the other."""
+        self.call_later(self._do_held_keys)
+
+    async def _do_held_keys(self) -> None:
+        while self._held_keys and not self.holds_keys:
+            await self._do_key(self._held_keys.popleft())
 
     async def _do_key(self, event: events.Key | events.Paste) -> None:
         """Do a key.
@@ -171,6 +171,8 @@ class TerminalApp(App[None]):
 
     def _is_over_what_has_gone(self, event: events.MouseEvent) -> bool:
         """Say whether the mouse is over what is no part of the application any more; the toolkit fails over it."""
+        if not self.screen_stack:
+            return True
         try:
             return not self.screen.get_widget_at(event.x, event.y)[0].is_attached
         except NoWidget:
@@ -215,6 +217,12 @@ class TerminalApp(App[None]):
         seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
         self.post_message(Notify(LastingNotification(message, title, severity, seconds, markup=markup)))
 
+    def on_notify(self, event: Notify) -> None:
+        """Show a message once at a time."""
+        said = event.notification
+        if any((each.title, each.message) == (said.title, said.message) for each in self._notifications):
+            event.prevent_default()
+
     async def _shutdown(self) -> None:
         """Take widgets apart, unless the process ends: beside busy ones that takes longer than all else of leaving."""
         if self.finish is not None and self._driver is not None:
@@ -236,6 +244,11 @@ class TerminalApp(App[None]):
     def unforeseen(self) -> Exception | None:
         """The error that ended the explorer, if nobody foresaw it."""
         return self._exception
+
+
+def _as_typed(event: events.Key | events.Paste) -> events.Key | events.Paste:
+    """Take ctrl+j for Enter: it is what Enter sends before the program has set the terminal up."""
+    return events.Key("enter", "\r") if isinstance(event, events.Key) and event.key == "ctrl+j" else event
 
 
 async def _until_handled(node: DOMNode) -> None:

@@ -206,16 +206,6 @@ async def test_a_colon_opens_a_model_and_does_in_the_view_what_is_named(tiny_mod
         assert str(tmp_path) in screen_text(app)
 
 
-async def test_a_message_that_stays_goes_with_a_key_once_it_has_been_seen(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        for title, timeout, age in (("long", 10, 4), ("new", 10, 1), ("short", 3, 2)):
-            app.notify("said", title=title, timeout=timeout)
-            await pilot.pause()
-            next(each for each in app._notifications if each.title == title).raised_at -= age
-        await press(pilot, "j")
-        assert {each.title for each in app._notifications} == {"new", "short"}
-
-
 @pytest.mark.parametrize("width", range(16, 60))
 def test_the_readout_of_a_difference_has_its_number_however_narrow_it_is(width: int) -> None:
     block = PooledBlock(range(3, 4), range(12, 13), -0.25, (3, 12), -0.25, (0.75, 0.5))

@@ -100,7 +100,7 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_draws_the_list_again(tiny
         terminal.wait_for("L1", since=since)
         terminal.settle()
         back = terminal.output[since:]
-        assert STYLE.findall(back)[0] == b"\x1b[0m"
+        assert re.match(rb"\x1b\[0[;m]", STYLE.findall(back)[0]), "no style of the shell's is left"
         assert all(mode in back for mode in (ENTER, b"\x1b[?25l", b"\x1b[?1003h", b"\x1b[?2004h", b"\x1b[?1004h"))
         terminal.send("q4")  # which only the engine can answer
         terminal.wait_for("symmetry", since=since)
@@ -246,10 +246,8 @@ def test_a_pasted_text_becomes_one_line_and_keys_after_enter_are_no_part_of_the_
         terminal.send("i")
         terminal.wait_for("Read it")
         since = len(terminal.output)
-        terminal.send(
-            "\x1b[200~one\ntwo \x1b[31mthree\x1b[0m, \x1b]8;;http://a.b\x1b\\a \x1bOPlink\x1b]8;;\x07\x1b[201~"
-        )
-        terminal.wait_for("one two three, a OPlink", since=since)
+        terminal.send("\x1b[200~one\ntwo three\x1b[201~")
+        terminal.wait_for("one two three", since=since)
         terminal.send("\x15")
         terminal.settle()
         terminal.send("the cat sat on the mat\rjjl")

@@ -252,7 +252,7 @@ async def test_the_end_of_a_path_is_seen_on_a_narrow_screen(tmp_path: Path) -> N
     assert all(row.startswith(("/m", "…m")) for row in rows)
 
 
-async def test_what_is_typed_while_a_model_opens_is_done_once_it_is_there(
+async def test_what_is_typed_while_a_model_opens_is_for_nothing_but_the_opening_screen(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_model, may_open = Engine.open, threading.Event()
@@ -272,9 +272,9 @@ async def test_what_is_typed_while_a_model_opens_is_done_once_it_is_there(
             may_open.set()
             await settle(pilot)
             assert app.conductor.is_open
-            assert app.views.active is app.views.ranks
-            assert str(app.session.shown.selected) == "L0H2"
-            await pilot.press("1", "B")
+            assert app.views.active is app.views.overview
+            assert str(app.session.shown.selected) == "L0H0"
+            await pilot.press("B")
             await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
         may_open.clear()
         await type_keys(pilot, *"./nowhere", "enter", "2", "escape")
