@@ -28,6 +28,7 @@ async def test_tree_titles_and_paths_on_the_smallest_terminal(
         await pilot.press("d", "e")
         await settle(pilot)
         assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 0")
+        await until(pilot, lambda: ".csv" in screen_text(app))
         (path,) = [line for line in screen_text(app).splitlines() if ".csv" in line]
         assert path.strip().startswith("…")
         assert path.strip().endswith("-L1H2-distance0-spectrum.csv")
