@@ -90,7 +90,7 @@ class SentencesScreen(Modal[str | None]):
         self.query_one("#sentences").set_class(bool(self._sentences.forgotten), "-forgotten")
         self._list.clear_options()
         width = max(self.app.size.width - 12, 20)
-        self._list.add_options([Option(Text(self._line(text, width), no_wrap=True)) for text in self._found])
+        self._list.add_options([Option(Text(self._line(text, width), no_wrap=True), id=text) for text in self._found])
         if self._found:
             self._list.highlighted = min(at, len(self._found) - 1)
         else:
@@ -123,7 +123,7 @@ class SentencesScreen(Modal[str | None]):
     @on(OptionList.OptionSelected)
     def _chosen(self, event: OptionList.OptionSelected) -> None:
         """Take the sentence under the cursor."""
-        self.dismiss(self._found[event.option_index])
+        self.dismiss(event.option_id)
 
     def action_leave(self) -> None:
         """Go back from words to all sentences, where they were begun here, or choose none."""
