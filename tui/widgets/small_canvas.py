@@ -45,6 +45,7 @@ class SmallCanvas(Scrolled, can_focus=False):
         self._names: tuple[str, ...] = ()
         self._maps: Mapping[int, PooledMap] = {}
         self._levels: dict[int, NDArray[np.uint8]] = {}
+        self._sorted_for: Ink | None = None
         self._message = ""
         self._halves_for: object = None
         self._halves_made = Halves(1, {}, {})
@@ -173,6 +174,7 @@ class SmallCanvas(Scrolled, can_focus=False):
 
     def _sort(self) -> None:
         """Sort all weights into levels, as large as they are drawn: (rows, columns) of each map."""
+        self._sorted_for = self.ink
         zoom, largest, count = self._tiles.zoom, self.largest, self.ink.levels
         self._levels = {
             number: levels_of(each.values, self.scale, largest, count).repeat(zoom, axis=0).repeat(zoom, axis=1)
@@ -204,6 +206,8 @@ class SmallCanvas(Scrolled, can_focus=False):
         if inner == 0 and 0 < y == height - 1:  # names without anything of their maps
             return Strip.blank(width, blank)
         segments: list[Segment] = []
+        if self._sorted_for is not self.ink:  # Textual paints a new theme before it tells of it
+            self._sort()
         painted = partial(line_of_map, tiles=self._tiles, halves=self._halves(), blank=blank, ink=self.ink)
         for number in range(row * self._tiles.columns, min((row + 1) * self._tiles.columns, self._tiles.count)):
             segments += painted(self._levels.get(number), inner - 1) if inner else self._label(number)
