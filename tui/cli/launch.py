@@ -12,7 +12,6 @@ from engine.service.engine import Engine
 from engine.store.files import remove_partial_files
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
-from tui.cli.headless import open_headless
 from tui.start import Start
 from tui.status_line import StatusLine
 
@@ -123,6 +122,8 @@ def _has_terminal() -> bool:
 def _refuse_without_terminal(model: str | None, options: EngineOptions) -> None:
     """Say what is wrong with the model, if anything is, and else that the explorer needs a terminal."""
     if model is not None:
+        from tui.cli.headless import open_headless  # with NumPy, which the first frame would wait for
+
         with StatusLine(sys.stderr) as status:
             open_headless(Engine(options), model, status)
     raise EngineError(NO_TERMINAL)

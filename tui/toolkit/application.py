@@ -7,7 +7,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from rich.console import RenderableType
 from textual import events
@@ -222,6 +222,15 @@ class TerminalApp(App[None]):
         said = event.notification
         if any((each.title, each.message) == (said.title, said.message) for each in self._notifications):
             event.prevent_default()
+
+    def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        """Leave. The thread that reads keys looks up every tenth of a second; the terminal does not wait for it."""
+        super().exit(result, return_code, message)
+        driver: Any = self._driver
+        is_told = getattr(driver, "exit_event", None)  # not every system's driver has one
+        if self.finish is not None and is_told is not None and not is_told.is_set():
+            driver._disable_mouse_support()
+            is_told.set()
 
     async def _shutdown(self) -> None:
         """Take widgets apart, unless the process ends: beside busy ones that takes longer than all else of leaving."""
