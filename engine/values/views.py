@@ -486,7 +486,7 @@ _ANGLES_SAID = {
 _IMAGES = {"q": "im W_Qᵀ", "k": "im W_Kᵀ", "v": "im W_Vᵀ", "o": "im W_O"}
 
 OF_SPECTRA = {
-    "energy_rank": "smallest k whose first k σ² reach (1−ε) Σσ²",
+    "energy_rank": "fewest σ² that make up 1−ε of Σσ²",
     "numerical_rank": "number of σ above rounding noise",
     "effective_rank": "exp(entropy of σ/Σσ)",
     "stable_rank": "Σσ² / σ₁²",

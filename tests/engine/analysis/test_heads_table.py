@@ -117,7 +117,7 @@ def test_what_cannot_be_had_leaves_its_cells_empty_and_says_why(tiny_copy: TinyM
 def test_every_column_is_explained() -> None:
     for column in HEADS.columns:
         assert explain(column, "heads") or column in ("stack", "layer", "head"), column
-    assert explain("ov_energy_rank", "heads").startswith("energy rank of OV: smallest k")
+    assert explain("ov_energy_rank", "heads").startswith("energy rank of OV: fewest σ²")
 
 
 @pytest.mark.parametrize("text", [EXAMPLE, EXAMPLE.replace("ov", "OV"), f"not (not ({EXAMPLE}))"])
