@@ -1,6 +1,6 @@
 """Take the pictures of README and ``docs/`` of the demo model: ``python screenshots/take.py [FOLDER]``.
 
-The same pictures are kept as text in ``tests/snapshots``, which the tests compare with what the explorer shows now.
+The same pictures are kept as text in ``tests/tui/snapshots``, which the tests compare with what the explorer shows now.
 """
 
 from __future__ import annotations
