@@ -10,9 +10,9 @@ from engine.values.errors import EngineError
 from tui.toolkit.tasks import begin, patiently
 
 if TYPE_CHECKING:
-    from tui.panes.text import TextPane
     from tui.parts import Parts
     from tui.reading import Reading
+    from tui.views.text_view import TextPane
 
 
 class Coloured:
@@ -46,7 +46,7 @@ class Coloured:
         """Go to the text; the focus goes along unless it is to stay where it is."""
         views = self._app.views
         if self._pane is None:
-            from tui.panes.text import TextPane
+            from tui.views.text_view import TextPane
 
             self._pane = TextPane()
             views.add(self._pane, takes_focus=takes_focus)

@@ -18,8 +18,8 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, Off
 from engine.values.table import AnyTable
 from tui.drawing.spelling import map_with_parts
-from tui.panes.compare import ComparePane
 from tui.toolkit.tasks import Run, patiently
+from tui.views.compare_view import ComparePane
 from tui.widgets.large_map import LargeMap
 from tui.widgets.map_grid import Titled
 

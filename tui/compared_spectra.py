@@ -17,10 +17,10 @@ from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
 from engine.values.table import AnyTable
 from tui.drawing.curves import Curve, Line
-from tui.facts import at_distance
-from tui.panes.compare import ComparePane
+from tui.drawing.facts import at_distance
 from tui.state.session import Session
 from tui.toolkit.tasks import Run
+from tui.views.compare_view import ComparePane
 from tui.weights import Weights
 
 

@@ -11,12 +11,12 @@ from engine.values.table import AnyTable
 from tui.compared_maps import ComparedMaps
 from tui.compared_spectra import ComparedSpectra
 from tui.heads_of_layer import HeadsOfLayer
-from tui.panes.compare import ComparePane, Side
-from tui.panes.heads import HeadsPane
 from tui.state.pins import compared_heads, compared_pair, how_to_pin, toggle_pin
 from tui.state.session import Session
 from tui.toolkit.keys import key_of
 from tui.toolkit.tasks import Run
+from tui.views.compare_view import ComparePane, Side
+from tui.views.layer_maps_view import HeadsPane
 from tui.waiting import no_sentence
 from tui.weights import Weights
 from tui.widgets.table_grid import NO_ROWS

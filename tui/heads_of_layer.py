@@ -16,9 +16,9 @@ from engine.values.outline import ModelOutline
 from engine.values.table import AnyTable
 from tui.drawing.spelling import map_with_parts
 from tui.drawing.tiles import Tiles
-from tui.panes.heads import HeadsPane
 from tui.state.session import Shown
 from tui.toolkit.tasks import Run, patiently
+from tui.views.layer_maps_view import HeadsPane
 from tui.waiting import no_sentence
 
 EVERY = range(1 << 30)

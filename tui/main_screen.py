@@ -13,10 +13,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.key_groups import TAKING_AWAY
-from tui.key_line import KeyLine
-from tui.selected_text import say_copied
+from tui.toolkit.key_groups import TAKING_AWAY
 from tui.toolkit.placing import Placing
+from tui.toolkit.selected_text import say_copied
+from tui.widgets.key_line import KeyLine
 
 
 class MainScreen(Screen[object], inherit_bindings=False):

@@ -20,12 +20,12 @@ from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, Query
 from tui.drawing.levels import Scale
 from tui.drawing.measure_scale import scale_of
 from tui.growing_tables import PLACES, Grown, grown
-from tui.panes.overview import Said
 from tui.state.measure_map import SIGNED, MeasureMap, part_of
 from tui.state.overview_measures import group_after, measure_after, overview_fields
 from tui.state.session import Session
 from tui.toolkit.tasks import Run
-from tui.views import Views
+from tui.views.overview_view import Said
+from tui.views.switcher import Views
 from tui.weights import Weights, measure_named
 
 EVERY = 0.1

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
-from tui.key_line import KeyLine
 from tui.main_screen import MainScreen
-from tui.messages import Advanced
-from tui.panes.line import Line
 from tui.sentence_input import SentenceInput
 from tui.start import Start
 from tui.state.session import Session
 from tui.toolkit.application import TerminalApp
+from tui.toolkit.messages import Advanced
 from tui.tree import HeadTree
+from tui.widgets.key_line import KeyLine
+from tui.widgets.line import Line
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
     from engine.values.progress import Progress
-    from tui.views import Views
+    from tui.views.switcher import Views
     from tui.ways import Ways
 
 

@@ -15,10 +15,10 @@ from engine.values.heads import DELTA, NOTHING_OFF, Off, no_attention
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from tui.drawing.title_words import LESS_THIS_MODEL
-from tui.panes.attention import AttentionPane
 from tui.state.session import Averaging, Session
 from tui.status_line import how_far
 from tui.toolkit.tasks import Run, patiently
+from tui.views.attention_view import AttentionPane
 from tui.waiting import Awaited, no_sentence
 from tui.widgets.large_map import LargeMap
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from engine.values.outline import ModelOutline
 from engine.values.views import Query, Scope, View
-from tui.facts import short_name
-from tui.panes.attention import AttentionPane
+from tui.drawing.facts import short_name
 from tui.state.session import Shown
+from tui.views.attention_view import AttentionPane
 
 WORDS = 4
 """Tokens that stand for a side of a term."""

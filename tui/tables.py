@@ -15,16 +15,16 @@ from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.table import Notes, Table
 from engine.values.views import PREDICTIONS, VIEWS, Query, View, ring_of
+from tui.drawing.facts import at_distance
 from tui.drawing.view_titles import COMPUTING
-from tui.facts import at_distance
 from tui.growing_tables import SWEEP, grown, swept
-from tui.panes.table import TablePane
 from tui.state.session import Session
 from tui.status_line import describe
 from tui.table_query import FOLDED, query_of, title_of
 from tui.toolkit.keys import key_of
 from tui.toolkit.tasks import Run, patiently
-from tui.views import Views
+from tui.views.switcher import Views
+from tui.views.table_view import TablePane
 from tui.waiting import TableAwaited, no_place, no_sentence
 
 KEPT = 64

@@ -12,9 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
+from tui.drawing.facts import short_name
 from tui.drawing.text import first_fitting, fit
-from tui.facts import short_name
-from tui.panes.line import Line
+from tui.widgets.line import Line
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrollbars import ToldBars
 

@@ -14,12 +14,12 @@ from engine.values.memory import FROM_DISK, MemoryReport, size
 from engine.values.outline import ModelOutline
 from engine.values.progress import LOADING, READING, SWITCHING, Progress, Rate
 from engine.values.views import Scope, View
+from tui.drawing.facts import short_name
 from tui.drawing.view_titles import COMPUTING
-from tui.facts import short_name
-from tui.panes.attention import AttentionPane
 from tui.state.session import Shown
 from tui.status_line import how_far
 from tui.toolkit.keys import key_of
+from tui.views.attention_view import AttentionPane
 
 if TYPE_CHECKING:
     from engine.values.outline import ModelOutline

@@ -15,7 +15,7 @@ from tui.state.session import Session
 from tui.state.tree_search import Lines, find, lines_of
 from tui.toolkit.keys import key_of
 from tui.tree import HeadTree
-from tui.views import Views
+from tui.views.switcher import Views
 
 OF_WEIGHTS = ("spectra", "ranks", "attention")
 """The views that are no tables of `engine.values.views.VIEWS`."""

@@ -14,16 +14,16 @@ from engine.values.memory import MemoryReport
 from engine.values.outline import ModelOutline
 from engine.values.spectra import SpectraGroup
 from engine.values.table import RANK_COLUMNS, Cell
-from tui.facts import at_distance, model_facts
-from tui.numbers import ways_to_say
-from tui.panes.spectra import Beside
+from tui.drawing.facts import at_distance, model_facts
+from tui.drawing.numbers import ways_to_say
 from tui.spectra_requests import Measuring, OtherSpectra, Turned
 from tui.state.head_labels import HeadLabels
 from tui.state.known_spectra import Knowledge
 from tui.state.session import Session
 from tui.toolkit.tasks import Run
 from tui.tree import HeadTree
-from tui.views import Views
+from tui.views.spectra_view import Beside
+from tui.views.switcher import Views
 
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """The steps of ε; one that was given on the command line is a step of its own."""

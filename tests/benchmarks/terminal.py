@@ -22,7 +22,7 @@ from pathlib import Path
 import tui
 from tests.terminal import COMMAND, Terminal
 from tests.tui.gaps import longest_gaps
-from tui.panes.overview import PAUSE
+from tui.views.overview_view import PAUSE
 
 SENTENCE = "the cat sat on the mat and the dog sat on the cat and then the cat and the dog sat on the mat again"
 SIZES = ((80, 24), (154, 64))

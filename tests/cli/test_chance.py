@@ -19,7 +19,7 @@ from tests.cli.test_export import dense_matrices, noise_in, reference, rows
 from tests.conftest import TinyModel
 from tests.exporting import as_exported
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys
-from tui.numbers import rough
+from tui.drawing.numbers import rough
 from tui.state.known_spectra import KEPT_EPSILONS, Knowledge
 
 DRAWS = 50

@@ -11,7 +11,7 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.cli.test_settings import call, configure
 from tests.tui.explorer import explorer, screen_text, until
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.cli import launch
 from tui.cli.command_line import explore
 from tui.cli.configuration import config_file, effective

@@ -18,9 +18,9 @@ from textual.pilot import Pilot
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.opening import hold_up
-from tui.app import Explorer
-from tui.panes.line import Line
+from tui.app.explorer import Explorer
 from tui.start import Start
+from tui.widgets.line import Line
 
 LOOK = 0.01
 """Seconds between two looks at whether the engine has answered."""

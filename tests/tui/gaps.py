@@ -12,7 +12,7 @@ from tests.terminal import Terminal
 
 HEARTBEAT = """
 import asyncio, json, sys, time
-import tui.app
+import tui.app.explorer
 from tui.cli.command_line import main
 
 place, gaps = sys.argv.pop(1), [0.0, 0.0]
@@ -29,7 +29,7 @@ async def beat():
         gaps[was_there] = max(gaps[was_there], (now - last - 0.001) * 1e3)
         was_there, last = is_there, now
 
-class Watched(tui.app.Explorer):
+class Watched(tui.app.explorer.Explorer):
     async def _begin(self):
         self.beating = asyncio.create_task(beat())
         await super()._begin()
@@ -39,7 +39,7 @@ class Watched(tui.app.Explorer):
             json.dump(gaps, file)
         await super().action_quit()
 
-tui.app.Explorer = Watched
+tui.app.explorer.Explorer = Watched
 main()
 """
 """The command, with a task in its event loop that wants to be woken every millisecond."""

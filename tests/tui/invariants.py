@@ -13,7 +13,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from tests.tui.explorer import screen_text
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 
 
 def disagreements(app: Explorer) -> Iterator[str]:

@@ -10,7 +10,7 @@ from textual.widgets._toast import Toast
 from tests.tui.explorer import screen_text
 from tests.tui.monkey_hands import has_ended, is_leaving
 from tests.tui.painted_explorer import PaintedExplorer
-from tui.key_line import KeyLine
+from tui.widgets.key_line import KeyLine
 
 MOST = 40
 """Keys that are pressed at most: what one opens offers others."""

@@ -22,7 +22,7 @@ from textual.widgets import Input
 
 from tests.tui.explorer import PATIENCE, rests
 from tests.tui.painted_explorer import is_closing
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 
 LEAVING = ("quit", "app.quit", "suspend_process")
 """Actions that end the program, which is done on purpose only."""

@@ -11,7 +11,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tests.tui.painted import TerminalPicture
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.toolkit.output import Difference
 
 

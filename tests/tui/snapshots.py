@@ -16,7 +16,7 @@ from rich.style import Style
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.tui.explorer import settle
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.start import Start
 
 FOLDER = Path(__file__).with_name("snapshots")

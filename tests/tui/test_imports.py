@@ -18,7 +18,7 @@ def test_no_modules_of_the_explorer_import_each_other_in_a_circle() -> None:
 
 def test_the_first_frame_waits_for_no_numbers() -> None:
     asked = (
-        "import sys; import tui.cli.launch, tui.app; "
+        "import sys; import tui.cli.launch, tui.app.explorer; "
         "print([name for name in ('engine.analysis', 'numpy', 'polars', 'torch') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)

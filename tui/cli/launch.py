@@ -80,7 +80,7 @@ def run_explorer(
     """
     if not _has_terminal():
         raise EngineError(NO_TERMINAL)
-    from tui.app import Explorer
+    from tui.app.explorer import Explorer
     from tui.state.saved import recall_theme
     from tui.toolkit.themes import known_theme
 

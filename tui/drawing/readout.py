@@ -8,8 +8,8 @@ from rich.cells import cell_len
 
 from engine.values.attention import PooledBlock
 from engine.values.table import Cell
+from tui.drawing.numbers import rough, short, within
 from tui.drawing.text import first_fitting, fit, harmless, quoted
-from tui.numbers import rough, short, within
 
 _SHORTEST_TOKEN = 4
 """Cells that a token is left, if it has as many."""

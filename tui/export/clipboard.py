@@ -14,21 +14,21 @@ from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.table import AnyTable, Cell
 from tui.drawing.text import fit, harmless
-from tui.panes.attention import AttentionPane
-from tui.panes.compare import ComparePane, Side
-from tui.panes.heads import HeadsPane
-from tui.panes.overview import OverviewPane
-from tui.panes.ranks import RanksPane
-from tui.panes.spectra import SpectraPane
-from tui.panes.table import TablePane
-from tui.panes.text import TextPane
 from tui.toolkit.keys import key_of
+from tui.views.attention_view import AttentionPane
+from tui.views.compare_view import ComparePane, Side
+from tui.views.layer_maps_view import HeadsPane
+from tui.views.overview_view import OverviewPane
+from tui.views.ranks_view import RanksPane
+from tui.views.spectra_view import SpectraPane
+from tui.views.table_view import TablePane
+from tui.views.text_view import TextPane
 
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
-    from tui.conductor import Conductor
-    from tui.panes.compare import ComparePane
-    from tui.panes.pane import Pane
+    from tui.app.conductor import Conductor
+    from tui.views.compare_view import ComparePane
+    from tui.views.pane import Pane
 
 SHOWN = 48
 """Characters of what was copied that are shown."""

@@ -25,17 +25,17 @@ from tui.export.pictures import Picture, picture_in_glyphs, picture_of, picture_
 from tui.export.request import Export, facts_of
 from tui.export.screen_request import ScreenRequests
 from tui.export.view_table import LONG, estimated_bytes, file_stem, subject_of
-from tui.messages import Advanced
 from tui.state.saved import Exported
 from tui.toolkit.keys import key_of
+from tui.toolkit.messages import Advanced
 
 if TYPE_CHECKING:
     from engine.values.outline import ModelOutline
-    from tui.conductor import Conductor
+    from tui.app.conductor import Conductor
+    from tui.app.restoring import Restoring
     from tui.export.request import Request
     from tui.export.screen_request import ScreenRequests
     from tui.parts import Parts
-    from tui.restoring import Restoring
 
 
 class What(Enum):

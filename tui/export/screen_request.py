@@ -13,12 +13,12 @@ from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from engine.values.views import DEFAULT_TOP, NEEDS, VIEWS, Scope
 from tui.export.request import APPLICABLE, Request
-from tui.panes.filtered import FilteredPane
 from tui.toolkit.keys import key_of
+from tui.views.filtered import FilteredPane
 
 if TYPE_CHECKING:
     from tui.state.session import Session
-    from tui.views import Views
+    from tui.views.switcher import Views
 
 SPELLED = {"by_mean": "mean", "fold_norm": "fold-norm"}
 """Options that are called otherwise on the command line than in a request."""

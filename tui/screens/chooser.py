@@ -21,14 +21,14 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.found_models import FoundModel, Place
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
-from tui.messages import Advanced
-from tui.panes.line import Line
 from tui.screens.modal import Modal
 from tui.screens.model_list import FoundList, beginning, enter_does
 from tui.status_line import describe
 from tui.toolkit.keys import key_of
+from tui.toolkit.messages import Advanced
 from tui.toolkit.tasks import begin
 from tui.widgets.field import Field
+from tui.widgets.line import Line
 
 
 @dataclass(frozen=True)

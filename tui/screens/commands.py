@@ -16,8 +16,8 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from engine.values.errors import EngineError
-from tui.key_groups import GROUPS, VIEWS
 from tui.parts import Parts
+from tui.toolkit.key_groups import GROUPS, VIEWS
 from tui.toolkit.keys import in_declared_order, is_bound, key_of
 from tui.toolkit.themes import SHORT, find_theme
 from tui.widgets.field import OF_EDITING

@@ -23,10 +23,10 @@ from engine.store.export import FORMATS, format_of
 from engine.values.errors import EngineError
 from tui.drawing.text import path_within
 from tui.export.files import Choice, ExportFiles, What, choice_of, formats_for
-from tui.panes.line import Line
 from tui.screens.modal import Modal
 from tui.toolkit.keys import key_of
 from tui.widgets.field import Field
+from tui.widgets.line import Line
 from tui.widgets.menu import Choices
 
 

@@ -12,8 +12,8 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
 
-from tui.key_line import KeyLine
-from tui.selected_text import say_copied
+from tui.toolkit.selected_text import say_copied
+from tui.widgets.key_line import KeyLine
 from tui.widgets.paging import lines_of
 
 

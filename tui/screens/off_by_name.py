@@ -6,11 +6,11 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import EVERY, heads_named
-from tui.panes.filtered import FilteredPane
 from tui.parts import Parts
 from tui.state.heads_off import HeadsOff
 from tui.state.places import example
 from tui.toolkit.keys import key_of
+from tui.views.filtered import FilteredPane
 from tui.ways import Ways
 from tui.widgets.name_input import candidates
 

@@ -22,12 +22,12 @@ from textual.worker import WorkerCancelled
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.drawing.text import quoted
-from tui.messages import Told
 from tui.parts import Parts
 from tui.screens.commands import ALSO_CALLED, LETTERS, THEME, Doable, doables, fit_of, in_view
 from tui.state.places import parse_place, split_digits
 from tui.state.tree_search import is_condition, is_name
 from tui.toolkit.keys import key_of
+from tui.toolkit.messages import Told
 from tui.toolkit.themes import every_theme, find_theme
 from tui.ways import Ways
 from tui.widgets.field import Field

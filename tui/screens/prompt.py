@@ -17,8 +17,8 @@ from textual.widgets import Input
 from engine.values.errors import EngineError
 from tui.drawing.text import fit
 from tui.main_screen import is_displayed
-from tui.panes.line import Line
 from tui.widgets.field import Field
+from tui.widgets.line import Line
 
 GAPS = 6
 """Cells of the line that nothing stands in: around the question and what is said, and one for the cursor and beyond."""

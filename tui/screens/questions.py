@@ -7,14 +7,14 @@ import math
 from engine.mathematics.patterns import LABELS
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from tui.conductor import Conductor
-from tui.messages import ConditionWanted
+from tui.app.conductor import Conductor
 from tui.parts import Parts
 from tui.screens.commands import NamedCommands
 from tui.screens.off_by_name import OffByName
 from tui.state.places import NoPlaceError, example
 from tui.state.tree_search import is_condition
 from tui.toolkit.keys import key_of
+from tui.toolkit.messages import ConditionWanted
 from tui.ways import Ways, place_after
 from tui.widgets.name_input import candidates
 

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from engine.values.attention import PooledMap
 from tui.drawing.readout import of_block, of_difference, of_weight
-from tui.messages import Numbered, Told
+from tui.toolkit.messages import Numbered, Told
 from tui.widgets.heatmap_canvas import HeatmapCanvas
 from tui.widgets.kept_moves import MovesAhead
 from tui.widgets.paging import lines_of, paging

@@ -15,9 +15,9 @@ from textual.message import Message
 from engine.values.attention import AttentionMap, PooledMap
 from tui.drawing.axes import CELL_WIDTH
 from tui.drawing.levels import Scale
-from tui.panes.line import TitleLine
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.large_map import LargeMap
+from tui.widgets.line import TitleLine
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,10 @@ from textual.message import Message
 from engine.values.table import CHANCE, TEXTS, Kind, kind_of
 from engine.values.views import RANK_MEASURES
 from tui.drawing.text import quoted
-from tui.messages import Told
 from tui.state.overview_measures import MEASURES
 from tui.state.tree_search import is_condition
 from tui.toolkit.keys import key_of
+from tui.toolkit.messages import Told
 from tui.widgets.field import Field
 
 _WORD = re.compile(r"""[^\s<>=()!"']*$""")

@@ -24,7 +24,7 @@ from tui.drawing.ramps import ramp
 from tui.drawing.small_lines import line_of_map
 from tui.drawing.text import centred, fit
 from tui.drawing.tiles import GAP, Tiles, lay_out_tiles
-from tui.messages import RoomChanged
+from tui.toolkit.messages import RoomChanged
 from tui.toolkit.themes import palette_of
 from tui.widgets.scrolled import Scrolled
 

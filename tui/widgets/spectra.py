@@ -19,7 +19,7 @@ from tui.drawing.curves import Curve, read_value, span_of
 from tui.drawing.grid import LOWEST, LOWEST_LINES, Grid, choose_grid
 from tui.drawing.levels import Scale
 from tui.drawing.text import centred, harmless
-from tui.messages import DistanceChanged
+from tui.toolkit.messages import DistanceChanged
 from tui.widgets.kept_moves import MovesAhead
 from tui.widgets.paging import paging
 from tui.widgets.spectrum_block import SpectrumBlock, axis_labels

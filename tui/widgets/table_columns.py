@@ -11,9 +11,9 @@ from typing import Literal
 from rich.cells import cell_len
 
 from engine.values.table import CHANCE, TEXTS, Cell, Kind, kind_of
+from tui.drawing.numbers import LONGEST
 from tui.drawing.text import fit, fit_end
 from tui.drawing.titles import Title, titles
-from tui.numbers import LONGEST
 
 WIDEST = 32
 """Cells that a text takes at most; the line below the table shows all of it."""

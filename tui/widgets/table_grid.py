@@ -11,7 +11,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tui.messages import Told
+from tui.toolkit.messages import Told
 from tui.widgets.kept_moves import KeptMoves, Move
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.table_arrangement import Arrangement

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from engine.values.table import Cell
-from tui.numbers import within
+from tui.drawing.numbers import within
 from tui.widgets.table_columns import Columns
 
 

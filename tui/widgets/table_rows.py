@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from engine.values.filters import Filter
 from engine.values.table import Cell
+from tui.drawing.numbers import short
 from tui.drawing.text import harmless
-from tui.numbers import short
 from tui.widgets.scrolled import Scrolled
 from tui.widgets.table_arrangement import Arrangement, Arranger, Row, Wanted
 from tui.widgets.table_columns import Columns

@@ -36,7 +36,7 @@ from tests.exporting import exported, run
 from tests.opening import one_line, outline, run_apart
 from tests.sparse_checkpoints import SHAPES, Shape, attention_shapes, random_weights, write_checkpoint
 from tests.tui.explorer import explorer, screen_text, settle, shown
-from tui.panes.ranks import NONE
+from tui.views.ranks_view import NONE
 
 FIRST = Head("decoder", 0)
 

@@ -26,7 +26,7 @@ from tests.conftest import TinyModel
 from tests.opening import one_line
 from tests.sparse_checkpoints import SHAPES, Shape, write_checkpoint
 from tests.tui.explorer import explorer, screen_text, settle
-from tui.facts import model_facts
+from tui.drawing.facts import model_facts
 
 GB = 10**9
 PLAIN = SentenceNeed(26 * GB, 26 * GB, GB // 10, "bfloat16", "")

@@ -23,8 +23,8 @@ from engine.values.progress import Lane, Progress, ProgressReporter, Work
 from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.tui.explorer import explorer, settle, shown, until
-from tui.messages import SentenceAdvanced
 from tui.status_line import StatusLine, describe
+from tui.toolkit.messages import SentenceAdvanced
 from tui.waiting import Awaited
 
 SENTENCE = "The cat sat on the mat."

@@ -24,9 +24,9 @@ from tests.exporting import run
 from tests.opening import worked_out
 from tests.tiny_models import VOCABULARY
 from tests.tui.explorer import explorer, settle, shown, until
-from tui.app import Explorer
-from tui.panes.table import TablePane
+from tui.app.explorer import Explorer
 from tui.status_line import StatusLine, describe
+from tui.views.table_view import TablePane
 
 TEXT = "The cat sat on the mat."
 LAYERS = 3

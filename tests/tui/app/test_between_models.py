@@ -13,10 +13,10 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.tui.app.test_switching_models import open_outline
 from tests.tui.explorer import explorer, settle, type_keys, until
-from tui.app import Explorer
-from tui.messages import HeadEntered, MeasureWanted, RankMeasureWanted, TokenPointed
+from tui.app.explorer import Explorer
 from tui.screens.chooser import ChooserScreen
 from tui.start import Start
+from tui.toolkit.messages import HeadEntered, MeasureWanted, RankMeasureWanted, TokenPointed
 
 SAID: tuple[Message, ...] = (
     HeadEntered(Head("decoder", 0, 1)),

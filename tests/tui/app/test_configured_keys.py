@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.test_settings import call, configure
 from tests.tui.explorer import explorer, screen_text, settle, until
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.screens.help_screen import HelpScreen
 from tui.start import Start
 from tui.toolkit.keys import key_of

@@ -13,8 +13,8 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.tui.app.test_navigation import press, there
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
-from tui.panes.filtered import FilteredPane
-from tui.panes.table import TablePane
+from tui.views.filtered import FilteredPane
+from tui.views.table_view import TablePane
 
 
 async def test_escape_shows_all_rows_of_a_table_again_before_it_leads_to_the_tree(tiny_model: TinyModel) -> None:

@@ -10,12 +10,12 @@ from textual.widget import Widget
 
 from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tui.cli.keymap import classes_with_keys
-from tui.key_line import KeyLine
 from tui.screens.palette import Palette
 from tui.screens.sentences_screen import SentencesScreen
 from tui.tree import HeadTree
 from tui.widgets.field import EDITING, OF_EDITING
 from tui.widgets.heatmap import Heatmap
+from tui.widgets.key_line import KeyLine
 from tui.widgets.menu import Menu
 from tui.widgets.paging import paging
 from tui.widgets.scrolled import Scrolled

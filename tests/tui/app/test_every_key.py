@@ -15,7 +15,7 @@ from tests.tui.explorer import settle, type_keys
 from tests.tui.monkey_foot import drawn_otherwise, offered, said_twice, silent
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import PaintedExplorer
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.cli.keymap import bindings
 from tui.start import Start
 

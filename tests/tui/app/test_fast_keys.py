@@ -17,8 +17,8 @@ from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, settle, shown, until
 from tests.tui.invariants import disagreements
 from tests.tui.monkey_hands import has_ended, press
-from tui.app import Explorer
-from tui.first_look import FirstLook
+from tui.app.explorer import Explorer
+from tui.app.first_look import FirstLook
 from tui.screens.chooser import ChooserScreen
 from tui.screens.export_screen import ExportScreen
 from tui.screens.sentences_screen import SentencesScreen
@@ -195,7 +195,7 @@ async def test_what_is_chosen_while_the_model_opens_stays(
 
     monkeypatch.setattr(FirstLook, "wait", later)
     before = Remembered(view="ranks", text="the one of before", overview="qk_stable_rank", measure="stable_rank")
-    monkeypatch.setattr("tui.restoring.recall", lambda key: before)
+    monkeypatch.setattr("tui.app.restoring.recall", lambda key: before)
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), is_restoring=True, log_scale=True))
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.is_ready)

@@ -20,18 +20,18 @@ from tests.conftest import TinyModel
 from tests.terminal import COMMAND, Terminal
 from tests.tui.explorer import explorer, screen_text, settle, shown, until
 from tests.tui.painted import good_terminal
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.cli.configuration import config_file, read_config
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import lightness, ramp
 from tui.drawing.signed import signed_styles
 from tui.export.clipboard import LARGEST
 from tui.export.files import Choice, What
-from tui.key_line import KeyLine
 from tui.start import Start
 from tui.state.pins import how_to_pin
 from tui.state.saved import export_file, model_key, place_of, recall_theme
 from tui.toolkit.themes import ANSI, OWN, find_theme, next_theme, usual_theme
+from tui.widgets.key_line import KeyLine
 
 TEXT = "the cat sat on the mat"
 COLOUR = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")

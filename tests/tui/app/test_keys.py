@@ -7,8 +7,8 @@ from textual.widgets import Input
 
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, hold, screen_text, settle, type_keys
-from tui.app import Explorer
-from tui.key_line import LABELS
+from tui.app.explorer import Explorer
+from tui.widgets.key_line import LABELS
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from engine.values.attention import PooledBlock
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.drawing.readout import of_difference
-from tui.panes.compare import ComparePane
-from tui.panes.table import TablePane
 from tui.screens.export_screen import ExportScreen
 from tui.screens.sentences_screen import SentencesScreen
+from tui.views.compare_view import ComparePane
+from tui.views.table_view import TablePane
 from tui.widgets.heatmap import Heatmap
 
 TEXT = "the cat sat on the mat"

@@ -15,8 +15,8 @@ from engine.values.heads import Head
 from engine.values.progress import Work
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, hold, screen_text, settle, type_keys, until
-from tui.app import Explorer
-from tui.panes.table import TablePane
+from tui.app.explorer import Explorer
+from tui.views.table_view import TablePane
 
 TEXT = "the cat sat on the mat"
 

@@ -14,9 +14,9 @@ from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapter
 from tests.tui.app.test_keys_and_commands import foot, press
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
-from tui.app import Explorer
-from tui.panes.compare import ComparePane, Side
-from tui.panes.table import TablePane
+from tui.app.explorer import Explorer
+from tui.views.compare_view import ComparePane, Side
+from tui.views.table_view import TablePane
 
 TEXT = "the cat sat on the mat and the dog"
 

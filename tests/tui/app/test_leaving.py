@@ -13,7 +13,7 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from engine.values.views import CIRCUITS
 from tests.tui.explorer import PATIENCE, explorer, hold, type_keys
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.cli import launch
 from tui.start import Start
 from tui.toolkit.tasks import begin

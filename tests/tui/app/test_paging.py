@@ -16,11 +16,11 @@ from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, type_keys, until
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import PaintedExplorer, stale
-from tui.app import Explorer
-from tui.key_line import KeyLine
+from tui.app.explorer import Explorer
 from tui.screens.help_screen import HelpScreen
 from tui.start import Start
 from tui.tree import HeadTree
+from tui.widgets.key_line import KeyLine
 from tui.widgets.spectra import SpectraView
 
 TEXT = "the cat sat on the mat and the dog ran to the cat " * 3

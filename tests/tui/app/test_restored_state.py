@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
-from tui.first_look import FirstLook
-from tui.panes.table import TablePane
+from tui.app.first_look import FirstLook
 from tui.start import Start
 from tui.state.saved import Remembered, model_key, place_of, remember
+from tui.views.table_view import TablePane
 
 TinyModel = Callable[..., Path]
 

@@ -25,12 +25,12 @@ from engine.values.progress import Progress
 from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
-from tui.app import Explorer
-from tui.messages import GroupReady, HeadPicked
+from tui.app.explorer import Explorer
 from tui.screens.chooser import ChooserScreen
 from tui.start import Start
 from tui.state.overview_measures import measure_after
 from tui.state.session import Shown
+from tui.toolkit.messages import GroupReady, HeadPicked
 
 PATIENCE = 60.0
 TEXT = "the cat sat on the mat"

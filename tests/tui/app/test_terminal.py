@@ -120,9 +120,9 @@ def test_without_a_shell_to_go_back_to_ctrl_z_says_so_and_the_program_goes_on(ti
 
 def test_a_crash_restores_the_terminal_and_leaves_one_line_and_a_log(tiny_model: TinyModel) -> None:
     broken = (
-        "import tui.app\n"
+        "import tui.app.explorer\n"
         "def broken(self, step): raise ZeroDivisionError('on purpose')\n"
-        "tui.app.Explorer.action_measure = broken"
+        "tui.app.explorer.Explorer.action_measure = broken"
     )
     with scripted(broken, tiny_model("llama")) as terminal:
         terminal.wait_for("place ")
@@ -157,7 +157,7 @@ def test_torch_is_not_imported_when_the_first_frame_is_painted(tiny_model: TinyM
     code = (
         "import sys\n"
         "from engine.service.engine import Engine\n"
-        "from tui.app import Explorer\n"
+        "from tui.app.explorer import Explorer\n"
         "from tui.start import Start\n"
         "class Watched(Explorer):\n"
         "    async def _begin(self):\n"

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.tui.explorer import screen_text, until
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.screens.chooser import ChooserScreen
 from tui.start import Start
 

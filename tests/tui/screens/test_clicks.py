@@ -14,7 +14,7 @@ from tests.fake_hub import FakeHub
 from tests.opening import outline
 from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tests.tui.screens.choosing import opening_screen, words
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.main_screen import MainScreen
 
 

@@ -17,7 +17,7 @@ from engine.values.table import Table
 from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.tui.explorer import explorer, hold, screen_text, settle, shown, type_keys, until
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.export import files
 from tui.screens.export_screen import ExportScreen
 from tui.toolkit import tasks

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, hold, screen_text, settle, type_keys, until
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.screens.export_screen import ExportScreen
 
 TEXT = "the cat sat on the mat"

@@ -31,7 +31,7 @@ from tests.opening import hold_up, outline
 from tests.tui.explorer import screen_text, settle, type_keys, until
 from tests.tui.painted import NASTY
 from tests.tui.screens.choosing import opening_screen, words
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.drawing import text
 from tui.drawing.text import clusters, harmless, path_within
 from tui.screens.chooser import ChooserScreen

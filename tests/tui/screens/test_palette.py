@@ -13,10 +13,10 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, type_keys, until
 from tests.tui.monkey_hands import leave
-from tui.app import Explorer
-from tui.panes.table import TablePane
+from tui.app.explorer import Explorer
 from tui.screens.export_screen import ExportScreen
 from tui.screens.palette import Palette
+from tui.views.table_view import TablePane
 
 
 async def search(app: Explorer, pilot: Pilot[None], text: str) -> list[str]:

@@ -20,8 +20,8 @@ from engine.values.outline import ModelOutline
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_reader
 from tests.tui.explorer import explorer, screen_text, settle, until
-from tui.app import Explorer
-from tui.first_look import FirstLook
+from tui.app.explorer import Explorer
+from tui.app.first_look import FirstLook
 from tui.start import Start
 from tui.state.sentence_history import History
 from tui.widgets.name_input import FilterInput

@@ -17,12 +17,12 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import as_exported
 from tests.tui.explorer import explorer, screen_text, settle, shown
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.drawing.plots import SHADE_PLOT
-from tui.panes.compare import ComparePane, Side
-from tui.panes.heads import HeadsPane
 from tui.state.pins import MOST, how_to_pin
 from tui.toolkit.line_filters import ascii_cells
+from tui.views.compare_view import ComparePane, Side
+from tui.views.layer_maps_view import HeadsPane
 
 TEXT = "the cat sat on the mat"
 LONG = "the cat sat on the mat and " * 100

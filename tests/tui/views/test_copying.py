@@ -15,10 +15,10 @@ from textual.widgets._toast import Toast
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.tui.explorer import explorer, settle, until
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.export import clipboard
-from tui.panes.table import TablePane
 from tui.start import Start
+from tui.views.table_view import TablePane
 
 TEXT = "the cat sat on the mat"
 

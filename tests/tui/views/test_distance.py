@@ -17,8 +17,8 @@ from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, refusal
 from tests.tiny_models import CONTEXT
 from tests.tui.explorer import explorer, hold, screen_text, settle, shown, titled, until
-from tui.app import Explorer
-from tui.panes.table import TablePane
+from tui.app.explorer import Explorer
+from tui.views.table_view import TablePane
 
 
 def dense_qk(folder: Path, layer: int, distance: int) -> Tensor:

@@ -22,7 +22,7 @@ from tests.exporting import exported, refusal
 from tests.handmade import OddNames, Speaker
 from tests.terminal import Terminal
 from tests.tui.explorer import PATIENCE, explorer, screen_text, settle, shown
-from tui.panes.table import TablePane
+from tui.views.table_view import TablePane
 
 
 async def test_a_module_is_explored_like_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

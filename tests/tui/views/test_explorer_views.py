@@ -14,9 +14,9 @@ from engine.values.heads import MATRICES, Head
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
 from tests.tui.explorer import explorer, screen_text, settle, shown
-from tui.panes.ranks import RanksPane
 from tui.spectra_requests import AT_ONCE
 from tui.state.session import Averaging
+from tui.views.ranks_view import RanksPane
 
 TEXT = "the cat sat on the mat"
 

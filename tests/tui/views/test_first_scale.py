@@ -6,12 +6,12 @@ import pytest
 
 from tests.tui.explorer import explorer, settle, type_keys
 from tui.drawing.levels import Scale
-from tui.panes.attention import AttentionPane
-from tui.panes.compare import ComparePane, Side
-from tui.panes.heads import HeadsPane
-from tui.panes.pane import Pane
-from tui.panes.spectra import SpectraPane
 from tui.start import Start
+from tui.views.attention_view import AttentionPane
+from tui.views.compare_view import ComparePane, Side
+from tui.views.layer_maps_view import HeadsPane
+from tui.views.pane import Pane
+from tui.views.spectra_view import SpectraPane
 
 
 def scale_of(pane: Pane) -> Scale:

@@ -9,9 +9,9 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.tui.app.test_keys_and_commands import foot, press
 from tests.tui.explorer import explorer, screen_text, settle, shown, titled, until
-from tui.app import Explorer
-from tui.panes.table import TablePane
-from tui.panes.text import TextPane
+from tui.app.explorer import Explorer
+from tui.views.table_view import TablePane
+from tui.views.text_view import TextPane
 
 TEXT = "the cat sat on the mat"
 

@@ -16,8 +16,8 @@ from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.tui.app.test_keys_and_commands import foot, press
 from tests.tui.explorer import explorer, screen_text, settle, shown, until
-from tui.app import Explorer
-from tui.panes.table import TablePane
+from tui.app.explorer import Explorer
+from tui.views.table_view import TablePane
 
 TEXT = "the cat sat"
 

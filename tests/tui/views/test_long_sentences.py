@@ -21,12 +21,12 @@ from tests.conftest import TinyModel
 from tests.engine.models.test_attention import eager_maps
 from tests.opening import no_hurry, open_reader
 from tests.tui.explorer import explorer, screen_text, settle, shown
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.drawing.levels import levels_of
 from tui.export import files
 from tui.export.files import _write_counted
 from tui.export.view_table import estimated_bytes
-from tui.panes.heads import HeadsPane
+from tui.views.layer_maps_view import HeadsPane
 
 TEXT = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
 CONTEXT = 520

@@ -18,10 +18,10 @@ from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.opening import worked_out
 from tests.tui.explorer import explorer, screen_text, settle, shown
-from tui.app import Explorer
-from tui.panes.table import TablePane
+from tui.app.explorer import Explorer
 from tui.start import Start
 from tui.state.overview_measures import GROUPS, MEASURES
+from tui.views.table_view import TablePane
 from tui.widgets.histogram import Histogram
 
 TEXT = "the cat sat on the mat and the cat sat"

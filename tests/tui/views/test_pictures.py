@@ -15,7 +15,7 @@ from textual.strip import Strip
 from tests.tui.drawing.test_contrast import between
 from tests.tui.explorer import explorer, settle, type_keys
 from tests.tui.painted import good_terminal
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.export.pictures import Picture
 
 SVG = "{http://www.w3.org/2000/svg}"

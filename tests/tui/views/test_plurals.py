@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, type_keys
-from tui.facts import model_facts
+from tui.drawing.facts import model_facts
 
 ONE = {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
 

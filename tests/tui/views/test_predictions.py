@@ -24,10 +24,10 @@ from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tests.tui.views.test_tables import asked, pane, rows
-from tui.app import Explorer
-from tui.first_look import FirstLook
-from tui.panes.table import TablePane
+from tui.app.explorer import Explorer
+from tui.app.first_look import FirstLook
 from tui.start import Start
+from tui.views.table_view import TablePane
 
 TEXT = "The cat sat on the mat"
 

@@ -13,7 +13,7 @@ from engine.values.table import RANK_COLUMNS
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, shown, until
 from tui.drawing.readout import of_measure
-from tui.panes.table import TablePane
+from tui.views.table_view import TablePane
 from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
 

@@ -32,11 +32,11 @@ from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.opening import open_folder, worked_out
 from tests.tui.explorer import explorer, screen_text, settle, shown, titled, type_keys
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.cli.headless import run_export
+from tui.drawing.numbers import within
 from tui.export.request import Request
-from tui.numbers import within
-from tui.panes.table import TablePane
+from tui.views.table_view import TablePane
 
 KEYS = {"circuits": "4", "composition": "5", "directions": "6", "patterns": "7"}
 

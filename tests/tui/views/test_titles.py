@@ -19,13 +19,13 @@ from tests.engine.checkpoints.test_adapters import low_rank, write_adapter
 from tests.tui.explorer import explorer, screen_text, settle, shown, until
 from tui.drawing.curves import Curve, Line, read_value
 from tui.drawing.largest import largest_weights
+from tui.drawing.numbers import short, within
 from tui.drawing.readout import of_measure, of_number, of_weight
 from tui.drawing.text import fit
 from tui.drawing.view_titles import ViewTitle
-from tui.numbers import short, within
-from tui.panes.compare import ComparePane
-from tui.panes.text import TextPane
 from tui.toolkit.line_filters import ascii_cells
+from tui.views.compare_view import ComparePane
+from tui.views.text_view import TextPane
 
 TEXT = "the cat sat on the mat."
 

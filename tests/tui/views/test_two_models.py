@@ -23,12 +23,12 @@ from engine.values.views import CHANGES, Query
 from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.tui.explorer import explorer, screen_text, settle, shown
-from tui.app import Explorer
+from tui.app.explorer import Explorer
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import lightness
 from tui.drawing.signed import signed_cells, signed_legend, signed_levels, signed_styles
-from tui.panes.table import TablePane
 from tui.toolkit.line_filters import ascii_cells
+from tui.views.table_view import TablePane
 
 SENTENCE = "The cat sat on the mat."
 

@@ -18,7 +18,7 @@ from tests.tui.painted import NASTY, good_terminal
 from tests.tui.widgets.heatmaps import HeatmapApp, attention, rgb, show
 from tui.drawing.figures import WIDTH, contrast, figure, figure_styles
 from tui.drawing.ramps import PALETTES, ramp
-from tui.panes.compare import ComparePane
+from tui.views.compare_view import ComparePane
 from tui.widgets.heatmap import Heatmap
 
 

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from engine.values.filters import Filter, parse_filter
 from engine.values.table import Cell
 from tests.tui.painted import PaintedApp, good_terminal
-from tui.numbers import within
+from tui.drawing.numbers import within
 from tui.widgets import table_arrangement
 from tui.widgets.table_arrangement import ordered
 from tui.widgets.table_columns import Columns

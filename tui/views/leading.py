@@ -12,9 +12,9 @@ from engine.values.filters import NAMING
 from engine.values.heads import Head
 from engine.values.table import Cell, Table
 from engine.values.views import HEADS, VIEWS, Scope, View
-from tui.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked, Told
-from tui.panes.filtered import FilteredPane
-from tui.panes.line import Line
+from tui.toolkit.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked, Told
+from tui.views.filtered import FilteredPane
+from tui.widgets.line import Line
 from tui.widgets.table_grid import TableGrid
 
 

@@ -11,10 +11,10 @@ from textual.app import ComposeResult
 from engine.mathematics.measures import MEASURES, Measure
 from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.table import RANK_COLUMNS, AnyTable, Cell, LargeTable
-from tui.messages import HeadPicked, RankMeasureWanted
-from tui.numbers import rough, within
-from tui.panes.filtered import FilteredPane
-from tui.panes.line import Line
+from tui.drawing.numbers import rough, within
+from tui.toolkit.messages import HeadPicked, RankMeasureWanted
+from tui.views.filtered import FilteredPane
+from tui.widgets.line import Line
 from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
 

@@ -15,10 +15,10 @@ from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head
 from tui.drawing.text import harmless
 from tui.drawing.view_titles import ViewTitle
-from tui.messages import Told
-from tui.panes.line import Line
-from tui.panes.rows import RowsPane
 from tui.toolkit.keys import key_of
+from tui.toolkit.messages import Told
+from tui.views.rows import RowsPane
+from tui.widgets.line import Line
 from tui.widgets.name_input import FilterInput
 
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from engine.values.table import CHANCE, Cell
+from tui.drawing.numbers import short, within
 from tui.drawing.readout import of_number
 from tui.drawing.text import first_fitting, harmless
-from tui.numbers import short, within
-from tui.panes.table import TablePane
+from tui.views.table_view import TablePane
 
 
 class CellPane(TablePane):

@@ -14,9 +14,9 @@ from engine.values.heads import Head
 from tui.drawing.levels import Scale
 from tui.drawing.readout import of_weight
 from tui.drawing.tiles import Tiles
-from tui.messages import HeadPicked
-from tui.panes.line import Line
-from tui.panes.pane import Pane
+from tui.toolkit.messages import HeadPicked
+from tui.views.pane import Pane
+from tui.widgets.line import Line
 from tui.widgets.small_maps import SmallMaps
 
 

@@ -13,15 +13,15 @@ from engine.values.heads import Head, parse_head
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
-from tui.facts import model_line
-from tui.messages import GroupReady
+from tui.drawing.facts import model_line
+from tui.toolkit.messages import GroupReady
 
 if TYPE_CHECKING:
-    from tui.conductor import Conductor
+    from tui.app.conductor import Conductor
+    from tui.app.learning import Learning
+    from tui.app.restoring import Restoring
     from tui.export.files import ExportFiles
-    from tui.learning import Learning
     from tui.parts import Parts
-    from tui.restoring import Restoring
     from tui.weights import Weights
 
 DEMO_SENTENCE = "Anna has a red ball. Anna gives the red ball to Tom."

@@ -14,18 +14,18 @@ from engine.values.heads import Head
 from engine.values.views import OVERVIEW, VIEWS, Scope, ring_of
 from tui.drawing.levels import Scale
 from tui.main_screen import MainScreen
-from tui.messages import Numbered, ViewActivated
-from tui.panes.attention import AttentionPane
-from tui.panes.cell import CellPane
-from tui.panes.compare import ComparePane
-from tui.panes.heads import HeadsPane
-from tui.panes.overview import OverviewPane
-from tui.panes.pane import Pane
-from tui.panes.ranks import RanksPane
-from tui.panes.rows import RowsPane
-from tui.panes.spectra import SpectraPane
-from tui.panes.table import TablePane
 from tui.state.session import Session
+from tui.toolkit.messages import Numbered, ViewActivated
+from tui.views.attention_view import AttentionPane
+from tui.views.cell import CellPane
+from tui.views.compare_view import ComparePane
+from tui.views.layer_maps_view import HeadsPane
+from tui.views.overview_view import OverviewPane
+from tui.views.pane import Pane
+from tui.views.ranks_view import RanksPane
+from tui.views.rows import RowsPane
+from tui.views.spectra_view import SpectraPane
+from tui.views.table_view import TablePane
 
 PaneKind = TypeVar("PaneKind", bound=Pane)
 

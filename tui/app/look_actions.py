@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from tui.key_groups import PROGRAM
 from tui.parts import Parts
 from tui.start import Configuration
 from tui.state.saved import remember_theme, trouble
+from tui.toolkit.key_groups import PROGRAM
 from tui.toolkit.keys import UNBOUND, key_of
 from tui.toolkit.tasks import begin
 from tui.toolkit.themes import ANSI, next_theme

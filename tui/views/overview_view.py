@@ -19,16 +19,16 @@ from engine.values.outline import LayerOutline
 from engine.values.table import Table
 from engine.values.views import HEADS, OVERVIEW, explain
 from tui.drawing.measure_scale import MeasureScale
+from tui.drawing.missing import why_empty
 from tui.drawing.readout import of_measure
 from tui.drawing.text import first_fitting
-from tui.messages import ConditionWanted, HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
-from tui.missing import why_empty
-from tui.panes.line import Line
-from tui.panes.pane import Pane
 from tui.state.measure_map import MeasureMap
 from tui.state.overview_measures import MEASURES
+from tui.toolkit.messages import ConditionWanted, HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
+from tui.views.pane import Pane
 from tui.widgets.head_map import HeadMap
 from tui.widgets.histogram import Histogram
+from tui.widgets.line import Line
 from tui.widgets.name_input import MeasureInput, NameInput
 
 PAUSE = 0.15

@@ -15,10 +15,10 @@ from tui.drawing.levels import Scale
 from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.ticks import brief
 from tui.drawing.view_titles import COMPUTING, ViewTitle
-from tui.messages import RoomChanged
-from tui.panes.line import Line
-from tui.panes.pane import Pane
+from tui.toolkit.messages import RoomChanged
+from tui.views.pane import Pane
 from tui.widgets.head_values import HeadValue, HeadValues
+from tui.widgets.line import Line
 from tui.widgets.map_grid import MapGrid, Titled
 from tui.widgets.spectra import SpectraView
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from tui.key_groups import PROGRAM
 from tui.parts import Parts
+from tui.toolkit.key_groups import PROGRAM
 
 NO_SHELL = "there is no shell to suspend to: nothing else runs in this terminal"
 """Said where nobody could call the program to the front again."""

@@ -12,17 +12,17 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
 from engine.values.outline import ModelOutline
 from engine.values.views import VIEWS
-from tui.panes.compare import ComparePane
-from tui.panes.heads import HeadsPane
 from tui.start import Start
 from tui.state.overview_measures import MEASURES as OVERVIEW_MEASURES
 from tui.state.overview_measures import measure_fields, overview_fields
 from tui.state.pins import MOST
 from tui.state.saved import LONGEST, Exported, Remembered, model_key, recall, recall_export, remember, remember_export
 from tui.state.session import SAVED, Shown
+from tui.views.compare_view import ComparePane
+from tui.views.layer_maps_view import HeadsPane
 
 if TYPE_CHECKING:
-    from tui.conductor import Conductor
+    from tui.app.conductor import Conductor
     from tui.parts import Parts
 
 CALM = 2.0

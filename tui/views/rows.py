@@ -7,8 +7,8 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from engine.values.heads import Head
-from tui.messages import HeadSwitched, Told
-from tui.panes.pane import Pane
+from tui.toolkit.messages import HeadSwitched, Told
+from tui.views.pane import Pane
 from tui.widgets.table_grid import TableGrid
 
 

@@ -32,10 +32,27 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import parse_head
 from engine.values.views import HEADS, OVERVIEW, Scope
 from engine.values.views import VIEWS as TABLES
-from tui.key_groups import COMPARING, HEADS_OFF, MEASURING, MOVING, NOT_OVER, PROGRAM, SENTENCE, TAKING_AWAY, VIEWS
-from tui.key_line import KeyLine
-from tui.look_actions import LookActions
-from tui.messages import (
+from tui.app.look_actions import LookActions
+from tui.app.suspending import SuspendActions
+from tui.screens.prompt import Prompt
+from tui.sentence_input import SentenceInput
+from tui.start import Start
+from tui.state.overview_measures import measure_fields
+from tui.state.session import Averaging, Session, Shown
+from tui.status_line import describe
+from tui.toolkit.key_groups import (
+    COMPARING,
+    HEADS_OFF,
+    MEASURING,
+    MOVING,
+    NOT_OVER,
+    PROGRAM,
+    SENTENCE,
+    TAKING_AWAY,
+    VIEWS,
+)
+from tui.toolkit.keys import key_of
+from tui.toolkit.messages import (
     Advanced,
     CellMoved,
     ConditionWanted,
@@ -58,31 +75,24 @@ from tui.messages import (
     Told,
     ViewActivated,
 )
-from tui.panes.line import Line
-from tui.screens.prompt import Prompt
-from tui.sentence_input import SentenceInput
-from tui.start import Start
-from tui.state.overview_measures import measure_fields
-from tui.state.session import Averaging, Session, Shown
-from tui.status_line import describe
-from tui.suspending import SuspendActions
-from tui.toolkit.keys import key_of
 from tui.toolkit.tasks import begin
 from tui.tree import HeadTree
+from tui.widgets.key_line import KeyLine
+from tui.widgets.line import Line
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
     from engine.values.heads import Head
     from engine.values.outline import ModelOutline
     from engine.values.progress import Progress
-    from tui.conductor import Conductor
+    from tui.app.conductor import Conductor
+    from tui.app.restoring import Restoring
     from tui.export.clipboard import Copied
     from tui.export.files import Choice, ExportFiles
-    from tui.panes.pane import Pane
-    from tui.restoring import Restoring
     from tui.screens.chooser import Opened
     from tui.sentences import Sentences
-    from tui.views import Views
+    from tui.views.pane import Pane
+    from tui.views.switcher import Views
 
 STEPS = ("step_head", "step_layer")
 """Actions that go on from a head to another one."""
@@ -297,12 +307,12 @@ class Explorer(LookActions, SuspendActions):
 
     async def make_views(self, start: Start) -> None:
         """Make the views, and what decides what they show of the model that is opened next."""
-        from tui.conductor import Conductor
+        from tui.app.conductor import Conductor
+        from tui.app.first_look import FirstLook
+        from tui.app.restoring import Restoring
         from tui.export.files import ExportFiles
-        from tui.first_look import FirstLook
-        from tui.restoring import Restoring
         from tui.sentences import Sentences
-        from tui.views import Views
+        from tui.views.switcher import Views
 
         self.session = self.tree_widget.session = Session(Shown(view=start.view))
         is_comparing = self.engine.is_comparing
@@ -844,7 +854,7 @@ class Explorer(LookActions, SuspendActions):
     @on(ConditionWanted)
     def _condition_wanted(self, event: ConditionWanted) -> None:
         """Show the heads of which a condition is true, in their table."""
-        from tui.panes.filtered import FilteredPane  # for which the first frame does not wait
+        from tui.views.filtered import FilteredPane  # for which the first frame does not wait
 
         if self.is_ready:
             self.conductor.show_view(HEADS.name)

@@ -14,12 +14,12 @@ from engine.values.attention import AttentionMap, AttentionMaps, MapName, Pooled
 from tui.drawing.levels import Scale
 from tui.drawing.spelling import map_with_parts
 from tui.drawing.text import harmless
-from tui.messages import CellMoved
-from tui.panes.line import Line
-from tui.panes.pane import Pane
 from tui.toolkit.keys import key_of
+from tui.toolkit.messages import CellMoved
+from tui.views.pane import Pane
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.large_map import LargeMap
+from tui.widgets.line import Line
 
 
 class AttentionPane(Pane):

@@ -15,10 +15,10 @@ from engine.mathematics.measures import energy_rank
 from engine.values.spectra import Spectrum
 from tui.drawing.curves import Curve, Line
 from tui.drawing.levels import Scale
+from tui.drawing.numbers import short
 from tui.drawing.view_titles import COMPUTING, ViewTitle
-from tui.numbers import short
-from tui.panes.line import Line as LineOfText
-from tui.panes.pane import Pane
+from tui.views.pane import Pane
+from tui.widgets.line import Line as LineOfText
 from tui.widgets.spectra import SpectraView
 
 _NAME_ALONE = re.compile(r"^[^·]*[^· ]| Δ = \d+(?=.*$)")

@@ -16,15 +16,11 @@ from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.table import AnyTable
 from engine.values.views import CONTRIBUTIONS, VIEWS, Scope, ring_of, view_after
+from tui.app.learning import Learning
 from tui.coloured import Coloured
 from tui.comparing import Comparing
 from tui.export.view_table import subject_of, table_on_screen
-from tui.learning import Learning
 from tui.overview import Overview
-from tui.panes.cell import CellPane
-from tui.panes.ranks import RanksPane
-from tui.panes.table import TablePane
-from tui.panes.text import TextPane
 from tui.parts import Parts
 from tui.reading import Reading
 from tui.sentences import Sentences
@@ -34,6 +30,10 @@ from tui.state.places import head_after, layer_after
 from tui.tables import Tables
 from tui.toolkit.keys import key_of
 from tui.toolkit.tasks import Work, begin
+from tui.views.cell import CellPane
+from tui.views.ranks_view import RanksPane
+from tui.views.table_view import TablePane
+from tui.views.text_view import TextPane
 from tui.ways import Ways
 from tui.weights import Weights
 

@@ -24,10 +24,10 @@ from tui.drawing.levels import Ink, Scale, levels_of
 from tui.drawing.signed import signed_cells, signed_legend, signed_levels
 from tui.drawing.spelling import meaning, spell_all
 from tui.drawing.text import first_fitting, fit
-from tui.messages import CellMoved, TokenPointed, Told
-from tui.panes.line import Line
-from tui.panes.pane import Pane
 from tui.toolkit.keys import key_of
+from tui.toolkit.messages import CellMoved, TokenPointed, Told
+from tui.views.pane import Pane
+from tui.widgets.line import Line
 from tui.widgets.token_text import TokenText
 
 NARROW = 40

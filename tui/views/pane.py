@@ -6,7 +6,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from tui.drawing.levels import Scale
-from tui.panes.line import Line, TitleLine
+from tui.widgets.line import Line, TitleLine
 
 
 class Pane(Vertical):

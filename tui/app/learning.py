@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Progress
-from tui.facts import line_of_two, short_name
-from tui.messages import Advanced, PairRefused
+from tui.drawing.facts import line_of_two, short_name
+from tui.toolkit.messages import Advanced, PairRefused
 from tui.toolkit.tasks import Run
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.table import CHANCE, Cell, Table, left_out_title
 from engine.values.views import VIEWS, View, explain
+from tui.drawing.missing import why_empty
+from tui.drawing.numbers import short
 from tui.drawing.readout import of_number, of_row
 from tui.drawing.text import first_fitting, harmless, quoted
-from tui.missing import why_empty
-from tui.numbers import short
-from tui.panes.leading import LeadingPane
+from tui.views.leading import LeadingPane
 from tui.widgets.table_grid import TableGrid
 
 

@@ -1,0 +1,1 @@
+"""The application: its frame, its keys, and how it opens a model."""

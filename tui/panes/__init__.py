@@ -1,1 +1,0 @@
-"""The panes beside the tree: spectra, ranks and attention."""

@@ -1,0 +1,1 @@
+"""The views beside the tree: one module for each, and the switcher between them."""
