@@ -27,6 +27,7 @@ from tui.sentences import Sentences
 from tui.state.heads_off import HeadsOff
 from tui.state.overview_measures import measure_fields
 from tui.state.places import head_after, layer_after
+from tui.state.stores import Stores
 from tui.tables import Tables
 from tui.toolkit.keys import key_of
 from tui.toolkit.tasks import Work, begin
@@ -110,6 +111,7 @@ class Conductor:
         """Make what shows a model whose headers have been read."""
         app, engine, session, views, run = self._app, self._app.engine, self._session, self._app.views, self.run
         self.outline = outline
+        views.stores = Stores(engine, outline, views.draw_soon)
         weights = self.weights = Weights(engine, session, views, app.tree_widget, outline, run)
         self.reading = Reading(engine, session, views.attention, outline, run, self._has_read)
         self.tables = Tables(engine, session, views, outline, run, app.report)

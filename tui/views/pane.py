@@ -6,6 +6,8 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from tui.drawing.levels import Scale
+from tui.state.session import Shown
+from tui.state.stores import Stores
 from tui.widgets.line import Line, TitleLine
 
 
@@ -41,6 +43,12 @@ class Pane(Vertical):
         """The cells of a line, those that are likely where the pane has not been laid out; 0 while none is."""
         around = (each.content_size.width for each in self.ancestors if isinstance(each, Widget))
         return self.title_line.content_size.width or max(next(filter(None, around), 0) - 2, 0)
+
+    def draw(self, shown: Shown, stores: Stores) -> None:
+        """Draw what is shown of what is known; what is not known yet is asked for by the store that lacks it.
+
+        It is called for each view on screen when something else is shown, and when a store has an answer.
+        """
 
     def step_back(self) -> bool:
         """Take back one thing before escape leads out of the view; False where there is none."""

@@ -15,6 +15,7 @@ from engine.values.views import OVERVIEW, VIEWS, Scope, ring_of
 from tui.drawing.levels import Scale
 from tui.main_screen import MainScreen
 from tui.state.session import Session
+from tui.state.stores import Stores
 from tui.toolkit.messages import Numbered, ViewActivated
 from tui.views.attention_view import AttentionPane
 from tui.views.cell import CellPane
@@ -45,6 +46,7 @@ class Views(Container):
 
     Attributes
     ----------
+    stores : what is known of the open model; None before one is open.
     before : the view of a head that was active last, to which a head chosen among all leads.
     has_opened : set but while a view that was just made waits to be laid out, and then to have the focus.
     """
@@ -57,6 +59,8 @@ class Views(Container):
         self.overview = OverviewPane()
         self.panes: list[Pane] = [self.spectra, self.ranks, self.attention, self.overview]
         self.before: Pane = self.spectra
+        self.stores: Stores | None = None
+        self._is_to_draw = False
         self._session = session
         self._is_comparing = is_comparing
         self._beside: Pane | None = None
@@ -74,10 +78,28 @@ class Views(Container):
         session.follow(self._follow)
 
     def _follow(self, changed: frozenset[str]) -> None:
-        """Strike out the rows of heads that are switched off, in all tables."""
+        """Strike out the rows of heads that are switched off, in all tables, and draw the views on screen."""
         if "off" in changed:
             for pane in self.panes:
                 self._strike(pane)
+        self.draw()
+
+    def on_resize(self) -> None:
+        """Draw the views that there is room for now."""
+        self.call_after_refresh(self.draw)
+
+    def draw(self) -> None:
+        """Draw the views on screen, of what is shown now and of what is known."""
+        self._is_to_draw = False
+        if self.stores is not None:
+            for pane in self.panes:
+                if pane.display:
+                    pane.draw(self._session.shown, self.stores)
+
+    def draw_soon(self) -> None:
+        """Draw them once for all answers that have come by then; may be called on any thread."""
+        if not self._is_to_draw:
+            self._is_to_draw = self.call_later(self.draw)
 
     def _strike(self, pane: Pane) -> None:
         """Strike out the rows of heads that are switched off."""
@@ -122,6 +144,7 @@ class Views(Container):
         if any(changed) or others:
             self._restyle(*others)
         self._number_what_is_seen()
+        self.draw()
         if pane is not before:
             self.post_message(ViewActivated(is_beside=by_focus and before.display))
 
