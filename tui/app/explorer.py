@@ -550,7 +550,7 @@ class Explorer(LookActions, SuspendActions):
 
     def _stop(self) -> bool:
         """Stop a table that is worked out and waited for, or a file that is written; False where there is none."""
-        return self.is_ready and (self.conductor.stop() or self.exporting.writing.stop())
+        return self.is_ready and (self.conductor.stop() or self.exporting.stop())
 
     def action_switch(self) -> None:
         """Switch the selected head off, or on again."""

@@ -106,12 +106,17 @@ def export(model: str, view: str, **arguments: Any) -> None:
     if view != "ranks" and not is_typed("energy"):
         arguments["energy"] = None  # a default for the ranks, which says nothing about other tables
     _say_what_is_wrong()
-    asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}
     from tui.cli.headless import run_export
     from tui.export.request import Request
 
+    of_request = {name: arguments.pop(name) for name in ("where", "columns", "output", "format")}
+    if str(of_request["output"]) in ("-", "/dev/stdout"):  # the file that this may be is not to be replaced
+        of_request["output"] = None
+    names = ("layer", "head", "stack", "matrix", "text", "energy", "vs", *TABLE_OPTIONS)
+    arguments["vs"] = options.is_comparing or None
+    given = {name: arguments[name] for name in names if arguments[name] not in (None, ())}
     model = model_named(model, options)
-    run_export(model, Request(view=view, **arguments, asked=asked, vs=options.is_comparing), options)
+    run_export(model, Request(view, given, **of_request), options)
 
 
 @click.command(cls=ConfiguredCommand, short_help="Prove a model's heads against its own numbers.")

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from engine.analysis.check import proof_table
 from engine.service.engine import Engine
-from engine.store.export import FORMATS, check_format, format_of, text_of, write_npz, write_table
+from engine.store.export import format_of, text_of, write_table
 from engine.values.errors import EngineError
 from engine.values.memory import size
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.proof import LayerProof
-from engine.values.table import Table, left_out_reasons
-from tui.export.request import Export, Request, facts_of
+from engine.values.table import left_out_reasons
+from tui.export.request import Export, Request
 from tui.status_line import StatusLine
 
 
@@ -55,47 +54,30 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
     EngineError : when the request cannot be met.
     click.UsageError : when its options contradict each other.
     """
-    request = request.to_standard_output()
     request.check()
-    if request.written_as in FORMATS:
-        check_format(request.written_as, request.output)
     engine = Engine(options)
     with StatusLine(sys.stderr) as status:
         outline = open_headless(engine, model, status)
-        export = Export.begin(engine, outline, request, status.show)
+        export = Export(engine, outline, request, status.show)
         engine.listen(status.say)  # before what takes long begins
         engine.watch(status.show)
-        if request.output is None:
-            _write_to_standard_output(export.pieces(), request.written_as)
-        elif request.written_as == "npz":
-            write_npz(export.arrays(), request.output)
+        if request.output is not None:
+            export.write(request.output, request.written_as)
         else:
-            asked = {"where": request.where, "columns": request.columns}
-            given = request.given() | {name: value for name, value in asked.items() if value}
-            facts = facts_of(outline, options.revision, request.view, given)
-            write_table(export.pieces(), request.output, request.written_as, facts)
+            try:
+                sys.stdout.writelines(text_of(export.pieces(), request.written_as))
+                sys.stdout.flush()
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                said = f"standard output cannot be written: {error.strerror}; choose a file with -o"
+                raise EngineError(said) from error
     for notice in (*export.notices, *export.lacking, *left_out_reasons(export.left_out)):
         click.echo(f"attn-tui: {notice}", err=True)
     if request.output is not None:
         named = "npz" if request.output.suffix == ".npz" else format_of(request.output)
         said = "" if named == request.written_as else f" as {request.written_as}, which its ending does not say"
         click.echo(f"attn-tui: wrote {request.output}{said}", err=True)
-
-
-def _write_to_standard_output(pieces: Iterator[Table], format: str) -> None:
-    """Write a table where it can be read on.
-
-    Raises
-    ------
-    EngineError : when there is no room for it.
-    """
-    try:
-        sys.stdout.writelines(text_of(pieces, format))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise EngineError(f"standard output cannot be written: {error.strerror}; choose a file with -o") from error
 
 
 def run_check(model: str, output: Path | None, options: EngineOptions) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
-from engine.values.table import AnyTable, Cell
+from engine.values.table import AnyTable, Cell, Row
 from tui.drawing.text import fit, harmless
 from tui.toolkit.keys import key_of
 from tui.views.attention_view import AttentionPane
@@ -27,7 +27,6 @@ from tui.views.text_view import TextPane
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
     from tui.app.conductor import Conductor
-    from tui.views.compare_view import ComparePane
     from tui.views.pane import Pane
 
 SHOWN = 48
@@ -39,23 +38,15 @@ LARGEST = 74_994
 SHORTEST = 16
 """Bytes that a row of a map's table takes at least."""
 
-HOW_ELSE = "export it to a file"
-"""What to do with what is too large."""
+MOST_WEIGHTS = 1_000_000
+"""Weights of a map up to which a line of its table is looked for; longer sentences have many times as many."""
 
 NOTHING = "there is nothing under the cursor to copy"
-
-NO_MAP = "no head's map is under the cursor; move to one, and copy its largest weight then"
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What goes to the clipboard.
-
-    Attributes
-    ----------
-    text : it.
-    says : what it is, in words.
-    """
+    """What goes to the clipboard, and what it is, in words."""
 
     text: str
     says: str
@@ -67,7 +58,7 @@ class Copied:
         return fit(begin, SHOWN).rstrip() if len(begin) > SHOWN else begin
 
 
-def written(rows: Iterable[Sequence[Cell]], what: str) -> str:
+def written(rows: Iterable[Row], what: str) -> str:
     r"""Write rows with tabs between the cells; numbers read back exactly, and a cell with a tab in it is quoted.
 
     Raises
@@ -81,15 +72,21 @@ def written(rows: Iterable[Sequence[Cell]], what: str) -> str:
     """
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter="\t", lineterminator="\n")
-    size = 0
     for row in rows:
-        before = stream.tell()
         writer.writerow(row)
-        stream.seek(before)
-        size += len(stream.read().encode())
-        if size > LARGEST:
+        if stream.tell() > LARGEST:
             raise too_large(what)
-    return stream.getvalue().removesuffix("\n")
+    text = stream.getvalue().removesuffix("\n")
+    if len(text.encode()) > LARGEST:
+        raise too_large(what)
+    return text
+
+
+def too_large(what: str) -> EngineError:
+    """Say that something is not copied because of its size."""
+    return EngineError(
+        f"{what} takes more than the {LARGEST // 1000} kB that terminals copy; export it to a file. Nothing was copied"
+    )
 
 
 async def copied_cell(pane: Pane, conductor: Conductor) -> Copied:
@@ -97,58 +94,49 @@ async def copied_cell(pane: Pane, conductor: Conductor) -> Copied:
 
     Raises
     ------
-    EngineError : where there is none.
+    EngineError : where there is none, or nothing is in it, which would leave in the clipboard what was there before.
     """
-    if isinstance(pane, TablePane):
-        if pane.grid.row is None:
-            raise _without_rows(pane)
-        name = pane.grid.column
-        return _filled(pane.grid.row[pane.grid.columns.index(name)], name)
-    if isinstance(pane, AttentionPane):
-        if pane.heatmap.pooled is None:
-            raise EngineError(NOTHING)
-        return Copied(repr(pane.heatmap.value), pane.cell_name)
-    if isinstance(pane, SpectraPane):
-        if not pane.graph.matrix:
-            raise EngineError(NOTHING)
-        return Copied(repr(pane.graph.value), f"σ {pane.graph.index} of {pane.graph.matrix}")
-    if isinstance(pane, OverviewPane) and pane.shown is not None and pane.map.head is not None:
-        cell = pane.shown.cell(pane.map.head)
-        if cell is None:
-            raise EngineError(NOTHING)
-        return _filled(cell, f"{pane.shown.measure} of {pane.map.head}")
-    if isinstance(pane, RanksPane) and conductor.weights is not None and pane.under_cursor is not None:
-        head, matrix, number = pane.under_cursor
-        if not matrix:
-            return Copied(str(head), f"the line's name; {key_of(pane.app, 'app.copy_row')} copies its numbers")
-        return _filled(number, f"{conductor.weights.measure.title} of {head}, {matrix}")
-    if isinstance(pane, TextPane) and pane.shown is not None:
-        table, lines = pane.table_on_screen(), pane.shown
-        row = dict(zip(table.columns, table.rows[pane.line], strict=True))
-        text = written([(row["token"], lines.row[lines.key].item())], "the token")
-        return Copied(text, f"token {row['position']}, and the weight of query {lines.query}, key {lines.key}")
-    if isinstance(pane, HeadsPane):
-        if pane.named is None:
-            raise EngineError(NO_MAP)
-        head, block = pane.named
-        query, key = block.place
-        return Copied(repr(block.largest), f"largest weight of {head}: query {query}, key {key}")
-    if isinstance(pane, ComparePane):
-        numbers, says = numbers_of(pane)
-        return Copied(written([numbers], "the numbers"), says)
-    raise EngineError(NOTHING)
-
-
-def _filled(cell: Cell, name: str) -> Copied:
-    """Give what is in a cell.
-
-    Raises
-    ------
-    EngineError : where that is nothing, which would leave in the clipboard what was there before.
-    """
+    cell, says = _cell(pane, conductor)
     if cell in (None, ""):
-        raise EngineError(f"{name} is empty; nothing was copied")
-    return Copied(str(cell), name)
+        raise EngineError(f"{says} is empty; nothing was copied")
+    return Copied(str(cell), says)
+
+
+def _cell(pane: Pane, conductor: Conductor) -> tuple[Cell, str]:
+    match pane:
+        case TablePane():
+            if pane.grid.row is None:
+                raise _without_rows(pane)
+            name = pane.grid.column
+            return pane.grid.row[pane.grid.columns.index(name)], name
+        case AttentionPane() if pane.heatmap.pooled is not None:
+            return pane.heatmap.value, pane.cell_name
+        case SpectraPane() if pane.graph.matrix:
+            return pane.graph.value, f"σ {pane.graph.index} of {pane.graph.matrix}"
+        case OverviewPane() if pane.shown is not None and pane.map.head is not None:
+            return pane.shown.cell(pane.map.head), f"{pane.shown.measure} of {pane.map.head}"
+        case RanksPane() if conductor.weights is not None and pane.under_cursor is not None:
+            head, matrix, number = pane.under_cursor
+            if not matrix:
+                return str(head), f"the line's name; {key_of(pane.app, 'app.copy_row')} copies its numbers"
+            return number, f"{conductor.weights.measure.title} of {head}, {matrix}"
+        case TextPane() if pane.shown is not None:
+            table, lines = pane.table_on_screen(), pane.shown
+            token = dict(zip(table.columns, table.rows[pane.line], strict=True))
+            cells = written([(token["token"], lines.row[lines.key].item())], "the token")
+            return cells, f"token {token['position']}, and the weight of query {lines.query}, key {lines.key}"
+        case HeadsPane():
+            if pane.named is None:
+                raise EngineError("no head's map is under the cursor; move to one, and copy its largest weight then")
+            head, block = pane.named
+            query, key = block.place
+            return block.largest, f"largest weight of {head}: query {query}, key {key}"
+        case ComparePane():
+            if not (found := pane.under_cursor):
+                raise EngineError("the compare view shows nothing yet; nothing was copied")
+            numbers = written([[repr(number) for _, number in found]], "the numbers")
+            return numbers, f"{_place(pane)[1]}: {', '.join(name for name, _ in found)}"
+    raise EngineError(NOTHING)
 
 
 async def copied_row(pane: Pane, conductor: Conductor) -> Copied:
@@ -158,55 +146,78 @@ async def copied_row(pane: Pane, conductor: Conductor) -> Copied:
     ------
     EngineError : where there is none, or it is too large.
     """
-    if isinstance(pane, TablePane):
-        if pane.grid.place is None:
-            raise _without_rows(pane)
-        line = pane.grid.order.index(pane.grid.place)
-        return Copied(written([pane.table_on_screen().rows[line]], "the row"), f"line {line + 1} of {pane.view}")
-    if isinstance(pane, TextPane):
-        return Copied(written([pane.table_on_screen().rows[pane.line]], "the row"), "the token's line of the table")
-    if isinstance(pane, HeadsPane):
-        raise EngineError(
-            f"small maps have no rows to copy; {key_of(pane.app, 'app.copy_cell')} copies the largest weight under the "
-            f"cursor, {key_of(pane.app, 'app.export')} writes all of them to a file"
-        )
-    if isinstance(pane, ComparePane):
-        refuse_long_difference(pane)
-    if isinstance(pane, ComparePane) and (several := await _table_of_several(conductor)) is not None:
-        found, says = rows_of(pane, several)
-        return Copied(written(found, "the rows"), f"{says}: {quantity(len(found), 'line')} of the table")
-    attention = await _whole_map(pane, conductor)
-    if attention is not None and isinstance(pane, AttentionPane) and pane.cell is not None:
-        query = pane.cell[0]
-        weights = attention.weights[query].tolist()
-        return Copied(written([weights], "the row"), f"query {query}, the weights of {quantity(len(weights), 'key')}")
-    if isinstance(pane, SpectraPane) and pane.graph.matrix:
-        table, _ = conductor.table()
-        matrix, index = pane.graph.matrix, pane.graph.index
-        places = [table.columns.index(name) for name in ("matrix", "index")]
-        rows = [row for row in table.rows if [row[place] for place in places] == [matrix, index]]
-        return Copied(written(rows, "the row"), f"the line of σ {index} of {matrix}")
-    if isinstance(pane, OverviewPane) and pane.map.head is not None:
-        head = pane.map.head
-        own = (head.stack, head.layer, head.label)
-        row = [row for row in pane.table_on_screen().rows if row[:3] == own]
-        return Copied(written(row, "the row"), f"the line of {head}")
-    if isinstance(pane, RanksPane) and pane.head_here is not None and conductor.weights is not None:
-        name, measure = pane.head_here, conductor.weights.measure
-        table, _ = conductor.table()
-        at, value = table.columns.index("matrix"), table.columns.index(measure.name)
-        own = (name.stack, name.layer, name.label)
-        numbers = {row[at]: row[value] for row in table.rows if tuple(row[:3]) == own}
-        cells: list[Cell] = [str(name), *(numbers.get(matrix) for matrix in MATRICES)]
-        return Copied(written([cells], "the row"), f"{measure.title} of {name}, {' '.join(MATRICES)}")
+    rows, says = await _rows(pane, conductor)
+    return Copied(written(rows, "the row"), says)
+
+
+async def _rows(pane: Pane, conductor: Conductor) -> tuple[Sequence[Row], str]:
+    match pane:
+        case TablePane():
+            if pane.grid.place is None:
+                raise _without_rows(pane)
+            line = pane.grid.order.index(pane.grid.place)
+            return [pane.table_on_screen().rows[line]], f"line {line + 1} of {pane.view}"
+        case TextPane():
+            return [pane.table_on_screen().rows[pane.line]], "the token's line of the table"
+        case HeadsPane():
+            raise EngineError(
+                f"small maps have no rows to copy; {key_of(pane.app, 'app.copy_cell')} copies the largest weight under "
+                f"the cursor, {key_of(pane.app, 'app.export')} writes all of them to a file"
+            )
+        case ComparePane():
+            return await _rows_of_several(pane, conductor)
+        case AttentionPane() if pane.cell is not None:
+            attention, query = await _whole_map(pane, conductor), pane.cell[0]
+            if attention is not None:
+                weights = attention.weights[query].tolist()
+                return [weights], f"query {query}, the weights of {quantity(len(weights), 'key')}"
+        case SpectraPane() if pane.graph.matrix:
+            matrix, index = pane.graph.matrix, pane.graph.index
+            return _rows_where(conductor.table()[0], matrix=matrix, index=index), f"the line of σ {index} of {matrix}"
+        case OverviewPane() if (head := pane.map.head) is not None:
+            table = pane.table_on_screen()
+            return _rows_where(table, stack=head.stack, layer=head.layer, head=head.label), f"the line of {head}"
+        case RanksPane() if (head := pane.head_here) is not None and conductor.weights is not None:
+            measure, (ranks, _) = conductor.weights.measure, conductor.table()
+            at, value = ranks.columns.index("matrix"), ranks.columns.index(measure.name)
+            own = _rows_where(ranks, stack=head.stack, layer=head.layer, head=head.label)
+            numbers = {row[at]: row[value] for row in own}
+            cells = [str(head), *(numbers.get(matrix) for matrix in MATRICES)]
+            return [cells], f"{measure.title} of {head}, {' '.join(MATRICES)}"
     raise EngineError(NOTHING)
 
 
-def too_large(what: str) -> EngineError:
-    """Say that something is not copied because of its size."""
-    return EngineError(
-        f"{what} takes more than the {LARGEST // 1000} kB that terminals copy; {HOW_ELSE}. Nothing was copied"
-    )
+async def _rows_of_several(pane: ComparePane, conductor: Conductor) -> tuple[Sequence[Row], str]:
+    """Give the lines of the table of several heads that are of the place under the cursor."""
+    cell_key = f"{key_of(pane.app, 'app.copy_cell')} copies what is under the cursor"
+    pooled = pane.maps.leading.pooled
+    size = 0 if pooled is None else len(pooled.query_tokens) * len(pooled.key_tokens)
+    if pane.side is Side.DIFFERENCE and size > MOST_WEIGHTS:
+        raise EngineError(
+            f"so long a sentence's difference is not searched for a line; {cell_key}, "
+            f"{key_of(pane.app, 'app.export')} writes all of it"
+        )
+    table, (place, says) = await _table_of_several(conductor), _place(pane)
+    if table is None:
+        raise EngineError(NOTHING)
+    if not (rows := _rows_where(table, **place)):
+        raise EngineError(f"no line of the table is of this place alone; {cell_key}")
+    return rows, f"{says}: {quantity(len(rows), 'line')} of the table"
+
+
+def _place(pane: ComparePane) -> tuple[dict[str, Cell], str]:
+    """Give what the columns of the table hold in lines of the place under the cursor, and its name."""
+    if pane.side is Side.SPECTRA:
+        matrix, index = pane.graph.matrix, pane.graph.index
+        return {"matrix": matrix, "index": index}, f"σ {index} of {matrix}"
+    query, key = pane.maps.leading.cursor
+    return {"query": query, "key": key}, f"query {query}, key {key}"
+
+
+def _rows_where(table: AnyTable, **wanted: Cell) -> list[Row]:
+    """List the rows that hold certain cells."""
+    places = [table.columns.index(name) for name in wanted]
+    return [row for row in table.rows if [row[place] for place in places] == [*wanted.values()]]
 
 
 def _without_rows(pane: TablePane) -> EngineError:
@@ -243,71 +254,3 @@ async def _whole_map(pane: Pane, conductor: Conductor) -> AttentionMap | None:
     if not isinstance(pane, AttentionPane) or conductor.reading is None:
         return None
     return await conductor.reading.whole_map()
-
-
-MOST_WEIGHTS = 1_000_000
-"""Weights of a map up to which a line of its table is looked for; longer sentences have many times as many."""
-
-
-def numbers_of(pane: ComparePane) -> tuple[list[Cell], str]:
-    """Give the number that every head has under the cursor, and in words what they are.
-
-    Raises
-    ------
-    EngineError : when nothing is compared yet.
-    """
-    found = pane.under_cursor
-    if not found:
-        raise EngineError("the compare view shows nothing yet; nothing was copied")
-    return [repr(number) for _, number in found], f"{_place(pane)}: {', '.join(name for name, _ in found)}"
-
-
-def rows_of(pane: ComparePane, table: AnyTable) -> tuple[list[Sequence[Cell]], str]:
-    """Give the lines of the view's table that are of the place under the cursor, and in words what they are.
-
-    Parameters
-    ----------
-    pane : the view.
-    table : which it draws.
-
-    Raises
-    ------
-    EngineError : when no line of the table is of one place.
-    """
-    wanted: dict[str, Cell]
-    if pane.side is Side.SPECTRA:
-        wanted = {"matrix": pane.graph.matrix, "index": pane.graph.index}
-    else:
-        wanted = dict(zip(("query", "key"), pane.maps.leading.cursor, strict=True))
-    places = [table.columns.index(name) for name in wanted]
-    rows = [row for row in table.rows if [row[place] for place in places] == list(wanted.values())]
-    if not rows:
-        raise EngineError(
-            f"no line of the table is of this place alone; {key_of(pane.app, 'app.copy_cell')} copies what is under "
-            f"the cursor"
-        )
-    return rows, _place(pane)
-
-
-def refuse_long_difference(pane: ComparePane) -> None:
-    """Look at a difference's size before all of it is asked for, of which a line is wanted.
-
-    Raises
-    ------
-    EngineError : where it is that of a long sentence.
-    """
-    pooled = pane.maps.leading.pooled
-    size = 0 if pooled is None else len(pooled.query_tokens) * len(pooled.key_tokens)
-    if pane.side is Side.DIFFERENCE and size > MOST_WEIGHTS:
-        raise EngineError(
-            f"so long a sentence's difference is not searched for a line; {key_of(pane.app, 'app.copy_cell')} copies "
-            f"what is under the cursor, {key_of(pane.app, 'app.export')} writes all of it"
-        )
-
-
-def _place(pane: ComparePane) -> str:
-    """Say in words where the cursor is."""
-    if pane.side is Side.SPECTRA:
-        return f"σ {pane.graph.index} of {pane.graph.matrix}"
-    query, key = pane.maps.leading.cursor
-    return f"query {query}, key {key}"

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import contextlib
+import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
-
+from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.service.queue import Check
-from engine.store.export import FORMATS, check_format, format_of, write_npz, write_table
+from engine.store.export import FORMATS, check_format, format_of
 from engine.store.files import requested_file, unused_path
 from engine.values.display_text import plural
 from engine.values.errors import EngineError
-from engine.values.heads import Head
 from engine.values.memory import size
 from engine.values.outline import ModelOutline
-from engine.values.progress import Progress
-from engine.values.table import LeftOut, Table, left_out_title
-from tui.export.pictures import Picture, picture_in_glyphs, picture_of, picture_of_screen
-from tui.export.request import Export, facts_of
-from tui.export.screen_request import ScreenRequests
-from tui.export.view_table import LONG, estimated_bytes, file_stem, subject_of
+from engine.values.progress import Progress, ProgressReporter
+from engine.values.table import LeftOut, left_out_title
+from engine.values.views import DEFAULT_TOP, NEEDS, VIEWS, Scope
+from tui.export.pictures import picture_in_glyphs, picture_of, picture_of_screen
+from tui.export.request import APPLICABLE, Export, Request, facts_of, write_parts
+from tui.export.view_table import file_stem, subject_of
 from tui.state.saved import Exported
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Advanced
+from tui.views.filtered import FilteredPane
 
 if TYPE_CHECKING:
-    from engine.values.outline import ModelOutline
     from tui.app.conductor import Conductor
     from tui.app.restoring import Restoring
-    from tui.export.request import Request
-    from tui.export.screen_request import ScreenRequests
     from tui.parts import Parts
 
 
@@ -63,6 +61,11 @@ class What(Enum):
     def is_picture(self) -> bool:
         """Whether it is what the screen shows, and no numbers."""
         return self in _PICTURES
+
+    @property
+    def is_of_view(self) -> bool:
+        """Whether it is what the active view shows."""
+        return self is What.VIEW or (self.is_picture and self is not What.SCREEN)
 
 
 _PICTURES = {What.SVG: ".svg", What.SCREEN: ".svg", What.TEXT: ".txt", What.ANSI: ".ans"}
@@ -110,97 +113,20 @@ def choice_of(name: str, usual: Choice) -> Choice:
     return Choice(what, format_of(Path(name)) or usual.format)
 
 
-Answer = TypeVar("Answer")
-Report = Callable[[Progress], None]
-
-LOOK = 0.02
-"""Seconds between two looks at whether a file has been written."""
-
-LOOKS = 50
-"""How often that is looked at before another file is refused."""
-
-
-class Writing:
-    """The file that is being written, if any."""
-
-    def __init__(self, app: Parts) -> None:
-        self._app = app
-        self._written: Path | None = None
-
-    @property
-    def said(self) -> str:
-        """What stands before how far a file is."""
-        return f"writing, {key_of(self._app, 'app.leave')} stops:"
-
-    async def settle(self) -> None:
-        """Wait a moment for a file that is nearly written."""
-        for _ in range(LOOKS):
-            if self._written is None:
-                return
-            await asyncio.sleep(LOOK)
-
-    def refuse_a_second(self) -> None:
-        """See to it that files are written one after the other.
-
-        Raises
-        ------
-        EngineError : while one is still being written.
-        """
-        if self._written is not None:
-            raise EngineError(
-                f"{self._written.name} is still being written; try again when it is done, "
-                f"or {key_of(self._app, 'app.leave')} stops it"
-            )
-
-    def stop(self) -> bool:
-        """Give up the file that is being written, of which nothing is left; False where there is none."""
-        if self._written is None:
-            return False
-        self._app.engine.stop_writing()
-        return True
-
-    async def write(self, path: Path, work: Callable[[Check, Report], Answer]) -> Answer:
-        """Do the work that writes a file.
-
-        Parameters
-        ----------
-        path : of the file.
-        work : called on a thread of its own, with what it calls now and then, which raises when the file is not wanted
-            any more, and with what it may tell how far it is.
-
-        Raises
-        ------
-        Superseded : when the file was given up.
-        EngineError : when it cannot be written.
-        """
-        has_told = False
-
-        def report(progress: Progress) -> None:
-            nonlocal has_told
-            has_told = True
-            self._app.post_message(Advanced(progress))
-
-        self._written = path
-        try:
-            return await asyncio.wrap_future(self._app.engine.write(lambda check: work(check, report)))
-        finally:
-            self._written = None
-            if has_told:
-                self._app.post_message(Advanced(Progress("", 1, 1, "")))
-
-
 OF_MODEL = {"spectra": "spectrum", "text": "attention", "difference": "attention", "overview": "heads"}
 """The table of the whole model that belongs to a view, or to its table, where that is not called the same."""
 
+SPELLED = {"by_mean": "mean", "fold_norm": "fold-norm"}
+"""Options that are called otherwise on the command line than in a request."""
+
 
 class ExportFiles:
-    """The files of one explorer.
+    """The files of one explorer, written one after the other.
 
     Attributes
     ----------
     choice : the last one, which is offered first.
     folder : where files go; None is where the program was started.
-    writing : the file that is being written.
     """
 
     def __init__(self, app: Parts, conductor: Conductor, restoring: Restoring) -> None:
@@ -208,15 +134,13 @@ class ExportFiles:
         self._conductor = conductor
         self._restoring = restoring
         self._outline: ModelOutline | None = None
-        self._screen_requests: ScreenRequests | None = None
+        self._written: Path | None = None
         self.choice = Choice()
         self.folder: Path | None = None
-        self.writing = Writing(app)
 
     def begin(self, outline: ModelOutline) -> None:
         """Write what there is of a model that has been opened."""
         self._outline = outline
-        self._screen_requests = ScreenRequests(outline, self._app.engine.options, self._app.session, self._app.views)
         last = self._restoring.exported
         if last.what in What.__members__:
             self.choice = Choice(What[last.what], last.format if last.format in (*FORMATS, "npz") else "csv")
@@ -239,6 +163,8 @@ class ExportFiles:
             raise EngineError("no model is open yet; nothing was written")
         return self._outline
 
+    # --- what can be written
+
     def fitting(self, choice: Choice) -> Choice:
         """Choose a format that there is of what is chosen, as near as may be."""
         formats = formats_for(choice.what, self.view)
@@ -247,25 +173,15 @@ class ExportFiles:
     def says(self, what: What) -> str:
         """Say in a few words what would be written."""
         meant = self._conductor.meant
-        of = "the model" if meant is None else str(meant)
         return {
             What.VIEW: f"{self.view} as on screen",
             What.MODEL: f"{self._table_name()} of the whole model",
-            What.MATRICES: f"matrices of {of}, NPZ",
+            What.MATRICES: f"matrices of {'the model' if meant is None else meant}, NPZ",
             What.SVG: f"picture of {self.view}, SVG",
             What.SCREEN: "picture of the screen, SVG",
             What.TEXT: f"picture of {self.view}, plain text",
             What.ANSI: f"picture of {self.view}, coloured text",
         }[what]
-
-    def command(self) -> str:
-        """Give the command that writes the whole model's table without the explorer.
-
-        Raises
-        ------
-        EngineError : when the view lacks what the table is of, such as a sentence.
-        """
-        return self._requests.command(self._table_name())
 
     def suggest(self, choice: Choice) -> Path:
         """Give a name that is not taken, in the folder that files go to.
@@ -279,64 +195,130 @@ class ExportFiles:
 
     def _refuse_unfinished(self, choice: Choice) -> None:
         """Raise where a picture would show that something is being worked out, and nothing of it."""
-        if choice.what.is_picture and _is_of_view(choice.what) and self._app.views.active.is_waiting:
+        if choice.what.is_picture and choice.what.is_of_view and self._app.views.active.is_waiting:
             raise EngineError(f"the {self.view} view shows nothing yet; nothing was written")
 
-    def is_unfinished(self, choice: Choice) -> bool:
-        """Whether a table, or a picture, of the view on screen would lack what is still worked out."""
-        return _is_of_view(choice.what) and self._app.views.active.is_unfinished
-
     def is_to_grow(self, choice: Choice) -> bool:
-        """Whether it lacks something that is to come."""
-        return self.is_unfinished(choice) and not self._app.views.active.is_stopped
-
-    @property
-    def _requests(self) -> ScreenRequests:
-        """What turns the state of the explorer into requests."""
-        if self._screen_requests is None:
-            raise EngineError("no model is open yet; nothing was written")
-        return self._screen_requests
-
-    @property
-    def _several(self) -> tuple[str, str] | None:
-        """The table of the active view and what it is of, where several heads are beside each other in it."""
-        comparing = self._conductor.comparing
-        return None if comparing is None else comparing.named
+        """Whether a table, or a picture, of the view on screen lacks something that is to come."""
+        active = self._app.views.active
+        return choice.what.is_of_view and active.is_unfinished and not active.is_stopped
 
     def _table_name(self) -> str:
         """Name the table of the active view as the command line does."""
-        shown = self._app.views.attention.shown_name
+        shown, comparing = self._app.views.attention.shown_name, self._conductor.comparing
         if self.view == "attention" and shown is not None and shown.is_rollout:
             return "rollout"
-        several = self._several
-        name = self.view if several is None else several[0]
+        named = None if comparing is None else comparing.named
+        name = self.view if named is None else named[0]
         return OF_MODEL.get(name, name)
 
     def _stem(self, what: What) -> str:
         """Say what a file's name begins with."""
-        outline, selected = self.outline, self._app.session.shown.selected
+        outline, shown, name = self.outline, self._app.session.shown, self._table_name()
+        selected, meant, comparing = shown.selected, self._conductor.meant, self._conductor.comparing
         stack = None if selected is None else selected.stack
+        without = f"-without-{'-'.join(map(str, shown.off.heads))}" if shown.off.heads else ""
         if what is What.SCREEN:
-            return file_stem(outline, stack, _of(selected), "screen")
+            return file_stem(outline, stack, str(selected or "all"), "screen")
         if what is What.MATRICES:
-            meant = self._conductor.meant
-            return file_stem(outline, None if meant is None else meant.stack, _of(meant), "matrices")
+            return file_stem(outline, None if meant is None else meant.stack, str(meant or "all"), "matrices")
         if what is What.MODEL:
-            name = self._table_name()
-            requests = self._requests
-            subject = subject_of(None, requests.distance(name)).replace("model", "all") + requests.folded(name)
-            return file_stem(outline, None, subject + requests.without * (name == "attention"), name)
-        if (several := self._several) is not None:
-            name, subject = several
-            return file_stem(outline, None, subject, name)
+            options = APPLICABLE[name]
+            subject = subject_of(None, shown.distance if "distance" in options else None).replace("model", "all")
+            folded = "-folded" if "fold_norm" in options and shown.folds else ""
+            return file_stem(outline, None, subject + folded + without * (name == "attention"), name)
+        if comparing is not None and comparing.named is not None:
+            table_name, subject = comparing.named
+            return file_stem(outline, None, subject, table_name)
         if self.view != "attention":
             table, subject = self._conductor.table()
             return file_stem(outline, stack, subject, table.name)
-        shown = self._app.views.attention.shown_name
-        if shown is None:
+        of_map = self._app.views.attention.shown_name
+        if of_map is None:
             raise EngineError("the attention view shows nothing yet; nothing was written")
-        subject = "" if shown.is_rollout else f"L{shown.layer_label}H{shown.head_label}"
-        return file_stem(outline, shown.stack, f"{subject}{self._requests.without}", self._table_name())
+        subject = "" if of_map.is_rollout else f"L{of_map.layer_label}H{of_map.head_label}"
+        return file_stem(outline, of_map.stack, subject + without, name)
+
+    # --- what is on screen, as a request of ``attn-tui export``
+
+    def command(self) -> str:
+        """Give the command that writes the whole model's table without the explorer.
+
+        Raises
+        ------
+        EngineError : when the view lacks what the table is of, such as a sentence.
+        """
+        request, options = self._whole_model(self._table_name()), self._app.engine.options
+        words = ["attn-tui", "export", self.outline.name, request.view]
+        given = {name: value for name, value in request.options.items() if name != "vs"}
+        given |= {"revision": options.revision, "base": options.base, "layout": options.layout}
+        if "vs" in request.options:
+            given |= {"vs": options.other, "vs-revision": options.other_revision}
+        for name, value in given.items():
+            for each in value if isinstance(value, tuple) else (value,) if value not in (None, "") else ():
+                words += [f"--{SPELLED.get(name, name)}"] + ([] if each is True else [str(each)])
+        return shlex.join(words)
+
+    def _matrices(self) -> Request:
+        """Ask for the matrices of the head that is meant, of a layer's heads, or of all."""
+        meant = self._conductor.meant
+        if meant is None:
+            return Request("matrices")
+        head = {} if meant.is_layer else {"head": str(meant.head)}
+        return Request("matrices", {"layer": str(meant.layer), **head, "stack": meant.stack})
+
+    def _whole_model(self, name: str) -> Request:
+        """Ask for a table of the whole model, with the same sentence, distance, ε and heads off.
+
+        Raises
+        ------
+        EngineError : when it takes a sentence or a cell that there is none of.
+        """
+        options, view, shown = APPLICABLE[name], VIEWS.get(name), self._app.session.shown
+        needs, off = NEEDS.get(name, ()), shown.off
+        if "text" in needs and not shown.text:
+            raise EngineError(f"{name} is of a sentence; type one with {key_of(self._app, 'app.sentence')} first")
+        is_comparing = self._app.engine.options.is_comparing
+        of_two = (name == "attention" and shown.difference and not off.heads) or "vs" in needs
+        of_two = of_two or (is_comparing and view is not None and bool(view.beside))
+        asked: dict[str, Any] = {
+            "text": shown.text or None,
+            "energy": None if shown.epsilon == DEFAULT_EPSILON else shown.epsilon,
+            "vs": of_two or None,
+        }
+        if view is not None:
+            asked |= {"position": shown.position, "token": shown.token}
+            if view.scope is Scope.CELL:
+                asked["position"], asked["key"] = self._app.views.attention.cell or (None, None)
+            if view.scope is Scope.MODEL and view.top != DEFAULT_TOP:
+                asked["top"] = view.top
+            asked |= {"fold_norm": shown.folds or None, "norms": True}
+        asked["distance"] = shown.distance
+        if off.heads:
+            several = len(self.outline.stacks) > 1
+            asked["off"] = (" ".join(f"{head.stack}.{head}" if several else str(head) for head in off.heads),)
+            asked["by_mean"] = off.by_mean or None
+        fitting = {option: value for option, value in asked.items() if option in options and value is not None}
+        return Request(name, fitting)
+
+    def shaped_by(self, table: str) -> dict[str, Any]:
+        """Say what shaped a table that is on screen, as far as its rows do not: options of such an export, a filter."""
+        pane, shaped = self._app.views.active, {"rows": "as on screen"}
+        if table in APPLICABLE:
+            with contextlib.suppress(EngineError):  # of a table without its sentence there is nothing else to say
+                shaped |= self._whole_model(table).options
+        if isinstance(pane, FilteredPane) and pane.narrowing is not None:
+            shaped |= {"where": pane.narrowing.text.strip()}
+        return shaped
+
+    # --- writing
+
+    def stop(self) -> bool:
+        """Give up the file that is being written, of which nothing is left; False where there is none."""
+        if self._written is None:
+            return False
+        self._app.engine.stop_writing()
+        return True
 
     async def write(self, choice: Choice, path: Path, *, may_replace: bool) -> str:
         """Write what is chosen; say what was written, and where.
@@ -352,113 +334,100 @@ class ExportFiles:
         Superseded : when it was given up.
         EngineError : when there is nothing to write, no place to write it to, or a file that is still being written.
         """
-        await self.writing.settle()
-        self.writing.refuse_a_second()
+        if self._written is not None:
+            raise EngineError(
+                f"{self._written.name} is still being written; try again when it is done, "
+                f"or {key_of(self._app, 'app.leave')} stops it"
+            )
         choice = self.fitting(choice)
         self._refuse_unfinished(choice)
         self.choice = choice
         if choice.what.is_table and choice.format != "npz":
             check_format(choice.format, path)
         self._restoring.keep_export(Exported(choice.what.name, choice.format, _folder_of(path)))
-        how_far = "as far as it is known by now: " if self.is_unfinished(choice) else ""
-        place = path if may_replace else unused_path(path)
-        return how_far + await self._write(choice, place)
+        is_unfinished = choice.what.is_of_view and self._app.views.active.is_unfinished
+        place = self._written = path if may_replace else unused_path(path)
+        try:
+            work = await self._work(choice, place)
+            said = await asyncio.wrap_future(self._app.engine.write(work))
+        finally:
+            self._written = None
+            self._report(Progress("", 1, 1, ""))
+        how_far = "as far as it is known by now: " if is_unfinished else ""
+        return f"{how_far}{said}, {size(place.stat().st_size)} in {place}"
 
-    async def _write(self, choice: Choice, path: Path) -> str:
-        """Write what is chosen, each thing as it has to be; say what was written, and where."""
-        requests, name = self._requests, self._table_name()
+    def _report(self, progress: Progress) -> None:
+        self._app.post_message(Advanced(progress))
+
+    async def _work(self, choice: Choice, path: Path) -> Callable[[Check], str]:
+        """Find what is to be written, and give what writes it on a thread of its own and says how much that was."""
         if choice.what.is_picture:
-            said = await self._write_picture(choice.what, path)
-        elif choice.what is What.MATRICES:
-            said = await self._write_arrays(requests.matrices(self._conductor.meant), path)
-        elif choice.what is What.MODEL and choice.format == "npz":
-            said = await self._write_arrays(requests.whole(name), path)
-        elif choice.what is What.MODEL:
-            said = await self._write_whole(requests.whole(name), path, choice.format)
-        else:
-            said = await self._write_view(path, choice.format)
-        return f"{said}, {size(path.stat().st_size)} in {path}"
+            return self._picture_work(choice.what, path)
+        if choice.what is What.VIEW:
+            return await self._view_work(path, choice.format)
+        is_matrices = choice.what is What.MATRICES
+        request = self._matrices() if is_matrices else self._whole_model(self._table_name())
+        format, engine, outline, said = choice.ending[1:], self._app.engine, self.outline, self._said_before
 
-    async def _write_view(self, path: Path, format: str) -> str:
-        """Write the table of the active view with the rows that are shown; say how many."""
+        def write(check: Check) -> str:
+            def step(progress: Progress) -> None:
+                check()
+                self._report(replace(progress, activity=said, rate=None, note=""))
+
+            export = Export(engine, outline, request, step)
+            count = export.write(path, format, lambda count: check())
+            word = "array" if format == "npz" else "row"
+            return " ".join((_quantity(count, word, export.left_out), *export.lacking))
+
+        return write
+
+    async def _view_work(self, path: Path, format: str) -> Callable[[Check], str]:
+        """Write the table of the active view with the rows that are shown."""
         attention, reading, comparing = None, self._conductor.reading, self._conductor.comparing
-        if self._app.views.active.view == "attention" and reading is not None:
+        if self.view == "attention" and reading is not None:
             attention = await reading.whole_map()
         table = None if comparing is None else await comparing.table()
         if table is None:
             table, _ = self._conductor.table(attention)
         total = 0 if attention is None else attention.weights.size
-        if attention is not None and total > LONG:
-            estimate = size(estimated_bytes(attention))
-            about = f", about {estimate} as CSV," if format != "csv" else f", about {estimate},"
-            self._app.notify(f"{total:,} rows{about} are written to {path}", title="writing")
+        facts = facts_of(self._app.engine, self.outline, table.name, self.shaped_by(table.name))
+        reporter = ProgressReporter(self._report, self._said_before, "rows")
 
-        def told(report: Report) -> Callable[[int], None]:
-            return lambda rows: report(Progress(self.writing.said, rows, total, "rows")) if total > LONG else None
+        def write(check: Check) -> str:
+            def step(rows: int) -> None:
+                check()
+                reporter(rows, total)
 
-        shaped = self._requests.on_screen(table.name)
-        facts = facts_of(self.outline, self._app.engine.options.revision, table.name, shaped)
+            return _quantity(write_parts(table.pieces(), path, format, facts, step), "row")
 
-        def work(check: Check, report: Report) -> int:
-            return _write_counted(table.pieces(), path, format, facts, check, told(report))
+        return write
 
-        return _said(await self.writing.write(path, work), "row")
-
-    async def _write_whole(self, request: Request, path: Path, format: str) -> str:
-        """Write a table of the whole model, a layer at a time; say how many rows."""
-        facts = facts_of(self.outline, self._app.engine.options.revision, request.view, request.given())
-
-        def work(check: Check, report: Report) -> str:
-            export = self._export(request, check, report)
-            count = _write_counted(export.pieces(), path, format, facts, check, lambda rows: None)
-            return " ".join((_said(count, "row", export.left_out), *export.lacking))
-
-        return await self.writing.write(path, work)
-
-    async def _write_arrays(self, request: Request, path: Path) -> str:
-        """Write arrays; say how many."""
-        count = 0
-
-        def work(check: Check, report: Report) -> str:
-            export = self._export(request, check, report)
-
-            def counted() -> Iterator[tuple[str, NDArray[Any]]]:
-                nonlocal count
-                for name, array in export.arrays():
-                    check()
-                    count += 1
-                    yield name, array
-                    del array  # before there is the next one
-
-            write_npz(counted(), path)
-            return _said(count, "array", export.left_out)
-
-        return await self.writing.write(path, work)
-
-    def _export(self, request: Request, check: Check, report: Report) -> Export:
-        """Begin what ``attn-tui export`` does; between its layers it may be given up."""
-
-        def step(progress: Progress) -> None:
-            check()
-            report(Progress(self.writing.said, progress.done, progress.total, progress.unit))
-
-        return Export.begin(self._app.engine, self.outline, request, step)
-
-    async def _write_picture(self, what: What, path: Path) -> str:
-        """Write what the screen shows of a view, or all of it; say how much that is."""
-        is_whole = what is What.SCREEN
-        take = picture_in_glyphs if what is What.TEXT else picture_of
-        picture = picture_of_screen(self._app.screen_stack[0]) if is_whole else take(self._app.views.active)
-        title = f"{self.outline.name}: {'attn-tui' if is_whole else self._app.views.active.view}"
+    def _picture_work(self, what: What, path: Path) -> Callable[[Check], str]:
+        """Write what the screen shows of a view, or all of it."""
+        shows = "the screen" if what is What.SCREEN else self.view
+        title = f"{self.outline.name}: {'attn-tui' if what is What.SCREEN else self.view}"
+        if what is What.SCREEN:
+            picture = picture_of_screen(self._app.screen_stack[0])
+        else:
+            picture = (picture_in_glyphs if what is What.TEXT else picture_of)(self._app.views.active)
         colours, is_dark = self._app.console.color_system, self._app.current_theme.dark
-
-        def work(check: Check, report: Report) -> None:
-            with requested_file(path) as partial:
-                partial.write_text(_draw(picture, what, title, colours, is_dark=is_dark), encoding="utf-8", newline="")
-
-        await self.writing.write(path, work)
         columns, rows = picture.size
-        return f"{columns} × {rows} cells of {'the screen' if is_whole else self._app.views.active.view}"
+
+        def write(check: Check) -> str:
+            if what is What.TEXT:
+                text = picture.as_text()
+            else:
+                text = picture.as_ansi(colours) if what is What.ANSI else picture.as_svg(title, is_dark=is_dark)
+            with requested_file(path) as partial:
+                partial.write_text(text, encoding="utf-8", newline="")
+            return f"{columns} × {rows} cells of {shows}"
+
+        return write
+
+    @property
+    def _said_before(self) -> str:
+        """What stands before how far a file is."""
+        return f"writing, {key_of(self._app, 'app.leave')} stops:"
 
 
 def _folder_of(path: Path) -> str:
@@ -470,47 +439,6 @@ def _folder_of(path: Path) -> str:
         return ""
 
 
-def _of(selected: Head | None) -> str:
-    """Say in a file's name what is selected."""
-    return "all" if selected is None else str(selected)
-
-
-def _is_of_view(what: What) -> bool:
-    """Say whether what is written is what the active view shows."""
-    return what is What.VIEW or (what.is_picture and what is not What.SCREEN)
-
-
-def _said(count: int, word: str, left_out: LeftOut | None = None) -> str:
+def _quantity(count: int, word: str, left_out: LeftOut | None = None) -> str:
     """Say how many of something were written, and which layers are not among them."""
     return " ".join(filter(None, (f"{count:,} {plural(word, count)}", left_out_title(left_out or {}))))
-
-
-def _draw(picture: Picture, what: What, title: str, colours: str | None, *, is_dark: bool) -> str:
-    """Write a picture as it is chosen."""
-    if what is What.TEXT:
-        return picture.as_text()
-    return picture.as_ansi(colours) if what is What.ANSI else picture.as_svg(title, is_dark=is_dark)
-
-
-def _write_counted(
-    table: Iterable[Table],
-    path: Path,
-    format: str,
-    facts: Mapping[str, str],
-    check: Check,
-    told: Callable[[int], None],
-) -> int:
-    """Write a table and count its rows."""
-    count = 0
-
-    def pieces() -> Iterator[Table]:
-        nonlocal count
-        for piece in table:
-            check()
-            told(count)
-            count += piece.frame.height
-            yield piece
-            del piece
-
-    write_table(pieces(), path, format, facts)
-    return count

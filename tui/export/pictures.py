@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape, unescape
 
 from rich.color import Color, blend_rgb
 from rich.console import COLOR_SYSTEMS, Console
@@ -76,12 +74,6 @@ LIGHT = TerminalTheme(
 )  # fmt: skip
 """The same of a light terminal, where all but its two whites are read."""
 
-_TEXT = re.compile(r"(<text [^>]*>)([^<]*)(?=</text>)")
-"""A piece of text of an SVG, its letters as the second group."""
-
-_JOINED = re.compile(r"(?<=[!-/:-@\[-`{-~])(?=[!-/:-@\[-`{-~])|(?<=0)(?=x)|(?<=w)(?=w)")
-"""Where fonts for programmers make one sign of several characters, such as an arrowhead of ``<|``."""
-
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -121,7 +113,7 @@ class Picture:
         theme = DARK if is_dark else LIGHT
         console.print(SegmentLines([[_drawn(each, theme) for each in line] for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
-        return letters_apart(console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped)))
+        return console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped))
 
     def _console(self, colours: str | None) -> Console:
         """Make what turns cells into text with colours."""
@@ -144,17 +136,6 @@ def _drawn(segment: Segment, theme: TerminalTheme) -> Segment:
         ink = blend_rgb(ink, ground, DIM)
     own = Style(color=Color.from_triplet(ink), bgcolor=Color.from_triplet(ground), reverse=False, dim=False)
     return Segment(segment.text, style + own)
-
-
-def letters_apart(svg: str) -> str:
-    """Write an SVG so that no font makes one sign of several characters; not all programs heed the style against it."""
-    return _TEXT.sub(lambda text: text[1] + _apart(unescape(text[2])), svg)
-
-
-def _apart(text: str) -> str:
-    """Write text with an element of its own for each character that a font may join to the one before."""
-    first, *others = _JOINED.split(text)
-    return escape(first) + "".join(f"<tspan>{escape(each)}</tspan>" for each in others)
 
 
 def picture_of(widget: Widget) -> Picture:

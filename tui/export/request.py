@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,26 +14,15 @@ from typing import Any
 import click
 from numpy.typing import NDArray
 
-from engine.analysis.tables import columns_of
+from engine.analysis.tables import COLUMNS, columns_of
 from engine.service.engine import Engine
-from engine.store.export import format_of
-from engine.values.comparison import Comparison
+from engine.store.export import FORMATS, check_format, format_of, write_npz, write_table
 from engine.values.errors import EngineError
 from engine.values.filters import Filter, FilterError, parse_filter
-from engine.values.heads import Head, Off, parse_head
-from engine.values.outline import LayerOutline, ModelOutline, heads_named
+from engine.values.heads import Head, parse_head
+from engine.values.outline import ModelOutline, heads_named
 from engine.values.progress import Progress
-from engine.values.table import (
-    ATTENTION_COLUMNS,
-    DIFFERENCE_COLUMNS,
-    RANKS_BESIDE_CHANCE_COLUMNS,
-    SPECTRA_OF_TWO_COLUMNS,
-    SPECTRUM_COLUMNS,
-    LargeTable,
-    Row,
-    RowGroup,
-    Table,
-)
+from engine.values.table import LargeTable, Row, RowGroup, Table
 from engine.values.views import ABLATION, HEADS, NEEDS, VIEWS, WEIGHTS, Query, parts_of
 
 APPLICABLE = {
@@ -45,46 +34,30 @@ APPLICABLE = {
 }
 """Which options narrow or shape which view; any other is refused, never ignored."""
 
-TABLES = {
-    "ranks": RANKS_BESIDE_CHANCE_COLUMNS,
-    "spectrum": SPECTRUM_COLUMNS,
-    "attention": ATTENTION_COLUMNS,
-    **{view.name: view.columns for view in VIEWS.values()},
-}
-"""The columns of each table."""
-
-OF_TWO = {"spectrum": SPECTRA_OF_TWO_COLUMNS, "attention": DIFFERENCE_COLUMNS}
-"""The columns of those that hold two models' numbers where a second model is named."""
-
 NEEDED = {"text": "the sentence to read", "vs": "the model to compare with"}
 """What such an option is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a person asks ``export`` for, as typed."""
+    """What a person asks ``export`` for, as typed.
+
+    Attributes
+    ----------
+    view : the name of a table or of arrays.
+    options : those that were given to narrow or shape it, by name; ``vs`` is true where a second model is named.
+    where : which rows; None for all.
+    columns : names with commas between them, or ``all``; None for those that the view opens with.
+    output : a file; None for standard output.
+    format : how it is to be written, if not as the file's ending says.
+    """
 
     view: str
-    layer: str | None
-    head: str | None
-    stack: str | None
-    matrix: str | None
-    text: str | None
-    energy: float | None
-    where: str | None
-    output: Path | None
-    asked: Mapping[str, Any] = field(default_factory=dict)
-    """Further options of tables that are worked out, fields of a `Query`; None where one was not given."""
-    vs: bool = False
-    """Whether a second model is named."""
-    format: str | None = None
-    """How it is to be written, if not as the file's ending says."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    where: str | None = None
     columns: str | None = None
-    """Names with commas between them, or ``all``; None for those that the view opens with."""
-
-    def to_standard_output(self) -> Request:
-        """Read ``-o -`` and ``-o /dev/stdout`` as standard output; the file that this may be is not to be replaced."""
-        return replace(self, output=None) if str(self.output) in ("-", "/dev/stdout") else self
+    output: Path | None = None
+    format: str | None = None
 
     @property
     def written_as(self) -> str:
@@ -93,55 +66,55 @@ class Request:
             return self.format or "csv"
         return "npz" if self.output.suffix == ".npz" else format_of(self.output) or "csv"
 
-    def given(self) -> dict[str, Any]:
-        """Give the options that were given, by name, but for the file."""
-        named = {name: getattr(self, name) for name in ("layer", "head", "stack", "matrix", "text", "energy")}
-        named |= {"vs": self.vs or None}
-        return {name: value for name, value in (named | dict(self.asked)).items() if value not in (None, ())}
-
     def check(self) -> None:
-        """Refuse options that say nothing about this view, and ask for those it needs."""
-        given = self.given()
+        """Refuse options that say nothing about this view, and ask for those it needs.
+
+        Raises
+        ------
+        click.UsageError : when the options contradict each other.
+        EngineError : when the file's name contradicts the format.
+        """
+        given = self.options
         for option in given:
             if option not in APPLICABLE[self.view]:
                 raise click.UsageError(f"--{option.replace('_', '-')} says nothing about {self.view}")
         for option, why in NEEDED.items():
             if option in NEEDS.get(self.view, ()) and option not in given:
-                raise click.UsageError(f"{self.view} needs --{option.replace('_', '-')}, {why}")
+                raise click.UsageError(f"{self.view} needs --{option}, {why}")
         if "off" in given and self.view == ABLATION.name and {"layer", "head", "stack"} & given.keys():
             raise click.UsageError("heads that --off names are off together; leave --layer, --head and --stack out")
-        is_npz = self.written_as == "npz"
+        is_npz, is_table = self.written_as == "npz", self.view in COLUMNS
         if is_npz and self.view not in ("attention", "matrices"):
             raise click.UsageError(f"{self.view} is a table; give -o FILE.csv, and leave NPZ to arrays")
-        if self.output is None and (self.view == "matrices" or is_npz):
-            what, name = ("matrices", "heads") if self.view == "matrices" else ("maps", "maps")
+        if self.output is None and (is_npz or not is_table):
+            what, name = ("maps", "maps") if is_table else ("matrices", "heads")
             raise click.UsageError(f"{what} are arrays, not text: give -o {name}.npz")
         if self.output is None and self.written_as == "parquet":
             raise click.UsageError("Parquet is no text: give -o FILE.parquet")
-        if self.view == "matrices" and self.matrix in ("QK", "OV"):
+        matrix = given.get("matrix")
+        if self.view == "matrices" and matrix in ("QK", "OV"):
             raise click.UsageError("the matrices of a head are Q, K, V and O; QK and OV are products of them")
-        if self.view in VIEWS and self.matrix not in (None, "QK", "OV"):
+        if self.view in VIEWS and matrix not in (None, "QK", "OV"):
             raise click.UsageError(f"{self.view} is of the circuits, --matrix QK or OV")
         if self.output is not None and not self.output.name:
             raise click.UsageError("-o needs the name of a file")
-        if self.where is not None and (is_npz or self.view not in TABLES):
-            raise click.UsageError("--where takes rows of tables, and arrays have none; give -o FILE.csv")
-        if self.columns is not None and (is_npz or self.view not in TABLES):
-            raise click.UsageError("--columns takes columns of tables, and arrays have none; give -o FILE.csv")
-        if self.view in TABLES:
+        for option, what in (("where", "rows"), ("columns", "columns")):
+            if getattr(self, option) is not None and (is_npz or not is_table):
+                raise click.UsageError(f"--{option} takes {what} of tables, and arrays have none; give -o FILE.csv")
+        if is_table:
             self.chosen()
-        kept = self.kept()
-        if kept is not None and self.view == WEIGHTS.name and "norms" not in given and kept.columns & {"norm", "note"}:
+        condition = self.condition()
+        if condition and self.view == WEIGHTS.name and "norms" not in given and condition.columns & {"norm", "note"}:
             raise click.UsageError("tensors are read only with --norms; add it to filter by what that finds")
-        if self.view == "matrices" and not is_npz:
+        if not is_table and not is_npz:
             raise click.UsageError(f"matrices are written as .npz, not as {self.format or self.output}")
+        if not is_npz:
+            check_format(self.written_as, self.output)
 
     @property
     def _columns(self) -> tuple[str, ...]:
         """The columns of the table that is asked for."""
-        if self.view in VIEWS:
-            return VIEWS[self.view].columns_of(of_two=self.vs)
-        return OF_TWO.get(self.view, TABLES[self.view]) if self.vs else TABLES[self.view]
+        return COLUMNS[self.view]["vs" in self.options]
 
     def chosen(self) -> tuple[str, ...]:
         """Name the columns that are asked for.
@@ -161,7 +134,7 @@ class Request:
             raise click.UsageError(f"--columns: {self.view} has no column '{unknown[0]}'{hint}")
         return named or self._columns
 
-    def kept(self) -> Filter | None:
+    def condition(self) -> Filter | None:
         """Read which rows are asked for; None for all.
 
         Raises
@@ -174,68 +147,56 @@ class Request:
             raise click.UsageError(f"--where: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The layers and heads that a request names in one model.
-
-    Attributes
-    ----------
-    layers : those to go through; empty with ``layer_mean``.
-    layer_mean : the mean over the layers is asked for.
-    head : a head's number, -1 for whole layers alone, None for everything.
-    head_mean : the mean over the heads is asked for.
-    stacks : the stacks to go through.
-    is_one_layer : whether a layer is named, so that nothing else is wanted where it has no rows.
-    """
-
-    layers: tuple[LayerOutline, ...]
-    layer_mean: bool
-    head: int | None
-    head_mean: bool
-    stacks: tuple[str, ...]
-    is_one_layer: bool
-
-
-def select(outline: ModelOutline, request: Request) -> Selection:
-    """Find what ``--stack``, ``--layer`` and ``--head`` name in a model.
+def query_of(request: Request, outline: ModelOutline) -> Query:
+    """Find what a request names in a model, and say what it asks of the engine.
 
     Raises
     ------
     EngineError : when the model has no such stack, layer or head.
+    click.UsageError : when it names two different layers, or no number of one.
     """
-    attention = request.view == "attention"
-    if request.stack is not None and request.stack not in outline.stacks:
-        raise EngineError(f"{outline.name} has no stack '{request.stack}'; it has {', '.join(outline.stacks)}")
-    layer, head, stack = request.layer, request.head, request.stack
-    number: int | None = None
-    if head is not None and head not in ("all", "mean") and not head.isdigit():
+    given, view, is_of_maps = dict(request.options), VIEWS.get(request.view), request.view == "attention"
+    layer, head, stack = (given.pop(name, None) for name in ("layer", "head", "stack"))
+    if stack is not None and stack not in outline.stacks:
+        raise EngineError(f"{outline.name} has no stack '{stack}'; it has {', '.join(outline.stacks)}")
+    number = -1 if head == "all" and not is_of_maps else None
+    if head is not None and head.isdigit():
+        number = int(head)
+    elif head not in (None, "all", "mean"):
         name = parse_head(head, (stack,) if stack else outline.stacks)
         if layer is not None and layer != str(name.layer):
             raise click.UsageError(f"--layer {layer} and --head {head} name different layers")
         layer, number, stack = str(name.layer), None if name.is_layer else name.head, name.stack
-    elif head is not None and head.isdigit():
-        number = int(head)
-    if not attention and "mean" in (layer, head):
+    if not is_of_maps and "mean" in (layer, head):
         raise click.UsageError(f"means are of attention; {request.view} has none")
     if layer is not None and layer not in ("all", "mean") and not layer.isdigit():
-        raise click.UsageError(f"--layer {layer}: give a number from 0{', or mean' if attention else ''}")
-    stacks = (stack,) if stack is not None else outline.stacks
-    layers = [each for each in outline.layers if each.stack in stacks]
+        raise click.UsageError(f"--layer {layer}: give a number from 0{', or mean' if is_of_maps else ''}")
     only = int(layer) if layer is not None and layer.isdigit() else None
-    if only is not None:
-        layers = [each for each in layers if each.layer == only]
-        if not layers:
-            outline.layer(Head(stacks[0], only))
-    if number is not None:
-        for each in layers:
-            outline.layer(Head(each.stack, each.layer, number))
-    if head == "all" and not attention:
-        number = -1
-    return Selection(tuple(layers), layer == "mean", number, head == "mean", stacks, only is not None)
+    stacks = (stack,) if stack is not None else outline.stacks
+    names = [each.name for each in outline.layers if each.stack in stacks and only in (None, each.layer)]
+    for name in names or [Head(stacks[0], only or 0)]:
+        outline.layer(Head(name.stack, name.layer, -1 if number is None else number))
+    off = given.pop("off", ())
+    heads_off = heads_named(" ".join(off), outline)
+    if off and not heads_off:
+        raise EngineError("--off names no head; write it as L5H1, 'L5H1 L5H2', or L5 for a whole layer")
+    if view is HEADS:
+        condition = request.condition()
+        given["parts"] = parts_of({*request.chosen(), *(condition.input_columns if condition is not None else ())})
+    is_one = only is not None and len(names) == 1
+    of_two = given.pop("vs", False) and (view is None or bool(view.beside))
+    return Query(
+        layer=names[0] if is_one else None,
+        layers=() if is_one or len(names) == len(outline.layers) else tuple(names),
+        head=number, layer_mean=layer == "mean", head_mean=head == "mean", off=heads_off,
+        epsilon=given.pop("energy", None), of_two=of_two, **given,
+    )  # fmt: skip
 
 
 class Export:
     """One request on one open model; layers are computed as the rows are read, never all at once.
+
+    Where the request is of two models, the second one is opened.
 
     Attributes
     ----------
@@ -245,39 +206,34 @@ class Export:
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        outline: ModelOutline,
-        request: Request,
-        selection: Selection,
-        report: Callable[[Progress], None],
-        comparison: Comparison | None = None,
+        self, engine: Engine, outline: ModelOutline, request: Request, report: Callable[[Progress], None]
     ) -> None:
-        self._engine = engine
-        self._request = request
-        self._report = report
-        self._query = _query_of(request, selection, outline)
+        self._engine, self._outline, self._request, self._report = engine, outline, request, report
+        self._query = query_of(request, outline)
         self.left_out: dict[Head, str] = {}
         self.lacking: dict[str, None] = {}
-        distance = request.asked.get("distance")
-        outlines = (outline,) if comparison is None else (outline, comparison.other)
+        comparison = engine.compare(report).result() if "vs" in request.options else None
+        distance = request.options.get("distance")
         self.notices: list[str] = list(outline.notes)
-        self.notices += [
-            f"{each.name}: Δ = {distance} is {past}, in which no sentence has it"
-            for each in outlines
-            if (past := each.past_context(distance))
-        ]
+        for each in (outline,) if comparison is None else (outline, comparison.other):
+            if past := each.past_context(distance):
+                self.notices.append(f"{each.name}: Δ = {distance} is {past}, in which no sentence has it")
         if comparison is not None:
-            self.notices += [*comparison.other.notes, *([comparison.note] if comparison.note else [])]
+            self.notices += filter(None, [*comparison.other.notes, comparison.note])
 
-    @classmethod
-    def begin(
-        cls, engine: Engine, outline: ModelOutline, request: Request, report: Callable[[Progress], None]
-    ) -> Export:
-        """Find what a request names in a model, and open the second model where it is of two."""
-        selection = select(outline, request)
-        comparison = engine.compare(report).result() if request.vs else None
-        return cls(engine, outline, request, selection, report, comparison)
+    def write(self, path: Path, format: str, check: Callable[[int], None] = lambda count: None) -> int:
+        """Write all of it to a file, and give how many rows or arrays that were.
+
+        Parameters
+        ----------
+        path, format : as `write_parts` has them.
+        check : called with how many there were so far; what it raises ends the writing, and nothing is left.
+        """
+        request = self._request
+        asked = {"where": request.where, "columns": request.columns}
+        given = {**request.options, **{name: value for name, value in asked.items() if value}}
+        facts = facts_of(self._engine, self._outline, request.view, given)
+        return write_parts(self.arrays() if format == "npz" else self.pieces(), path, format, facts, check)
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Give the arrays that are asked for: the heads' matrices, or a sentence's maps."""
@@ -292,18 +248,17 @@ class Export:
 
     def pieces(self) -> Iterator[Table]:
         """Yield the rows and columns that are asked for of the view's table, some at a time; no row is a notice."""
-        kept, columns, has_any = self._request.kept(), self._request.chosen(), False
+        condition, columns, has_any = self._request.condition(), self._request.chosen(), False
         name = self._request.view
         for piece in LargeTable(name, columns_of(name, self._query), self._rows()).pieces():
-            frame = piece.frame if kept is None else kept.rows_of(piece.frame)
+            frame = piece.frame if condition is None else condition.rows_of(piece.frame)
             has_any = has_any or not frame.is_empty()
             yield piece.with_frame(frame.select(columns))
             del piece, frame
-        if kept is not None and not has_any:
-            self.notices.append(f"no row fits {kept.text}")
+        if condition is not None and not has_any:
+            self.notices.append(f"no row fits {condition.text}")
 
     def _rows(self) -> Iterator[Row]:
-        """Yield rows as they are worked out."""
         for group in self._engine.rows(self._request.view, self._query):
             self._note(group)
             rows: Any = group.rows
@@ -318,39 +273,42 @@ class Export:
             self._report(group.progress)
 
 
-def _query_of(request: Request, selection: Selection, outline: ModelOutline) -> Query:
-    """Say what a request asks of the engine."""
-    view = VIEWS.get(request.view)
-    asked = {name: value for name, value in request.asked.items() if value is not None}
-    off = _off(asked.pop("off", ()), bool(asked.pop("by_mean", False)), outline)
-    names = tuple(layer.name for layer in selection.layers)
-    is_one = selection.is_one_layer and len(names) == 1
-    if view is HEADS:
-        kept = request.kept()
-        asked["parts"] = parts_of({*request.chosen(), *(kept.input_columns if kept is not None else ())})
-    return Query(
-        layer=names[0] if is_one else None,
-        layers=() if is_one or len(names) == len(outline.layers) else names,
-        head=selection.head, layer_mean=selection.layer_mean, head_mean=selection.head_mean, matrix=request.matrix,
-        text=request.text, off=off.heads, by_mean=off.by_mean, epsilon=request.energy,
-        of_two=request.vs and (view is None or bool(view.beside)), **asked,
-    )  # fmt: skip
+def write_parts(
+    parts: Iterable[Any], path: Path, format: str, facts: Mapping[str, str], check: Callable[[int], None]
+) -> int:
+    """Write the pieces of a table, or named arrays, to a file, and give how many rows or arrays those were.
+
+    Parameters
+    ----------
+    parts : tables, or for ``npz`` names and arrays.
+    path : of the file.
+    format : one of `engine.store.export.FORMATS`, or ``npz``.
+    facts : what a table is of.
+    check : called before each part with how many rows or arrays there were.
+    """
+    count = 0
+
+    def passed_on() -> Iterator[Any]:
+        nonlocal count
+        for part in parts:
+            check(count)
+            count += part.frame.height if isinstance(part, Table) else 1
+            yield part
+            del part  # before there is the next one
+
+    if format in FORMATS:
+        write_table(passed_on(), path, format, facts)
+    else:
+        write_npz(passed_on(), path)
+    return count
 
 
-def _off(named: tuple[str, ...], by_mean: bool, outline: ModelOutline) -> Off:
-    """Find the heads that are switched off."""
-    heads = heads_named(" ".join(named), outline)
-    if named and not heads:
-        raise EngineError("--off names no head; write it as L5H1, 'L5H1 L5H2', or L5 for a whole layer")
-    return Off(heads, by_mean)
-
-
-def facts_of(outline: ModelOutline, revision: str | None, view: str, options: Mapping[str, Any]) -> dict[str, str]:
+def facts_of(engine: Engine, outline: ModelOutline, view: str, options: Mapping[str, Any]) -> dict[str, str]:
     """Say what a table is of: the model, its revision where that is known, the view, and the options that shaped it.
 
     Of a model from the Hub's cache the revision is the commit, by which the cache names its folders.
     """
     folder = Path(outline.directory)
-    commit = folder.name if folder.parent.name == "snapshots" else revision
+    commit = folder.name if folder.parent.name == "snapshots" else engine.options.revision
     facts = {"attn-tui": version("attn-tui"), "model": outline.name, "revision": commit or "", "view": view}
     return facts | {"options": json.dumps(dict(options), ensure_ascii=False)}

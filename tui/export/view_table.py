@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 
 from engine.analysis.attention import map_table
@@ -15,12 +13,6 @@ from engine.values.outline import ModelOutline
 from engine.values.table import RANKS_BESIDE_CHANCE_COLUMNS, AnyTable, LargeTable
 from tui.spectra_requests import OtherSpectra
 from tui.state.known_spectra import Knowledge
-
-LONG = 5_000_000
-"""Rows from which on a person is told beforehand how large the file becomes."""
-
-_SAMPLED = 40
-"""Queries, and keys of each, whose rows are written to estimate a file's size."""
 
 
 def table_on_screen(
@@ -70,20 +62,6 @@ def subject_of(name: Head | None, distance: int | None) -> str:
     """Say in a file's name what a table is of, and at which distance QK is taken if at one."""
     subject = "model" if name is None else str(name)
     return subject if distance is None else f"{subject}-distance{distance}"
-
-
-def estimated_bytes(attention: AttentionMap) -> int:
-    """Estimate how large the file of a map becomes, by the rows of some of its queries and keys."""
-    queries, keys = (range(0, count, max(count // _SAMPLED, 1)) for count in attention.weights.shape)
-    written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\n")
-    place = (attention.name.stack, attention.name.layer_label, attention.name.head_label)
-    for query in queries:
-        row, chance = attention.weights[query, :: keys.step].tolist(), attention.chance_of(query)
-        for key, weight in zip(keys, row, strict=True):
-            tokens = attention.query_tokens[query], attention.key_tokens[key]
-            writer.writerow((*place, query, key, *tokens, weight, "" if chance is None else chance[key]))
-    return len(written.getvalue().encode()) * attention.weights.size // (len(queries) * len(keys))
 
 
 def file_stem(outline: ModelOutline, stack: str | None, subject: str, view: str) -> str:

@@ -69,12 +69,12 @@ def opened() -> Iterator[tuple[Engine, ModelOutline]]:
 
 def table_of(opened: tuple[Engine, ModelOutline], view: str) -> Table:
     """Work out a table, of layer 1 where it is of layers, and keep its rows."""
-    request = Request(
-        view, None if view in ("predictions", "lens", "contributions", "rollout") else "1",
-        None, None, None, TEXT if "text" in NEEDS.get(view, ()) else None, None, None, None,
-        {"norms": True} if view == "weights" else {}, columns="all",
-    )  # fmt: skip
-    pieces = list(Export.begin(*opened, request, lambda progress: None).pieces())
+    options: dict[str, object] = {"norms": True} if view == "weights" else {}
+    if view not in ("predictions", "lens", "contributions", "rollout"):
+        options["layer"] = "1"
+    if "text" in NEEDS.get(view, ()):
+        options["text"] = TEXT
+    pieces = list(Export(*opened, Request(view, options, columns="all"), lambda progress: None).pieces())
     return pieces[0].with_frame(polars.concat([piece.frame for piece in pieces]))
 
 

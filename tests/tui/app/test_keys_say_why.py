@@ -188,7 +188,7 @@ async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -
         assert screen_text(app).splitlines()[-1].startswith("⏎ Filter")
         await press(pilot, "enter")
         assert app.views.active.view == "explain"
-        assert app.exporting._requests.on_screen("explain") == {
+        assert app.exporting.shaped_by("explain") == {
             "rows": "as on screen", "text": TEXT, "position": 1, "key": 0, "where": "value > -9",
         }  # fmt: skip
         await press(pilot, "enter")

@@ -19,6 +19,7 @@ from tests.exporting import run
 from tests.tui.explorer import explorer, hold, screen_text, settle, shown, type_keys, until
 from tui.app.explorer import Explorer
 from tui.export import files
+from tui.export.request import write_parts
 from tui.screens.export_screen import ExportScreen
 from tui.toolkit import tasks
 
@@ -163,12 +164,11 @@ async def test_the_mouse_chooses_a_format_and_a_thing(tiny_model: TinyModel, fol
 async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
     tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = files._write_counted
 
     def endlessly(pieces: Iterable[Table], *rest: Any) -> int:
-        return write(itertools.cycle(list(pieces)), *rest)
+        return write_parts(itertools.cycle(list(pieces)), *rest)
 
-    monkeypatch.setattr(files, "_write_counted", endlessly)
+    monkeypatch.setattr(files, "write_parts", endlessly)
     async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
         await pilot.press("2", "e", "v")
         await until(pilot, lambda: bool(names(folder)))

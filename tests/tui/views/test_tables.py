@@ -414,7 +414,7 @@ def csv_rows(file: Path) -> list[dict[str, str]]:
 
 def exported(folder: Path, view: str, where: str, file: Path, **asked: Any) -> list[dict[str, str]]:
     """Export rows in this process."""
-    request = Request(view, None, None, None, None, None, None, where or None, file, asked)
+    request = Request(view, asked, where=where or None, output=file)
     run_export(str(folder), request, EngineOptions(use_cache=False))
     return csv_rows(file)
 
