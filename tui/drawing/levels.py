@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from engine.values.attention import PooledMap
 
 Scale = Literal["linear", "log"]
 
@@ -111,3 +114,72 @@ def bounds_of(scale: Scale, largest: float, count: int) -> list[float]:
     if scale == "log":
         return [LOG_FLOOR ** (1.0 - step) for step in steps]
     return [step * max(largest, 0.0) for step in steps]
+
+
+_SIZES = {Ink.COLOUR: (" ",) * 8, Ink.SHADES: tuple(" ░▒▓█")}
+"""By ink, what stands for the size of a difference, smallest first; beside it stands its sign."""
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """How the values of a map become cells: weights by their size, differences by size and sign around a middle level.
+
+    Attributes
+    ----------
+    scale : linear from zero to ``largest``, or logarithmic from 1e-4 to 1.
+    largest : the upper end of the linear scale; of differences, the largest in size.
+    ink : what tells the levels apart.
+    is_signed : whether the values are differences.
+
+    Examples
+    --------
+    >>> differences = np.array([-1.0, -0.3, 0.0, 0.1, 0.5, 1.0, np.nan])
+    >>> Levels("linear", 1.0, Ink.SHADES, is_signed=True).of(differences).tolist()
+    [0, 3, 4, 4, 6, 8, 255]
+    """
+
+    scale: Scale
+    largest: float
+    ink: Ink
+    is_signed: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Levels on either side of no difference."""
+        return len(_SIZES[self.ink]) - 1
+
+    def of(self, values: NDArray[Any]) -> NDArray[np.uint8]:
+        """Sort values of any shape into levels."""
+        if not self.is_signed:
+            return levels_of(values, self.scale, self.largest, self.ink.levels)
+        sizes = levels_of(np.abs(values), self.scale, self.largest, self.steps + 1)
+        signed = np.where(np.nan_to_num(values) < 0, self.steps - sizes.astype(int), self.steps + sizes.astype(int))
+        return np.where(sizes == NOT_FINITE, NOT_FINITE, signed).astype(np.uint8)
+
+    def in_view(self, map: PooledMap, rows: range, columns: range) -> NDArray[np.uint8]:
+        """Compute the levels of some cells of a map, (rows, columns), `ABSENT` where it has not come yet."""
+        levels = np.full((len(rows), len(columns)), ABSENT, dtype=np.uint8)
+        known = map.window
+        top, bottom = max(rows.start, known.rows.start), min(rows.stop, known.rows.stop)
+        left, right = max(columns.start, known.columns.start), min(columns.stop, known.columns.stop)
+        if top < bottom and left < right:
+            up, before = known.rows.start, known.columns.start
+            found = self.of(map.values[top - up : bottom - up, left - before : right - before])
+            levels[top - rows.start : bottom - rows.start, left - columns.start : right - columns.start] = found
+        return levels
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The two characters of each level's cell, lowest first; of differences from the largest decrease on.
+
+        Examples
+        --------
+        >>> Levels("linear", 1.0, Ink.SHADES, is_signed=True).cells
+        ('-█', '-▓', '-▒', '-░', '  ', '+░', '+▒', '+▓', '+█')
+        """
+        if not self.is_signed:
+            return self.ink.cells
+        if self.ink is Ink.COLOUR:
+            return ("  ",) * (2 * self.steps + 1)
+        sizes = _SIZES[self.ink][1:]
+        return (*(f"-{size}" for size in reversed(sizes)), "  ", *(f"+{size}" for size in sizes))

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tui.drawing.levels import Ink, Scale, levels_of
-from tui.drawing.signed import signed_cells, signed_levels
+from tui.drawing.levels import Ink, Levels, Scale, levels_of
 
 BINS = 4
 """Bars of a histogram for the cube root of the number of values: twice as many as Rice's rule, for they are narrow."""
@@ -62,7 +61,7 @@ class MeasureScale:
         cells : how many levels there are, without signs.
         """
         if self.is_signed:
-            return signed_levels(np.asarray(values, dtype=np.float64), "linear", self.high, ink)
+            return Levels("linear", self.high, ink, is_signed=True).of(np.asarray(values, dtype=np.float64))
         return levels_of(self.heights(values), "linear", 1.0, cells)
 
     def bins(self, columns: int, count: int) -> int:
@@ -116,5 +115,5 @@ def glyphs_of(ink: Ink, width: int, is_signed: bool) -> tuple[str, ...]:
     """
     if width == 1 and ink is Ink.SHADES:
         return tuple("░▒▓█")
-    cells = signed_cells(ink) if is_signed else ink.cells[1:]
+    cells = Levels("linear", 1.0, ink, is_signed=True).cells if is_signed else ink.cells[1:]
     return tuple(cell[0] if width == 1 else cell * (width // 2) for cell in cells)

@@ -1,4 +1,7 @@
-"""Colours for the levels of a map: even steps of lightness, mixed for the theme's background and the terminal."""
+"""Colours for the levels of a map: even steps of lightness, mixed for the theme's background and the terminal.
+
+Differences go from blue over the background to orange. What is written on a level's colour has one that can be read.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.color import Color
+from rich.color import Color, ColorType
+from rich.style import Style
 
-from tui.drawing.levels import Ink
+from tui.drawing.levels import Ink, Levels
 
 Array = NDArray[np.floating[Any]]
 Rgb = tuple[int, int, int]
@@ -34,6 +38,105 @@ PALETTES = {"magma": (_MAGMA, _MAGMA_256), "cividis": (_CIVIDIS, _CIVIDIS_256)}
 
 _OFF_BACKGROUND = 5.0
 """Lightness by which the first colour of the map must differ from the background."""
+
+_ENDS: dict[bool, tuple[Rgb, Rgb]] = {True: ((80, 170, 255), (255, 140, 50)), False: ((0, 60, 170), (180, 60, 0))}
+"""The colours of the largest decrease and increase, blue and orange, on a dark background and on a light one."""
+
+_ENDS_256 = {
+    True: ((20, 25, 26, 32, 33, 39, 45), (88, 124, 130, 166, 172, 208, 214)),
+    False: ((189, 153, 117, 75, 33, 26, 19), (224, 217, 216, 209, 202, 166, 130)),
+}
+"""The same walks away from the background in the palette of 256 colours."""
+
+_FIRST_STEP = 0.2
+"""How far the first colour beside no difference is on the way to the end, so that its side can be seen."""
+
+_BLACK, _WHITE = Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)
+
+LEGIBLE = 4.5
+"""The contrast that letters have with what is behind them (WCAG 2.1, success criterion 1.4.3)."""
+
+
+@lru_cache(maxsize=32)
+def level_styles(
+    background: Rgb, color_system: str, palette: str = "magma", *, is_signed: bool = False
+) -> tuple[Style, ...]:
+    """Make a style of each level's colour, the same objects every time, so that their escape codes are cached.
+
+    Parameters
+    ----------
+    background, color_system, palette : as in `ramp`.
+    is_signed : whether the levels are of differences.
+    """
+    colours = _signed_ramp(background, color_system) if is_signed else ramp(background, color_system, palette)
+    return tuple(Style(bgcolor=colour) for colour in colours)
+
+
+def _signed_ramp(background: Rgb, color_system: str) -> tuple[Color, ...]:
+    """Mix a colour for each level of differences."""
+    is_dark = float(lightness(np.array(background))) < 50
+    sides = []
+    for end, numbers in zip(_ENDS[is_dark], _ENDS_256[is_dark], strict=True):
+        if color_system == "256":
+            sides.append([Color.from_ansi(number) for number in numbers])
+        else:
+            shares = np.linspace(_FIRST_STEP, 1.0, Levels("linear", 1.0, Ink.COLOUR, is_signed=True).steps)[:, None]
+            mixed = np.rint(np.array(background) * (1 - shares) + np.array(end) * shares)
+            sides.append([Color.from_rgb(*map(int, rgb)) for rgb in mixed])
+    falls, rises = sides
+    return (*reversed(falls), Color.from_rgb(*background), *rises)
+
+
+@lru_cache(maxsize=32)
+def in_pairs(styles: tuple[Style, ...]) -> tuple[Style, ...]:
+    """Give the levels two by two one style; nobody tells two of sixteen neighbours apart that do not touch.
+
+    The styles of the lowest and the highest level stay, and the others are as even steps between them as there are.
+
+    Examples
+    --------
+    >>> [style.bgcolor.number for style in in_pairs(tuple(Style(bgcolor=f"color({n})") for n in range(16)))]
+    [0, 0, 2, 2, 4, 4, 6, 6, 9, 9, 11, 11, 13, 13, 15, 15]
+    """
+    pairs = len(styles) // 2
+    return tuple(styles[round(level // 2 * (len(styles) - 1) / (pairs - 1))] for level in range(2 * pairs))
+
+
+@lru_cache(maxsize=32)
+def legible(styles: tuple[Style, ...], usual: Color | None) -> tuple[Style, ...]:
+    """Put letters that can be read before each level's colour: of the usual colour where that stands out.
+
+    Each other colour costs the terminal as many bytes as a word or two. The others are black or white, whichever stands
+    out more, from the palette that the level's colour is of.
+
+    Parameters
+    ----------
+    styles : of each level, by its background.
+    usual : the colour of letters elsewhere; None, or a colour that only the terminal knows, is not used.
+    """
+    return tuple(style + Style(color=_ink_on(style.bgcolor or _BLACK, usual)) for style in styles)
+
+
+def _ink_on(ground: Color, usual: Color | None) -> Color:
+    """Choose the colour of letters on a colour."""
+    if usual is not None and not usual.is_system_defined and contrast(usual, ground) >= LEGIBLE:
+        return usual
+    white_is_better = contrast(_WHITE, ground) > contrast(_BLACK, ground)
+    if ground.type is ColorType.EIGHT_BIT:
+        return Color.from_ansi(231 if white_is_better else 16)
+    return _WHITE if white_is_better else _BLACK
+
+
+def contrast(one: Color, other: Color) -> float:
+    """Compute the contrast of two colours, from 1 to 21, whichever is in front (WCAG 2.1, success criterion 1.4.3).
+
+    Examples
+    --------
+    >>> contrast(_BLACK, _WHITE), round(contrast(Color.from_rgb(119, 119, 119), _WHITE), 2)
+    (21.0, 4.48)
+    """
+    dark, light = sorted(float(_luminance(np.array(each.get_truecolor()))) for each in (one, other))
+    return (light + 0.05) / (dark + 0.05)
 
 
 @lru_cache(maxsize=64)
@@ -63,11 +166,17 @@ def ramp(background: Rgb, color_system: str, palette: str = "magma") -> tuple[Co
 
 def lightness(rgb: Array) -> Array:
     """Compute CIE L*, from 0 (black) to 100 (white), of sRGB colours (..., 3) with channels from 0 to 255."""
-    share = np.asarray(rgb, dtype=np.float64) / 255
-    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
-    luminance = linear @ np.array([0.2126729, 0.7151522, 0.0721750])
+    luminance = _luminance(rgb)
     result: Array = np.where(luminance > (6 / 29) ** 3, 116 * np.cbrt(luminance) - 16, luminance * (29 / 3) ** 3)
     return result
+
+
+def _luminance(rgb: Array) -> Array:
+    """Compute the relative luminance, from 0 to 1, of sRGB colours (..., 3) with channels from 0 to 255."""
+    share = np.asarray(rgb, dtype=np.float64) / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    luminance: Array = linear @ np.array([0.2126729, 0.7151522, 0.0721750])
+    return luminance
 
 
 def _ahead(colours: Array, background: Rgb) -> Array:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.style import Style
 from rich.text import Text
 from textual import on
@@ -17,11 +16,10 @@ from textual.binding import Binding, BindingType
 from engine.values.attention import MapLines, Spelling
 from engine.values.errors import EngineError
 from engine.values.table import TEXT_COLUMNS, Cell, Table
-from tui.drawing.cells import in_pairs
-from tui.drawing.largest import ITSELF, largest_weights, quoted
 from tui.drawing.legend import legend
-from tui.drawing.levels import Ink, Scale, levels_of
-from tui.drawing.signed import signed_cells, signed_legend, signed_levels
+from tui.drawing.levels import Ink, Levels, Scale
+from tui.drawing.ramps import in_pairs
+from tui.drawing.readout import ITSELF, largest_weights, short_token
 from tui.drawing.spelling import meaning, spell_all
 from tui.drawing.text import first_fitting, fit
 from tui.toolkit.keys import key_of
@@ -129,15 +127,15 @@ class TextPane(Pane):
             styles = in_pairs(styles)
         self.shown, self._spellings, self.is_waiting = lines, spellings, is_waiting
         self.title_line.show(Text.assemble(("text ", "bold"), title))
-        cells = signed_cells(ink) if lines.is_signed else ink.cells
+        levels = Levels(scale, lines.largest, ink, lines.is_signed)
         cursors = (lines.query, lines.query) if lines.is_of_one_text else (lines.query, lines.key)
         texts = (self.queries, lines.query_tokens, lines.column), (self.keys, lines.key_tokens, lines.row)
         for (text, tokens, weights), spelling, cursor in zip(texts, spellings, cursors, strict=True):
             labels = spell_all(tokens, spelling)
             special = frozenset(at for at, each in enumerate(spelling) if each.kind != "text")
-            text.show(labels, special, self._levels(lines, weights, scale, ink), ink, cells, styles, cursor)
+            text.show(labels, special, levels.of(weights), ink, levels.cells, styles, cursor)
         self._ink = ink
-        self._legend = partial(signed_legend if lines.is_signed else legend, scale, lines.largest, ink, styles)
+        self._legend = partial(legend, levels, styles)
         self._share()
         self._say()
 
@@ -151,13 +149,6 @@ class TextPane(Pane):
         self.queries_line.show("")
         self.legend_line.show("")
         self.readout_line.show("")
-
-    @staticmethod
-    def _levels(lines: MapLines, weights: NDArray[np.float32], scale: Scale, ink: Ink) -> NDArray[np.uint8]:
-        """Sort weights into the levels of the map."""
-        if lines.is_signed:
-            return signed_levels(weights, scale, lines.largest, ink)
-        return levels_of(weights, scale, lines.largest, ink.levels)
 
     def _share(self) -> None:
         """Show both texts where they are two, or both fit, or both are wanted; else the one that is looked at."""
@@ -209,7 +200,7 @@ class TextPane(Pane):
             (self.queries_line, verbs[1], lines.key_tokens, lines.key, lines.query_tokens, lines.column),
         ):
             number = "" if lines.is_of_one_text else f"{at} "  # which is said below, and changes with every move
-            name = f"{quoted(tokens[at])} " if number and width >= NARROW else ""
+            name = f"{short_token(tokens[at])} " if number and width >= NARROW else ""
             own = at if lines.is_of_one_text else None
             line.show(largest_weights(f"{number}{name}{verb}", others, weights, width, own))
         query = lines.is_of_one_text or not self._is_of_keys
@@ -220,7 +211,7 @@ class TextPane(Pane):
         )
         between = ITSELF if lines.is_of_one_text else f"{lines.query} {to} {lines.key}"
         weight = f"{between} {lines.row[lines.key]:.3f}"  # which no colour shows: the token has the cursor's
-        token, gap = quoted(tokens[at]), " · "
+        token, gap = short_token(tokens[at]), " · "
         named = first_fitting(
             width,
             gap.join((f"token {at} of {len(tokens)}", weight, token)),

@@ -16,14 +16,11 @@ from textual.strip import Strip
 
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
-from tui.drawing.cells import CURSOR, background_styles, merged_cells
-from tui.drawing.halves import Halves
+from tui.drawing.cells import CURSOR, halved_cells, merged_cells
 from tui.drawing.head_grid import HeadGrid, Line, fewest_lines, lay_out_heads
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
 from tui.drawing.measure_scale import MeasureScale, glyphs_of
-from tui.drawing.signed import signed_styles
 from tui.state.measure_map import MeasureMap
-from tui.toolkit.themes import palette_of
 from tui.widgets.scrolled import Scrolled
 
 _UNDEFINED, _OUTSIDE = 252, 251
@@ -63,18 +60,12 @@ class HeadMapCanvas(Scrolled, can_focus=False):
         self.cursor = (0, 0)
         self._laid_out_for: object = None
         self._most_lines = 0
-        self._halves_for: object = None
-        self._halves_made = Halves(1, {}, {})
 
     @property
     def level_styles(self) -> tuple[Style, ...]:
         """The style of each level by its background, or the one that all glyphs have."""
-        if self.ink is not Ink.COLOUR:
-            return (self.get_component_rich_style("overview--cell"),)
-        background, colours = self.background_colors[1].rgb, str(self.app.console.color_system)
-        if self._is_signed:
-            return signed_styles(background, colours)
-        return background_styles(background, colours, palette_of(self.app.current_theme))[1:]
+        styles = self.styles_of_levels("overview--cell", is_signed=self._is_signed)
+        return styles if self._is_signed or len(styles) == 1 else styles[1:]
 
     @property
     def glyphs(self) -> tuple[str, ...]:
@@ -235,16 +226,9 @@ class HeadMapCanvas(Scrolled, can_focus=False):
             yield from merged_cells(first, self.glyphs, self.level_styles, others)
             return
         (below,) = second or [np.full_like(first, _OUTSIDE)]
-        yield from self._halves(others).cells(first, below)
-
-    def _halves(self, others: Mapping[int, tuple[str, Style]]) -> Halves:
-        """Give what writes halves of lines, the same until they look otherwise."""
-        looks = self.level_styles, others
-        if self._halves_for != looks:
-            colours: dict[int, Color | None] = {level: style.bgcolor for level, style in enumerate(self.level_styles)}
-            colours |= {kind: others[kind][1].color for kind in (CURSOR, NOT_FINITE)}
-            self._halves_for, self._halves_made = looks, Halves(len(others[CURSOR][0]), colours, others)
-        return self._halves_made
+        colours: dict[int, Color | None] = {level: style.bgcolor for level, style in enumerate(self.level_styles)}
+        colours |= {kind: others[kind][1].color for kind in (CURSOR, NOT_FINITE)}
+        yield from halved_cells(first, below, colours, others, len(others[CURSOR][0]))
 
     def _levels_with_cursor(self, row: int) -> NDArray[np.uint8]:
         """Give the levels of a layer's cells, the cursor in place of one if it is there."""

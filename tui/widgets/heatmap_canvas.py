@@ -17,13 +17,10 @@ from textual.strip import Strip
 
 from engine.values.attention import AT_ONCE, PooledMap
 from tui.drawing.axes import Axes, lay_out, lay_out_blocks
-from tui.drawing.cells import CURSOR, background_styles, merged_cells
-from tui.drawing.figures import cell_width, figure_styles, in_cell
-from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Scale
-from tui.drawing.map_levels import figures_in, levels_in
-from tui.drawing.signed import signed_cells, signed_styles
+from tui.drawing.cells import CURSOR, cell_width, figures_in, in_cell, merged_cells
+from tui.drawing.levels import ABSENT, NOT_FINITE, Levels, Scale
+from tui.drawing.ramps import legible
 from tui.drawing.text import centred
-from tui.toolkit.themes import palette_of
 from tui.widgets.repaint import repaint
 from tui.widgets.rulers import Rulers
 from tui.widgets.scrolled import Scrolled
@@ -80,12 +77,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
     @property
     def level_styles(self) -> tuple[Style, ...]:
         """The style of each level by its background, or the one that all glyphs have."""
-        if self.ink is not Ink.COLOUR:
-            return (self.get_component_rich_style("heatmap--cell"),)
-        background, system = self.background_colors[1].rgb, str(self.app.console.color_system)
-        if self._is_signed:
-            return signed_styles(background, system)
-        return background_styles(background, system, palette_of(self.app.current_theme))
+        return self.styles_of_levels("heatmap--cell", is_signed=self._is_signed)
 
     @property
     def _is_signed(self) -> bool:
@@ -155,7 +147,11 @@ class HeatmapCanvas(Scrolled, can_focus=False):
             self._lay_out_axes()  # it is painted before it is told its new size
         self._styles_now, self._window_now, self._size_now = self.level_styles, self.window, self.size
         if self.is_numbered:
-            self._styles_now = figure_styles(self._styles_now, self.get_component_rich_style("heatmap--label"))
+            faint = self.get_component_rich_style("heatmap--label")
+            grounds = [each.bgcolor for each in self._styles_now]
+            if len(grounds) > 1:
+                styles = zip(legible(self._styles_now, None), grounds, strict=True)
+                self._styles_now = tuple(faint if ground == faint.bgcolor else style for style, ground in styles)
         self._levels_now = self._levels(*self._window_now)
         return super().render_lines(crop)
 
@@ -250,7 +246,14 @@ class HeatmapCanvas(Scrolled, can_focus=False):
 
     def _levels(self, rows: range, columns: range) -> NDArray[np.uint8]:
         """Compute the levels of some cells, (rows, columns), `ABSENT` where the map has not come yet."""
-        return levels_in(self.map, rows, columns, self.scale, self.ink)
+        if self.map is None:
+            return np.full((len(rows), len(columns)), ABSENT, dtype=np.uint8)
+        return self.levels_of_map.in_view(self.map, rows, columns)
+
+    @property
+    def levels_of_map(self) -> Levels:
+        """How the map's values become cells."""
+        return Levels(self.scale, self.map.largest if self.map else 0.0, self.ink, self._is_signed)
 
     def _header_line(self, y: int, keys: range) -> list[Segment]:
         """Paint one line of the column labels, that of the cursor's column set off."""
@@ -271,7 +274,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         """Paint one row of cells, equal neighbours as one segment."""
         if self.map is None or not keys:
             return
-        ink, width = self.ink, self._axes.cell
+        width = self._axes.cell
         levels = self._levels_now[query - self._window_now[0].start].copy()
         figures = figures_in(self.map, query, keys) if self.is_numbered else []
         style = self.get_component_rich_style
@@ -284,8 +287,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
             NOT_FINITE: (in_cell("?", width) if figures else "??", style("heatmap--cell")),
             ABSENT: (" " * width, style("heatmap--label")),
         }
-        glyphs = signed_cells(ink) if self._is_signed else ink.cells
-        yield from merged_cells(levels, glyphs, self._styles_now, others, figures)
+        yield from merged_cells(levels, self.levels_of_map.cells, self._styles_now, others, figures)
 
     def _regions_of_cursor(self, old: tuple[int, int], new: tuple[int, int]) -> Iterator[Region]:
         """Find what shows the cursor in view, of the old one and the new one: its cell and the labels that change."""

@@ -13,10 +13,9 @@ from textual.widget import Widget
 from engine.mathematics.pooling import pool
 from engine.values.attention import AttentionMap, PooledMap
 from tui.drawing.axes import fitting_block
-from tui.drawing.figures import cell_width
+from tui.drawing.cells import cell_width
 from tui.drawing.legend import legend
 from tui.drawing.levels import Ink, Scale, usual_scale
-from tui.drawing.signed import signed_legend
 from tui.widgets.heatmap_canvas import HeatmapCanvas
 from tui.widgets.large_map import LargeMap
 from tui.widgets.lens import Lens
@@ -172,8 +171,7 @@ class PaintedMap(Widget):
         if self.is_numbered and canvas.ink is not Ink.COLOUR:
             what = "differences" if pooled.is_signed else "weights"
             return Text(f"{of} {what} as numbers".lstrip(), no_wrap=True)
-        write = signed_legend if pooled.is_signed else legend
-        return write(self.scale, pooled.largest, canvas.ink, canvas.level_styles, width, of)
+        return legend(canvas.levels_of_map, canvas.level_styles, width, of)
 
     def _fitting(self) -> int:
         """Find the smallest block with which the whole map is in view."""

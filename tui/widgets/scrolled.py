@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from rich.style import Style
 from textual.scroll_view import ScrollView
 
 from tui.drawing.levels import Ink, choose_ink
+from tui.drawing.ramps import level_styles
 from tui.toolkit.application import sends_ascii_only
+from tui.toolkit.themes import palette_of
 from tui.widgets.scrollbars import ToldBars, WholeCellBars
 
 
@@ -27,6 +30,13 @@ class Scrolled(ScrollView, ToldBars, inherit_bindings=False):
         """What tells levels apart on this terminal, under this theme."""
         app = self.app
         return choose_ink(app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color)
+
+    def styles_of_levels(self, plain: str, *, is_signed: bool = False) -> tuple[Style, ...]:
+        """Give the style of each level by its background, or the one that all glyphs have, the component ``plain``."""
+        if self.ink is not Ink.COLOUR:
+            return (self.get_component_rich_style(plain),)
+        background, system = self.background_colors[1].rgb, str(self.app.console.color_system)
+        return level_styles(background, system, palette_of(self.app.current_theme), is_signed=is_signed)
 
     @property
     def has_half_blocks(self) -> bool:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -17,15 +15,12 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 
 from engine.values.attention import PooledMap
-from tui.drawing.halves import Halves
+from tui.drawing.cells import halved_cells
 from tui.drawing.legend import legend
-from tui.drawing.levels import NOT_FINITE, Ink, Scale, levels_of, usual_scale
-from tui.drawing.ramps import ramp
-from tui.drawing.small_lines import line_of_map
+from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, usual_scale
 from tui.drawing.text import centred, fit
 from tui.drawing.tiles import GAP, Tiles, lay_out_tiles
 from tui.toolkit.messages import RoomChanged
-from tui.toolkit.themes import palette_of
 from tui.widgets.scrolled import Scrolled
 
 
@@ -47,8 +42,6 @@ class SmallCanvas(Scrolled, can_focus=False):
         self._levels: dict[int, NDArray[np.uint8]] = {}
         self._sorted_for: Ink | None = None
         self._message = ""
-        self._halves_for: object = None
-        self._halves_made = Halves(1, {}, {})
         self.cursor: int | None = None
         self._chosen_scale: Scale | None = None
         self._usual_scale: Scale = "linear"
@@ -131,9 +124,8 @@ class SmallCanvas(Scrolled, can_focus=False):
     def legend(self, width: int) -> Text:
         """Explain the levels in a line."""
         block, sign = self._tiles.block, "×"
-        colours = [Style(bgcolor=colour) for colour in self._colours]
         pooled = f"max of {block}{sign}{block}" if block > 1 else ""
-        return legend(self.scale, self.largest, self.ink, colours, width, pooled)
+        return legend(self._scaled, self.styles_of_levels("small--cell"), width, pooled)
 
     def notify_style_update(self) -> None:
         """Sort the weights into as many levels as the new theme has, and have maps pooled for its lines."""
@@ -165,30 +157,39 @@ class SmallCanvas(Scrolled, can_focus=False):
         return 2 if self.has_half_blocks else 1
 
     @property
-    def _colours(self) -> tuple[Color, ...]:
-        """The colour of each level."""
-        if self.ink is not Ink.COLOUR:
-            return ()
-        background, colours = self.background_colors[1].rgb, str(self.app.console.color_system)
-        return ramp(background, colours, palette_of(self.app.current_theme))
+    def _scaled(self) -> Levels:
+        """How weights become cells."""
+        return Levels(self.scale, self.largest, self.ink)
 
     def _sort(self) -> None:
         """Sort all weights into levels, as large as they are drawn: (rows, columns) of each map."""
         self._sorted_for = self.ink
-        zoom, largest, count = self._tiles.zoom, self.largest, self.ink.levels
+        zoom, levels = self._tiles.zoom, self._scaled
         self._levels = {
-            number: levels_of(each.values, self.scale, largest, count).repeat(zoom, axis=0).repeat(zoom, axis=1)
+            number: levels.of(each.values).repeat(zoom, axis=0).repeat(zoom, axis=1)
             for number, each in self._maps.items()
         }
 
-    def _halves(self) -> Halves:
-        """Give what writes halves of lines, the same until they look otherwise."""
-        looks = self._colours, self.ink, self.get_component_rich_style("small--cell")
-        if self._halves_for != looks:
-            colours, ink, plain = looks
-            signs = {NOT_FINITE: ("?", plain)} | {level: (cell[-1], plain) for level, cell in enumerate(ink.cells)}
-            self._halves_for, self._halves_made = looks, Halves(1, dict(enumerate(colours)), signs)
-        return self._halves_made
+    def _painted(self, levels: NDArray[np.uint8] | None, line: int, blank: Style) -> Iterator[Segment]:
+        """Paint one line of a map, of a row of it or of two; blank where the map has not come.
+
+        Where no colour tells levels apart, one level's sign stands for both halves of a cell.
+        """
+        per_line, width = self._tiles.rows_per_line, self._tiles.width
+        if levels is None or line * per_line >= len(levels):
+            yield Segment(" " * width, blank)
+            return
+        below, plain = (line + 1) * per_line - 1, self.get_component_rich_style("small--cell")
+        upper = levels[line * per_line, :width]
+        lower = levels[below, :width] if below < len(levels) else np.zeros_like(upper)
+        larger = np.maximum(upper, lower)
+        is_sign = (larger == NOT_FINITE) | (self.ink is not Ink.COLOUR)
+        upper, lower = (np.where(is_sign, larger, half) for half in (upper, lower))
+        styles = self.styles_of_levels("small--cell")
+        colours = {level: style.bgcolor for level, style in enumerate(styles)} if len(styles) > 1 else {}
+        signs = {NOT_FINITE: ("?", plain)} | {level: (cell[-1], plain) for level, cell in enumerate(self.ink.cells)}
+        yield from halved_cells(upper, lower, colours, signs)
+        yield Segment(" " * (width - len(upper)), blank)
 
     def _on_screen(self, number: int, only_name: bool = False) -> Region:
         """Find the region of a tile, or of the name above its map."""
@@ -208,9 +209,9 @@ class SmallCanvas(Scrolled, can_focus=False):
         segments: list[Segment] = []
         if self._sorted_for is not self.ink:  # Textual paints a new theme before it tells of it
             self._sort()
-        painted = partial(line_of_map, tiles=self._tiles, halves=self._halves(), blank=blank, ink=self.ink)
         for number in range(row * self._tiles.columns, min((row + 1) * self._tiles.columns, self._tiles.count)):
-            segments += painted(self._levels.get(number), inner - 1) if inner else self._label(number)
+            painted = self._painted(self._levels.get(number), inner - 1, blank) if inner else self._label(number)
+            segments += painted
             segments.append(Segment(" " * GAP, blank))
         return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -19,17 +17,11 @@ from textual.strip import Strip
 
 from tui.drawing.flow import Flow, Piece, flow
 from tui.drawing.levels import NOT_FINITE, Ink
-from tui.drawing.ramps import lightness
+from tui.drawing.ramps import legible
 from tui.drawing.text import centred
 from tui.toolkit.application import sends_ascii_only
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrolled import Scrolled
-
-LEGIBLE = 47
-"""How far apart in lightness, of 100, letters and what is behind them are; a contrast of 4.5 (WCAG 2.1, 1.4.3)."""
-
-AS_FAR_FROM_BOTH = 49
-"""The lightness that black and white letters stand out from alike: the contrast with each is about 4.6."""
 
 
 class TokenText(Scrolled, can_focus=True):
@@ -206,7 +198,7 @@ class TokenText(Scrolled, can_focus=True):
         for piece in line:
             level = int(self._levels[piece.token])
             coloured = self._ink is Ink.COLOUR and level != NOT_FINITE
-            style = _legible(self._styles, usual)[level] if coloured else token_style
+            style = legible(self._styles, usual)[level] if coloured else token_style
             if piece.token in self._special and not coloured:  # else their brackets do, at no bytes for a look more
                 style += Style(bold=True)
             is_here = piece.token == self.cursor
@@ -267,27 +259,3 @@ class TokenText(Scrolled, can_focus=True):
     def action_edge(self, last: bool) -> None:
         """Go to the first or the last token."""
         self._once_there(lambda token: len(self._labels) - 1 if last else 0)
-
-
-@lru_cache(maxsize=32)
-def _legible(styles: tuple[Style, ...], usual: Color | None) -> tuple[Style, ...]:
-    """Put letters that can be read before the colour of each level.
-
-    They are of the usual colour where that stands out, as each other colour costs the terminal as many bytes as a word
-    or two; else they are black or white.
-    """
-    black, white = Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)
-    about = None if usual is None or usual.is_system_defined else _lightness(usual)
-
-    def ink_on(style: Style) -> Color:
-        behind = _lightness(style.bgcolor or black)
-        if usual is not None and about is not None and abs(about - behind) >= LEGIBLE:
-            return usual
-        return black if behind > AS_FAR_FROM_BOTH else white
-
-    return tuple(style + Style(color=ink_on(style)) for style in styles)
-
-
-def _lightness(colour: Color) -> float:
-    """Give the lightness of a colour, from 0 to 100."""
-    return float(lightness(np.array(colour.get_truecolor())))

@@ -23,8 +23,7 @@ from tests.tui.painted import good_terminal
 from tui.app.explorer import Explorer
 from tui.cli.configuration import config_file, read_config
 from tui.drawing.levels import Ink
-from tui.drawing.ramps import lightness, ramp
-from tui.drawing.signed import signed_styles
+from tui.drawing.ramps import level_styles, lightness, ramp
 from tui.export.clipboard import LARGEST
 from tui.export.files import Choice, What
 from tui.start import Start
@@ -137,7 +136,7 @@ def test_any_eye_tells_the_colour_blind_palettes_levels_apart(kind: str, theme: 
     levels = [lightness(np.array(colour.get_truecolor())) for colour in ramp(background, system, "cividis")]
     steps = [float(after - before) for before, after in pairwise(levels)]
     assert all(step > 0 for step in steps) or all(step < 0 for step in steps)
-    styles = signed_styles(background, system)
+    styles = level_styles(background, system, is_signed=True)
     colours = [style.bgcolor.get_truecolor() for style in styles if style.bgcolor is not None]
     for fall, rise in zip(colours[:3], colours[:-4:-1], strict=True):  # the three largest on either side
         blue, orange = seen_by(kind, fall), seen_by(kind, rise)

@@ -19,7 +19,7 @@ from tui.drawing.axes import lay_out, lay_out_blocks
 from tui.drawing.curves import Curve, Line, Span, columns_of, columns_under, read_value, span_of
 from tui.drawing.grid import Grid, choose_grid
 from tui.drawing.legend import legend
-from tui.drawing.levels import NOT_FINITE, Ink, Scale, bounds_of, choose_ink, levels_of
+from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, bounds_of, choose_ink, levels_of
 from tui.drawing.lines import LINE, MOST_LINES, draw_lines, line_colours
 from tui.drawing.plots import (
     COLOUR_PLOT,
@@ -137,23 +137,23 @@ def test_lightness_is_that_of_the_standard() -> None:
 
 def test_the_legend_says_what_the_highest_level_means() -> None:
     assert (
-        legend("linear", 0.8, Ink.SHADES, (), 80).plain
+        legend(Levels("linear", 0.8, Ink.SHADES), (), 80).plain
         == "linear 0    ░ 0.2 ░░░▒ 0.4 ▒▒▒▓ 0.6 ▓▓██ 0.8 = largest weight of the map"
     )
-    in_log = legend("log", 0.8, Ink.SHADES, (), 80).plain
+    in_log = legend(Levels("log", 0.8, Ink.SHADES), (), 80).plain
     assert in_log == "log ≤1e-4    ░ 0.001 ░░░▒ 0.01 ▒▒▒▓ 0.1 ▓▓██ 1 = largest there can be"
 
 
 def test_the_legend_shows_all_sixteen_colours_in_order() -> None:
     colours = [Style(bgcolor=colour) for colour in ramp((18, 18, 18), "truecolor")]
-    text = legend("linear", 1.0, Ink.COLOUR, colours, 100)
+    text = legend(Levels("linear", 1.0, Ink.COLOUR), colours, 100)
     assert [span.style for span in text.spans] == colours
 
 
 @pytest.mark.parametrize("ink", list(Ink))
 @pytest.mark.parametrize("width", [33, 40, 60, 100])
 def test_the_legend_keeps_to_the_width_by_leaving_words_and_numbers_out(ink: Ink, width: int) -> None:
-    text = legend("log", 0.5, ink, [Style()] * 16, width)
+    text = legend(Levels("log", 0.5, ink), [Style()] * 16, width)
     assert text.cell_len <= width
     assert text.plain.endswith((" 1", " 1 = largest there can be"))
     assert all(cell in text.plain for cell in ink.cells if ink is not Ink.COLOUR)

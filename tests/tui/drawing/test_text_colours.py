@@ -12,11 +12,9 @@ from tests.opening import no_hurry, open_reader
 from tests.tui.explorer import explorer, screen_text, shown
 from tests.tui.painted import good_terminal
 from tests.tui.views.test_coloured_text import TEXT, pane_of, press
-from tui.drawing.cells import background_styles, in_pairs
-from tui.drawing.largest import largest_weights
-from tui.drawing.signed import signed_styles
+from tui.drawing.ramps import PALETTES, in_pairs, legible, level_styles
+from tui.drawing.readout import largest_weights
 from tui.toolkit.line_filters import ascii_cells
-from tui.widgets.token_text import _legible
 
 
 async def test_text_has_half_the_maps_colours_and_says_what_the_token_under_the_cursor_weighs(
@@ -58,7 +56,7 @@ async def test_levels_can_be_told_apart_without_colour(
         assert not ascii_only or all(line.isascii() for line in text)
 
 
-@pytest.mark.parametrize("ground", [(18, 18, 18), (224, 224, 224)])
+@pytest.mark.parametrize("ground", [(18, 18, 18), (224, 224, 224), (253, 246, 227)])
 @pytest.mark.parametrize("colours", ["truecolor", "256"])
 def test_letters_can_be_read_on_every_level_and_are_of_few_colours(ground: tuple[int, int, int], colours: str) -> None:
     def luminance(colour: Color | None) -> float:  # WCAG 2.1
@@ -68,9 +66,11 @@ def test_letters_can_be_read_on_every_level_and_are_of_few_colours(ground: tuple
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
     usual = Color.from_rgb(224, 224, 224) if ground[0] < 128 else Color.from_rgb(30, 30, 30)
-    for styles in (background_styles(ground, colours, "magma")[1:], signed_styles(ground, colours)):
-        legible = _legible(tuple(styles), usual)
-        for style in legible:
+    ramps = {palette: level_styles(ground, colours, palette)[1:] for palette in PALETTES}
+    ramps["signed"] = level_styles(ground, colours, is_signed=True)
+    for palette, styles in ramps.items():
+        for style in (*legible(styles, usual), *legible(styles, None)):
             dark, light = sorted((luminance(style.color), luminance(style.bgcolor)))
             assert (light + 0.05) / (dark + 0.05) > 4.5
-        assert sum(style.color == usual for style in legible) >= 5, "the levels of small weights, which most are of"
+        of_small_weights = sum(style.color == usual for style in legible(styles, usual))
+        assert of_small_weights >= 5 or palette == "cividis", "which most are"

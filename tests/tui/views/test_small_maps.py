@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.color import Color
-from rich.style import Style
 
 from engine.values.attention import MapName, MapQuery, MapWindow
 from engine.values.heads import Head
@@ -17,10 +15,7 @@ from tests.conftest import TinyModel
 from tests.opening import hold_up
 from tests.tui.explorer import explorer, screen_text, settle, shown, titled, until
 from tests.tui.views.test_comparing import TEXT, heads_of, press, written
-from tui.drawing.halves import Halves
-from tui.drawing.levels import NOT_FINITE, Ink, levels_of
-from tui.drawing.small_lines import line_of_map
-from tui.drawing.tiles import Tiles
+from tui.drawing.levels import Ink, levels_of
 from tui.widgets.small_maps import SmallMaps
 
 
@@ -190,15 +185,6 @@ async def test_where_not_all_maps_are_in_view_the_title_counts_and_the_cursors_m
         await pilot.resize_terminal(80, 24)
         await settle(pilot)
         assert shown(heads_of(app).title_line) == "maps layer 0 · 8 heads"
-
-
-def test_what_is_no_number_has_its_sign_in_both_halves_of_a_cell() -> None:
-    colours = {0: Color.parse("red"), 1: Color.parse("blue")}
-    halves = Halves(1, colours, {NOT_FINITE: ("?", Style())})
-    levels, tiles = np.array([[0, NOT_FINITE, 1], [1, 0, 1]], dtype=np.uint8), Tiles(1, 1, 5, 1, 1, 1, 2)
-    assert "".join(each.text for each in line_of_map(levels, 0, tiles, halves, Style(), Ink.COLOUR)) == "▀?   "
-    signs = Halves(1, {}, {NOT_FINITE: ("?", Style()), 0: (".", Style()), 1: ("#", Style())})
-    assert "".join(each.text for each in line_of_map(levels, 0, tiles, signs, Style(), Ink.SHADES)) == "#?#  "
 
 
 async def test_a_small_map_opens_as_that_head_whatever_mean_was_looked_at(tiny_model: TinyModel) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from rich.style import Style
 from safetensors.torch import load_file, save_file
 
 from engine.analysis.large_maps import large_maps
@@ -24,9 +25,9 @@ from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.tui.explorer import explorer, screen_text, settle, shown
 from tui.app.explorer import Explorer
-from tui.drawing.levels import Ink
-from tui.drawing.ramps import lightness
-from tui.drawing.signed import signed_cells, signed_legend, signed_levels, signed_styles
+from tui.drawing.legend import legend
+from tui.drawing.levels import Ink, Levels
+from tui.drawing.ramps import level_styles, lightness
 from tui.toolkit.line_filters import ascii_cells
 from tui.views.table_view import TablePane
 
@@ -210,8 +211,8 @@ def test_a_block_of_differences_shows_the_one_that_is_largest_in_size() -> None:
 @pytest.mark.parametrize("ink", list(Ink))
 def test_a_level_says_the_sign_and_the_size_alike_on_both_sides(ink: Ink) -> None:
     values = np.linspace(-1, 1, 401)
-    levels = signed_levels(values, "linear", 1.0, ink).astype(int)
-    cells = signed_cells(ink)
+    signed = Levels("linear", 1.0, ink, is_signed=True)
+    levels, cells = signed.of(values).astype(int), signed.cells
     assert (np.diff(levels) >= 0).all()
     assert (levels[0], levels[200], levels[-1]) == (0, len(cells) // 2, len(cells) - 1)
     assert (levels + levels[::-1] == len(cells) - 1).all()
@@ -219,8 +220,7 @@ def test_a_level_says_the_sign_and_the_size_alike_on_both_sides(ink: Ink) -> Non
         assert len(set(cells)) == len(cells)
         assert {cell[0] for cell in cells} == {"-", " ", "+"}
     assert len(cells) <= 16
-    colours = ("",) * len(cells)
-    assert signed_legend("linear", 0.5, ink, colours, 80).plain.endswith("+0.5 = difference")  # type: ignore[arg-type]
+    assert legend(signed, (Style(),) * len(cells), 80).plain.endswith("+1 = difference")
 
 
 @pytest.mark.parametrize("color_system", ["truecolor", "256"])
@@ -228,9 +228,9 @@ def test_a_level_says_the_sign_and_the_size_alike_on_both_sides(ink: Ink) -> Non
 def test_larger_differences_are_further_from_the_background_on_both_sides(
     background: tuple[int, int, int], color_system: str
 ) -> None:
-    styles = signed_styles(background, color_system)
+    styles = level_styles(background, color_system, is_signed=True)
     colours = [style.bgcolor.get_truecolor() for style in styles if style.bgcolor is not None]
-    assert len(set(colours)) == len(signed_cells(Ink.COLOUR))
+    assert len(set(colours)) == 15
     middle = len(colours) // 2
     away = 1 if sum(background) < 384 else -1
     steps = np.diff(lightness(np.array(colours, dtype=np.float64))) * away

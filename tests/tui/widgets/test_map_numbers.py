@@ -8,16 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.color import Color
-from rich.style import Style
 
 from engine.mathematics.pooling import pool
 from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
 from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tests.tui.painted import NASTY, good_terminal
 from tests.tui.widgets.heatmaps import HeatmapApp, attention, rgb, show
-from tui.drawing.figures import WIDTH, contrast, figure, figure_styles
-from tui.drawing.ramps import PALETTES, ramp
+from tui.drawing.cells import WIDTH, figure
+from tui.drawing.ramps import ramp
 from tui.views.compare_view import ComparePane
 from tui.widgets.heatmap import Heatmap
 
@@ -91,24 +89,6 @@ async def test_a_zero_that_no_mask_hides_is_a_number_and_what_is_none_says_so() 
         await pilot.pause()
         assert app.picture.line(1).split()[2:] == ["0", "1.00"]
         assert app.picture.line(2).split()[2:] == ["?", ".250"]
-
-
-@pytest.mark.parametrize("system", ["truecolor", "256"])
-@pytest.mark.parametrize("background", [(18, 18, 18), (224, 224, 224), (253, 246, 227)])
-@pytest.mark.parametrize("palette", sorted(PALETTES))
-def test_every_number_can_be_read_on_the_colour_of_its_level(
-    system: str, background: tuple[int, int, int], palette: str
-) -> None:
-    plain = tuple(Style(bgcolor=each) for each in ramp(background, system, palette))
-    faint = Style(color="rgb(120,120,120)", bgcolor=Color.from_rgb(*background))
-    styles = figure_styles(plain, faint)
-    assert [each.bgcolor for each in styles] == [each.bgcolor for each in plain]
-    assert styles[0].color == faint.color  # the screen makes labels readable
-    for style in styles[1:]:
-        assert style.color is not None
-        assert style.bgcolor is not None
-        assert contrast(style.color.get_truecolor(), style.bgcolor.get_truecolor()) >= 4.5
-        assert style.color.type is style.bgcolor.type
 
 
 async def test_the_colours_behind_numbers_are_those_of_the_levels() -> None:
