@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from engine.values.attention import MapLines, is_of_one_text
 from engine.values.errors import EngineError
@@ -45,13 +45,8 @@ class Coloured:
     def show(self, *, takes_focus: bool = True) -> None:
         """Go to the text; the focus goes along unless it is to stay where it is."""
         views = self._app.views
-        if self._pane is None:
-            from tui.views.text_view import TextPane
-
-            self._pane = TextPane()
-            views.add(self._pane, takes_focus=takes_focus)
-        else:
-            views.go_to("text", takes_focus=takes_focus)
+        views.go_to("text", takes_focus=takes_focus)
+        self._pane = cast("TextPane", views.active)
         self._app.call_after_refresh(self.follow)
 
     def point(self, query: int | None, key: int | None) -> None:

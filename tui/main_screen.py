@@ -28,7 +28,6 @@ class MainScreen(Screen[object], inherit_bindings=False):
 
     Attributes
     ----------
-    moves_of_focus : how often the focus has been put on a part, as by a key; what only fills it does not count.
     before_field : what had the focus before the field that has it, or had it last.
     """
 
@@ -49,7 +48,6 @@ class MainScreen(Screen[object], inherit_bindings=False):
         super().__init__(id=id)
         self._compositor = Placing()
         self._choose_focus = choose_focus
-        self.moves_of_focus = 0
         self.before_field: Widget | None = None
 
     def action_copy_text(self) -> None:
@@ -75,7 +73,6 @@ class MainScreen(Screen[object], inherit_bindings=False):
             widget = None
         if isinstance(widget, Input) and not isinstance(self.focused, Input) and not from_app_focus:
             self.before_field = self.focused
-        self.moves_of_focus += widget is not None and not from_app_focus
         if widget is None and self.app.app_focus:
             widget = self._choose_focus(self.focus_chain)
         super().set_focus(widget, scroll_visible, from_app_focus)

@@ -75,7 +75,7 @@ class Ways:
         self._come_back = come_back
         self._history = PlaceHistory()
         self._is_restoring = False
-        session.follow(lambda changed: self.arrive() if "selected" in changed else None)
+        session.follow(self._follow)
 
     @cached_property
     def _lines(self) -> Lines:
@@ -172,10 +172,10 @@ class Ways:
         """Have the place here count as visited, before one jumps from it."""
         self._history.jump()
 
-    def arrive(self, *, is_beside: bool = False) -> None:
+    def _follow(self, changed: frozenset[str]) -> None:
         """Take notice of what is selected and looked at now; the focus that moves between views leads nowhere else."""
-        if not self._is_restoring:
-            go = self._history.turn if is_beside else self._history.move
+        if changed & {"selected", "view"} and not self._is_restoring:
+            go = self._history.turn if self._views.is_beside else self._history.move
             had_before = self.has_before
             go(self._session.shown)
             if self.has_before is not had_before:

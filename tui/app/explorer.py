@@ -73,7 +73,6 @@ from tui.toolkit.messages import (
     TokenPicked,
     TokenPointed,
     Told,
-    ViewActivated,
 )
 from tui.toolkit.tasks import begin
 from tui.tree import HeadTree
@@ -744,7 +743,7 @@ class Explorer(LookActions, SuspendActions):
         pane = next((each for each in views.panes if each.view == view), None)
         needs_two = view in TABLES and "vs" in TABLES[view].needs and not self.engine.is_comparing
         if pane is not None and is_in_tree:
-            views.activate(pane)
+            self.session.change(view=view)
         elif pane is not None or (view in TABLES and not needs_two):
             self.conductor.show_view(view)
 
@@ -988,9 +987,3 @@ class Explorer(LookActions, SuspendActions):
         """Go back to the place visited before, or forward again."""
         if self.ways is not None and not self.ways.step(step):
             self.key_line.say("nothing to go back to" if step < 0 else "nothing to go forward to")
-
-    @on(ViewActivated)
-    def _view_activated(self, event: ViewActivated) -> None:
-        """Take notice of another view."""
-        if self.is_ready and self.ways is not None:
-            self.ways.arrive(is_beside=event.is_beside)

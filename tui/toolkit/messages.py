@@ -92,22 +92,6 @@ class PairRefused(Message):
 
 
 @dataclass
-class ViewActivated(Message):
-    """Another view is the active one; only which it is now matters.
-
-    Attributes
-    ----------
-    is_beside : whether the one before is still on screen, and the focus alone has moved: one is at the same place.
-    """
-
-    is_beside: bool = False
-
-    def can_replace(self, message: Message) -> bool:
-        """Let a newer change stand for an older one of the same kind that has not been handled yet."""
-        return isinstance(message, ViewActivated) and message.is_beside == self.is_beside
-
-
-@dataclass
 class RoomChanged(Message):
     """A view of several heads has got another size; only the size that it has now matters."""
 

@@ -6,7 +6,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from tui.drawing.levels import Scale
-from tui.state.session import Shown
+from tui.state.session import Session, Shown
 from tui.state.stores import Stores
 from tui.widgets.line import Line, TitleLine
 
@@ -16,6 +16,7 @@ class Pane(Vertical):
 
     Attributes
     ----------
+    session : which holds what is shown, and is told what a person wants to see.
     view : what the view is called.
     has_scale : whether it draws on a scale that can be changed.
     is_beside_map : whether a large terminal shows the map beside it, whose cursor or head it follows.
@@ -25,6 +26,7 @@ class Pane(Vertical):
         unless what was there before stays for a moment.
     """
 
+    session: Session
     view = ""
     has_scale = False
     is_beside_map = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -13,10 +13,9 @@ from textual.widget import Widget
 from engine.values.heads import Head
 from engine.values.views import OVERVIEW, VIEWS, Scope, ring_of
 from tui.drawing.levels import Scale
-from tui.main_screen import MainScreen
 from tui.state.session import Session
 from tui.state.stores import Stores
-from tui.toolkit.messages import Numbered, ViewActivated
+from tui.toolkit.messages import Numbered
 from tui.views.attention_view import AttentionPane
 from tui.views.cell import CellPane
 from tui.views.compare_view import ComparePane
@@ -27,6 +26,7 @@ from tui.views.ranks_view import RanksPane
 from tui.views.rows import RowsPane
 from tui.views.spectra_view import SpectraPane
 from tui.views.table_view import TablePane
+from tui.views.text_view import TextPane
 
 PaneKind = TypeVar("PaneKind", bound=Pane)
 
@@ -48,6 +48,7 @@ class Views(Container):
     ----------
     stores : what is known of the open model; None before one is open.
     before : the view of a head that was active last, to which a head chosen among all leads.
+    is_beside : whether another view becomes the active one because the focus moves between two that are on screen.
     has_opened : set but while a view that was just made waits to be laid out, and then to have the focus.
     """
 
@@ -65,20 +66,24 @@ class Views(Container):
         self._is_comparing = is_comparing
         self._beside: Pane | None = None
         self._zoomed_from: tuple[Widget, Pane] | None = None
-        self._opening: Pane | None = None
+        self.is_beside = False
         self._is_numbered = False
         self._scale: Scale | None = None if log_scale is None else "log" if log_scale else "linear"
         self._last_of_ring = dict[tuple[str, ...], str]()
         self.has_opened = asyncio.Event()
         self.has_opened.set()
         self._left = Vertical(self.spectra, self.ranks, id="left")
+        self._looked_at = self.active
         for pane in self.panes:
+            pane.session = session
             self._begin_on_scale(pane)
-        self.activate(self.active)
+        self._activate()
         session.follow(self._follow)
 
     def _follow(self, changed: frozenset[str]) -> None:
-        """Strike out the rows of heads that are switched off, in all tables, and draw the views on screen."""
+        """Show another view, strike out the rows of heads that are switched off, and draw the views on screen."""
+        if "view" in changed:
+            self._activate()
         if "off" in changed:
             for pane in self.panes:
                 self._strike(pane)
@@ -117,21 +122,20 @@ class Views(Container):
         yield self.attention
         yield self.overview
 
-    def activate(self, pane: Pane, *, by_focus: bool = False) -> None:
-        """Make a view the one that ``e`` exports, and the one that a small terminal shows.
+    def _activate(self) -> None:
+        """Have the active view be the one that ``e`` exports, and the one that a small terminal shows.
 
-        Parameters
-        ----------
-        pane : the view.
-        by_focus : whether it is on screen already, and the focus has moved there.
+        One that is looked at for the first time is made.
         """
-        before = self.active
+        before, view = self._looked_at, self._session.shown.view
+        if all(each.view != view for each in self.panes):
+            self._add(self._make(view))
+        pane = self._looked_at = self.active
         if _is_of_heads(before):
             self.before = before
         if pane is not self.attention:
             self.attention.opened_from = ""
-        self._session.change(view=pane.view)
-        self._last_of_ring[ring_of(pane.view)] = pane.view
+        self._last_of_ring[ring_of(view)] = view
         self._beside = pane if pane.is_beside_map else self._beside if pane is self.attention else None
         changed = [_marked(each, {"-active": each is pane, "-beside": each is self._beside}) for each in self.panes]
         changed.append(_marked(self._left, {"-empty": pane not in (self.spectra, self.ranks)}))
@@ -144,9 +148,6 @@ class Views(Container):
         if any(changed) or others:
             self._restyle(*others)
         self._number_what_is_seen()
-        self.draw()
-        if pane is not before:
-            self.post_message(ViewActivated(is_beside=by_focus and before.display))
 
     def _restyle(self, *others: Widget) -> None:
         """Style anew what looks otherwise by which view is active or has all the room, and no more: that is little.
@@ -194,28 +195,32 @@ class Views(Container):
         return next((each for each in self.panes if isinstance(each, CellPane) and each.display), None)
 
     def go_to(self, view: str, *, takes_focus: bool = True) -> None:
-        """Activate a view by its name; the focus goes to it unless that is to stay where it is, outside the views."""
+        """Show a view by its name; the focus goes to it unless that is to stay where it is, outside the views."""
         focused = self.screen.focused
-        takes_focus = takes_focus or (focused is not None and self in focused.ancestors)
-        pane = next((each for each in self.panes if each.view == view), None)
-        if pane is not None:
-            self.activate(pane)
-            if takes_focus:
-                pane.focus_view()
-            return
-        self.add(self._make(view), takes_focus=takes_focus)
+        self._session.change(view=view)
+        if takes_focus or (focused is not None and self in focused.ancestors):
+            self.take_focus()
 
-    def add(self, made: Pane, *, takes_focus: bool = True) -> None:
-        """Take one more view and activate it, and put the focus on it unless that is to stay where it is."""
+    def take_focus(self) -> None:
+        """Put the focus on the active view; on one that was just made once it is there."""
+        if self.active.is_attached and self.active.is_mounted:
+            self.active.focus_view()
+        else:
+            self.has_opened.clear()
+            self.call_after_refresh(self._focus_opened)
+
+    def _focus_opened(self) -> None:
+        """Put the focus on the active view, which may be another one by now."""
+        self.has_opened.set()
+        self.active.focus_view()
+
+    def _add(self, made: Pane) -> None:
+        """Take one more view."""
+        made.session = self._session
         self._begin_on_scale(made)
         self.panes.append(made)
         self._strike(made)
         self.mount(made)
-        self.activate(made)
-        if takes_focus:
-            self.has_opened.clear()
-            self._opening = made
-            self.call_after_refresh(self._focus_opened, made, self._moves_of_focus)
 
     def _begin_on_scale(self, pane: Pane) -> None:
         """Have a view that was just made begin on the scale that was asked for."""
@@ -223,9 +228,10 @@ class Views(Container):
             pane.begin_on(self._scale)
 
     def _make(self, view: str) -> Pane:
-        """Make the pane of a view that is looked at for the first time."""
-        if view in (ComparePane.view, HeadsPane.view):
-            return (ComparePane if view == ComparePane.view else HeadsPane)()
+        """Make the pane of a view."""
+        for own in (ComparePane, HeadsPane, TextPane):
+            if view == own.view:
+                return own()
         kind = CellPane if VIEWS[view].scope is Scope.CELL else TablePane
         pane = kind(VIEWS[view])
         pane.take_columns(VIEWS[view].columns_of(of_two=self._is_comparing))
@@ -237,30 +243,14 @@ class Views(Container):
             (each for each in self.panes if isinstance(each, kind) and each in (self.active, self._beside)), None
         )
 
-    @property
-    def _moves_of_focus(self) -> int:
-        """How often the focus has been put somewhere."""
-        return cast(MainScreen, self.screen).moves_of_focus
-
-    def _focus_opened(self, made: Pane, moves: int) -> None:
-        """Put the focus on the active view, which may be another one by now, once the view that was made last is there.
-
-        Where keys did not wait for that, because it took long, the focus may have been put elsewhere: there it stays.
-        """
-        if made is not self._opening:
-            return
-        self.has_opened.set()
-        if moves == self._moves_of_focus:
-            self.active.focus_view()
-        else:
-            self.on_descendant_focus()  # which nobody took notice of meanwhile
-
     def on_descendant_focus(self) -> None:
         """Make the view with the focus the active one; by now that may be another one than was said."""
         focused = self.screen.focused
         pane = next((each for each in focused.ancestors if isinstance(each, Pane)), None) if focused else None
         if pane is not None and pane is not self.active and pane.display and self.has_opened.is_set():
-            self.activate(pane, by_focus=True)
+            self.is_beside = self.active.display
+            self._session.change(view=pane.view)
+            self.is_beside = False
 
     def return_to(self, *views: str) -> bool:
         """Give the keys back to the active view where it is one of some that are named; False where it has them."""
