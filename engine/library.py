@@ -404,13 +404,19 @@ def open_model(
 
 
 def open_module(
-    module: nn.Module, tokenizer: Any = None, *, name: str = "", example: Any = None, device: str = "auto"
+    module: nn.Module,
+    tokenizer: Any = None,
+    *,
+    name: str = "",
+    example: Any = None,
+    projections: Sequence[str] = (),
+    device: str = "auto",
 ) -> Model:
     """Open a PyTorch model that is in memory: of transformers, ``nn.MultiheadAttention``, or written by hand.
 
     A model of transformers is taken apart by the same rules as a checkpoint. Any other is called once, and its heads
-    are found by how it computes, whatever its projections are called. Nothing of it is changed, and everything is
-    computed of its weights as they are when it is asked for.
+    are found where it computes attention, by the names that projections usually have. Nothing of it is changed, and
+    everything is computed of its weights as they are when it is asked for.
 
     Parameters
     ----------
@@ -419,6 +425,8 @@ def open_module(
     name : what it is called; its class unless given.
     example : what it is called with, one argument or a tuple or a dictionary of them, for one sentence; made up from
         its embeddings and widths unless given.
+    projections : names of the projections of queries, keys, values and outputs beside the attention, where they have
+        unusual ones; fused ones have one name, three times.
     device : where spectra are computed; sentences are read where the model is.
 
     Raises
@@ -434,7 +442,8 @@ def open_module(
     """
     from engine.models.live_module import ModuleSource
 
-    return Model(OpenModel(ModuleSource(module, tokenizer, name, example), EngineOptions(device=device)), is_live=True)
+    source = ModuleSource(module, tokenizer, name, example, projections)
+    return Model(OpenModel(source, EngineOptions(device=device)), is_live=True)
 
 
 def _warn(said: str) -> None:

@@ -31,23 +31,23 @@ class FusedCausal(nn.Module):
         return written
 
 
-class OddNames(nn.Module):
-    """Two query heads to a key/value head, a softmax by hand, rotations, and names that say nothing."""
+class Grouped(nn.Module):
+    """Two query heads to a key/value head, a softmax by hand, and rotations."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.alpha, self.omega = nn.Linear(WIDTH, WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
-        self.beta, self.gamma = nn.Linear(WIDTH, WIDTH // 2), nn.Linear(WIDTH, WIDTH // 2)
+        self.wo, self.wq = nn.Linear(WIDTH, WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
+        self.wk, self.wv = nn.Linear(WIDTH, WIDTH // 2), nn.Linear(WIDTH, WIDTH // 2)
         self.softening = nn.Softmax(dim=-1)
 
     def forward(self, x: Tensor) -> Tensor:
-        query, key, value = _split(self.beta(x), 2), _split(self.omega(x), HEADS), _split(self.gamma(x), 2)
+        query, key, value = _split(self.wk(x), 2), _split(self.wq(x), HEADS), _split(self.wv(x), 2)
         looked = _turn(query).repeat_interleave(2, 1)
         scores = _turn(key) @ looked.mT / math.sqrt(looked.shape[-1])
         length = x.shape[1]
         scores = scores.masked_fill(torch.ones(length, length, dtype=torch.bool).triu(1), -torch.inf)
         mixed = self.softening(scores) @ value.repeat_interleave(2, 1)
-        written: Tensor = self.alpha(mixed.transpose(1, 2).reshape(1, length, -1))
+        written: Tensor = self.wo(mixed.transpose(1, 2).reshape(1, length, -1))
         return written
 
 
@@ -64,36 +64,13 @@ class RawParameters(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.into, self.out = nn.Parameter(torch.randn(WIDTH, 3 * WIDTH) / 5), nn.Parameter(torch.randn(WIDTH, WIDTH))
+        self.qkv, self.proj = nn.Parameter(torch.randn(WIDTH, 3 * WIDTH) / 5), nn.Parameter(torch.randn(WIDTH, WIDTH))
 
     def forward(self, x: Tensor) -> Tensor:
-        by_head = (x @ self.into).unflatten(-1, (HEADS, 3, -1))
+        by_head = (x @ self.qkv).unflatten(-1, (HEADS, 3, -1))
         query, key, value = (by_head[..., part, :].transpose(1, 2) for part in range(3))
         weights = torch.softmax(query @ key.mT, dim=-1)
-        written: Tensor = (weights @ value).transpose(1, 2).flatten(2) @ self.out
-        return written
-
-
-class SplitInTwo(nn.Module):
-    """The projection after the heads stands outside the module that computes the softmax."""
-
-    class Inner(nn.Module):
-        """Queries, keys and values alone."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.one, self.two, self.three = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
-
-        def forward(self, x: Tensor) -> Tensor:
-            query, key, value = (_split(part(x), HEADS) for part in (self.one, self.two, self.three))
-            return (functional.softmax(query @ key.mT / 3, -1) @ value).transpose(1, 2).flatten(2)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.back = self.Inner(), nn.Linear(WIDTH, WIDTH)
-
-    def forward(self, x: Tensor) -> Tensor:
-        written: Tensor = self.back(self.inner(x))
+        written: Tensor = (weights @ value).transpose(1, 2).flatten(2) @ self.proj
         return written
 
 

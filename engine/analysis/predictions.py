@@ -108,7 +108,7 @@ def _choices_of(model: OpenModel, query: Query) -> Work[tuple[Words, Asked, Tens
     Of a module that is no model of transformers this is all that can be had.
     """
     reader = yield from model.reader()
-    from engine.models.live_module import ModuleReader
+    from engine.models.module_reader import ModuleReader
 
     if isinstance(reader, ModuleReader):
         return reader.words, *reader.predicted(query.text or "", query.position, model.check)

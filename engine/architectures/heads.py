@@ -280,6 +280,8 @@ def _rows(module: AttentionModule, matrix: str, wanted: range, stored: Tensor) -
     width = outline.value_head_dim if matrix == "V" else outline.head_dim
     is_alone = layout is Layout.SEPARATE or (matrix in module.rule.biases and len(stored) == heads * width)
     chosen = slice(wanted.start, wanted.stop)
+    if stored.ndim == 1 and layout is Layout.SEPARATE and len(stored) == 3 * heads * width:  # one bias of all three
+        stored = stored.chunk(3)["QKV".index(matrix)]
     by_head: Tensor
     if is_alone or (layout in (Layout.LATENT, Layout.PAIRED) and matrix == "Q"):
         by_head = stored.unflatten(0, (heads, -1))

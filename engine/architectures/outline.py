@@ -126,7 +126,7 @@ class Anatomy:
     modules: Mapping[Head, AttentionModule]
 
 
-def _attention(
+def describe_attention(
     place: Head, found: Found, entries: Mapping[str, TensorEntry], config: Mapping[str, Any]
 ) -> AttentionModule:
     """Describe one attention module, whose keys and values may be another one's.
@@ -205,7 +205,7 @@ def read_anatomy(
             f"{name} keeps adapters beside its weights; merge them first: model = model.merge_and_unload()"
         )
     places = place_modules(entries, model_type, config)
-    modules = {place: _attention(place, found, entries, config) for place, found in places.modules.items()}
+    modules = {place: describe_attention(place, found, entries, config) for place, found in places.modules.items()}
     if not modules:
         raise EngineError(_why_none(model_type, entries))
     notes = (*notes, *_notes(model_type, places, config))

@@ -144,6 +144,7 @@ SEPARATE_NAMES = (
     ("project_q", "project_k", "project_v"),       # cpmant
     ("q_head", "k_head", "v_head"),                # funnel
     ("wq_du", "wk_dv", "wv_dv"),                   # inkling
+    ("W_query", "W_key", "W_value"),
     ("to_q", "to_k", "to_v"), ("proj_q", "proj_k", "proj_v"),
     ("linear_q", "linear_k", "linear_v"), ("q_linear", "k_linear", "v_linear"),
 )  # fmt: skip
@@ -189,6 +190,8 @@ RULES: tuple[Rule, ...] = (
          model_types=frozenset({"deberta"})),
     Rule("in_proj_weight", "in_proj_weight", "in_proj_weight", "out_proj", Layout.BLOCKS,
          biases=dict.fromkeys("QKV", "in_proj_bias")),  # torch.nn.MultiheadAttention
+    Rule("q_proj_weight", "k_proj_weight", "v_proj_weight", "out_proj",
+         biases=dict.fromkeys("QKV", "in_proj_bias")),  # the same where keys and values have widths of their own
     Rule("q", "k", "v", "o", is_by_head=True, biases={"Q": "r_w_bias"}, model_types=frozenset({"xlnet"})),
     Rule("query", "key", "value", "../output.dense", model_types=frozenset({"convbert"}), head_ratio="head_ratio",
          has_tail=True),

@@ -97,7 +97,8 @@ def biases_of(
             continue
         rows = outline.shape(matrix, True)[0]
         length = entries[bias].parameters
-        if length not in ({rows, shapes[matrix][0]} if matrix in rule.biases else {shapes[matrix][0]}):
+        together = rows + sum(shapes[each][0] for each in "QKV" if each != matrix)
+        if length not in ({rows, shapes[matrix][0], together} if matrix in rule.biases else {shapes[matrix][0]}):
             raise EngineError(f"{bias} has shape {list(entries[bias].shape)}, not {[shapes[matrix][0]]}")
         found[matrix] = bias
     return found

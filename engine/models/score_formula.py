@@ -22,8 +22,8 @@ from torch.utils._pytree import tree_map
 
 from engine.mathematics.scores import Side
 from engine.models.devices import weight_of, wide, widest
-from engine.models.head_tracing import SOFTMAXES
 from engine.models.interventions import HeldNorm, is_norm
+from engine.models.module_watch import SOFTMAXES
 from engine.values.errors import EngineError
 
 ADDING = frozenset({torch.baddbmm, Tensor.baddbmm})

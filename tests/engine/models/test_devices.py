@@ -26,7 +26,6 @@ from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.models import attention_capture, devices
 from engine.models.interventions import HeldNorm
-from engine.models.live_module import _in_main_memory
 from engine.models.loaded_model import cause_of_nan
 from engine.models.loading import input_device, load_model, load_reader
 from engine.models.proof import prove, rows_by_head
@@ -214,8 +213,7 @@ def test_a_modules_weights_are_read_into_main_memory() -> None:
         there = drawn(3, 2).to(DEVICE)
         module: Any = SimpleNamespace(state_dict=lambda: {"weight": there})
         stored = ModuleTensors(module)
-        taken = _in_main_memory(lambda: there)
-        for found in (stored.read("weight"), *stored.parts("weight"), taken):
+        for found in (stored.read("weight"), *stored.parts("weight")):
             np.testing.assert_array_equal(found.reshape(3, 2).numpy(), drawn(3, 2).numpy())
 
 

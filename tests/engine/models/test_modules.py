@@ -23,11 +23,10 @@ from tests.handmade import (
     WIDTH,
     FusedCausal,
     Gated,
+    Grouped,
     ManyAlone,
-    OddNames,
     RawParameters,
     Speaker,
-    SplitInTwo,
     SummedAxes,
 )
 from tests.opening import rows_of, verdicts_of
@@ -52,25 +51,18 @@ def fused(part: Any, head: int) -> Matrices:
     return heads | {"W_O": _rows(part.c_proj.weight.T, head).T, "b_O": part.c_proj.bias}
 
 
-def odd(part: Any, head: int) -> Matrices:
-    # What looks is the transposed way round: the softmax is over ``beta``'s tokens, so ``omega`` makes the queries.
+def grouped(part: Any, head: int) -> Matrices:
+    # What looks is the transposed way round: the softmax is over ``wk``'s tokens, so ``wq`` makes the queries.
     return {
-        "W_Q": _rows(part.omega.weight, head), "W_K": _rows(part.beta.weight, head // 2),
-        "W_V": _rows(part.gamma.weight, head // 2), "W_O": _rows(part.alpha.weight.T, head).T,
-        "b_K": _rows(part.beta.bias, head // 2), "b_V": _rows(part.gamma.bias, head // 2),
+        "W_Q": _rows(part.wq.weight, head), "W_K": _rows(part.wk.weight, head // 2),
+        "W_V": _rows(part.wv.weight, head // 2), "W_O": _rows(part.wo.weight.T, head).T,
+        "b_K": _rows(part.wk.bias, head // 2), "b_V": _rows(part.wv.bias, head // 2),
     }  # fmt: skip
 
 
 def raw(part: Any, head: int) -> Matrices:
-    by_head = part.into.T.reshape(HEADS, 3, NARROW, WIDTH)[head]
-    return {"W_Q": by_head[0], "W_K": by_head[1], "W_V": by_head[2], "W_O": _rows(part.out, head).T}
-
-
-def split(part: Any, head: int) -> Matrices:
-    inner = {"Q": part.inner.one, "K": part.inner.two, "V": part.inner.three}
-    heads = {f"W_{matrix}": _rows(each.weight, head) for matrix, each in inner.items()}
-    heads |= {f"b_{matrix}": _rows(each.bias, head) for matrix, each in inner.items()}
-    return heads | {"W_O": _rows(part.back.weight.T, head).T, "b_O": part.back.bias}
+    by_head = part.qkv.T.reshape(HEADS, 3, NARROW, WIDTH)[head]
+    return {"W_Q": by_head[0], "W_K": by_head[1], "W_V": by_head[2], "W_O": _rows(part.proj, head).T}
 
 
 def summed(part: Any, head: int) -> Matrices:
@@ -86,7 +78,7 @@ def alone(part: Any, head: int) -> Matrices:
 
 
 KINDS: list[tuple[type[nn.Module], Callable[[Any, int], Matrices]]] = [
-    (FusedCausal, fused), (OddNames, odd), (RawParameters, raw), (SplitInTwo, split), (SummedAxes, summed),
+    (FusedCausal, fused), (Grouped, grouped), (RawParameters, raw), (SummedAxes, summed),
     (ManyAlone, alone),
 ]  # fmt: skip
 
@@ -127,15 +119,15 @@ def test_maps_are_what_the_module_computes_and_its_heads_are_proven(kind: type[n
         query = x @ arrays["W_Q"].T + arrays.get("b_Q", 0.0)
         key = x @ arrays["W_K"].T + arrays.get("b_K", 0.0)
         seen.append(query @ key.mT)
-    if kind is not OddNames:  # whose rotations are not in its matrices
-        scale = {RawParameters: 1.0, SplitInTwo: 1 / 3}.get(kind, NARROW**-0.5)
+    if kind is not Grouped:  # whose rotations are not in its matrices
+        scale = 1.0 if kind is RawParameters else NARROW**-0.5
         scores = torch.cat(seen) * scale
         if kind in (FusedCausal, ManyAlone):
             scores = scores.masked_fill(torch.ones(6, 6, dtype=torch.bool).triu(1), -torch.inf)
         np.testing.assert_allclose(maps.weights, real(scores, -1).numpy(), atol=1e-5)
     verdicts = verdicts_of(opened)
     assert verdicts["output"] == {"verified"}
-    assert verdicts["scores"] == {"verified"} or kind is OddNames
+    assert verdicts["scores"] == {"verified"} or kind is Grouped
 
 
 def test_nothing_of_a_module_is_changed() -> None:
@@ -231,7 +223,7 @@ def test_what_takes_part_besides_the_matrices_is_marked() -> None:
     torch.manual_seed(4)
     plain = engine.open_module(Speaker(FusedCausal))
     assert plain.outline.layers[0].marks == ("query/key bias",)
-    turned = engine.open_module(Speaker(OddNames))
+    turned = engine.open_module(Speaker(Grouped))
     assert "scores beyond QK" in turned.outline.layers[0].marks
     assert "outputs beyond OV" not in turned.outline.layers[0].marks
     gated = engine.open_module(Speaker(Gated))
@@ -243,7 +235,7 @@ def test_what_is_given_to_call_a_module_with_is_used() -> None:
     class Asking(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.inner = OddNames()
+            self.inner = Grouped()
 
         def forward(self, x: Tensor, *, wanted: str) -> Tensor:
             if wanted != "yes":
@@ -272,18 +264,23 @@ def test_what_has_no_attention_is_declined(module: Any, reason: str) -> None:
         engine.open_module(module)
 
 
-class NormedTogether(OddNames):
-    """Queries normed over all heads at once: no head's query is a product of its own rows alone."""
+class OddNames(FusedCausal):
+    """A projection that is called otherwise."""
+
+    c_attn = property(lambda part: part.together)
 
     def __init__(self) -> None:
         super().__init__()
-        self.norm = nn.RMSNorm(WIDTH)
-        self.omega = nn.Sequential(self.omega, self.norm)  # type: ignore[assignment]
+        self._modules["together"] = self._modules.pop("c_attn")
 
 
-def test_heads_that_cannot_be_told_apart_are_declined_with_the_reason() -> None:
-    with pytest.raises(EngineError, match="norm over all heads"):
-        engine.open_module(Speaker(NormedTogether))
+def test_projections_of_other_names_are_found_once_they_are_given() -> None:
+    model = Speaker(OddNames)
+    with pytest.raises(EngineError, match=r"blocks\.0\.looking computes attention whose .*give projections="):
+        engine.open_module(model)
+    opened = engine.open_module(model, projections=("together", "together", "together", "c_proj"))
+    part: Any = model.blocks[1].looking
+    np.testing.assert_array_equal(opened["L1H2"].W_Q, _rows(part.together.weight, 2).detach().numpy())
 
 
 def test_words_are_asked_for_in_the_form_that_the_model_came_with() -> None:
@@ -500,22 +497,16 @@ class Around(nn.Module):
         return states
 
 
-def test_heads_that_are_normed_one_by_one_are_found_and_marked() -> None:
+@pytest.mark.parametrize("kind", [NormedHeads, OutputsNormedTogether])
+def test_norms_between_heads_and_output_are_marked(kind: type[nn.Module]) -> None:
     torch.manual_seed(0)
-    model = Speaker(NormedHeads)
+    model = Speaker(kind)
     opened = engine.open_module(model)
     part: Any = model.blocks[1].looking
-    narrow = WIDTH // HEADS
     for head in range(HEADS):
-        expected = part.c_proj.weight[:, head * narrow : (head + 1) * narrow].detach().numpy()
-        np.testing.assert_array_equal(opened[f"L1H{head}"].W_O, expected)
+        np.testing.assert_array_equal(opened[f"L1H{head}"].W_O, _rows(part.c_proj.weight.T, head).T.detach().numpy())
     assert "outputs beyond OV" in opened.outline.layers[0].marks
     assert "scores beyond QK" not in opened.outline.layers[0].marks
-
-
-def test_heads_that_are_normed_together_are_declined() -> None:
-    with pytest.raises(EngineError, match="no projection reads its heads one beside the other"):
-        engine.open_module(Speaker(OutputsNormedTogether))
 
 
 def test_projections_that_are_stored_transposed_are_followed() -> None:
