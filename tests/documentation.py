@@ -27,7 +27,7 @@ from tests.exporting import attn_tui
 from tui.cli.command_line import command
 from tui.cli.commands import VIEWS
 from tui.cli.configuration import SETTINGS
-from tui.cli.keymap import bindings
+from tui.cli.keymap import classes_with_keys
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -47,6 +47,13 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TABLE = re.compile(r"(<!-- table: (.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SPAN = re.compile(r"`(attn-tui(?: [^`\n]*)?)`")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
+
+
+def bindings() -> Iterator[Binding]:
+    """Give every binding that has an id, one for each key, class by class."""
+    for kind in classes_with_keys():
+        own = Binding.make_bindings(vars(kind).get("BINDINGS", ()))
+        yield from (each for each in own if each.id is not None)
 
 
 def blocks(page: Path, language: str) -> list[str]:

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import IO, Any
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from tui.cli.completion import GROUP, complete_first_word, complete_theme
@@ -58,11 +59,17 @@ class WrongUsage(click.ClickException):
     def __init__(self, error: click.UsageError, command: str | None = None) -> None:
         name = error.ctx.info_name if error.ctx is not None else command
         words = f"attn-tui {name}" if name in COMMANDS else "attn-tui"
-        super().__init__(f"{' '.join(error.format_message().split()).rstrip('.')}; see {words} --help")
+        said = " ".join(error.format_message().split()).rstrip(".")
+        parameter = getattr(error, "param", None)
+        if parameter is not None and error.ctx is not None:
+            source = error.ctx.get_parameter_source(str(parameter.name))
+            said = f"{parameter.envvar}: {said}" if source is ParameterSource.ENVIRONMENT else said
+        super().__init__(f"{said}; see {words} --help")
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Write the line."""
-        click.echo(f"attn-tui: {self.message[0].lower()}{self.message[1:]}", err=True, file=file)
+        begin = self.message[:1] if self.message.startswith("ATTN_TUI") else self.message[:1].lower()
+        click.echo(f"attn-tui: {begin}{self.message[1:]}", err=True, file=file)
 
 
 class ExplorerGroup(click.Group):

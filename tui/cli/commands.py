@@ -151,21 +151,18 @@ def _say_what_is_wrong() -> None:
 
 @click.command()
 @click.option("--init", is_flag=True, help="Write a commented file with every setting and every key.")
-@click.option("--force", is_flag=True, help="With --init: replace an existing file.")
 @click.option("--example", is_flag=True, help="Print that file instead of writing it.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @one_line_errors
-def config(init: bool, force: bool, example: bool) -> None:
+def config(init: bool, example: bool) -> None:
     """Show the settings and where each comes from, or begin a configuration file."""
-    if force and not init:
-        raise click.UsageError("--force writes the example of --init over a file; give both")
     if init and example:
         raise click.UsageError("--init writes the file that --example prints; give one of them")
     if example:
         click.echo(commented(), nl=False)
         return
     if init:
-        click.echo(f"written: {write_example(force)}")
+        click.echo(f"written: {write_example()}")
         return
     said, settings = effective(_explorer())
     for line in describe(said, settings):

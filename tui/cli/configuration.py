@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -47,13 +47,12 @@ _KEYS = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A default for an option of the command line.
+class Setting(NamedTuple):
+    """A default for an option of the command line, ``--log-scale``, which ``ATTN_TUI_LOG_SCALE`` sets too.
 
     Attributes
     ----------
-    name : as it stands in the file; the option is this with hyphens, the variable in capitals behind ``ATTN_TUI_``.
+    name : as it stands in the file.
     default : what holds where nothing is said, as it stands in the file.
     says : what it does.
     """
@@ -103,15 +102,13 @@ class Config:
     path : of the file.
     values : by the name of a setting, what it is set to; not looked at closer yet.
     keys : by the id of a binding, its keys, separated by commas, none if it is to have none; not looked at closer yet.
-    problems : what is wrong with the file, and with variables of the environment, a line each.
-    origins : by the name of a setting, the file or the variable that it was taken from.
+    problems : what is wrong with the file, a line each.
     """
 
     path: Path
     values: Mapping[str, Any] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
-    origins: Mapping[str, str] = field(default_factory=dict)
 
     def checked_keys(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """Give the keys that can be had, by id, and what is wrong with the others, a line each.
@@ -130,16 +127,8 @@ class Config:
         return (*self.problems, *self.checked_keys()[1])
 
 
-@dataclass(frozen=True, slots=True)
-class Effective:
-    """A setting as it holds for one call.
-
-    Attributes
-    ----------
-    setting : which.
-    value : what it is, as it stands in the file.
-    origin : where that was said, in words.
-    """
+class Effective(NamedTuple):
+    """A setting as it holds for one call: its value as it stands in the file, and in words where that was said."""
 
     setting: Setting
     value: str
@@ -173,23 +162,22 @@ def read_config() -> Config:
         why = harmless(str(error))
         return Config(path, problems=(f"{path}: {why}; nothing in the file is used; {EXAMPLE}",))
     problems: list[str] = []
-    keys: dict[str, str] = {}
     table = said.pop("keys", {})
     if not isinstance(table, dict):
         problems.append(f'{path}: keys stand in a table of their own: [keys], then tree.down = "n"')
         table = {}
-    for name, value in _flat(table):
-        each = [] if value == "" else value if isinstance(value, list) else [value]
-        if all(isinstance(key, str) and all(map(str.strip, key.split(","))) for key in each):
-            keys[name] = ",".join(each)
-        else:
-            wanted = 'takes keys, such as "n" or ["n", "ctrl+n"], or "" for none; it keeps its own'
-            problems.append(f"{path}: {name} {wanted}")
+    keys = {name: _keys(value) for name, value in _flat(table)}
     for name in said.keys() - SETTINGS.keys():
         near = difflib.get_close_matches(name.lower().replace("-", "_"), SETTINGS, 1)
         hint = f"did you mean {near[0]}?" if near else EXAMPLE
         problems.append(f"{path}: there is no setting {name}; {hint}")
     return Config(path, {name: said[name] for name in SETTINGS if name in said}, keys, tuple(problems))
+
+
+def _keys(value: Any) -> str:
+    """Write one key, or a list of keys, with commas between them."""
+    keys = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return ",".join(filter(None, map(str.strip, keys.split(","))))
 
 
 def _flat(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -204,6 +192,11 @@ def _flat(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
 class ConfiguredCommand(click.Command):
     """A command that takes what its command line does not say from the environment, then from the file."""
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        for name, parameter in self.configurable().items():
+            parameter.envvar = SETTINGS[name].variable
+
     def configurable(self) -> dict[str, click.Parameter]:
         """Give the parameters that can be set, by the name of the setting."""
         return {
@@ -216,26 +209,22 @@ class ConfiguredCommand(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Let what the environment and the file say stand for the options' defaults, as far as the options take it."""
-        config, probe = read_config(), click.Context(self)
-        problems, defaults, origins = list(config.problems), dict[str, str](), dict[str, str]()
+        """Let what the file says stand for the options' defaults, as far as the options take it."""
+        config, probe, defaults = read_config(), click.Context(self), dict[str, str]()
+        problems = list(config.problems)
         for name, parameter in self.configurable().items():
-            variable = SETTINGS[name].variable
-            in_environment, in_file = os.environ.get(variable), config.values.get(name)
-            for value, origin, said in (
-                (in_environment, variable, f"{variable}={in_environment}"),
-                (in_file, str(config.path), f"{config.path}: {name} = {_write(in_file)}"),
-            ):
-                if value in (None, "") or name in origins:
-                    continue
-                try:
-                    parameter.process_value(probe, str(value))
-                except click.BadParameter as error:
-                    problems.append(f"{said}: {error.message.partition('. ')[0].rstrip('.')}; it is not used")
-                else:
-                    defaults[str(parameter.name)], origins[name] = str(value), origin
+            value = config.values.get(name)
+            if value in (None, ""):
+                continue
+            try:
+                parameter.process_value(probe, str(value))
+            except click.BadParameter as error:
+                said = f"{config.path}: {name} = {_write(value)}"
+                problems.append(f"{said}: {error.message.partition('. ')[0].rstrip('.')}; it is not used")
+            else:
+                defaults[str(parameter.name)] = str(value)
         context = super().make_context(info_name, args, parent, default_map=defaults, **extra)
-        context.meta[_META] = replace(config, problems=tuple(problems), origins=origins)
+        context.meta[_META] = replace(config, problems=tuple(problems))
         return context
 
 
@@ -261,10 +250,12 @@ def effective(command: click.Command) -> tuple[Config, list[Effective]]:
     assert isinstance(command, ConfiguredCommand)
     context = command.make_context("attn-tui", [])
     config: Config = context.meta[_META]
+    origins = {ParameterSource.DEFAULT_MAP: str(config.path), ParameterSource.DEFAULT: "default"}
     found = []
     for name, parameter in command.configurable().items():
         setting, value = SETTINGS[name], context.params[str(parameter.name)]
-        origin = config.origins.get(name, "default")
+        source = context.get_parameter_source(str(parameter.name)) or ParameterSource.DEFAULT
+        origin = origins.get(source, setting.variable)
         written = _write(short_theme(value) if name == "theme" and value else value)
         if origin == "default":
             written = setting.default
@@ -318,16 +309,16 @@ def commented() -> str:
     return "\n".join(lines)
 
 
-def write_example(force: bool) -> str:
+def write_example() -> str:
     """Write that file where the configuration is, and give its path.
 
     Raises
     ------
-    EngineError : where there is one already, unless it may be written over, or it cannot be written.
+    EngineError : where there is one already, or it cannot be written.
     """
     path = config_file()
-    if path.exists() and not force:
-        raise EngineError(f"{path} is there already; --force writes over it, {FILE_VARIABLE} names another file")
+    if path.exists():
+        raise EngineError(f"{path} is there already; {FILE_VARIABLE} names another file")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

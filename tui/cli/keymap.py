@@ -6,33 +6,16 @@ import difflib
 import importlib
 import pkgutil
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from textual.binding import Binding
 from textual.dom import DOMNode
-from textual.keys import Keys, format_key
-
-MODIFIERS = {"ctrl", "shift", "alt", "meta", "super", "hyper"}
-"""What can stand before a key, with a plus sign."""
-
-TWICE = "gg"
-"""What two quick presses of g come as."""
-
-_NAMED = {key.value.rpartition("+")[2] for key in Keys} | {TWICE}
-"""The keys without a sign."""
+from textual.keys import format_key
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A binding that can be given other keys.
-
-    Attributes
-    ----------
-    id : names it.
-    keys : that it has unless told otherwise.
-    description : what it does.
-    """
+class Bound(NamedTuple):
+    """A binding that can be given other keys than these, and what it does."""
 
     id: str
     keys: tuple[str, ...]
@@ -85,18 +68,6 @@ def readable(key: str) -> str:
     return sign if len(sign) == 1 and sign.isascii() and sign not in ' ,"\\' else key
 
 
-def is_key(key: str) -> bool:
-    """Say whether there is a key of a name, as the toolkit writes it.
-
-    Examples
-    --------
-    >>> is_key("ctrl+n"), is_key("question_mark"), is_key("f5"), is_key("ctrl+nonsense"), is_key("Esc")
-    (True, True, True, False, False)
-    """
-    *modifiers, last = key.split("+")
-    return set(modifiers) <= MODIFIERS and (last in _NAMED or len(format_key(last)) == 1)
-
-
 def check_keys(keys: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Choose which keys of a file can be had, and say what is wrong with the others, a line each.
 
@@ -106,53 +77,26 @@ def check_keys(keys: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     wanted: dict[str, tuple[str, ...]] = {}
     problems: list[str] = []
     for name, written in keys.items():
-        pressed = tuple(each.key for each in Binding.make_bindings([Binding(written, "", "")] if written else []))
-        if name not in known:
-            same_end = [each for each in known if each.partition(".")[2] == name.rpartition(".")[2]]
-            near = difflib.get_close_matches(name, same_end or known, 1, 0.0 if same_end else 0.75)
+        if name in known:
+            pressed = Binding.make_bindings([Binding(written, "", "")] if written else [])
+            wanted[name] = tuple(each.key for each in pressed)
+        else:
+            near = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]}?" if near else "attn-tui config --example lists all"
             problems.append(f"no binding is called {name}; {hint}")
-        elif unknown := [key for key in pressed if not is_key(key)]:
-            how = "keys are written n, N, ?, f5, ctrl+n, shift+left, escape, pagedown"
-            problems.append(f"{name}: {', '.join(unknown)} is no key; {how}; it keeps {_own_keys(known[name])}")
-        else:
-            wanted[name] = pressed
-    while clash := _first_clash(known, wanted):
-        name, other, key = clash
-        del wanted[name]
-        taken = f"{readable(key)} is taken by {other} ({known[other].description})"
-        problems.append(f"{name}: {taken}; it keeps {_own_keys(known[name])}")
-    return {name: ",".join(pressed) for name, pressed in wanted.items()}, problems
-
-
-def _own_keys(bound: Bound) -> str:
-    """Write the keys that a binding has unless told otherwise."""
-    return " ".join(map(readable, bound.keys))
-
-
-def _first_clash(known: Mapping[str, Bound], wanted: Mapping[str, tuple[str, ...]]) -> tuple[str, str, str] | None:
-    """Find an id that may not have a key, the other id of the same class that has it, and the key.
-
-    Of two in the file the second may not; what the first such loses can then be had by those that follow.
-    """
-    together: dict[str, set[str]] = defaultdict(set)
-    for kind in classes_with_keys():
-        names = {each.id for each in bindings_of(kind) if each.id is not None}
-        for name in names & wanted.keys():
-            together[name] |= names
-    seen: set[str] = set()
-    for name, keys in wanted.items():
-        seen.add(name)
-        for other in sorted(together[name] - {name}):
-            if other not in wanted or other in seen:
-                usual = {*known[name].keys} & {*known[other].keys}
-                if shared := {*keys} & {*wanted.get(other, known[other].keys)} - usual:
-                    return name, other, min(shared)
-    return None
-
-
-def bindings() -> Iterator[Binding]:
-    """Give every binding that has an id, one for each key, class by class."""
-    for kind in classes_with_keys():
-        own = Binding.make_bindings(vars(kind).get("BINDINGS", ()))
-        yield from (each for each in own if each.id is not None)
+    together = [{each.id for each in bindings_of(kind) if each.id is not None} for kind in classes_with_keys()]
+    taken: dict[str, tuple[str, ...]] = {name: bound.keys for name, bound in known.items() if name not in wanted}
+    for name, chosen in wanted.items():
+        beside = {other for group in together if name in group for other in group & taken.keys()}
+        clashes = (
+            (key, other)
+            for other in sorted(beside)
+            for key in sorted(({*chosen} & {*taken[other]}) - ({*known[name].keys} & {*known[other].keys}))
+        )
+        key, other = next(clashes, ("", ""))
+        taken[name] = known[name].keys if other else chosen
+        if other:
+            own = " ".join(map(readable, known[name].keys))
+            said = f"{readable(key)} is taken by {other} ({known[other].description})"
+            problems.append(f"{name}: {said}; it keeps {own}")
+    return {name: ",".join(taken[name]) for name, chosen in wanted.items() if taken[name] == chosen}, problems

@@ -11,12 +11,12 @@ from textual.notifications import Notification
 
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
+from tests.documentation import bindings
 from tests.tui.explorer import settle, type_keys
 from tests.tui.monkey_foot import drawn_otherwise, offered, said_twice, silent
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import PaintedExplorer
 from tui.app.explorer import Explorer
-from tui.cli.keymap import bindings
 from tui.start import Start
 
 WHERE = Path(__file__).parents[2]
