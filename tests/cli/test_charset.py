@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.opening import run_apart
-from tui.cli.command_line import command, explore
-from tui.cli.info import lines
+from tui.cli.command_line import command
 
 
 @pytest.mark.parametrize(
@@ -37,14 +36,6 @@ def test_the_locale_is_the_default_of_ascii(
     monkeypatch.setenv("ATTN_TUI_ASCII", variable)
     assert CliRunner().invoke(command, ["demo", *typed]).exit_code == 0
     assert drawn == [expected]
-
-
-@pytest.mark.parametrize(("because", "expected"), [("LANG=C", "ASCII alone: LANG=C (--no-ascii draws with others)"),
-                                                   ("", "all that the terminal's font has")])  # fmt: skip
-def test_info_says_which_and_why(because: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.toolkit.standard_streams.ascii_because", lambda: because)
-    (line,) = [each for each in lines(explore) if each.startswith("characters ")]
-    assert line.split(maxsplit=1)[1] == expected
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells what a process was begun with")

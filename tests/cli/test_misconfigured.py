@@ -85,13 +85,6 @@ def test_the_example_that_messages_name_is_printed_and_has_every_setting_and_key
     assert config_file().read_text(encoding="utf-8") == printed
 
 
-def test_info_says_how_many_mistakes_there_are() -> None:
-    configure(MISTAKES)
-    assert f"{config_file()}  (4 mistakes: attn-tui config lists all)\n" in call("info").stdout
-    configure("ascii = 3\n")
-    assert f"{config_file()}  (1 mistake: attn-tui config lists all)\n" in call("info").stdout
-
-
 def listed(app: Explorer) -> str:
     """Give the letters of the help's list, which breaks a long path anywhere, without its scrollbar."""
     room = app.screen.query_one("#list").content_region

@@ -13,7 +13,6 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from tests.cli.test_settings import call
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, attn_tui_apart
 from tests.terminal import COMMAND, Terminal
@@ -212,22 +211,3 @@ def test_wrong_usage_is_one_line_and_says_where_to_read_on(words: list[str], sai
     (line,) = refusal(*words, code=2).splitlines()
     assert line.startswith(said)
     assert line.endswith("--help")
-
-
-def test_a_word_that_is_nearly_a_command_is_asked_after_where_there_is_no_such_model() -> None:
-    line = refusal("infos", run=attn_tui_apart)
-    assert line.startswith("attn-tui: infos is not in the local cache")
-    assert line.endswith("; is the command info meant?\n")
-    assert "is the command" not in refusal("somebody/information", run=attn_tui_apart)
-
-
-def test_help_is_help_and_of_a_command_behind_it_unless_there_is_a_folder_called_so(
-    tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for words in ([], ["export"], ["info"]):
-        helped = call("help", *words)
-        assert (helped.exit_code, helped.stdout) == (0, call(*words, "--help").stdout)
-    folder = tiny_copy("gpt2")
-    folder.rename(folder.parent / "help")
-    monkeypatch.chdir(folder.parent)
-    assert "attn-tui export MODEL VIEW" in refusal("help", run=attn_tui_apart)

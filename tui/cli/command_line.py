@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import signal
 import sys
@@ -16,11 +15,12 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from tui.cli.completion import GROUP, complete_first_word, complete_theme
 from tui.cli.configuration import ConfiguredCommand, current_config
 from tui.cli.options import (
     check_epsilon,
     comparing_options,
+    complete_model,
+    complete_theme,
     engine_options,
     model_named,
     one_line_errors,
@@ -32,9 +32,6 @@ from tui.toolkit.standard_streams import make_standard_streams_harmless
 COMMANDS = ("check", "completion", "config", "export", "info")
 """Those of `tui.cli.commands`, which is imported when one of them, or the help, is asked for."""
 
-HELP = "help"
-"""What hands type for ``--help`` that know other programs."""
-
 
 def check_theme(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Take a theme by its name, or by the short one."""
@@ -45,10 +42,11 @@ def check_theme(ctx: click.Context, parameter: click.Parameter, value: str | Non
     return find_theme(value)
 
 
-def _command_meant(word: str) -> str:
-    """Ask whether a command is meant by a word that was taken for a model and is like one; nothing where none is."""
-    near = difflib.get_close_matches(word, COMMANDS, 1) if not os.path.exists(word) else []
-    return f"; is the command {near[0]} meant?" if near else ""
+def complete_first_word(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer commands and models."""
+    commands = [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
+    models = complete_model(ctx, parameter, incomplete)
+    return [*commands, *(each for each in models if each.type == "plain" or not commands)]
 
 
 class WrongUsage(click.ClickException):
@@ -107,13 +105,8 @@ class ExplorerGroup(click.Group):
         return super().get_command(ctx, cmd_name)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read ``attn-tui gpt2 --text hi`` as ``attn-tui explore gpt2 --text hi``, and help as ``--help``.
-
-        A folder that is called help is a model all the same.
-        """
-        if args and args[0] == HELP and not os.path.exists(HELP):
-            args = [*args[1:], "--help"]
-        if not args or args[0] not in {*self.commands, *COMMANDS, "--help", "-h", "--version"}:
+        """Read ``attn-tui gpt2 --text hi`` as ``attn-tui explore gpt2 --text hi``."""
+        if not args or args[0] not in {*self.commands, *COMMANDS, "--help", "-h"}:
             args = ["explore", *args]
         return super().parse_args(ctx, args)
 
@@ -141,22 +134,7 @@ class ExploreCommand(ConfiguredCommand):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Name the context as the person typed it."""
-        group = parent.command if parent is not None and not args else None  # parsing takes words out of the list
-        meant = _command_meant(args[0]) if len(args) > 1 else ""
-        try:
-            context = super().make_context("attn-tui", args, None, **extra)
-        except click.UsageError as error:
-            if meant:
-                said = f"{error.format_message().rstrip('.')}{meant}"
-                raise click.UsageError(said, error.ctx) from error
-            raise
-        context.meta[GROUP] = group
-        return context
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete options; as the first word also those of the group, such as ``--version``."""
-        own, group = super().shell_complete(ctx, incomplete), ctx.meta[GROUP]
-        return own + (click.Command.shell_complete(group, ctx, incomplete) if group is not None else [])
+        return super().make_context("attn-tui", args, None, **extra)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show how the explorer is called."""
@@ -164,7 +142,6 @@ class ExploreCommand(ConfiguredCommand):
 
 
 @click.group(cls=ExplorerGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="attn-tui", prog_name="attn-tui")
 def command() -> None:
     """Explore the attention heads of a transformer model: spectra, ranks and attention maps.
 
@@ -193,6 +170,7 @@ def command() -> None:
 @click.option("--no-recent", is_flag=True, help="Do not list earlier models or remember this one.")
 @comparing_options
 @engine_options
+@click.version_option(package_name="attn-tui", prog_name="attn-tui")
 @one_line_errors
 def explore(
     model: str | None,
@@ -209,7 +187,6 @@ def explore(
 ) -> None:
     """Open the explorer."""
     options = replace(take_options(arguments), keep_recent=not no_recent, is_browsing=True)
-    from engine.values.errors import EngineError
     from tui.cli.launch import launch
     from tui.start import Start
     from tui.toolkit.standard_streams import ascii_because
@@ -218,10 +195,7 @@ def explore(
         None if model is None else model_named(model, options), text, head, energy,
         keeps_history=not no_history, log_scale=log_scale, config=current_config(), is_restoring=restore,
     )  # fmt: skip
-    try:
-        launch(start, options, theme=theme, ascii_only=bool(ascii_because()) if ascii_only is None else ascii_only)
-    except EngineError as error:
-        raise EngineError(f"{error}{_command_meant(model or '')}") from error
+    launch(start, options, theme=theme, ascii_only=bool(ascii_because()) if ascii_only is None else ascii_only)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import sys
+from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +16,10 @@ from engine.values.heads import MATRICES, STACKS
 from engine.values.options import limit_threads
 from engine.values.views import NEEDS
 from engine.values.views import VIEWS as WORKED_OUT
-from tui.cli.completion import SHELLS, complete_model
 from tui.cli.configuration import (
     ConfiguredCommand,
     commented,
+    config_file,
     current_config,
     describe,
     effective,
@@ -23,10 +27,12 @@ from tui.cli.configuration import (
     write_example,
 )
 from tui.cli.options import (
+    SHELLS,
     TABLE_OPTIONS,
-    AnyCase,
+    any_case,
     check_epsilon,
     comparing_options,
+    complete_model,
     engine_options,
     model_named,
     one_line_errors,
@@ -34,6 +40,8 @@ from tui.cli.options import (
     table_options,
     take_options,
 )
+
+PACKAGES = ("attn-tui", "torch", "transformers", "huggingface_hub", "safetensors", "textual", "rich", "numpy", "click")
 
 VIEWS = {
     "ranks": "every measure, for each head and matrix; --head all: whole layers",
@@ -67,7 +75,7 @@ then too; so is one without a map of the sentence. One that is named, by --layer
     help=_EXPORT,
 )
 @click.argument("model", shell_complete=complete_model)
-@click.argument("view", type=AnyCase(tuple(VIEWS)), metavar="VIEW")
+@click.argument("view", type=any_case(tuple(VIEWS)), metavar="VIEW")
 @click.option(
     "--layer", metavar="N", callback=plain_place, help="One layer; mean: the mean over the layers (attention)."
 )
@@ -79,11 +87,11 @@ then too; so is one without a map of the sentence. One that is named, by --layer
 )
 @click.option(
     "--stack",
-    type=AnyCase(STACKS),
+    type=any_case(STACKS),
     metavar="NAME",
     help="One stack of a model that has several.",
 )
-@click.option("--matrix", type=AnyCase(MATRICES), help="One matrix.")
+@click.option("--matrix", type=any_case(MATRICES), metavar="[Q|K|V|O|QK|OV]", help="One matrix.")
 @click.option("--text", help="The sentence.")
 @click.option(
     "--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks, heads).  [default: 0.01]"
@@ -94,7 +102,7 @@ then too; so is one without a map of the sentence. One that is named, by --layer
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")
 @click.option(
     "--format",
-    type=AnyCase(("csv", "jsonl", "parquet", "npz")),
+    type=any_case(("csv", "jsonl", "parquet", "npz")),
     help="The format, if FILE's ending names none; .csv.gz and .jsonl.gz work too.  [default: csv]",
 )
 @comparing_options
@@ -179,10 +187,32 @@ def config(init: bool, example: bool) -> None:
 def info() -> None:
     """Show versions, devices and the paths of settings, caches and the log."""
     limit_threads(None)
-    from tui.cli.info import lines
+    for package in PACKAGES:
+        click.echo(f"{package:<18}{version(package)}")
+    click.echo(f"{'python':<18}{platform.python_version()} on {platform.system()} {platform.machine()}")
+    from engine.checkpoints.model_folders import hub_cache
+    from engine.store.files import cache_directory, log_file, state_directory
+    from engine.store.history import history_file
 
-    for line in lines(_explorer()):
-        click.echo(line)
+    for name, path in (
+        ("settings", config_file()),
+        ("last looked at", state_directory()),
+        ("typed sentences", history_file()),
+        ("opened before", state_directory() / "recent.json"),
+        ("cache of spectra", cache_directory()),
+        ("cache of models", hub_cache()),
+        ("log", log_file()),
+    ):
+        click.echo(f"{name:<18}{path}{'' if os.path.exists(path) else '  (not there yet)'}")
+    with suppress(OSError):  # where the current folder is gone
+        click.echo(f"{'exports go to':<18}{Path.cwd()}  (the current folder)")
+    from engine.models.devices import describe_devices
+    from engine.models.memory import free_memories
+    from engine.values.memory import size
+
+    click.echo(f"{'devices':<18}{describe_devices()}")
+    for memory in free_memories():
+        click.echo(f"{f'free on {memory.device}':<18}{'unknown' if memory.free is None else size(memory.free)}")
 
 
 def _explorer() -> click.Command:
@@ -202,7 +232,7 @@ fish  attn-tui completion fish | source      in ~/.config/fish/config.fish
 
 
 @click.command(short_help="Print what completes words in a shell.", help=_COMPLETION)
-@click.argument("shell", type=AnyCase(tuple(SHELLS)))
+@click.argument("shell", type=any_case(tuple(SHELLS)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print what makes a shell complete words."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
-from engine.checkpoints.model_folders import clean_name, model_at_path
+from engine.checkpoints.json_files import CACHED
+from engine.checkpoints.model_folders import cached_id, clean_name, hub_cache, model_at_path
 from engine.store.log import write_log
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions, limit_threads
-from tui.cli.completion import complete_device, complete_model
 from tui.cli.stream_errors import is_of_a_stream, unwritable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -28,17 +28,9 @@ def check_epsilon(ctx: click.Context, parameter: click.Parameter, value: float |
     return value
 
 
-class AnyCase(click.Choice[str]):
-    """A choice whose words may be typed in any case; help and completion write them as they are."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Take the word that is meant."""
-        meant = (each for each in self.choices if each.lower() == str(value).lower())
-        return super().convert(next(meant, value), param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Offer the words that begin so."""
-        return [CompletionItem(each) for each in self.choices if each.lower().startswith(incomplete.lower())]
+def any_case(words: Iterable[str]) -> click.Choice[str]:
+    """Make a choice whose words may be typed in any case."""
+    return click.Choice(tuple(words), case_sensitive=False)
 
 
 def plain_place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -51,6 +43,9 @@ def plain_place(ctx: click.Context, parameter: click.Parameter, value: str | Non
     return plain if plain in ("all", "mean") else value
 
 
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
 def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Take the devices that torch knows; whether this machine has it is found out when it is used."""
     value = value.lower()
@@ -58,6 +53,36 @@ def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     if value in ("auto", "cpu", "mps") or (kind == "cuda" and (number.isdigit() or value == "cuda")):
         return value
     raise click.BadParameter("give auto, cpu, cuda, cuda:N or mps")
+
+
+class Fish(FishComplete):
+    """What the toolkit writes for fish, but that what follows a comma in a description stays."""
+
+    source_template = FishComplete.source_template.replace('string split ","', 'string split -m 1 ","')
+
+
+SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": Fish}
+"""Who writes the script of each shell, and its answers."""
+
+
+def complete_model(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the demo, the models in the local Hub cache and the folders that are here; else what files there are."""
+    if incomplete.startswith((".", "/", "~")):
+        return [CompletionItem(incomplete, type="file")]
+    cached = sorted(cached_id(each.parent.name) for each in hub_cache().glob(f"{CACHED}*/snapshots"))
+    folders = (f"{each.name}/" for each in sorted(Path().iterdir()) if each.is_dir() and not each.name.startswith("."))
+    found = [name for name in ("demo", *cached, *folders) if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in found] or [CompletionItem(incomplete, type="file")]
+
+
+def complete_theme(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the themes."""
+    from textual.theme import BUILTIN_THEMES
+
+    from tui.toolkit.themes import every_theme
+
+    names = sorted({*every_theme(), *BUILTIN_THEMES})
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 _AT_EACH_END = "Tokens (predictions, lens, ablation), or at each end (directions, explain).  [default: 10]"
@@ -137,12 +162,12 @@ def engine_options(command: Command) -> Command:
                 "--device",
                 default="auto",
                 callback=_device,
-                shell_complete=complete_device,
+                shell_complete=lambda *typed: [each for each in DEVICES if each.startswith(typed[-1])],
                 help="auto, cpu, cuda, cuda:N or mps.",
             ),
             click.option(
                 "--dtype",
-                type=AnyCase(("auto", "float32", "bfloat16", "float16")),
+                type=any_case(("auto", "float32", "bfloat16", "float16")),
                 default="auto",
                 help="The model's dtype for a sentence; spectra are always float64.",
             ),
