@@ -45,11 +45,6 @@ class Model:
     of. Tables are data frames with a row for each head, singular value, token and so on; ``docs/views.md`` describes
     their columns.
 
-    Parameters
-    ----------
-    model : what is open.
-    is_live : whether its weights may change meanwhile, so that nothing is kept between two calls.
-
     Attributes
     ----------
     outline : its stacks, layers and heads, and what changes their circuits.
@@ -90,13 +85,7 @@ class Model:
     # --- from weights alone
 
     def spectrum(self, name: str, matrix: str, *, distance: int | None = None) -> NDArray[np.float64]:
-        """Give the singular values of a matrix of a head, or of a layer as a whole (``"L5"``), largest first.
-
-        Parameters
-        ----------
-        matrix : ``Q``, ``K``, ``V``, ``O``, ``QK`` or ``OV``.
-        distance : how many tokens the key is before the query, for QK with rotary positions; None leaves them out.
-        """
+        """Give the singular values of a matrix of a head, or of a layer as a whole (``"L5"``), largest first."""
         head = parse_head(name, self._stacks)
         if matrix not in MATRICES:
             raise EngineError(f"there is no matrix '{matrix}'; it is one of {', '.join(MATRICES)}")
@@ -207,13 +196,7 @@ class Model:
     # --- what the model is run for
 
     def attention(self, text: str, layer: str, *, off: Sequence[str] = ()) -> NDArray[np.float32]:
-        """Give a layer's attention maps for a sentence, (heads, query, key), or one head's, (query, key).
-
-        Parameters
-        ----------
-        layer : ``"L5"``, or ``"L5H1"`` for one head.
-        off : heads that are switched off meanwhile.
-        """
+        """Give a layer's attention maps for a sentence, (heads, query, key), or one head's, (query, key)."""
         head = self._named(layer)
         weights = self.maps(text, layer, off=off).weights
         return weights if head.is_layer else weights[head.head]
@@ -285,12 +268,7 @@ class Model:
     # --- any view
 
     def table(self, view: str, query: Query | None = None) -> DataFrame:
-        """Work out the table of a view, by its name on the command line.
-
-        Parameters
-        ----------
-        query : which part of it; everything unless given.
-        """
+        """Work out the table of a view, by its name on the command line."""
         table = finish(tables.table(self._fresh(), view, query or Query()))
         for layer, why in table.notes.left_out.items():
             _warn(f"{layer} is left out: {why}")

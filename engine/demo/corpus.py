@@ -65,7 +65,6 @@ _PRONOUNS = {
 
 
 def _read_items() -> tuple[Items, dict[str, Items]]:
-    """Read what slots are filled with: by name, and by theme and name."""
     items: Items = {
         "digit": [str(value) for value in range(2, 10)],
         "count": [str(value) for value in range(10, 100)],
@@ -164,7 +163,6 @@ class Writer:
         return _SLOT.sub(self._fill, template)
 
     def _fill(self, match: re.Match[str]) -> str:
-        """Give what stands in place of one slot."""
         name, bound, form = match.groups()
         if form and f"{name}.{form}" in self._memory:
             return self._memory[f"{name}.{form}"]
@@ -223,7 +221,6 @@ def _docstrings(path: Path) -> list[str]:
 
 
 def _zen(path: Path) -> str:
-    """Read the Zen of Python from the module `this`, which keeps it in rot13 and would print it if imported."""
     strings = (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
     return max((codecs.decode(text, "rot13") for text in strings if isinstance(text, str)), key=len)
 

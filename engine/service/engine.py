@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.service.queue import Queue, Urgency, Writer
 from engine.values.errors import EngineError, Superseded
+from engine.values.found_models import FoundModel, Origin, Place
 from engine.values.heads import MATRICES, NOTHING_OFF, Off
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, Work, one_unit
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from engine.analysis.attention import Arrays
     from engine.analysis.open_model import OpenModel
     from engine.checkpoints.source import Source
-    from engine.service.choices import Choices
     from engine.values.attention import (
         AttentionMap,
         AttentionMaps,
@@ -53,11 +53,10 @@ class Engine:
     `Superseded` when a newer request for the same ``view`` came in, or the model has been put away. What is delivered
     or reported meanwhile is so on a lane of the queue.
 
-    Parameters
+    Attributes
     ----------
-    options : how it works; those of one run.
-    source : opens a model in memory, whatever is then asked to be opened.
-    first : the engine whose queue this one shares.
+    listener : is told, in a sentence, what goes another way than was asked for.
+    watcher : is told how far a model is loaded, or a sentence is read, where that takes long.
     """
 
     def __init__(
@@ -66,7 +65,9 @@ class Engine:
         source: Callable[[], Source] | None = None,
         first: Engine | None = None,
     ) -> None:
-        self._options = options or EngineOptions()
+        self.options = options or EngineOptions()
+        self.listener: Callable[[str], None] | None = None
+        self.watcher: Callable[[Progress], None] | None = None
         self._source = source
         self._first = first or self
         self._queue: Queue = Queue() if first is None else first._queue
@@ -74,9 +75,7 @@ class Engine:
         self._writer = Writer(self._queue.give_up)
         self._model: OpenModel | None = None
         self._is_closed = False
-        self._listener: Callable[[str], None] | None = None
         self._told: set[str] = set()
-        self._watcher: Callable[[Progress], None] | None = None
 
     @classmethod
     def of_module(cls, module: Any, tokenizer: Any, name: str, example: Any) -> Engine:
@@ -92,14 +91,9 @@ class Engine:
     # --- what is open
 
     @property
-    def options(self) -> EngineOptions:
-        """What a person has chosen about how it works."""
-        return self._options
-
-    @property
     def is_comparing(self) -> bool:
         """Whether a second model is to be seen beside the one that is opened."""
-        return self._options.is_comparing
+        return self.options.is_comparing
 
     @property
     def is_kept(self) -> bool:
@@ -107,21 +101,31 @@ class Engine:
         model = self._model
         return model is not None and model.spectra.is_kept
 
-    @property
-    def choices(self) -> Choices:
-        """What can be opened, by `another`; those who look for it get along without an open model."""
-        from engine.service.choices import Choices
-
+    def found_models(self, deliver: Callable[[tuple[FoundModel, ...]], object]) -> Future[None]:
+        """Look for models that can be opened: the demo, those opened before, and those of the local Hub cache."""
         first = self._first
-        return Choices(self._queue, first._options, first._named, is_in_memory=first._source is not None)
 
-    def listen(self, listener: Callable[[str], None]) -> None:
-        """Have what goes another way than was asked for told, in a sentence."""
-        self._listener = listener
+        def work() -> Work[None]:
+            from engine.service.choices import found_models
 
-    def watch(self, watcher: Callable[[Progress], None]) -> None:
-        """Have it told how far a model is loaded, or a sentence is read, where that takes long."""
-        self._watcher = watcher
+            if first._source is not None and first._named is not None:
+                deliver((FoundModel(first._named, Origin.MEMORY),))  # it is found nowhere else
+            revision = first.options.revision if first._named is None else None
+            for some in found_models(revision, first.options.keep_recent):
+                deliver(some)
+                yield None
+
+        return self._queue.submit(work, Urgency.SELECTED, Lane.WEIGHTS, "found models")
+
+    def look_up(self, path: str, reason: str = "path") -> Future[Place]:
+        """Find what a path that is being typed leads to; a newer one, for the same reason, takes the place of it."""
+
+        def find() -> Place:
+            from engine.service.choices import look_up
+
+            return look_up(path, is_described=self._first.options.layout is not None)
+
+        return self._queue.submit(lambda: one_unit(find), Urgency.SELECTED, Lane.WEIGHTS, reason)
 
     def open(self, name: str, report: Callable[[Progress], None]) -> Future[ModelOutline]:
         """Find a model, downloading it if it must be, and read its headers."""
@@ -130,9 +134,9 @@ class Engine:
             from engine.analysis.open_model import OpenModel
 
             if self._source is not None:
-                model = OpenModel(self._source(), self._options)
+                model = OpenModel(self._source(), self.options)
             else:
-                model = OpenModel.open(name, self._options, self._while_wanted(report))
+                model = OpenModel.open(name, self.options, self._while_wanted(report))
             yield None  # where it is ended if another one is opened by now
             model.notify, model.tell, model.check = self._tell, self._advance, self._queue.check
             self._model = model
@@ -150,9 +154,9 @@ class Engine:
         """
         first = self._first
         is_first = first._named in (None, name)
-        options = first._options if is_first else first._options.for_another_model()
+        options = first.options if is_first else first.options.for_another_model()
         made = Engine(options, first._source if is_first else None, first)
-        made._listener, made._watcher = self._listener, self._watcher
+        made.listener, made.watcher = self.listener, self.watcher
         return made
 
     def close(self) -> None:
@@ -164,7 +168,6 @@ class Engine:
         self._queue.submit(lambda: one_unit(self._put_away), Urgency.SELECTED, Lane.MODEL)
 
     def _put_away(self) -> None:
-        """Let go of the model, whoever still holds this."""
         model, self._model = self._model, None
         if model is not None:
             model.close()
@@ -199,7 +202,7 @@ class Engine:
         """Put the open model at the head of those that were opened before, unless that is switched off."""
 
         def work(model: OpenModel) -> None:
-            if self._options.keep_recent and self._source is None:
+            if self.options.keep_recent and self._source is None:
                 from engine.store.history import remember
 
                 remember(name, model.outline)
@@ -222,12 +225,7 @@ class Engine:
         *,
         of_other: bool = False,
     ) -> Future[SpectraGroup]:
-        """Ask for the spectra of all heads of a layer, or of matrices of the layer as a whole, QK's at a distance.
-
-        Parameters
-        ----------
-        of_other : whether they are those of the second model.
-        """
+        """Ask for the spectra of all heads of a layer, or of matrices of the layer as a whole, QK's at a distance."""
 
         def work(model: OpenModel) -> Work[SpectraGroup]:
             if not of_other:
@@ -247,10 +245,8 @@ class Engine:
     def sweep(self, deliver: Callable[[Head, bool, SpectraGroup | EngineError, Progress], None]) -> Future[None]:
         """Compute all spectra of the model in the background: the heads of every layer, then every layer as a whole.
 
-        Parameters
-        ----------
-        deliver : called with a layer, whether the layer as a whole is meant, its spectra or why there are none, and how
-            far the sweep has come.
+        What is delivered is a layer, whether the layer as a whole is meant, its spectra or why there are none, and how
+        far the sweep has come.
         """
 
         def work(model: OpenModel) -> Work[None]:
@@ -280,11 +276,8 @@ class Engine:
     ) -> Future[Table]:
         """Ask for a table whose view grows: at once for what is there at once, then for the rest.
 
-        The rest waits for whatever else is looked at and for sentences, and comes before the sweep.
-
-        Parameters
-        ----------
-        deliver : called with what is known of it by then, and how far it has come.
+        The rest waits for whatever else is looked at and for sentences, and comes before the sweep. What is known by
+        then is delivered with how far it has come.
         """
 
         def work(model: OpenModel) -> Work[Table]:
@@ -294,9 +287,7 @@ class Engine:
                 if isinstance(state, tuple):
                     deliver(*state)
                     table = state[0]
-                    yield None
-                else:
-                    yield state
+                yield state if isinstance(state, Lane) else None
             return table
 
         def begin(model: OpenModel) -> None:
@@ -308,12 +299,7 @@ class Engine:
         return self._ask(work, Urgency.OPENING, Lane.WEIGHTS, view)
 
     def labels(self, report: Callable[[Progress], None]) -> Future[dict[Head, str]]:
-        """Label the heads that clearly do one thing, in the background; the whole model is loaded for it.
-
-        Parameters
-        ----------
-        report : called with how far it has come.
-        """
+        """Label the heads that clearly do one thing, in the background; the whole model is loaded for it."""
 
         def work(model: OpenModel) -> Work[dict[Head, str]]:
             from engine.analysis.patterns import labels
@@ -323,12 +309,7 @@ class Engine:
         return self._ask(work, Urgency.SWEEP, Lane.MODEL, "labels")
 
     def check(self, deliver: Callable[[LayerProof, Progress], None]) -> Future[None]:
-        """Check every layer's heads against the model's own numbers.
-
-        Parameters
-        ----------
-        deliver : called with what was found for a layer, and how far the check has come.
-        """
+        """Check every layer's heads against the model's own numbers; each layer's proof is delivered."""
 
         def work(model: OpenModel) -> Work[None]:
             from engine.analysis.check import proofs
@@ -426,9 +407,7 @@ class Engine:
     def write(self, work: Callable[[Callable[[], None]], Answer]) -> Future[Answer]:
         """Write a file on a thread of its own; what the work asks of this engine comes after what is looked at.
 
-        Parameters
-        ----------
-        work : calls what it is handed between its rows; that raises when the file is not wanted any more.
+        The work calls what it is handed between its rows; that raises when the file is not wanted any more.
         """
         return self._writer.begin(work)
 
@@ -484,7 +463,6 @@ class Engine:
     def _ask(
         self, work: Callable[[OpenModel], Work[Answer]], urgency: Urgency, lane: Lane, view: str = ""
     ) -> Future[Answer]:
-        """Queue work on the open model."""
 
         def on_model() -> Work[Answer]:
             if self._is_closed:
@@ -498,7 +476,6 @@ class Engine:
     def _ask_at_once(
         self, work: Callable[[OpenModel], Answer], urgency: Urgency, lane: Lane, view: str = ""
     ) -> Future[Answer]:
-        """Queue work of one unit."""
         return self._ask(lambda model: one_unit(lambda: work(model)), urgency, lane, view)
 
     def _of_sentence(self, work: Callable[[OpenModel], Work[Answer]], view: str) -> Future[Answer]:
@@ -515,10 +492,10 @@ class Engine:
 
     def _tell(self, notice: str) -> None:
         """Hand a notice to whoever listens, once where both models say the same."""
-        if self._listener is not None and not self._is_closed and notice not in self._told:
+        if self.listener is not None and not self._is_closed and notice not in self._told:
             self._told.add(notice)
-            self._listener(notice)
+            self.listener(notice)
 
     def _advance(self, progress: Progress) -> None:
-        if self._watcher is not None and not self._is_closed:
-            self._watcher(progress)
+        if self.watcher is not None and not self._is_closed:
+            self.watcher(progress)

@@ -67,8 +67,6 @@ class Urgency(IntEnum):
 
 @dataclass(eq=False)
 class _Job:
-    """Work in the queue, in the order of urgency and then of arrival."""
-
     urgency: Urgency
     arrival: int
     make: Callable[[], Work[Any]]
@@ -117,14 +115,6 @@ class Queue:
         owner: object = None,
     ) -> Future[Answer]:
         """Queue work.
-
-        Parameters
-        ----------
-        make : begins the work; called on the lane.
-        urgency : what it goes before.
-        lane : where its first unit is done.
-        view : what the answer is for; earlier work for the same view is given up. Empty: nothing is replaced.
-        owner : by whom it is asked for, see `give_up_all`.
 
         Returns
         -------
@@ -177,12 +167,7 @@ class Queue:
             raise Interrupted(REPLACED)
 
     def stop(self, last: Callable[[], None] | None = None) -> None:
-        """Give up everything; returns at once, whatever is being computed, and every lane ends with its unit.
-
-        Parameters
-        ----------
-        last : called once no lane is at work any more.
-        """
+        """Give up everything; returns at once, whatever is being computed, and every lane ends with its unit."""
         with self._changed:
             self._stopped = True
             if last is not None:
@@ -251,7 +236,6 @@ class Queue:
             return job
 
     def _do(self, job: _Job) -> None:
-        """Do one unit; whatever it raises is the answer."""
         try:
             if job.given_up:
                 if job.work is not None:
@@ -351,7 +335,6 @@ def end_with_program(thread: threading.Thread, stop: Callable[[], object]) -> No
 
 
 def _join(threads: list[threading.Thread], seconds: float) -> bool:
-    """Wait until threads have ended, but no longer than that; say whether they have."""
     end = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
@@ -379,10 +362,6 @@ class Writer:
     """Writes files, each on a thread of its own, so that neither the screen nor a lane waits for a disk.
 
     Every public method may be called from any thread.
-
-    Parameters
-    ----------
-    give_up : stops the engine's work for a view.
     """
 
     def __init__(self, give_up: Callable[[str], None]) -> None:
@@ -391,13 +370,7 @@ class Writer:
         self._thread: threading.Thread | None = None
 
     def begin(self, work: Callable[[Check], Answer]) -> Future[Answer]:
-        """Begin to write a file.
-
-        Parameters
-        ----------
-        work : called on a thread of its own with ``check``, which it calls now and then and which raises
-            `Superseded` once it is not wanted any more. What it asks of the engine comes after what is looked at.
-        """
+        """Begin to write a file."""
         future: Future[Answer] = Future()
         future.set_running_or_notify_cancel()  # who no longer awaits it cannot take the place of its answer
         cancelled = self._cancelled = threading.Event()

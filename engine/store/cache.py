@@ -33,13 +33,7 @@ _NUMBERS = np.dtype("<f8")
 
 
 def pack(arrays: Mapping[str, FloatArray], of: str) -> bytes:
-    """Write arrays of float64 one after the other, after a line that says which they are, and the sum of it all.
-
-    Parameters
-    ----------
-    arrays : by their names.
-    of : what they are the arrays of; it is part of the sum and of nothing else.
-    """
+    """Write arrays of float64 one after the other, after a line that says which they are, and the sum of it all."""
     shapes = {name: array.shape for name, array in arrays.items()}
     numbers = b"".join(np.ascontiguousarray(array, dtype=_NUMBERS).tobytes() for array in arrays.values())
     content = json.dumps(shapes).encode() + b"\n" + numbers
@@ -73,13 +67,6 @@ class SpectraCache:
     A file is complete or absent, and one that is damaged, or was another model's or another layer's, counts as absent,
     so that several programs may read and write the same ones. Parts of files that killed programs left are deleted at
     the start. A disk that cannot be written to only makes the next run slower, and is told of once.
-
-    Parameters
-    ----------
-    root : the folder of the cache.
-    identity : of the model.
-    limit : bytes that all models may take together.
-    notify : told in a sentence when nothing can be written, the first time.
     """
 
     def __init__(

@@ -61,14 +61,9 @@ def text_of(pieces: Iterable[Table], format: str) -> Iterator[str]:
 def write_table(
     table: Table | LargeTable | Iterable[Table], path: Path, format: str, facts: Mapping[str, str] | None = None
 ) -> Path:
-    """Write a table to a file, a piece after the other, and give its path.
+    """Write a table, or the pieces of one, to a file, a piece after the other, and give its path.
 
-    Parameters
-    ----------
-    table : what is written, or the pieces of it, of which there is at least one.
-    path : text is compressed where it ends with ``.gz``.
-    format : one of `FORMATS`.
-    facts : what the table is of, for Parquet's metadata.
+    Text is compressed where the path ends with ``.gz``; the facts go into Parquet's metadata.
 
     Raises
     ------

@@ -35,13 +35,9 @@ def history_file() -> Path:
 
 
 class SentenceStore:
-    """The file of sentences; every method may wait for the disk, so none belongs on the event loop.
+    """The file of sentences, if there is one; every method may wait for the disk, so none belongs on the event loop.
 
     Another program's sentences are not lost: what is in the file is read again before it is written.
-
-    Parameters
-    ----------
-    path : of the file; None keeps nothing.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -92,7 +88,6 @@ class SentenceStore:
 
 
 def _sentence(line: str) -> str:
-    """Read one line; nothing where it holds no sentence."""
     try:
         found = json.loads(line)
     except ValueError:
@@ -108,12 +103,7 @@ def recent_file() -> Path:
 def recent_models(
     describe: Callable[[Path], tuple[str, int, int]] = lambda folder: ("", 0, 0),
 ) -> tuple[FoundModel, ...]:
-    """List the models that were opened before, the last one first, and say of folders and files that are gone.
-
-    Parameters
-    ----------
-    describe : gives the type, layers and heads of the model in a folder, where the list does not have them.
-    """
+    """List the models that were opened before, the last one first, and say of folders and files that are gone."""
     found = [model for each in _read() if (model := _understood(each, describe)) is not None]
     return tuple(sorted({model.name: model for model in found}.values(), key=lambda model: -model.last_used)[:KEPT])
 

@@ -472,12 +472,7 @@ class MapLines:
 
     @classmethod
     def of(cls, attention: AttentionMap, query: int, key: int, largest: float | None = None) -> MapLines:
-        """Take copies of a row and a column of a map, or of what its other one is different in.
-
-        Parameters
-        ----------
-        largest : of the map, where it is known.
-        """
+        """Take copies of a row and a column of a map, or of what its other one is different in."""
         weights, other = attention.weights, attention.other
         row, column = weights[query].copy(), weights[:, key].copy()
         if other is not None:

@@ -116,7 +116,6 @@ def _other_sizes(own: LayerOutline, theirs: LayerOutline) -> Iterator[tuple[str,
 
 
 def _difference(own: LayerOutline, other: ModelOutline) -> str:
-    """Say why a layer has no counterpart in another model."""
     match = next((layer for layer in other.attending_layers if layer.name == own.name), None)
     if match is None:
         if own.stack not in other.stacks:

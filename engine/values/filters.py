@@ -6,7 +6,7 @@ Before Polars reads a condition, `parse_filter` writes it out:
 - A word or number that is compared with a column of text becomes a text. Without quotes, case and blanks at its ends do
   not count. Compared by size, such a column counts as a number: ``head > 3``.
 - ``contains`` looks for a text in a column, and a word by itself in every column of text. The name of a head or layer
-  (``L1H0``, ``L1``, ``"layer 1"``) finds its rows; behind ``layer`` and ``head`` it is a number.
+  (``L1H0``, ``L1``) finds its rows, by itself and behind ``layer =`` and ``head =``.
 - ``0.2 < x <= 0.3`` is both comparisons; ``x = ""`` is ``x IS NULL``.
 
 Polars is imported when the first condition is read, which is after the first frame is on screen.
@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.values.display_text import visible
 from engine.values.errors import EngineError
@@ -37,16 +37,14 @@ CONTAINS = "contains"
 MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
 """The signs of SQL that compare, and what each becomes when its sides change places."""
 SIGNS = {sign: sign for sign in MIRRORED} | {"==": "=", "!=": "<>"}
-PREDICATES = {"in", "between", "like", "ilike", "is"}
-ARITHMETIC = {"+", "-", "*", "/", "%"}
 JOINING = {"and", "or", "not"}
-_SQL = {*JOINING, *PREDICATES, *ARITHMETIC, CONTAINS, "null", "true", "false"}
+_SQL = {*JOINING, CONTAINS, "in", "between", "like", "ilike", "is", "null", "true", "false", "+", "-", "*", "/", "%"}
 """Words that are part of the language; in quotes they are texts."""
 
 NAMING = (("layer", "head"), ("from_layer", "from_head"))
 """Columns that name a head together: the row's own, and the one that feeds it."""
-WORDED = {"layer"}
-"""Columns of whole numbers of which some cells are words, as ``mean`` and ``embedding``."""
+WORDED = "layer"
+"""The column of whole numbers of which some cells are words, as ``mean`` and ``embedding``."""
 SHORT_LABELS = {"previous": "prev", "first": "1st", "duplicate": "dup", "induction": "ind"}
 """Labels as the tree writes them, which is narrow."""
 _LONG_LABELS = {short: label for label, short in SHORT_LABELS.items()}
@@ -55,11 +53,7 @@ _TOKEN = re.compile(
     r"""\s*(?:(?P<sign><=|>=|==|!=|<>|[<>=(),])|(?P<quoted>"[^"]*"|'(?:[^']|'')*')|(?P<word>[^\s<>=(),!"']+))"""
 )
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf", re.IGNORECASE)
-_NAME = re.compile(
-    r"(?:(?P<stack>[a-z][a-z-]*)[.: ]\s*)?(?:l(?:ayer)?\s*(?P<layer>\d{1,9}))?[\s,.]*"
-    r"(?:h(?:ead)?\s*(?P<head>\d{1,9}))?",
-    re.IGNORECASE,
-)
+_NAME = re.compile(r"(?:(?P<stack>[a-z-]+)\.)?(?=[lh]\d)(?:l(?P<layer>\d{1,9}))?(?:h(?P<head>\d{1,9}))?", re.IGNORECASE)
 
 
 class FilterError(EngineError):
@@ -107,7 +101,7 @@ class Filter:
         import polars
 
         types = {Kind.WHOLE: polars.Int64, Kind.NUMBER: polars.Float64}
-        kinds = {name: Kind.TEXT if name in WORDED else kind_of(name) for name in frame.columns}
+        kinds = {name: Kind.TEXT if name == WORDED else kind_of(name) for name in frame.columns}
         typed = frame.cast({name: types.get(kind, polars.String()) for name, kind in kinds.items()}, strict=False)
         condition = polars.sql_expr(f"({self.sql})")  # by itself, what comes after a condition would be passed over
         return typed.with_row_index("row number").filter(condition)["row number"].to_list()
@@ -139,10 +133,7 @@ def parse_filter(text: str, columns: Sequence[str]) -> Filter:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    """A word, a text in quotes, or a sign, and where it begins."""
-
+class _Token(NamedTuple):
     text: str
     place: int
     kind: str
@@ -150,11 +141,6 @@ class _Token:
     @property
     def is_quoted(self) -> bool:
         return self.kind == "quoted"
-
-    @property
-    def shown(self) -> str:
-        """What a message says of it: its beginning."""
-        return self.text if len(self.text) <= SHOWN else f"{self.text[:SHOWN]}…"
 
     @property
     def word(self) -> str:
@@ -171,7 +157,7 @@ class _Token:
 
     @property
     def is_operand(self) -> bool:
-        return self.kind != "sign" and self.word not in _SQL
+        return self.kind in ("word", "quoted") and self.word not in _SQL
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -189,16 +175,13 @@ def _tokens(text: str) -> Iterator[_Token]:
             word = word[1:-1].replace("''", "'") if word[0] == "'" else word[1:-1]
         yield _Token(visible(word), match.start(kind), kind)
         place = match.end()
+    yield _Token("", end, "end")
 
 
 class _Writer:
-    """Writes one condition as SQL, from the left to the right."""
-
     def __init__(self, text: str, columns: Sequence[str]) -> None:
         self._tokens = tuple(_tokens(text))
         self._columns = tuple(columns)
-        self._end = len(text.rstrip())
-        self._next = 0
         self.compared: set[str] = set()
 
     def sql(self) -> str:
@@ -206,14 +189,15 @@ class _Writer:
         if len(self._tokens) > LONGEST:
             raise FilterError(f"it has more than {LONGEST} words")
         written: list[str] = []
-        begins, is_between, is_text = True, False, False
-        while (token := self._at()) is not None:
-            is_function = token.is_operand and not token.is_quoted and self._word(1) == "("
-            if begins and token.is_operand and not is_function and (clause := self._clause()):
-                written.append(clause)
+        place, begins, is_between, is_text = 0, True, False, False
+        while (token := self._tokens[place]).kind != "end":
+            is_function = token.is_operand and not token.is_quoted and self._tokens[place + 1].text == "("
+            count = self._clause_length(place) if begins and not is_function else 0
+            place += count or 1
+            if count:
+                written.append(self._clause(self._tokens[place - count : place]))
                 begins = False
                 continue
-            self._next += 1
             if not token.is_operand or is_function:
                 written.append(token.word.upper())
             elif is_text and not begins and not self._column(token):
@@ -224,43 +208,26 @@ class _Writer:
             if token.word != "(":
                 begins = token.word in JOINING and not is_between
                 is_between = token.word == "between" or (is_between and token.word != "and")
-        if written and self._tokens[-1].word in JOINING:
-            raise self._ended("a column or a word")
         return " ".join(written)
 
-    def _at(self, ahead: int = 0) -> _Token | None:
-        place = self._next + ahead
-        return self._tokens[place] if place < len(self._tokens) else None
+    def _clause_length(self, place: int) -> int:
+        """Count the tokens of a word by itself, or of operands and what relates them; 0 for anything else."""
+        end = place
+        while self._tokens[end].is_operand:
+            end += 1
+            if self._tokens[end].word not in {*SIGNS, CONTAINS}:
+                return end - place if self._tokens[end].word in ("", ")", "and", "or") else 0
+            end += 1
+        return 0
 
-    def _word(self, ahead: int = 0) -> str:
-        token = self._at(ahead)
-        return token.word if token is not None else ""
-
-    def _ended(self, expected: str) -> FilterError:
-        return FilterError(f"it ends at {self._end + 1}: expected {expected}")
-
-    def _clause(self) -> str:
-        """Write a word by itself, or operands and what relates them; of anything else nothing."""
-        count = 1
-        while self._word(count) in {*SIGNS, CONTAINS}:
-            operand = self._at(count + 1)
-            if operand is None:
-                raise self._ended(f"what comes after {self._tokens[-1].text}")
-            if not operand.is_operand:
-                return ""
-            count += 2
-        if self._word(count) not in {"", ")", *JOINING} or self._word(count) == "not":
-            return ""
-        tokens = self._tokens[self._next : self._next + count]
-        self._next += count
-        if count == 1:
+    def _clause(self, tokens: Sequence[_Token]) -> str:
+        if len(tokens) == 1:
             return self._alone(tokens[0])
         if not any(map(self._column, tokens)):
             raise self._unknown(tokens[0], "column")
         return f"({' AND '.join(map(self._relation, tokens[::2], tokens[1::2], tokens[2::2]))})"
 
     def _column(self, token: _Token) -> str:
-        """Give the column that a word names; nothing where it names none."""
         names = () if token.is_quoted else (token.text, token.word)
         return next((name for name in names if name in self._columns), "")
 
@@ -270,62 +237,51 @@ class _Writer:
 
     def _sized(self, column: str) -> str:
         named = self._named(column)
-        return f"TRY_CAST({named} AS DOUBLE)" if kind_of(column) in TEXTS or column in WORDED else named
+        return f"TRY_CAST({named} AS DOUBLE)" if kind_of(column) in TEXTS or column == WORDED else named
 
     def _unknown(self, token: _Token, what: str = "column or number") -> FilterError:
-        """Say that a word is no column, and which it may have meant."""
         alike = difflib.get_close_matches(token.text[:80], self._columns, 1)
         meant = f"; did you mean {alike[0]}?" if alike else ""
-        return FilterError(f"no {what} '{token.shown}' at {token.place + 1}{meant}")
+        shown = token.text if len(token.text) <= SHOWN else f"{token.text[:SHOWN]}…"
+        return FilterError(f"no {what} '{shown}' at {token.place + 1}{meant}")
 
     def _operand(self, token: _Token) -> str:
-        """Write a column, a number or a text that no column stands beside."""
         if column := self._column(token):
-            return self._sized(column) if column in WORDED else self._named(column)
+            return self._sized(column) if column == WORDED else self._named(column)
         if token.number or token.is_quoted:
             return token.number or _quoted(token.text)
         raise self._unknown(token)
 
     def _relation(self, left: _Token, sign: _Token, right: _Token) -> str:
-        column, other = self._column(left), self._column(right)
-        if right.word == CHANCE.lstrip("_") and not other and f"{column}{CHANCE}" in self._columns:
-            other = f"{column}{CHANCE}"
+        """Write the comparison of a column with a column, a number or a text; beside a text, a word is one too."""
+        column = self._column(left)
         if sign.word == CONTAINS:
             if not column:
                 raise self._unknown(left, "column")
             return _holds(f"CAST({self._named(column)} AS VARCHAR)", _text_in(column, right))
         operator = SIGNS[sign.text]
         if not column:
-            return self._against(other, MIRRORED[operator], left)
-        kinds, is_equal = (kind_of(column), kind_of(other)), operator in ("=", "<>")
-        if other and is_equal and kinds == (Kind.TEXT, Kind.TEXT):
-            said = f"'{right.shown}' at {right.place + 1} is a column, too; to mean the word, write it in quotes"
-            raise FilterError(said)
-        if other and kinds == (Kind.TOKEN, Kind.TOKEN):
-            return f"TRIM({self._named(column)}) {operator} TRIM({self._named(other)})"
-        if other and not (is_equal and kinds[0] in TEXTS):
-            return f"{self._sized(column)} {operator} {self._sized(other)}"
-        return self._against(column, operator, right)
-
-    def _against(self, column: str, operator: str, token: _Token) -> str:
-        """Write the comparison of a column with what a word, text or number says."""
-        kind, named, no = kind_of(column), self._named(column), "NOT " if operator == "<>" else ""
-        number = token.number
-        is_equal = operator in ("=", "<>")
-        if is_equal and not token.text:
+            column, operator, right = self._column(right), MIRRORED[operator], left
+        kind, other, number = kind_of(column), self._column(right), right.number
+        if right.word == CHANCE.lstrip("_") and not other and f"{column}{CHANCE}" in self._columns:
+            other = f"{column}{CHANCE}"
+        if operator not in ("=", "<>"):
+            if not other and not number:
+                raise self._unknown(right)
+            return f"{self._sized(column)} {operator} {self._sized(other) if other else number}"
+        named, no = self._named(column), "NOT " if operator == "<>" else ""
+        if not right.text:
             return f"{no}({named} IS NULL)" if kind is not Kind.TOKEN else f"{named} {operator} ''"
-        pair = next((each for each in NAMING if column in each), None)
-        if pair is not None and (name := _head_named(token.text)) is not None:
-            if is_equal and (found := self._of_head(name, [pair])):
-                return f"{no}{found}"
-            number = name["layer" if column == pair[0] else "head"] or ""
-        if is_equal and (kind in TEXTS or (column in WORDED and not number)):
-            if token.is_quoted:
-                return f"{named} {operator} {_quoted(token.text)}"
-            return f"LOWER(TRIM({named})) {operator} {_quoted(_text_in(column, token).lower())}"
-        if not number:
-            raise self._unknown(token)
-        return f"{self._sized(column)} {operator} {number}"
+        for pair in NAMING:
+            if column in pair and (name := _NAME.fullmatch(right.text)) and (of_head := self._of_head(name, [pair])):
+                return f"{no}{of_head}"
+        if kind not in TEXTS and (other or number):
+            return f"{self._sized(column)} {operator} {self._sized(other) if other else number}"
+        if kind not in TEXTS and column != WORDED:
+            raise self._unknown(right)
+        if right.is_quoted:
+            return f"{named} {operator} {_quoted(right.text)}"
+        return f"LOWER(TRIM({named})) {operator} {_quoted(_text_in(column, right).lower())}"
 
     def _of_head(self, name: re.Match[str], pairs: Sequence[tuple[str, str]]) -> str:
         """Write that a row is of a head or layer, or is fed by it; nothing where no column could say so."""
@@ -348,25 +304,12 @@ class _Writer:
         if self._column(token):
             raise FilterError(f"{token.text} is a column; compare it, {token.text} > 0, or quote it")
         found = [_holds(f'"{name}"', _text_in(name, token)) for name in self._columns if kind_of(name) in TEXTS]
-        if (name := _head_named(token.text)) is not None and (of_head := self._of_head(name, NAMING)):
+        if (name := _NAME.fullmatch(token.text)) and (of_head := self._of_head(name, NAMING)):
             found.append(of_head)
         return f"({' OR '.join(f'COALESCE({each}, FALSE)' for each in found) or 'FALSE'})"
 
 
-def _head_named(text: str) -> re.Match[str] | None:
-    """Read ``L1H0``, ``L1``, ``H0``, ``layer 1 head 0`` or ``decoder.L1H0`` as stack, layer and head.
-
-    Examples
-    --------
-    >>> _head_named("decoder.l1h0").groups(), _head_named("Layer 3")["layer"], _head_named("induction")
-    (('decoder', '1', '0'), '3', None)
-    """
-    match = _NAME.fullmatch(text.strip())
-    return match if match is not None and (match["layer"] or match["head"]) else None
-
-
 def _text_in(column: str, token: _Token) -> str:
-    """Give the text that a word stands for in a column."""
     return _LONG_LABELS.get(token.word, token.text) if column == "label" else token.text
 
 

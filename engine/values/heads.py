@@ -63,13 +63,6 @@ class Head:
 def parse_head(text: str, stacks: tuple[str, ...], here: Head | None = None) -> Head:
     """Read ``L5H1``, ``5.1``, ``L5`` or ``encoder.L5H1``; beside a head that is looked at ``H1`` too.
 
-    Parameters
-    ----------
-    text : what the person typed.
-    stacks : the stacks it may be in; where there are several, the text must say which, and what names none is not
-        meant of an adapter's change.
-    here : what is looked at, if anything is: where the text names no stack, or no layer, it is of this one's.
-
     Raises
     ------
     EngineError : when the text is none of these.

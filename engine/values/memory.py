@@ -132,18 +132,7 @@ def place_sentence(
     may_spread: bool,
     has_accelerate: bool,
 ) -> Placement:
-    """Decide where a model reads sentences, before any of it is loaded.
-
-    Parameters
-    ----------
-    model : its name, for messages.
-    need : what it takes.
-    device : the device chosen.
-    others : devices of the same kind beside it.
-    cpu : main memory.
-    may_spread : whether the person left the choice of the device open.
-    has_accelerate : whether the package that spreads a model over devices is installed.
-    """
+    """Decide where a model reads sentences, before any of it is loaded."""
     copied = need.weights - need.mapped  # on their way to a GPU they are in main memory too
     free = device.free or 0
 

@@ -221,12 +221,6 @@ EVERY = "all"
 def heads_named(text: str, outline: ModelOutline, here: Head | None = None) -> tuple[Head, ...]:
     """Read the names of heads with blanks or commas between them, each head once; a layer stands for all of its heads.
 
-    Parameters
-    ----------
-    text : what was typed.
-    outline : of the model.
-    here : what is selected, where something is: a head without a stack, and one without a layer, is of this one's.
-
     Raises
     ------
     EngineError : when a word names nothing that can be switched off in this model.

@@ -92,13 +92,7 @@ class Rate:
 
 
 class ProgressReporter:
-    """Reports how far one piece of work is, unless it is soon done.
-
-    Parameters
-    ----------
-    tell : gets the reports.
-    activity, unit : as `Progress` has them.
-    """
+    """Reports how far one piece of work is, unless it is soon done."""
 
     def __init__(self, tell: Tell, activity: str, unit: str) -> None:
         self._tell = tell
@@ -137,15 +131,7 @@ class ProgressReporter:
 
 
 def in_heads(tell: Tell, heads: int, done: Callable[[], int], layers: int) -> Tell:
-    """Report in heads what is counted in layers: how many heads were tried, and the layer of the run that tries more.
-
-    Parameters
-    ----------
-    tell : gets the reports.
-    heads : that are tried in all.
-    done : gives how many have been.
-    layers : that the model runs each time.
-    """
+    """Report in heads what is counted in layers: the heads tried, and the layer of the run that tries more."""
 
     def tell_heads(progress: Progress) -> None:
         rate = None if progress.rate is None else progress.rate * heads / progress.total

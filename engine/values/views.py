@@ -176,7 +176,6 @@ class Query:
 
 
 def _with_chance(*names: str) -> tuple[str, ...]:
-    """Put beside each column the one that holds what chance gives."""
     return tuple(column for name in names for column in (name, f"{name}{CHANCE}"))
 
 

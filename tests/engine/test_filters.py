@@ -129,14 +129,10 @@ HEAD_ROWS: list[tuple[Cell, ...]] = [
         ("L1H0", [2]),
         ("l0h1", [0, 1, 2]),  # two rows are of heads that it feeds
         ("L1", [0, 2, 3, 4]),  # a text, its own rows, and what it feeds
-        ('"layer 1"', [2, 3, 4]),
-        ('"L1 H0"', [2]),
         ("H10", [4]),
         ("decoder.L0", [1, 2, 3]),
         ("encoder.L0H0", [0]),
         ("layer = L1", [2, 3]),
-        ("layer > L0 and layer < L11", [2, 3]),
-        ("L0 < layer <= l11", [2, 3, 4]),
         ("head = H0", [0, 2]),
         ("head != h0", [1, 3, 4]),
         ("head = L1H0", [2]),
@@ -160,7 +156,7 @@ def test_names_of_heads_and_layers_and_the_labels_of_the_tree_find_rows(text: st
 
 def test_the_name_of_a_layer_finds_its_parameters() -> None:
     names = ["model.layers.1.mlp.0.weight", "model.layers.11.norm", "h.0.x.1", "lm_head.weight", "block.l1"]
-    for text, kept_rows in (("L1", [0, 4]), ('"layer 11"', [1]), ("L0 or lm_head", [2, 3]), ("L1H0", []), ("H1", [])):
+    for text, kept_rows in (("L1", [0, 4]), ("L11", [1]), ("L0 or lm_head", [2, 3]), ("L1H0", []), ("H1", [])):
         assert list(parse_filter(text, ("name", "note")).matches([(name, "") for name in names])) == kept_rows, text
 
 
@@ -170,23 +166,14 @@ def test_the_name_of_a_head_finds_nothing_where_no_column_says_of_which_head_a_r
     assert list(parse_filter("L1", ("stack", "layer", "token")).matches(rows)) == [0, 1]
 
 
-def test_two_columns_are_the_same_to_the_case_of_a_letter() -> None:
-    rows = [("The", " The"), ("The", "the")]
-    assert list(parse_filter("token = at", ("token", "at")).matches(rows)) == [0]
-    assert list(parse_filter("token = the", ("token", "at")).matches(rows)) == [0, 1]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("x", "x is a column; compare it, x > 0, or quote it"),
         ("lable = 3", "no column 'lable' at 1; did you mean layer?"),
-        ("kind = head", "'head' at 8 is a column, too; to mean the word, write it in quotes"),
         ("layer > chance", "no column or number 'chance' at 9; did you mean x_chance?"),
-        ("x <", "it ends at 4: expected what comes after <"),
         ("hed < 3", "no column 'hed' at 1; did you mean head?"),
         ("x < x_chanc", "no column or number 'x_chanc' at 5; did you mean x_chance?"),
-        ("x < 3 and", "it ends at 10: expected a column or a word"),
         ("x ! 3", "'!' at 3 means nothing here; != is 'is not'"),
         ("token = 'The", "the quote at 9 does not end"),
         ("3 < 4", "no column '3' at 1"),
@@ -203,6 +190,8 @@ def test_what_cannot_be_read_is_said_in_one_line_with_its_place(text: str, messa
     "text",
     [
         "x < 3 query",
+        "x <",
+        "x < 3 and",
         "x < 3 4",
         "(x < 3",
         "x < 3)",
@@ -247,34 +236,8 @@ def test_long_texts_are_read() -> None:
 
 def test_random_noise_is_read_or_refused_and_nothing_else() -> None:
     chance = random.Random(0)
-    pieces = [
-        "x",
-        "head",
-        "<",
-        ">=",
-        "!=",
-        "=",
-        "(",
-        ")",
-        "and",
-        "or",
-        "not",
-        "contains",
-        "in",
-        "between",
-        "is null",
-        "like",
-        "+",
-        ",",
-        "abs",
-        "1",
-        "'",
-        '"',
-        "1e-3",
-        " ",
-        "é",
-        "\0",
-    ]
+    words = ["x", "head", "and", "or", "not", "contains", "in", "between", "is null", "like", "abs", "1", "1e-3", "é"]
+    pieces = [*words, *"<=(+,)>'\"\0 ", ">=", "!="]
     for _ in range(3000):
         text = "".join(chance.choices(pieces, k=chance.randrange(12)))
         with suppress(FilterError):

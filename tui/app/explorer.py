@@ -215,8 +215,8 @@ class Explorer(LookActions, SuspendActions):
         super().__init__()
         self._started = started
         self.engine = engine
-        engine.listen(self._pass_on)
-        engine.watch(self._sentence_is)
+        engine.listener = self._pass_on
+        engine.watcher = self._sentence_is
         self.tree_widget = HeadTree(self._note)
         self.model_line = Line(classes="model-line")
         self.progress_line = Line(classes="progress-line")

@@ -152,7 +152,6 @@ def check(model: str, output: Path | None, **arguments: Any) -> None:
 
 
 def _say_what_is_wrong() -> None:
-    """Say on standard error what of the configuration file is not used."""
     for problem in current_config().problems:
         click.echo(f"attn-tui: {problem}", err=True)
 
@@ -216,7 +215,6 @@ def info() -> None:
 
 
 def _explorer() -> click.Command:
-    """Give the command that opens the explorer, whose options are the settings."""
     group = click.get_current_context().find_root().command
     assert isinstance(group, click.Group)
     return group.commands["explore"]

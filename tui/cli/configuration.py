@@ -270,7 +270,6 @@ def effective(command: click.Command) -> tuple[Config, list[Effective]]:
 
 
 def _write(value: Any) -> str:
-    """Write a value as TOML does."""
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)

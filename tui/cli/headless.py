@@ -59,8 +59,8 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
     with StatusLine(sys.stderr) as status:
         outline = open_headless(engine, model, status)
         export = Export(engine, outline, request, status.show)
-        engine.listen(status.say)  # before what takes long begins
-        engine.watch(status.show)
+        engine.listener = status.say  # before what takes long begins
+        engine.watcher = status.show
         if request.output is not None:
             export.write(request.output, request.written_as)
         else:

@@ -67,12 +67,6 @@ def run_explorer(
 ) -> None:
     """Run the explorer on an engine until it is left.
 
-    Parameters
-    ----------
-    engine, start, theme, ascii_only : what is explored, and how.
-    started : called once the first head is on screen.
-    end : ends the process with a status once it has been left without an error; without it the process goes on.
-
     Raises
     ------
     EngineError : when the model cannot be opened, or there is no terminal.
@@ -109,7 +103,6 @@ def run_explorer(
 
 
 def _say(problems: Iterable[str]) -> None:
-    """Write what was wrong in what a person has set."""
     for problem in problems:
         sys.stderr.write(f"attn-tui: {problem}\n")
 

@@ -215,13 +215,11 @@ def _place(pane: ComparePane) -> tuple[dict[str, Cell], str]:
 
 
 def _rows_where(table: AnyTable, **wanted: Cell) -> list[Row]:
-    """List the rows that hold certain cells."""
     places = [table.columns.index(name) for name in wanted]
     return [row for row in table.rows if [row[place] for place in places] == [*wanted.values()]]
 
 
 def _without_rows(pane: TablePane) -> EngineError:
-    """Say that a table has no rows, or is not there."""
     return EngineError(NOTHING if pane.shown is None else f"the {pane.view} table has no rows; nothing was copied")
 
 
@@ -245,12 +243,10 @@ async def copied_view(pane: Pane, conductor: Conductor) -> Copied:
 
 
 async def _table_of_several(conductor: Conductor) -> AnyTable | None:
-    """Wait for the table of the active view, where several heads are beside each other in it."""
     return None if conductor.comparing is None else await conductor.comparing.table()
 
 
 async def _whole_map(pane: Pane, conductor: Conductor) -> AttentionMap | None:
-    """Wait for all weights of the map, where the view is one."""
     if not isinstance(pane, AttentionPane) or conductor.reading is None:
         return None
     return await conductor.reading.whole_map()

@@ -213,7 +213,6 @@ class ExportFiles:
         return OF_MODEL.get(name, name)
 
     def _stem(self, what: What) -> str:
-        """Say what a file's name begins with."""
         outline, shown, name = self.outline, self._app.session.shown, self._table_name()
         selected, meant, comparing = shown.selected, self._conductor.meant, self._conductor.comparing
         stack = None if selected is None else selected.stack
@@ -323,12 +322,6 @@ class ExportFiles:
     async def write(self, choice: Choice, path: Path, *, may_replace: bool) -> str:
         """Write what is chosen; say what was written, and where.
 
-        Parameters
-        ----------
-        choice : of what, and as what.
-        path : of the file.
-        may_replace : whether a file that is there already is written over; else the new one gets a number.
-
         Raises
         ------
         Superseded : when it was given up.
@@ -426,12 +419,10 @@ class ExportFiles:
 
     @property
     def _said_before(self) -> str:
-        """What stands before how far a file is."""
         return f"writing, {key_of(self._app, 'app.leave')} stops:"
 
 
 def _folder_of(path: Path) -> str:
-    """Name the folder of a file; nothing where that is the one the program was started in."""
     try:
         folder = path.parent.resolve()
         return "" if folder == Path.cwd() else str(folder)

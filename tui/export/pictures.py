@@ -102,13 +102,7 @@ class Picture:
         return "".join(f"{line.render(console)}\n" for line in self.lines)
 
     def as_svg(self, title: str, *, is_dark: bool = True) -> str:
-        """Draw the cells as SVG, every character by itself.
-
-        Parameters
-        ----------
-        title : what it is a picture of.
-        is_dark : whether the background is, where it is the terminal's own, which nobody knows.
-        """
+        """Draw the cells as SVG, every character by itself."""
         console = self._console(None)  # with colours it would leave its codes for them in styles that others write with
         theme = DARK if is_dark else LIGHT
         console.print(SegmentLines([[_drawn(each, theme) for each in line] for line in self.lines], new_lines=True))
@@ -176,7 +170,6 @@ def picture_of_screen(screen: Screen[object]) -> Picture:
 
 
 def _paste(strips: Sequence[Strip], x: int, y: int, lines: list[Strip], size: Size) -> None:
-    """Put lines over others."""
     for number, strip in enumerate(strips, start=y):
         if 0 <= number < size.height:
             below = lines[number]

@@ -113,7 +113,6 @@ class Request:
 
     @property
     def _columns(self) -> tuple[str, ...]:
-        """The columns of the table that is asked for."""
         return COLUMNS[self.view]["vs" in self.options]
 
     def chosen(self) -> tuple[str, ...]:
@@ -222,13 +221,7 @@ class Export:
             self.notices += filter(None, [*comparison.other.notes, comparison.note])
 
     def write(self, path: Path, format: str, check: Callable[[int], None] = lambda count: None) -> int:
-        """Write all of it to a file, and give how many rows or arrays that were.
-
-        Parameters
-        ----------
-        path, format : as `write_parts` has them.
-        check : called with how many there were so far; what it raises ends the writing, and nothing is left.
-        """
+        """Write all of it to a file, and give how many rows or arrays that were."""
         request = self._request
         asked = {"where": request.where, "columns": request.columns}
         given = {**request.options, **{name: value for name, value in asked.items() if value}}
@@ -276,16 +269,7 @@ class Export:
 def write_parts(
     parts: Iterable[Any], path: Path, format: str, facts: Mapping[str, str], check: Callable[[int], None]
 ) -> int:
-    """Write the pieces of a table, or named arrays, to a file, and give how many rows or arrays those were.
-
-    Parameters
-    ----------
-    parts : tables, or for ``npz`` names and arrays.
-    path : of the file.
-    format : one of `engine.store.export.FORMATS`, or ``npz``.
-    facts : what a table is of.
-    check : called before each part with how many rows or arrays there were.
-    """
+    """Write the pieces of a table, or named arrays, to a file, and give how many rows or arrays those were."""
     count = 0
 
     def passed_on() -> Iterator[Any]:

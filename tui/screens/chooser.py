@@ -162,9 +162,7 @@ class ChooserScreen(Modal[Opened | None]):
     async def _look(self) -> None:
         """List what the engine finds, as it comes."""
         try:
-            await asyncio.wrap_future(
-                self._engine.choices.found_models(lambda some: self.post_message(self.Found(some)))
-            )
+            await asyncio.wrap_future(self._engine.found_models(lambda some: self.post_message(self.Found(some))))
         except Superseded:
             return
         except EngineError as error:
@@ -196,7 +194,7 @@ class ChooserScreen(Modal[Opened | None]):
     async def _look_up(self, text: str) -> None:
         """Learn what is at a path, while it is still the one that is typed."""
         try:
-            place = await asyncio.wrap_future(self._engine.choices.look_up(text))
+            place = await asyncio.wrap_future(self._engine.look_up(text))
         except EngineError:
             return
         if self.field.typed == text:
@@ -278,7 +276,7 @@ class ChooserScreen(Modal[Opened | None]):
     async def _complete(self, text: str) -> None:
         """Put into the field what all paths and listed names have in common that begin with what is typed."""
         try:
-            place = await asyncio.wrap_future(self._engine.choices.look_up(text, "completion"))
+            place = await asyncio.wrap_future(self._engine.look_up(text, "completion"))
         except EngineError:
             return
         names = self.list.names_begun(text)

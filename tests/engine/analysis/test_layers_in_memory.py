@@ -463,7 +463,7 @@ def test_the_command_says_what_it_takes_and_the_explorer_leaves_it_out(
     assert exported(folder, "circuits", "--head", "L0H0") == plain
     assert plain[0]["ov_copying"]
     engine, notices = Engine(EngineOptions(use_cache=False, is_browsing=True)), list[str]()
-    engine.listen(notices.append)
+    engine.listener = notices.append
     try:
         engine.open(str(folder), lambda progress: None).result()
         (row,) = engine.table("circuits", Query(layer=Head("decoder", 0), head=0)).result()

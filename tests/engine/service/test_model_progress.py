@@ -35,7 +35,7 @@ PATIENCE = 60
 def watched(model: object, told: list[Progress]) -> Iterator[Engine]:
     """Open a model whose progress is noted."""
     engine = Engine(EngineOptions(device="cpu", use_cache=False))
-    engine.watch(told.append)
+    engine.watcher = told.append
     try:
         engine.open(str(model), lambda progress: None).result(PATIENCE)
         yield engine

@@ -261,12 +261,12 @@ def test_work_of_a_model_that_is_put_away_ends_at_its_next_step(tiny_model: Tiny
 def test_what_was_asked_for_one_model_holds_for_that_one_alone(tiny_model: TinyModel) -> None:
     name, other = str(tiny_model("gpt2")), str(tiny_model("llama"))
     first = Engine(EngineOptions(device="cpu", use_cache=False, revision="v2", other=name))
-    assert first.another(other)._options.revision == "v2", "before one is open, they are meant of the one to come"
+    assert first.another(other).options.revision == "v2", "before one is open, they are meant of the one to come"
     answer(first.open(name, quietly))
     second = first.another(other)
-    assert (second._options.revision, second.is_comparing) == (None, False)
-    assert (second._options.device, second._options.use_cache) == ("cpu", False)
-    assert second.another(name)._options == first._options
+    assert (second.options.revision, second.is_comparing) == (None, False)
+    assert (second.options.device, second.options.use_cache) == ("cpu", False)
+    assert second.another(name).options == first.options
     first.stop()
 
 
