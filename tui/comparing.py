@@ -6,19 +6,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from engine.values.heads import Head
-from engine.values.outline import ModelOutline
 from engine.values.table import AnyTable
 from tui.compared_maps import ComparedMaps
-from tui.compared_spectra import ComparedSpectra
 from tui.heads_of_layer import HeadsOfLayer
 from tui.state.pins import compared_heads, compared_pair, how_to_pin, toggle_pin
 from tui.state.session import Session
+from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
 from tui.toolkit.tasks import Run
 from tui.views.compare_view import ComparePane, Side
 from tui.views.layer_maps_view import HeadsPane
 from tui.waiting import no_sentence
-from tui.weights import Weights
 from tui.widgets.table_grid import NO_ROWS
 
 if TYPE_CHECKING:
@@ -36,8 +34,7 @@ class Comparing:
     ----------
     app : whose views these are.
     session : which says what is shown.
-    weights : what is known of the model's spectra.
-    outline : of the model.
+    stores : what is known of the model.
     run : awaits work beside the event loop; newer work under the same name replaces older.
     """
 
@@ -45,15 +42,13 @@ class Comparing:
         self,
         app: Parts,
         session: Session,
-        weights: Weights,
-        outline: ModelOutline,
+        stores: Stores,
         run: Run,
     ) -> None:
         self._app = app
         self._session = session
-        self._weights = weights
-        self._outline = outline
-        self._spectra = ComparedSpectra(app.engine, session, weights, run, self.draw)
+        self._stores = stores
+        self._outline = outline = stores.outline
         self._maps = ComparedMaps(app.engine, run, self.draw)
         self._heads = HeadsOfLayer(app.engine, outline, run, self._name_in_layer)
         session.follow(self._follow)
@@ -121,7 +116,7 @@ class Comparing:
 
     def _name_in_layer(self, head: Head) -> str:
         """Name a head within its layer, with its label and the star of a pinned one."""
-        label = self._weights.labels.short(head)  # maps may be as narrow as the tree
+        label = self._stores.labels.short(head)  # maps may be as narrow as the tree
         return f"H{head.head}{'*' if head in self._session.shown.pins else ''}{f' {label}' if label else ''}"
 
     def draw(self) -> None:
@@ -140,7 +135,7 @@ class Comparing:
         if not shown.pins:
             pane.show_message("", self._how_to_pin)
         elif pane.side is Side.SPECTRA:
-            self._spectra.draw(pane, heads, names)
+            pane.draw_spectra(shown, self._stores, heads, names)
         elif shown.text is None:
             message, is_waiting = no_sentence(self._app, self._outline, shown)
             pane.show_message("", message, is_waiting=is_waiting)
@@ -194,7 +189,9 @@ class Comparing:
         if pane.side is Side.DIFFERENCE:
             return await self._maps.difference_table(compared_pair(self._session.shown))
         heads = compared_heads(self._session.shown)
-        return await self._spectra.table(heads) if pane.side is Side.SPECTRA else self._maps.table(heads)
+        if pane.side is not Side.SPECTRA:
+            return self._maps.table(heads)
+        return pane.spectra_table(self._session.shown, self._stores, heads)
 
     def _subject(self, heads: Iterable[Head], between: str = "-") -> str:
         """Name heads as a part of a file's name."""

@@ -11,16 +11,12 @@ import pytest
 import transformers
 from numpy.typing import NDArray
 
-from engine.service.engine import Engine
-from engine.values.heads import MATRICES, Head
-from engine.values.options import EngineOptions
-from engine.values.table import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, LargeTable
+from engine.values.heads import MATRICES
+from engine.values.table import RANK_COLUMNS
 from tests.cli.test_export import dense_matrices, noise_in, reference, rows
 from tests.conftest import TinyModel
-from tests.exporting import as_exported
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys
 from tui.drawing.numbers import rough
-from tui.state.known_spectra import KEPT_EPSILONS, Knowledge
 
 DRAWS = 50
 """Heads, and layers, that a test simulates."""
@@ -93,36 +89,6 @@ async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) 
             chances = [float(exported[matrix][f"{measure}_chance"]) for matrix in MATRICES]
             assert said == ["chance", *(rough(each, in_column=True) for each in chances)]
             await pilot.press("m")
-
-
-def test_spectra_come_with_their_chance(tiny_model: TinyModel) -> None:
-    folder = tiny_model("gpt2")
-    engine = Engine(EngineOptions(use_cache=False))
-    knowledge = Knowledge(engine.open(str(folder), lambda progress: None).result())
-    names = knowledge.names_beside(Head("decoder", 1, 0))
-    for whole_layer in (False, True):
-        knowledge.learn(names[-1], whole_layer, engine.spectra(names[-1], whole_layer).result())
-    own = LargeTable("ranks", RANKS_BESIDE_CHANCE_COLUMNS, knowledge.rows_beside_chance(names, 0.01, None))
-    exported = [rows(folder, "ranks", "--layer", "1", *head, "--no-cache") for head in ([], ["--head", "all"])]
-    assert as_exported(own) == [row for table in exported for row in table]
-    engine.stop(1.0)
-
-
-def test_rows_of_few_epsilons_are_remembered(tiny_model: TinyModel) -> None:
-    engine = Engine(EngineOptions(use_cache=False))
-    knowledge = Knowledge(engine.open(str(tiny_model("gpt2")), lambda progress: None).result())
-    head = Head("decoder", 1, 0)
-    knowledge.learn(head, False, engine.spectra(head, False).result())
-    engine.stop(1.0)
-    first, key = 0.01, (head.whole_layer, False)
-    rows = knowledge.rows_of(head, first)
-    assert not knowledge.unmeasured([key], first)
-    for count in range(1, 1 + KEPT_EPSILONS):
-        assert knowledge.unmeasured([key], first + 0.1 * count)
-        knowledge.rows_of(head, first + 0.1 * count)
-    assert knowledge.unmeasured([key], first), "that of the one asked for longest ago is forgotten"
-    assert not knowledge.unmeasured([key], first + 0.1 * KEPT_EPSILONS)
-    assert knowledge.rows_of(head, first) == rows
 
 
 def test_singular_values_in_a_score_are_beside_those_of_gaussian_factors(tiny_model: TinyModel) -> None:

@@ -29,8 +29,9 @@ def _in_selection(app: Explorer) -> Iterator[str]:
     under = None if node is None else node.data
     if selected != under and not (node is not None and node.data is None and node.parent is not None):
         yield f"{selected} is selected, and the tree's cursor is on line {app.tree_widget.cursor_line}, {under}"
-    title = app.views.spectra.title_line.shown.plain
-    if selected is not None and str(selected) not in title:
+    spectra = app.views.spectra
+    title = spectra.title_line.shown.plain
+    if selected is not None and spectra.display and str(selected) not in title:
         yield f"{selected} is selected, and the spectra say {title!r}"
     with contextlib.suppress(EngineError):  # where nothing is shown, which the view says
         app.conductor.table()
@@ -58,8 +59,8 @@ def unanswered(app: Explorer, head: Head) -> Iterator[str]:
 
 async def compare(app: Explorer, head: Head) -> None:
     """Find that the engine's thread still computes, and what a fresh one computes."""
-    assert app.conductor.weights is not None
-    name = app.conductor.weights.knowledge.outline.name
+    assert app.conductor.outline is not None
+    name = app.conductor.outline.name
     fresh = Engine(EngineOptions(use_cache=False))
     try:
         await asyncio.wrap_future(fresh.open(name, lambda progress: None))

@@ -8,35 +8,34 @@ from weakref import WeakSet
 
 from textual.worker import Worker
 
-from engine.mathematics.measures import MEASURES
 from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.table import AnyTable
-from engine.values.views import CONTRIBUTIONS, VIEWS, Scope, ring_of, view_after
+from engine.values.views import CONTRIBUTIONS, HEADS, OVERVIEW, VIEWS, Scope, ring_of, view_after
 from tui.app.learning import Learning
 from tui.coloured import Coloured
 from tui.comparing import Comparing
 from tui.export.view_table import subject_of, table_on_screen
-from tui.overview import Overview
 from tui.parts import Parts
 from tui.reading import Reading
 from tui.sentences import Sentences
 from tui.state.heads_off import HeadsOff
-from tui.state.overview_measures import measure_fields
+from tui.state.overview_measures import epsilon_after
 from tui.state.places import head_after, layer_after
+from tui.state.spectra_store import measure_named
 from tui.state.stores import Stores
 from tui.tables import Tables
 from tui.toolkit.keys import key_of
 from tui.toolkit.tasks import Work, begin
 from tui.views.cell import CellPane
+from tui.views.overview_view import OverviewPane
 from tui.views.ranks_view import RanksPane
 from tui.views.table_view import TablePane
 from tui.views.text_view import TextPane
 from tui.ways import Ways
-from tui.weights import Weights
 
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
@@ -48,10 +47,9 @@ class Conductor:
     Attributes
     ----------
     off : switches heads off.
-    overview : the map of all heads.
     coloured : the sentence as coloured text.
     has_chosen_view : whether a person has chosen a view before the first head is on screen.
-    outline, weights, reading, tables, comparing : the open model and what shows it; None until there is one.
+    outline, reading, tables, comparing : the open model and what shows it; None until there is one.
     """
 
     def __init__(self, app: Parts, sentences: Sentences) -> None:
@@ -60,14 +58,12 @@ class Conductor:
         self._is_drawn = False
         keys = (partial(key_of, app, f"app.{name}") for name in ("switch", "all_on"))
         self.off = HeadsOff(app.session, *keys, is_comparing=app.engine.is_comparing)
-        self.overview = Overview(app.engine, app.session, app.views, self.run, app.report, self.go_to)
         self.sentences = sentences
         self.coloured = Coloured(app)
         self.has_chosen_view = False
         self._stayed: tuple[str, Head] | None = None
         self._workers: WeakSet[Worker[None]] = WeakSet()
         self.outline: ModelOutline | None = None
-        self.weights: Weights | None = None
         self.reading: Reading | None = None
         self.tables: Tables | None = None
         self.comparing: Comparing | None = None
@@ -76,6 +72,8 @@ class Conductor:
         """Wait for nothing any more: another model takes the place of this one."""
         for worker in list(self._workers):
             worker.cancel()
+        if self._app.views.stores is not None:
+            self._app.views.stores.close()
 
     @property
     def is_open(self) -> bool:
@@ -107,24 +105,39 @@ class Conductor:
         except EngineError:
             return False
 
-    def show(self, outline: ModelOutline) -> tuple[Weights, Learning]:
+    def show(self, outline: ModelOutline) -> tuple[Stores, Learning]:
         """Make what shows a model whose headers have been read."""
         app, engine, session, views, run = self._app, self._app.engine, self._session, self._app.views, self.run
         self.outline = outline
-        views.stores = Stores(engine, outline, views.draw_soon)
-        weights = self.weights = Weights(engine, session, views, app.tree_widget, outline, run)
+        stores = views.stores = Stores(engine, outline, self._draw, app.report)
         self.reading = Reading(engine, session, views.attention, outline, run, self._has_read)
         self.tables = Tables(engine, session, views, outline, run, app.report)
-        self.comparing = Comparing(app, session, weights, outline, run)
+        self.comparing = Comparing(app, session, stores, run)
         app.ways = Ways(
-            views, app.tree_widget, session, outline, lambda: weights.labels,
+            views, app.tree_widget, session, outline, lambda: stores.labels,
             is_comparing=engine.is_comparing, go_to=self.go_to, show=self.show_named,
             come_back=lambda view, takes_focus: self.show_view(view, takes_focus=takes_focus),
         )  # fmt: skip
-        self._learning = Learning(app, session, weights, self.reading, self.overview, self.comparing, run)
+        self._learning = Learning(app, session, stores, self.reading, run)
         self.coloured.take(self.reading)
-        self.overview.open(outline, weights)
-        return weights, self._learning
+        session.follow(self._follow)
+        self._follow(frozenset(("measure",)))
+        return stores, self._learning
+
+    def _follow(self, changed: frozenset[str]) -> None:
+        """Have the tree say what is shown now beside its heads."""
+        tree, shown = self._app.tree_widget, self._session.shown
+        if "measure" in changed:
+            tree.title_line.name_measure(measure_named(shown.measure).title)
+        if changed & {"epsilon", "measure", "off", "pins"}:
+            tree.refresh_notes()
+
+    def _draw(self) -> None:
+        """Draw what a store has an answer to by now."""
+        self._app.views.draw_soon()
+        self._app.tree_widget.refresh_notes()
+        if self.comparing is not None:
+            self.comparing.draw()
 
     def run(self, work: Work, group: str) -> None:
         """Await an answer beside the event loop's other work; a newer one of the same group replaces it."""
@@ -169,14 +182,22 @@ class Conductor:
         self.reading.advance(progress)
         return self.tables.advance(progress)
 
-    def change_measure(self, step: int) -> None:
-        """Go on to another measure."""
-        shown = self._session.shown
-        if self.overview.is_active:
-            self.overview.change_measure(step)
+    def change_epsilon(self, step: int) -> str:
+        """Change ε to the next larger or smaller one; say so where there is none."""
+        before = self._session.shown.epsilon
+        if (epsilon := epsilon_after(before, step)) is None:
+            return f"ε {before:g} is the {'largest' if step > 0 else 'smallest'} that the keys go to"
+        self._session.change(epsilon=epsilon)
+        return ""
+
+    def enter(self, head: Head) -> None:
+        """Select a head and go to the view of one that was looked at before; from any other view, into that."""
+        self.go_to(head)
+        views = self._app.views
+        if views.active.view in (OVERVIEW, HEADS.name):
+            views.go_to(views.before.view)
         else:
-            names = [each.name for each in MEASURES]
-            self._session.change(**measure_fields(shown, names[(names.index(shown.measure) + step) % len(names)]))
+            views.active.focus_view()
 
     def toggle_distance(self) -> None:
         """Show QK with the key at a distance from the query, 0 to begin with, or without positions again."""
@@ -331,8 +352,8 @@ class Conductor:
         ------
         EngineError : when the view shows nothing yet.
         """
-        shown, views, weights = self._session.shown, self._app.views, self.weights
-        if weights is None:
+        shown, views = self._session.shown, self._app.views
+        if views.stores is None:
             raise EngineError("no model is open yet; nothing was written")
         pane, selected = views.active, shown.selected
         if isinstance(pane, TablePane):
@@ -343,10 +364,8 @@ class Conductor:
             return pane.table_on_screen(), subject if cell is None else f"{subject}-q{cell[0]}-k{cell[1]}"
         if isinstance(pane, TextPane):
             return pane.table_on_screen(), subject_of(selected, None)
-        if self.overview.is_active:
-            return self.overview.table()
+        if isinstance(pane, OverviewPane):
+            return pane.table_on_screen(), shown.overview
         attention = attention or views.attention.shown
-        table, subject = table_on_screen(
-            pane.view, weights.knowledge, selected, shown.epsilon, attention, shown.distance, weights.other
-        )
+        table, subject = table_on_screen(shown, views.stores, attention)
         return pane.narrowed(table) if isinstance(pane, RanksPane) else table, subject

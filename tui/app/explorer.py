@@ -30,14 +30,16 @@ from textual.widgets import Input, Label, Static, Tree
 from engine.store.log import write_log
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import parse_head
+from engine.values.table import RANK_COLUMNS
 from engine.values.views import HEADS, OVERVIEW, Scope
 from engine.values.views import VIEWS as TABLES
 from tui.app.look_actions import LookActions
 from tui.app.suspending import SuspendActions
+from tui.drawing.numbers import ways_to_say
 from tui.screens.prompt import Prompt
 from tui.sentence_input import SentenceInput
 from tui.start import Start
-from tui.state.overview_measures import measure_fields
+from tui.state.overview_measures import measure_fields, next_measure, overview_fields
 from tui.state.session import Averaging, Session, Shown
 from tui.status_line import describe
 from tui.toolkit.key_groups import (
@@ -64,7 +66,6 @@ from tui.toolkit.messages import (
     HeadSwitched,
     MeasureWanted,
     Noticed,
-    OverviewSeen,
     PairRefused,
     PositionMoved,
     RankMeasureWanted,
@@ -363,7 +364,13 @@ class Explorer(LookActions, SuspendActions):
     @property
     def is_idle(self) -> bool:
         """Whether a model is open and nothing more is awaited from the engine."""
-        return self.is_ready and self._first_look.is_swept and all(worker.is_finished for worker in self.workers)
+        return self.is_ready and self._first_look.is_swept and self._is_answered
+
+    @property
+    def _is_answered(self) -> bool:
+        """Whether nothing is on its way from the engine."""
+        stores = self.views.stores
+        return (stores is None or stores.is_idle) and all(worker.is_finished for worker in self.workers)
 
     def on_unmount(self) -> None:
         """Keep no thread beyond the screens: it would keep the explorer, and with it the model."""
@@ -387,8 +394,14 @@ class Explorer(LookActions, SuspendActions):
 
     def _note(self, head: Head) -> tuple[str, ...]:
         """Give what the tree says beside a head, the longest first."""
-        weights = self.conductor.weights if self.is_ready else None
-        return () if weights is None else weights.note(head)
+        stores, shown = self.views.stores if self.is_ready else None, self.session.shown
+        if stores is None:
+            return ()
+        rows = stores.spectra.measures([head], shown.epsilon).get(head, {})
+        place = RANK_COLUMNS.index(shown.measure)
+        values = (rows[matrix][place] for matrix in ("QK", "OV") if matrix in rows)
+        numbers = [value for value in values if not isinstance(value, str)]
+        return ways_to_say(numbers, stores.labels.short(head))
 
     @on(Tree.NodeHighlighted)
     def _node_highlighted(self, event: Tree.NodeHighlighted[Head | None]) -> None:
@@ -403,7 +416,7 @@ class Explorer(LookActions, SuspendActions):
         if event.node.allow_expand:
             event.node.toggle()
         elif self.is_ready and head is not None and self.conductor.has(head):
-            self.conductor.overview.enter(head)
+            self.conductor.enter(head)
 
     @on(Told)
     def _told(self, event: Told) -> None:
@@ -475,9 +488,9 @@ class Explorer(LookActions, SuspendActions):
     @on(GroupReady)
     def _group_ready(self, event: GroupReady) -> None:
         """Keep what the sweep has found, unless that is of a model that has been put away."""
-        if not self.is_ready or event.engine is not self.engine or self.conductor.weights is None:
+        if not self.is_ready or event.engine is not self.engine or self.views.stores is None:
             return
-        self.conductor.weights.learn(event.layer, event.whole_layer, event.group)
+        self.views.stores.spectra.put(event.layer, event.whole_layer, event.group)
         done = event.progress.finished and event.whole_layer
         self.progress_line.show("" if done else describe(event.progress))
 
@@ -517,7 +530,7 @@ class Explorer(LookActions, SuspendActions):
         """Name the view that is looked at where it is of the sentence, or can be; else the attention."""
         pane, active = self.views.active, self.views.active.view
         is_of_sentence = pane.is_of_sentence or (active in TABLES and "text" in TABLES[active].options)
-        return active if is_of_sentence or self.conductor.overview.is_of_sentence else "attention"
+        return active if is_of_sentence else "attention"
 
     def action_read_sentence(self) -> None:
         """Leave the sentence for its map at once, and read it."""
@@ -594,9 +607,7 @@ class Explorer(LookActions, SuspendActions):
 
     def action_scale(self) -> None:
         """Change the scale of the active view; say where none is in view."""
-        if self.conductor.overview.is_active:
-            self.key_line.say(self.conductor.overview.toggle_scale())
-        elif not self.views.toggle_scale():
+        if not self.views.toggle_scale():
             self.key_line.say("nothing in view has a scale; spectra and maps of a head or a layer have one")
 
     def action_baseline(self) -> None:
@@ -609,12 +620,11 @@ class Explorer(LookActions, SuspendActions):
 
     def action_measure(self, step: int) -> None:
         """Show another measure."""
-        self.conductor.change_measure(step)
+        self.session.change(**next_measure(self.session.shown, step))
 
     def action_epsilon(self, step: int) -> None:
         """Change ε and measure again; say so where it goes no farther."""
-        if self.conductor.weights is not None:
-            self.key_line.say(self.conductor.weights.change_epsilon(step))
+        self.key_line.say(self.conductor.change_epsilon(step))
 
     def is_in_vain(self, name: str) -> bool:
         """Say of a binding, by its id, whether it could now only say why it does nothing, or does something else."""
@@ -622,7 +632,7 @@ class Explorer(LookActions, SuspendActions):
             return False
         outline, ways, table = self.conductor.outline, self.ways, self.views.table
         if name == "app.scale":
-            return self.views.scaled is None and not self.conductor.overview.is_active
+            return self.views.scaled is None
         if name == "table.all_rows":
             tables = self.conductor.tables
             return tables is not None and tables.stoppable is not None  # which is what the key stops
@@ -845,10 +855,8 @@ class Explorer(LookActions, SuspendActions):
     @on(MeasureWanted)
     def _measure_wanted(self, event: MeasureWanted) -> None:
         """Show the measure that was named, or that of another group."""
-        if self.is_ready and event.measure:
-            self.conductor.overview.show_measure(event.measure)
-        elif self.is_ready:
-            self.conductor.overview.change_group(event.groups)
+        if self.is_ready:
+            self.session.change(**overview_fields(event.measure))
 
     @on(ConditionWanted)
     def _condition_wanted(self, event: ConditionWanted) -> None:
@@ -873,13 +881,7 @@ class Explorer(LookActions, SuspendActions):
             return
         if self.ways is not None:
             self.ways.leave()
-        self.conductor.overview.enter(event.head)
-
-    @on(OverviewSeen)
-    def _overview_seen(self) -> None:
-        """Draw what has become known while the overview was not in view."""
-        if self.is_ready:
-            self.conductor.overview.resume()
+        self.conductor.enter(event.head)
 
     @on(RoomChanged)
     def _room_changed(self) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tui.app.restoring import Restoring
     from tui.export.files import ExportFiles
     from tui.parts import Parts
-    from tui.weights import Weights
+    from tui.state.stores import Stores
 
 DEMO_SENTENCE = "Anna has a red ball. Anna gives the red ball to Tom."
 """What the demo reads when nothing else is asked for; it repeats itself, so that induction shows."""
@@ -88,7 +88,7 @@ class FirstLook:
         app.report(Progress("", 1, 1, ""))
         self._session.change(epsilon=restoring.epsilon)
         restoring.show_measures()
-        weights, learning = self._conductor.show(outline)
+        stores, learning = self._conductor.show(outline)
         self._exporting.begin(outline)
         app.model_line.show(model_line(outline))
         for note in outline.notes:
@@ -99,12 +99,12 @@ class FirstLook:
         is_demos = restoring.text is None and outline.name == "demo"
         self._take_sentence(DEMO_SENTENCE if is_demos else restoring.text)  # before a view says that there is none
         if self._engine.is_kept:
-            self._look(weights, learning, begin)
+            self._look(stores, learning, begin)
         else:  # importing torch stalls the event loop, so nothing needs it before the tree is on screen
-            self._once_drawn(self._look, weights, learning, begin)
+            self._once_drawn(self._look, stores, learning, begin)
         app.call_after_refresh(self._opened)
 
-    def _look(self, weights: Weights, learning: Learning, begin: Head) -> None:
+    def _look(self, stores: Stores, learning: Learning, begin: Head) -> None:
         """Show the first head; what else there is to do waits until it is on screen.
 
         A key or a click may have moved the tree's cursor on meanwhile; what it is on is shown then. A sentence and a
@@ -113,11 +113,10 @@ class FirstLook:
         if not self._conductor.has_chosen_view:
             self._restoring.show_view()
         here = self._app.tree_widget.name_here
-        if here is None:
-            weights.ask(begin, begin.is_layer)  # for all the rest waits until something is learned
+        stores.spectra.get(here or begin)  # for all the rest waits until something is known
         if not self._conductor.select(here) and self._conductor.tables is not None:
             self._conductor.tables.draw()  # the tree was quicker, and no table was in view then
-        self._conductor.run(partial(self._go_on, weights, learning), "begin")
+        self._conductor.run(partial(self._go_on, stores, learning), "begin")
 
     def _take_sentence(self, usual: str | None) -> None:
         """Show the sentence that is to be read: one that was typed already, else the one to begin with.
@@ -133,10 +132,10 @@ class FirstLook:
         if text is not None:
             line.show_read(text, None)
 
-    async def _go_on(self, weights: Weights, learning: Learning) -> None:
+    async def _go_on(self, stores: Stores, learning: Learning) -> None:
         """Wait until something of the model has been drawn."""
-        await weights.learned.wait()
-        self._once_drawn(self._do_the_rest, weights, learning)
+        await stores.spectra.has_any.wait()
+        self._once_drawn(self._do_the_rest, stores, learning)
 
     def _once_drawn(self, step: Callable[..., None], *given: Any) -> None:
         """Take a step after the next picture, unless another model has come until then."""
@@ -147,14 +146,10 @@ class FirstLook:
 
         self._app.call_after_refresh(take)
 
-    def _do_the_rest(self, weights: Weights, learning: Learning) -> None:
-        """Ask for what is not looked at: the other kind of spectra, the first sentence, the whole model."""
+    def _do_the_rest(self, stores: Stores, learning: Learning) -> None:
+        """Ask for what is not looked at: the first sentence, the whole model."""
         self._started()
-        selected, text = self._session.shown.selected, self._session.shown.waiting_text
-        weights.asks_beside = True
-        if selected is not None:
-            weights.ask(selected, not selected.is_layer)
-        if text is not None:
+        if (text := self._session.shown.waiting_text) is not None:
             self._conductor.read(text)
         self._sweep = self._engine.sweep(self._swept)
         learning.measure_memory()

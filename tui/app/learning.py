@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Progress
 from tui.drawing.facts import line_of_two, short_name
+from tui.state.head_labels import HeadLabels
 from tui.toolkit.messages import Advanced, PairRefused
 from tui.toolkit.tasks import Run
 
 if TYPE_CHECKING:
-    from tui.comparing import Comparing
-    from tui.overview import Overview
     from tui.parts import Parts
     from tui.reading import Reading
     from tui.state.session import Session
-    from tui.weights import Weights
+    from tui.state.stores import Stores
 
 
 class Learning:
@@ -27,7 +26,7 @@ class Learning:
     ----------
     app : whose model it is.
     session : which says what is shown.
-    weights, reading, overview, comparing : who show what is learned.
+    stores, reading : who keep what is learned.
     run : awaits work beside the event loop; newer work under the same name replaces older.
     """
 
@@ -35,17 +34,13 @@ class Learning:
         self,
         app: Parts,
         session: Session,
-        weights: Weights,
+        stores: Stores,
         reading: Reading,
-        overview: Overview,
-        comparing: Comparing,
         run: Run,
     ) -> None:
         self._app = app
-        self._weights = weights
+        self._stores = stores
         self._reading = reading
-        self._overview = overview
-        self._comparing = comparing
         self._run = run
         self._is_labelled = False
         self._session = session
@@ -71,7 +66,8 @@ class Learning:
             self._app.post_message(PairRefused(str(error)))
             return
         self._app.model_line.show(line_of_two(comparison))
-        self._weights.pair(short_name(comparison.other))
+        self._stores.other = short_name(comparison.other)
+        self._stores.arrived()
         for note in filter(None, (*comparison.other.notes, comparison.note)):
             self._app.notify(note, severity="warning")
 
@@ -89,9 +85,8 @@ class Learning:
             self._is_labelled = False
             self._advance(Progress("", 1, 1, ""))
         else:
-            self._weights.learn_labels(labels)
-            self._overview.read_out()
-            self._comparing.draw()
+            self._stores.labels = HeadLabels(labels, is_known=True)
+            self._stores.arrived()
 
     def _advance(self, progress: Progress) -> None:
         """Pass on how far work in the background is; called on the engine thread."""
@@ -110,4 +105,5 @@ class Learning:
         placement = memory.placement
         if placement is not None:
             self._reading.warn(placement.refusal or placement.notice)
-        self._weights.report_memory(memory)
+        self._stores.memory = memory
+        self._stores.arrived()

@@ -96,13 +96,13 @@ async def copied_cell(pane: Pane, conductor: Conductor) -> Copied:
     ------
     EngineError : where there is none, or nothing is in it, which would leave in the clipboard what was there before.
     """
-    cell, says = _cell(pane, conductor)
+    cell, says = _cell(pane)
     if cell in (None, ""):
         raise EngineError(f"{says} is empty; nothing was copied")
     return Copied(str(cell), says)
 
 
-def _cell(pane: Pane, conductor: Conductor) -> tuple[Cell, str]:
+def _cell(pane: Pane) -> tuple[Cell, str]:
     match pane:
         case TablePane():
             if pane.grid.row is None:
@@ -115,11 +115,11 @@ def _cell(pane: Pane, conductor: Conductor) -> tuple[Cell, str]:
             return pane.graph.value, f"σ {pane.graph.index} of {pane.graph.matrix}"
         case OverviewPane() if pane.shown is not None and pane.map.head is not None:
             return pane.shown.cell(pane.map.head), f"{pane.shown.measure} of {pane.map.head}"
-        case RanksPane() if conductor.weights is not None and pane.under_cursor is not None:
+        case RanksPane() if pane.under_cursor is not None:
             head, matrix, number = pane.under_cursor
             if not matrix:
                 return str(head), f"the line's name; {key_of(pane.app, 'app.copy_row')} copies its numbers"
-            return number, f"{conductor.weights.measure.title} of {head}, {matrix}"
+            return number, f"{pane.measure.title} of {head}, {matrix}"
         case TextPane() if pane.shown is not None:
             table, lines = pane.table_on_screen(), pane.shown
             token = dict(zip(table.columns, table.rows[pane.line], strict=True))
@@ -177,8 +177,8 @@ async def _rows(pane: Pane, conductor: Conductor) -> tuple[Sequence[Row], str]:
         case OverviewPane() if (head := pane.map.head) is not None:
             table = pane.table_on_screen()
             return _rows_where(table, stack=head.stack, layer=head.layer, head=head.label), f"the line of {head}"
-        case RanksPane() if (head := pane.head_here) is not None and conductor.weights is not None:
-            measure, (ranks, _) = conductor.weights.measure, conductor.table()
+        case RanksPane() if (head := pane.head_here) is not None:
+            measure, (ranks, _) = pane.measure, conductor.table()
             at, value = ranks.columns.index("matrix"), ranks.columns.index(measure.name)
             own = _rows_where(ranks, stack=head.stack, layer=head.layer, head=head.label)
             numbers = {row[at]: row[value] for row in own}

@@ -1,23 +1,29 @@
-"""The measures that the overview can show, in the order in which its keys go through them."""
+"""The measures that the overview and the ranks can show, in the order in which keys go through them."""
 
 from __future__ import annotations
 
 from engine.values.table import CHANCE
-from engine.values.views import HEAD_PARTS, RANK_MEASURES
+from engine.values.views import HEAD_PARTS, OVERVIEW, RANK_MEASURES
 from tui.state.session import Shown
 
 _MATRICES = ("ov", "qk", "q", "k", "v", "o")
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    **{
-        matrix: tuple(name for name, (of, _) in RANK_MEASURES.items() if of.lower() == matrix) for matrix in _MATRICES
-    },
+    **{matrix: tuple(name for name, (of, _) in RANK_MEASURES.items() if of.lower() == matrix) for matrix in _MATRICES},
     "patterns": tuple(name for name in HEAD_PARTS["patterns"] if not name.endswith(CHANCE)),
     "circuits": tuple(name for name in HEAD_PARTS["circuits"] if not name.endswith(CHANCE)),
-}  # fmt: skip
+}
 """Measures that belong together: of one matrix, of where a head looks, of what its circuits do."""
 
 MEASURES = tuple(name for group in GROUPS.values() for name in group)
+
+_RANKS = tuple(dict.fromkeys(measure for _, measure in RANK_MEASURES.values()))
+
+SIGNED = frozenset({"qk_symmetry", "ov_copying", "ov_copying_residual"})
+"""Measures from −1 to 1, of which zero is the middle."""
+
+EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""The steps of ε."""
 
 
 def overview_fields(overview: str) -> dict[str, str]:
@@ -43,20 +49,20 @@ def measure_fields(shown: Shown, measure: str) -> dict[str, str]:
     {'measure': 'stable_rank', 'overview': 'qk_stable_rank'}
     """
     matrix = RANK_MEASURES.get(shown.overview)
-    return {"measure": measure} if matrix is None else {
-        "measure": measure, "overview": f"{matrix[0].lower()}_{measure}"
-    }  # fmt: skip
+    return {"measure": measure} | ({} if matrix is None else {"overview": f"{matrix[0].lower()}_{measure}"})
 
 
-def measure_after(measure: str, step: int) -> str:
-    """Give the measure so many places on.
+def next_measure(shown: Shown, step: int) -> dict[str, str]:
+    """Give the fields that show the measure so many places on: the overview's where that is looked at, or the ranks'.
 
     Examples
     --------
-    >>> measure_after("ov_energy_rank", 1), measure_after("ov_energy_rank", -1)
-    ('ov_numerical_rank', 'ov_overlap')
+    >>> next_measure(Shown(overview="ov_energy_rank"), -1), next_measure(Shown(view="ranks"), 1)["measure"]
+    ({'overview': 'ov_overlap'}, 'numerical_rank')
     """
-    return MEASURES[(MEASURES.index(measure) + step) % len(MEASURES)]
+    if shown.view == OVERVIEW:
+        return overview_fields(MEASURES[(MEASURES.index(shown.overview) + step) % len(MEASURES)])
+    return measure_fields(shown, _RANKS[(_RANKS.index(shown.measure) + step) % len(_RANKS)])
 
 
 def group_after(measure: str, step: int) -> str:
@@ -72,3 +78,16 @@ def group_after(measure: str, step: int) -> str:
     there = names[(names.index(here) + step) % len(names)]
     same = f"{there}_{RANK_MEASURES[measure][1]}" if measure in RANK_MEASURES else ""
     return same if same in GROUPS[there] else GROUPS[there][0]
+
+
+def epsilon_after(epsilon: float, step: int) -> float | None:
+    """Give the next larger or smaller ε; None where there is none.
+
+    Examples
+    --------
+    >>> epsilon_after(0.03, 1), epsilon_after(0.001, -1)
+    (0.05, None)
+    """
+    steps = sorted({*EPSILONS, epsilon})
+    place = steps.index(epsilon) + step
+    return steps[place] if 0 <= place < len(steps) else None

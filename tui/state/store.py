@@ -80,6 +80,11 @@ class Store(Generic[Key, Value]):
             self._complete.discard(oldest)
         self._arrived()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way."""
+        return not self._asked
+
     def is_asked(self, key: Key) -> bool:
         """Say whether an answer, or the rest of it, is on its way."""
         return key in self._asked

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from tui.state.head_labels import HeadLabels
+from tui.state.head_parts import HeadParts
+from tui.state.spectra_store import SpectraStore
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
+    from engine.values.memory import MemoryReport
     from engine.values.outline import ModelOutline
+    from engine.values.progress import Progress
 
 
 @dataclass
@@ -20,8 +26,32 @@ class Stores:
     engine : who answers.
     outline : of the model.
     arrived : called, on any thread, when a store has an answer that it did not have: all views on screen are drawn.
+    report : told, on any thread, how far long work has come.
+    spectra : of heads and of whole layers, and their measures.
+    heads : circuits and patterns of all heads.
+    labels : what heads are called that clearly do one thing.
+    memory : what the model takes of memory and what is free, once that is known.
+    other : what a second model is called, once it is open.
     """
 
     engine: Engine
     outline: ModelOutline
     arrived: Callable[[], None]
+    report: Callable[[Progress], None]
+    labels: HeadLabels = field(default_factory=HeadLabels)
+    memory: MemoryReport | None = None
+    other: str = ""
+
+    def __post_init__(self) -> None:
+        self.spectra = SpectraStore(self.engine, self.outline, self.arrived)
+        self.heads = HeadParts(self.engine, self.arrived, self.report)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way."""
+        return self.spectra.is_idle and self.heads.is_idle
+
+    def close(self) -> None:
+        """Wait for nothing any more: another model takes the place of this one."""
+        self.spectra.close()
+        self.heads.close()

@@ -143,10 +143,9 @@ class HeadSwitched(Message):
 
 @dataclass
 class MeasureWanted(Message):
-    """A person wants another measure on the overview: by its name, or where it has none so many groups on."""
+    """A person wants another measure on the overview."""
 
-    measure: str = ""
-    groups: int = 0
+    measure: str
 
 
 @dataclass
@@ -168,11 +167,6 @@ class HeadEntered(Message):
     """A person wants to go from the overview, or the table of all heads, into a head."""
 
     head: Head
-
-
-@dataclass
-class OverviewSeen(Message):
-    """The overview has come into view."""
 
 
 @dataclass

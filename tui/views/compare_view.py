@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 import numpy as np
@@ -10,11 +10,22 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 
+from engine.analysis.ranks import spectrum_table
+from engine.mathematics.chance import chance_curve
+from engine.values.display_text import quantity
+from engine.values.errors import EngineError
+from engine.values.heads import DELTA, MATRICES, Head
+from engine.values.spectra import FloatArray, Spectrum
+from engine.values.table import AnyTable
 from tui.drawing.curves import Curve
+from tui.drawing.curves import Line as CurveLine
+from tui.drawing.facts import at_distance
 from tui.drawing.levels import Scale
 from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.ticks import brief
 from tui.drawing.view_titles import COMPUTING, ViewTitle
+from tui.state.session import Shown
+from tui.state.stores import Stores
 from tui.toolkit.messages import RoomChanged
 from tui.views.pane import Pane
 from tui.widgets.head_values import HeadValue, HeadValues
@@ -98,17 +109,43 @@ class ComparePane(Pane):
         self.legend_line.show("")
         self.readout_line.show("")
 
-    def show_waiting(self, title: str) -> None:
-        """Say what comes next; what is drawn stays until it does."""
-        self.is_waiting = True
-        self._set_title(title, (COMPUTING,))
-
-    def show_spectra(self, title: str, names: Sequence[str], curves: Sequence[Curve]) -> None:
-        """Draw the heads' spectra; the lines of every curve are in the order of the names."""
-        self._names, self._curves, self.is_waiting = tuple(names), tuple(curves), False
+    def draw_spectra(self, shown: Shown, stores: Stores, heads: Sequence[Head], names: Sequence[str]) -> None:
+        """Draw the heads' spectra, with the chance of the selected one or else of the last; ask for what is missing."""
+        spectra, distance = stores.spectra, shown.distance
+        for head in heads:
+            if spectra.known(head, distance) is None and spectra.get(head, distance) is None:
+                break  # one layer after the other
+        answers = [spectra.known(head, distance) for head in heads]
+        found = [{} if each is None or isinstance(each, EngineError) else each for each in answers]
+        title = f"{quantity(len(heads), 'head')}{at_distance(distance, stores.outline)}"
+        if not any(found):
+            why_not = next((str(each) for each in answers if isinstance(each, EngineError)), "")
+            if why_not or distance is None:
+                self.show_message("", why_not or COMPUTING, is_waiting=not why_not)
+            else:
+                self.is_waiting = True
+                self._set_title(title, (COMPUTING,))  # what is drawn stays until the next comes
+            return
+        front = heads.index(shown.selected) if shown.selected in heads else len(heads) - 1
+        if not heads[front].stack.endswith(DELTA):
+            title = f"{title}  chance of {names[front]}"
+        self._names, self.is_waiting = tuple(names), False
+        self._curves = tuple(_compared(matrix, names, found, found[front]) for matrix in MATRICES)
         self._set_title(title)
-        self.graph.show(curves)
+        self.graph.show(self._curves)
         self._read_out_spectra()
+
+    def spectra_table(self, shown: Shown, stores: Stores, heads: Sequence[Head]) -> AnyTable:
+        """List every singular value of the heads that are drawn, each head beside its own chance.
+
+        Raises
+        ------
+        EngineError : when nothing is drawn yet.
+        """
+        found = [spectra for head in heads if (spectra := stores.spectra.listed(head, shown.distance))]
+        if not found:
+            raise EngineError("the compare view shows nothing yet; nothing was written")
+        return spectrum_table(found)
 
     def show_maps(self, title: str, maps: Sequence[Titled]) -> None:
         """Draw the heads' maps, or a difference."""
@@ -192,3 +229,20 @@ class ComparePane(Pane):
         of = f"{self._heads[self.maps.heatmaps.index(leading)]}: " if self.side is Side.MAPS else ""
         said = leading.readout(self.readout_line.size.width - len(of))
         self.readout_line.show(f"{of}{said}" if said else "")
+
+
+def _compared(
+    matrix: str, names: Sequence[str], found: Sequence[Mapping[str, Spectrum]], front: Mapping[str, Spectrum]
+) -> Curve:
+    """Put one matrix's singular values of all heads together, with the chance of one."""
+    values = [each[matrix].singular_values if each else np.zeros(0) for each in found]
+    count = max(len(each) for each in values)
+    chance = chance_curve(front[matrix]) if front else None
+    lines = tuple(CurveLine(name, _padded(each, count)) for name, each in zip(names, values, strict=True))
+    baseline = None if chance is None else _padded(chance, count)
+    return Curve(matrix, max(values, key=len), baseline, "", lines, has_bars=False)
+
+
+def _padded(values: FloatArray, count: int) -> FloatArray:
+    """Bring values to a number of them, with what is not a number where there are none."""
+    return np.concatenate([values, np.full(count - len(values), np.nan)])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -13,18 +12,21 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 from textual.widgets import Input
 
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.outline import LayerOutline
-from engine.values.table import Table
-from engine.values.views import HEADS, OVERVIEW, explain
-from tui.drawing.measure_scale import MeasureScale
+from engine.values.outline import ModelOutline, head_places
+from engine.values.table import CHANCE, RANK_COLUMNS, Cell, Table
+from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, Query, explain, parts_of
+from tui.drawing.levels import Scale
+from tui.drawing.measure_map import MeasureMap, MeasureScale, scale_of
 from tui.drawing.missing import why_empty
 from tui.drawing.readout import of_measure
 from tui.drawing.text import first_fitting
-from tui.state.measure_map import MeasureMap
-from tui.state.overview_measures import MEASURES
-from tui.toolkit.messages import ConditionWanted, HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
+from tui.state.overview_measures import MEASURES, SIGNED, group_after
+from tui.state.session import Shown
+from tui.state.stores import Stores
+from tui.toolkit.messages import ConditionWanted, HeadEntered, HeadPicked, MeasureWanted, Told
 from tui.views.pane import Pane
 from tui.widgets.head_map import HeadMap
 from tui.widgets.histogram import Histogram
@@ -38,28 +40,17 @@ LOW = 12
 """Lines of the pane below which the measure is not explained."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What stands beside a head's value.
+class OverviewPane(Pane):
+    """Shows one measure of every head of the model.
 
     Attributes
     ----------
-    name : of the head, with its stack where there are several.
-    label : what it clearly does, or nothing.
-    chance : what chance gives for it; None where that is not known.
-    trouble : why there is no value of it, where that is known.
+    shown : the measure as it is drawn; None before anything is.
+    scale : that it is drawn on; None where there is no number.
     """
 
-    name: str
-    label: str = ""
-    chance: float | None = None
-    trouble: str = ""
-
-
-class OverviewPane(Pane):
-    """Shows one measure of every head of the model."""
-
     view = OVERVIEW
+    has_scale = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "find", "Measure", id="overview.find", priority=True),
         Binding("enter", "take", "Show it", show=False, id="overview.take", priority=True),
@@ -76,9 +67,12 @@ class OverviewPane(Pane):
         self.explanation_line = Line(classes="pane-legend")
         self.shown: MeasureMap | None = None
         self.scale: MeasureScale | None = None
-        self._said: Callable[[Head], Said] = lambda head: Said(str(head))
+        self._drawn: tuple[Shown, Stores] | None = None
+        self._outline: ModelOutline | None = None
+        self._places: Mapping[Head, int] = {}
+        self._scales: dict[str, Scale] = {name: "log" for name in RANK_MEASURES if "condition" in name}
+        self._trouble = ""
         self._moving: Timer | None = None
-        self._explanation = ""
 
     def compose(self) -> ComposeResult:
         """Stack the title, the map, the histogram, the explanation and the readout."""
@@ -93,31 +87,62 @@ class OverviewPane(Pane):
         """Put the focus on the map."""
         self.screen.set_focus(self.map)
 
-    @property
-    def is_moving(self) -> bool:
-        """Whether the cursor has been moved and the head under it is not selected yet."""
-        return self._moving is not None
-
-    def open(self, layers: tuple[LayerOutline, ...], said: Callable[[Head], Said]) -> None:
-        """Show a model's heads.
-
-        Parameters
-        ----------
-        layers : of the model.
-        said : gives what is said of a head beside its value.
-        """
-        self._said = said
-        self.map.open(layers)
-
-    def show(self, title: str, shown: MeasureMap, scale: MeasureScale | None, trouble: str) -> None:
-        """Draw a measure; where there is no more to come of it, ``trouble`` says why."""
-        self.shown, self.scale, self.is_waiting = shown, scale, not shown.known and not trouble
-        self.is_unfinished = not trouble and None in shown.cells
-        self.title_line.show(Text.assemble((f"{self.view} ", "bold"), title))
-        self.map.show(shown, scale)
-        self._explanation = trouble or explain(shown.measure, HEADS.name)
+    def draw(self, shown: Shown, stores: Stores) -> None:
+        """Draw the measure of the heads of which it is known; the cursor is on the selected head, unless it moves."""
+        self._drawn, measure = (shown, stores), shown.overview
+        if self._outline is not stores.outline:
+            self._outline, self._places = stores.outline, head_places(stores.outline.layers)
+            self.map.open(stores.outline.layers)
+        if shown.selected is not None and self._moving is None:
+            self.map.move_to(shown.selected)
+        cells, self._trouble = self._cells(shown, stores)
+        self.shown = MeasureMap(measure, self._places, tuple(cells))
+        self.scale = scale_of(self.shown.finite, self._scales.get(measure, "linear"), measure in SIGNED)
+        self.is_of_sentence = parts_of((measure,)) == ("patterns",)
+        self.is_waiting = not self.shown.known and not self._trouble
+        self.is_unfinished = not self._trouble and None in cells
+        said = [measure]
+        if measure.endswith("energy_rank"):
+            said.append(f"ε {shown.epsilon:g}")
+        if self.scale is not None and self.scale.scale == "log":
+            said.append("log scale")
+        known = f"{self.shown.known} of " if self.shown.known < len(cells) else ""
+        said.append(f"{known}{quantity(len(cells), 'head')}")
+        self.title_line.show(Text.assemble((f"{self.view} ", "bold"), "  ".join(said)))
+        self.map.show(self.shown, self.scale)
         self._draw_histogram()
         self.read_out()
+
+    def _cells(self, shown: Shown, stores: Stores) -> tuple[Sequence[Cell | None], str]:
+        """Give the measure's cells, None for what is still to come, and why there are none where that is known."""
+        if shown.overview in RANK_MEASURES:
+            stores.heads.look_at(None)
+            if shown.selected is not None and not shown.selected.is_layer:
+                stores.spectra.get(shown.selected)  # before the sweep comes to it
+            return self._ranks(shown, stores), ""
+        query = _query(shown)
+        found = stores.heads.look_at(query)
+        if isinstance(found, EngineError):
+            return [""] * len(self._places), str(found)
+        missing = "" if stores.heads.is_complete(query) else None
+        if found is None:
+            return [missing] * len(self._places), ""
+        cells = [missing if cell is None else cell for cell in found.frame[shown.overview].to_list()]
+        is_without = missing == "" and not any(isinstance(cell, int | float) for cell in cells)
+        return cells, next(filter(None, found.frame["note"]), "") if is_without else ""
+
+    def _ranks(self, shown: Shown, stores: Stores) -> list[Cell | None]:
+        """Give a measure of the heads' singular values."""
+        matrix, measure = RANK_MEASURES[shown.overview]
+        place = RANK_COLUMNS.index(measure)
+        measures = stores.spectra.measures(tuple(self._places), shown.epsilon)
+        cells: list[Cell | None] = []
+        for head in self._places:
+            if (rows := measures.get(head)) is not None:
+                cells.append(rows[matrix][place] if matrix in rows else "")
+            else:
+                cells.append("" if stores.spectra.why_not(head) else None)
+        return cells
 
     def _draw_histogram(self) -> None:
         """Draw how the values are spread."""
@@ -132,29 +157,47 @@ class OverviewPane(Pane):
 
     def read_out(self) -> None:
         """Say what is under the cursor, and what the measure is."""
-        shown, head = self.shown, self.map.head
-        if shown is None or head is None:
+        shown, head, room = self.shown, self.map.head, self.size.width - 2
+        if shown is None or head is None or self._drawn is None:
             return
-        cell = shown.cell(head)
-        said = self._said(head)
+        cell, (_, stores) = shown.cell(head), self._drawn
+        name = f"{head.stack} {head}" if len(stores.outline.stacks) > 1 else str(head)
+        label, (chance, trouble) = stores.labels.of(head), self._chance_of(head, *self._drawn)
         if not self.name_input.display:
-            formula = self._explanation.partition(": ")[2]  # the measure's name is in the title too
-            said_of = first_fitting(self.size.width - 2, self._explanation, formula or self._explanation)
-            self.explanation_line.show(said.trouble or said_of)
+            explanation = self._trouble or explain(shown.measure, HEADS.name)
+            formula = explanation.partition(": ")[2]  # the measure's name is in the title too
+            self.explanation_line.show(trouble or first_fitting(room, explanation, formula or explanation))
         if cell is None or isinstance(cell, str):
-            empty = said.trouble or why_empty(shown.measure, {"stack": head.stack, shown.measure: None})
+            empty = trouble or why_empty(shown.measure, {"stack": head.stack, shown.measure: None})
             why = "computing …" if cell is None else f"empty: {empty}"
-            line = "  ".join(filter(None, (said.name, why, said.label)))
+            line = "  ".join(filter(None, (name, why, label)))
         else:
-            place = f"{shown.place(cell)}/{shown.numbers}"
-            line = of_measure(said.name, cell, said.chance, place, said.label, self.size.width - 2)
+            line = of_measure(name, cell, chance, f"{shown.place(cell)}/{shown.numbers}", label, room)
         self.readout_line.show(line)
 
-    def follow(self, head: Head) -> None:
-        """Put the cursor on the selected head, unless a person is moving it."""
-        if not self.is_moving:
-            self.map.move_to(head)
-            self._mark()
+    def _chance_of(self, head: Head, shown: Shown, stores: Stores) -> tuple[float | None, str]:
+        """Give what chance makes of the measure for a head where that is known, and why the head has no value."""
+        if shown.overview in RANK_MEASURES:
+            matrix, measure = RANK_MEASURES[shown.overview]
+            return stores.spectra.chance(head, measure, shown.epsilon).get(matrix), stores.spectra.why_not(head)
+        found = stores.heads.peek(_query(shown))
+        if not isinstance(found, Table):
+            return None, ""
+        row = found.frame.row(self._places[head], named=True)
+        return row.get(f"{shown.overview}{CHANCE}"), (row["note"] or "") if row[shown.overview] is None else ""
+
+    def toggle_scale(self) -> None:
+        """Change between the linear and the logarithmic scale; say why that cannot be, where it cannot."""
+        if self._drawn is None:
+            return
+        measure = self._drawn[0].overview
+        wanted: Scale = "linear" if self._scales.get(measure) == "log" else "log"
+        self._scales[measure] = wanted
+        self.draw(*self._drawn)
+        if self.scale is not None and self.scale.scale != wanted:
+            self._scales[measure] = "linear"
+            why = "it has a sign" if self.scale.is_signed else "it is not above zero"
+            self.post_message(Told(f"{measure} has no log scale: {why}"))
 
     def table_on_screen(self) -> Table:
         """Give the measure of all heads as a table.
@@ -167,9 +210,10 @@ class OverviewPane(Pane):
             raise EngineError("the overview shows nothing yet; nothing was written")
         return self.shown.table()
 
-    def on_show(self) -> None:
-        """Tell that what has become known meanwhile can be drawn."""
-        self.post_message(OverviewSeen())
+    def on_hide(self) -> None:
+        """Have nothing worked on that nobody sees."""
+        if self._drawn is not None:
+            self._drawn[1].heads.look_at(None)
 
     def on_resize(self, event: events.Resize) -> None:
         """Give the histogram what the map does not need, and the lines as much as they have room for."""
@@ -190,15 +234,11 @@ class OverviewPane(Pane):
         """Leave the explanation out of a low pane, but not while a name is typed, for which it lists what there is."""
         self.explanation_line.display = self.size.height >= LOW or self.name_input.display
 
-    def _mark(self) -> None:
-        """Show what is under the cursor."""
-        self.histogram.mark(self._value_under_cursor())
-        self.read_out()
-
     @on(HeadMap.Moved)
     def _moved(self) -> None:
         """Read the head out at once, and have it selected once the cursor rests."""
-        self._mark()
+        self.histogram.mark(self._value_under_cursor())
+        self.read_out()
         if self._moving is not None:
             self._moving.stop()
         self._moving = self.set_timer(PAUSE, self._select)
@@ -230,7 +270,8 @@ class OverviewPane(Pane):
 
     def action_group(self, step: int) -> None:
         """Go to the same measure of the next matrix, or to circuits or patterns."""
-        self.post_message(MeasureWanted(groups=step))
+        if self.shown is not None:
+            self.post_message(MeasureWanted(group_after(self.shown.measure, step)))
 
     def action_find(self) -> None:
         """Open the line that takes a measure's name."""
@@ -278,3 +319,9 @@ class OverviewPane(Pane):
         self._make_room()
         self.screen.set_focus(self.map)
         self.read_out()
+
+
+def _query(shown: Shown) -> Query:
+    """Say what is asked for the overview's measure, which is of circuits or of patterns."""
+    (part,) = parts_of((shown.overview,))
+    return Query(text=(shown.text or None) if part == "patterns" else None, parts=(part,))

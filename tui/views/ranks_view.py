@@ -8,10 +8,14 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 
-from engine.mathematics.measures import MEASURES, Measure
+from engine.mathematics.measures import MEASURES
 from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.table import RANK_COLUMNS, AnyTable, Cell, LargeTable
+from tui.drawing.facts import at_distance
 from tui.drawing.numbers import rough, within
+from tui.state.session import Shown
+from tui.state.spectra_store import measure_named
+from tui.state.stores import Stores
 from tui.toolkit.messages import HeadPicked, RankMeasureWanted
 from tui.views.filtered import FilteredPane
 from tui.widgets.line import Line
@@ -73,7 +77,7 @@ class RanksPane(FilteredPane):
         self._rows: Sequence[Sequence[Cell]] = ()
         self._counted = (0, 0)
         self._chance: Sequence[Cell] = ("",) * len(COLUMNS.names)
-        self._measure = MEASURES[0]
+        self.measure = MEASURES[0]
         self._selected: Head | None = None
         self._picked: tuple[Head, ...] = ()
         self._place: int | None = None
@@ -86,47 +90,47 @@ class RanksPane(FilteredPane):
         yield self.chance_line
         yield self.readout_line
 
-    def show(
-        self,
-        title: str,
-        names: Sequence[Head],
-        rows: Sequence[Sequence[Cell]],
-        measure: Measure,
-        epsilon: float,
-        chance: Mapping[str, float],
-        selected: Head | None,
-        troubles: Mapping[Head, str],
-    ) -> None:
-        """Draw one measure of the rows of a ``ranks`` table.
-
-        Parameters
-        ----------
-        title : which layer, or the model.
-        names : the heads or layers, a line each; those without rows are still being computed.
-        rows : rows of the ``ranks`` table.
-        chance : by matrix, what chance gives for the line of the cursor.
-        selected : the line of the cursor.
-        troubles : why some of them will have no rows.
-        """
-        self._all_names, self._rows, self._measure, self._troubles = tuple(names), rows, measure, troubles
+    def draw(self, shown: Shown, stores: Stores) -> None:
+        """Draw one measure of a layer's heads and of the layer, QK's at the distance, or of the model's layers."""
+        selected, spectra, outline = shown.selected, stores.spectra, stores.outline
+        names, distance, title = [layer.name for layer in outline.layers], None, "all layers"
+        if selected is not None:
+            layer, distance = outline.layer(selected), shown.distance
+            names = [*layer.head_names(), layer.name]
+            title = (
+                f"{f'{layer.stack} ' * (len(outline.stacks) > 1)}layer {layer.layer}{at_distance(distance, outline)}"
+            )
+            spectra.get(selected, distance)
+            if (
+                selected.is_layer or not layer.is_large
+            ):  # as a whole a large one takes minutes, and is left to the sweep
+                spectra.get(names[0] if selected.is_layer else layer.name, distance)
+        measures = spectra.measures(names, shown.epsilon, distance)
+        if selected is not None and any(name not in measures and spectra.is_known(name) for name in names):
+            return  # it is drawn in a moment, with all numbers
+        self._troubles = {name: why for name in names if (why := spectra.why_not(name))}
+        self._all_names, self.measure = tuple(names), measure_named(shown.measure)
+        self._rows = [row for rows in measures.values() for row in rows.values()]
         if selected in self._picked:  # what was picked after it is still on its way, and the cursor there
             self._picked = self._picked[self._picked.index(selected) + 1 :]
         elif selected != self._selected:
             self._picked = ()
         before, self._selected = self._selected, selected
-        self.is_waiting = not rows and not troubles
-        self.is_unfinished = len({tuple(row[:3]) for row in rows}) + len(troubles) < len(names)
+        self.is_waiting = not self._rows and not self._troubles
+        self.is_unfinished = len(measures.keys() | self._troubles.keys()) < len(names)
         self.table.is_growing = self.is_unfinished
         self.narrow()
         self.table.catch_up(is_placed=True)
         if selected != before:
             is_elsewhere = selected not in names  # which no filter has anything to do with
             self.pass_by(selected, is_left=selected in self._names, is_first=before is None or is_elsewhere)
-        self.strike(self.struck)
-        shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else f" (energy ε {epsilon:g})"
-        self.set_title(Text.assemble(("ranks ", "bold"), title), (f"{measure.title}{shown}", measure.title, ""))
+        self.strike(frozenset(shown.off.heads))
+        of = f", ε {shown.epsilon:g}" if shown.measure == "energy_rank" else f" (energy ε {shown.epsilon:g})"
+        said = self.measure.title
+        self.set_title(Text.assemble(("ranks ", "bold"), title), (f"{said}{of}", said, ""))
         has_none = selected is not None and selected.stack.endswith(DELTA)  # a change is compared with nothing
-        missing = NONE if has_none or selected in troubles else "…"
+        missing = NONE if has_none or selected in self._troubles else "…"
+        chance = spectra.chance(selected or names[0], shown.measure, shown.epsilon)
         self._chance = ("chance", *(chance.get(matrix, missing) for matrix in MATRICES))
         self.show_chance()
         self.read_out()
@@ -146,7 +150,7 @@ class RanksPane(FilteredPane):
         if not self.filter_input.display:
             place = self.table.place
             trouble = "" if place is None else self._troubles.get(self._names[place], "")
-            self.readout_line.show(trouble or self._measure.formula)
+            self.readout_line.show(trouble or self.measure.formula)
 
     def focus_view(self) -> None:
         """Put the focus on the table."""
@@ -198,7 +202,7 @@ class RanksPane(FilteredPane):
 
     def narrow(self) -> None:
         """Show the numbers of the rows that the filter leaves, in the lines that have any."""
-        place, names, rows = RANK_COLUMNS.index(self._measure.name), self._all_names, self._rows
+        place, names, rows = RANK_COLUMNS.index(self.measure.name), self._all_names, self._rows
         is_narrowed = self.narrowing is not None
         if is_narrowed:
             rows = self._left(rows)
@@ -250,7 +254,7 @@ class RanksPane(FilteredPane):
     def show_compared(self, columns: Collection[str]) -> None:
         """Show the measure that a filter compares; of several none is more meant than others."""
         compared = [each.name for each in MEASURES if each.name in columns]
-        if len(compared) == 1 and compared[0] != self._measure.name:
+        if len(compared) == 1 and compared[0] != self.measure.name:
             self.post_message(RankMeasureWanted(compared[0]))
 
     def _leads(self) -> str:

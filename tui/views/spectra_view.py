@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from rich.text import Text
 from textual import on
@@ -12,33 +11,22 @@ from textual.app import ComposeResult
 
 from engine.mathematics.chance import chance_curve
 from engine.mathematics.measures import energy_rank
+from engine.values.errors import EngineError
+from engine.values.heads import Head
 from engine.values.spectra import Spectrum
 from tui.drawing.curves import Curve, Line
+from tui.drawing.facts import at_distance, model_facts
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import short
 from tui.drawing.view_titles import COMPUTING, ViewTitle
+from tui.state.session import Shown
+from tui.state.stores import Stores
 from tui.views.pane import Pane
 from tui.widgets.line import Line as LineOfText
 from tui.widgets.spectra import SpectraView
 
 _NAME_ALONE = re.compile(r"^[^·]*[^· ]| Δ = \d+(?=.*$)")
 """What stays of a name where there is little room: neither what the head does nor its marks."""
-
-
-@dataclass(frozen=True)
-class Beside:
-    """Another model's spectra of the same head.
-
-    Attributes
-    ----------
-    name : of the model.
-    spectra : by matrix; empty where there are none, or none yet.
-    why_not : why there are none; empty where there are, or may be.
-    """
-
-    name: str
-    spectra: Mapping[str, Spectrum]
-    why_not: str = ""
 
 
 class SpectraPane(Pane):
@@ -59,7 +47,7 @@ class SpectraPane(Pane):
         self._state: Sequence[str] = ()
         self._epsilon: float | None = None
         self.is_without_curves = False
-        self._other: Beside | None = None
+        self._other = ""
         self.left_out_line = LineOfText(classes="pane-left-out")
         self.left_out_line.display = False
 
@@ -70,39 +58,35 @@ class SpectraPane(Pane):
         yield self.left_out_line
         yield self.readout_line
 
-    def show(
-        self,
-        name: str,
-        spectra: Mapping[str, Spectrum],
-        epsilon: float,
-        other: Beside | None = None,
-        lacking: str = "",
-    ) -> None:
-        """Draw spectra by matrix, with what chance gives and with another model's where those are known.
-
-        Where some are left out, ``lacking`` says why.
-        """
-        self._other, self._epsilon = other, epsilon
-        self.is_waiting = False
-        self._has_curves(True)
-        self._set_title(name)
-        self._say_left_out("; ".join(filter(None, (lacking, other.why_not if other is not None else ""))))
-        self.graph.show(
-            [
-                Curve(
-                    matrix,
-                    spectrum.singular_values,
-                    chance_curve(spectrum),
-                    f"rank {int(energy_rank(spectrum.singular_values, epsilon))}/{len(spectrum.singular_values)}"
-                    f" σ₁ {short(float(spectrum.singular_values[0]))}",
-                    ()
-                    if other is None or matrix not in other.spectra
-                    else (Line("other", other.spectra[matrix].singular_values),),
-                )
-                for matrix, spectrum in spectra.items()
-            ]
-        )
-        self._read_out()
+    def draw(self, shown: Shown, stores: Stores) -> None:
+        """Draw the spectra of what is selected, with what chance gives and with the other model's, as far as known."""
+        name, distance, spectra = shown.selected, shown.distance, stores.spectra
+        self.graph.is_at_distance = distance is not None
+        self._epsilon, self._other = None, ""
+        if name is None:
+            self._show_message("the model", model_facts(stores.outline, stores.memory))
+            return
+        title = _title(name, distance, stores)
+        found = spectra.get(name, distance)
+        if isinstance(found, EngineError):
+            self._show_message(title, str(found))
+        elif found is None and distance is not None and self.graph.matrices:
+            self.is_waiting = True
+            self._set_title(title, (COMPUTING,))  # what is drawn stays until the next comes
+        elif found is None:
+            self._show_message(title, COMPUTING, is_waiting=True)
+        else:
+            theirs = spectra.get(name, distance, is_other=True) if stores.other else None
+            self._epsilon, self._other = shown.epsilon, "" if isinstance(theirs, EngineError) else stores.other
+            self.is_waiting = False
+            self._has_curves(True)
+            self._set_title(title)
+            self._say_left_out(
+                "; ".join(filter(None, (spectra.why_not(name), str(theirs) if isinstance(theirs, EngineError) else "")))
+            )
+            of_other = {} if theirs is None or isinstance(theirs, EngineError) else theirs
+            self.graph.show([_curve(each, of_other.get(each.matrix), shown.epsilon) for each in found.values()])
+            self._read_out()
 
     def _has_curves(self, has_curves: bool) -> None:
         """Take note of whether there are curves, or will be; the key of their scale is offered only then."""
@@ -120,14 +104,9 @@ class SpectraPane(Pane):
         self._set_title(self._name_shown, self._state)
         self._read_out()
 
-    def show_waiting(self, name: str) -> None:
-        """Say what comes next; what is drawn stays until it does."""
-        self.is_waiting = True
-        self._set_title(name, (COMPUTING,))
-
-    def show_message(self, name: str, message: str, *, is_waiting: bool = False) -> None:
+    def _show_message(self, name: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is nothing to draw, or nothing yet."""
-        self._epsilon, self.is_waiting = None, is_waiting
+        self.is_waiting = is_waiting
         self._has_curves(is_waiting)
         self._set_title(name)
         self._say_left_out("")
@@ -151,8 +130,8 @@ class SpectraPane(Pane):
             title = Text.assemble(("spectra ", "bold"), of, f"{gap}{scaled}")
             if self._epsilon is not None:
                 title.append(f"{gap}{rank} {self._epsilon:g}")
-            if self._other is not None and not self._other.why_not:
-                title.append("  ").append(*self.graph.line_sign(0)).append(f" {self._other.name}")
+            if self._other:
+                title.append("  ").append(*self.graph.line_sign(0)).append(f" {self._other}")
             if title.cell_len <= room or not room:
                 break
         self.title_line.show_title(ViewTitle(title, state))
@@ -175,3 +154,19 @@ class SpectraPane(Pane):
     def _read_out(self) -> None:
         """Say what is under the cursor."""
         self.readout_line.show(self.graph.readout(max(self.room, 10)))
+
+
+def _title(name: Head, distance: int | None, stores: Stores) -> str:
+    """Name what is selected, with its label, the distance and the marks of what changes its circuit."""
+    stack = f"{name.stack} " if len(stores.outline.stacks) > 1 else ""
+    kind = " whole layer" if name.is_layer else ""
+    marks = "".join(f" · {mark}" for mark in stores.outline.layer(name).marks)
+    return f"{stack}{name}{kind}{stores.labels.behind(name)}{at_distance(distance, stores.outline)}{marks}"
+
+
+def _curve(spectrum: Spectrum, other: Spectrum | None, epsilon: float) -> Curve:
+    """Put singular values together with what chance gives and with the other model's."""
+    sigma = spectrum.singular_values
+    summary = f"rank {int(energy_rank(sigma, epsilon))}/{len(sigma)} σ₁ {short(float(sigma[0]))}"
+    lines = () if other is None else (Line("other", other.singular_values),)
+    return Curve(spectrum.matrix, sigma, chance_curve(spectrum), summary, lines)

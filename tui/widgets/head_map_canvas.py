@@ -19,8 +19,7 @@ from engine.values.outline import LayerOutline
 from tui.drawing.cells import CURSOR, halved_cells, merged_cells
 from tui.drawing.head_grid import HeadGrid, Line, fewest_lines, lay_out_heads
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
-from tui.drawing.measure_scale import MeasureScale, glyphs_of
-from tui.state.measure_map import MeasureMap
+from tui.drawing.measure_map import MeasureMap, MeasureScale, glyphs_of
 from tui.widgets.scrolled import Scrolled
 
 _UNDEFINED, _OUTSIDE = 252, 251

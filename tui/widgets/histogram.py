@@ -14,10 +14,9 @@ from textual.widget import Widget
 
 from tui.drawing.curves import Curve, Span
 from tui.drawing.levels import Ink
-from tui.drawing.measure_scale import MeasureScale
+from tui.drawing.measure_map import MeasureMap, MeasureScale
 from tui.drawing.plots import COLOUR_PLOT, SHADE_PLOT, Mark, Plot, draw_plot
 from tui.drawing.ticks import brief
-from tui.state.measure_map import MeasureMap
 
 _WIDEST_BAR = 4
 """Columns that a bar takes at most."""

@@ -256,9 +256,8 @@ async def test_what_the_explorer_leaves_out_is_computed_and_kept_by_the_command_
     command = "attn-tui export MODEL spectrum --layer 0 --head all"
     async with explorer(folder, size=(160, 50), head="L0", engine=Engine(options)) as (app, _):
         assert command in app.views.spectra.graph._message
-        weights = app.conductor.weights
-        assert weights is not None
-        assert weights.knowledge.spectra(Head("decoder", 0, 1)), "its heads have theirs"
+        assert app.views.stores is not None
+        assert app.views.stores.spectra.known(Head("decoder", 0, 1)), "its heads have theirs"
     done = run(folder, *command.split()[3:])
     assert done.exit_code == 0
     assert done.stderr.startswith("attn-tui: L0 as a whole has matrices of ")

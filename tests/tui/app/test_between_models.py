@@ -20,8 +20,7 @@ from tui.toolkit.messages import HeadEntered, MeasureWanted, RankMeasureWanted, 
 
 SAID: tuple[Message, ...] = (
     HeadEntered(Head("decoder", 0, 1)),
-    MeasureWanted("effective_rank_Q"),
-    MeasureWanted(groups=1),
+    MeasureWanted("q_effective_rank"),
     RankMeasureWanted("stable_rank"),
     TokenPointed(0, 0),
 )

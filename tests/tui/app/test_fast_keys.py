@@ -23,9 +23,8 @@ from tui.screens.chooser import ChooserScreen
 from tui.screens.export_screen import ExportScreen
 from tui.screens.sentences_screen import SentencesScreen
 from tui.start import Start
-from tui.state.overview_measures import measure_after
+from tui.state.overview_measures import MEASURES
 from tui.state.saved import Remembered
-from tui.state.session import Shown
 
 
 def burst(app: Explorer, *keys: str) -> None:
@@ -141,8 +140,8 @@ async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model
         burst(app, "B", *folder, "enter")
         await until(pilot, lambda: app.engine is not before or has_ended(app))
         await settle(pilot)
-        assert app.conductor.weights is not None
-        assert app.conductor.weights.knowledge.outline.name == folder
+        assert app.conductor.outline is not None
+        assert app.conductor.outline.name == folder
 
 
 async def test_letters_before_the_opening_screen_is_there_are_typed_into_it() -> None:
@@ -207,9 +206,9 @@ async def test_what_is_chosen_while_the_model_opens_stays(
         assert app.conductor.text == "the dog"
         assert app.views.active is app.views.spectra
         assert app.views.spectra.scale == "linear"
-        assert app.conductor.overview.measure == measure_after(Shown().overview, 1)
-        assert app.conductor.weights is not None
-        assert app.conductor.overview.measure.endswith(f"_{app.conductor.weights.measure.name}"), "in the tree too"
+        assert app.session.shown.overview == MEASURES[1]
+        assert app.conductor.outline is not None
+        assert app.session.shown.overview.endswith(f"_{app.session.shown.measure}"), "in the tree too"
         assert app.sentence_input.value.endswith("half"), "what is being typed stays"
         press(app, "escape")
         await until(pilot, lambda: app.sentence_input.value == "the dog")

@@ -167,8 +167,6 @@ async def test_the_command_in_the_menu_of_exports_is_seen_whole() -> None:
 
 async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H1") as (app, pilot):
-        weights = app.conductor.weights
-        assert weights is not None
         await press(pilot, "2", "slash", *"stable_rank > 0", "enter")
         await settle(pilot)
         assert "stable rank" in shown(app.views.ranks.title_line), "which the numbers are that it leaves"

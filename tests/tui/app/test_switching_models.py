@@ -28,7 +28,7 @@ from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, 
 from tui.app.explorer import Explorer
 from tui.screens.chooser import ChooserScreen
 from tui.start import Start
-from tui.state.overview_measures import measure_after
+from tui.state.overview_measures import MEASURES
 from tui.state.session import Shown
 from tui.toolkit.messages import GroupReady, HeadPicked
 
@@ -73,8 +73,8 @@ async def change_to(app: Explorer, pilot: Pilot[None], model: Path | str) -> Non
 
 def open_outline(app: Explorer) -> ModelOutline:
     """Give what is known of the open model."""
-    assert app.conductor.weights is not None
-    return app.conductor.weights.knowledge.outline
+    assert app.conductor.outline is not None
+    return app.conductor.outline
 
 
 async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -> None:
@@ -109,12 +109,12 @@ async def test_a_model_that_is_opened_again_has_its_own_measure_and_epsilon(tiny
         assert "effective rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
         await change_to(app, pilot, second)
         assert "energy rank, ε 0.02" in shown(app.views.ranks.title_line), "ε stays for a model that is new"
-        assert app.conductor.overview.measure == Shown().overview
+        assert app.session.shown.overview == Shown().overview
         await pilot.press("plus", "plus")
         await settle(pilot)
         await change_to(app, pilot, first)
         assert "effective rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
-        assert app.conductor.overview.measure == measure_after(Shown().overview, 2)
+        assert app.session.shown.overview == MEASURES[2]
 
 
 async def test_escape_and_a_model_that_does_not_open_leave_the_present_one_as_it_was(
@@ -180,7 +180,7 @@ async def test_what_comes_late_from_a_model_that_was_put_away_is_not_shown(tiny_
     large, small = tiny_model("gpt2", n_layer=6), tiny_model("gpt2")
     async with explorer(large) as (app, pilot):
         engine = app.engine
-        assert app.conductor.weights is not None
+        assert app.conductor.outline is not None
         group = answer(engine.spectra(Head("decoder", 5), False))
         app.tree_widget.go_to(Head("decoder", 5, 1))
         line = app.tree_widget.cursor_node

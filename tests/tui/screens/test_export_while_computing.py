@@ -58,10 +58,10 @@ async def test_the_map_of_all_heads_is_unfinished_until_the_last_is_known(tiny_m
         pane = app.views.overview
         assert pane.shown is not None
         cells = pane.shown.cells
-        pane.show("of half", replace(pane.shown, cells=(*cells[:4], *[None] * 4)), pane.scale, "")
+        pane.shown, pane.is_unfinished = replace(pane.shown, cells=(*cells[:4], *[None] * 4)), True
         await type_keys(pilot, "e", "v")
         assert said(app) == "still being worked out; Enter again writes it as it is"
-        pane.show("of all", replace(pane.shown, cells=cells), pane.scale, "")
+        pane.shown, pane.is_unfinished = replace(pane.shown, cells=cells), False
         await type_keys(pilot, "v")
         await settle(pilot)
         (file,) = folder.iterdir()

@@ -66,7 +66,7 @@ async def test_what_is_of_a_sentence_is_looked_at_further_when_another_is_read(t
 async def test_the_overview_of_a_measure_in_the_sentence_stays(measure: str, view: str, tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
         await type_keys(pilot, "w")
-        app.conductor.overview.show_measure(measure)
+        app.session.change(overview=measure)
         await settle(pilot)
         await type_keys(pilot, "i", *"a dog sat", "enter")
         await settle(pilot)

@@ -14,8 +14,8 @@ from engine.values.heads import MATRICES, Head
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
 from tests.tui.explorer import explorer, screen_text, settle, shown
-from tui.spectra_requests import AT_ONCE
 from tui.state.session import Averaging
+from tui.state.spectra_store import AT_ONCE
 from tui.views.ranks_view import RanksPane
 
 TEXT = "the cat sat on the mat"
@@ -49,7 +49,7 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
 async def test_another_epsilon_is_measured_at_once_or_beside_the_loop(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr("tui.spectra_requests.AT_ONCE", at_once)
+    monkeypatch.setattr("tui.state.spectra_store.AT_ONCE", at_once)
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("2")
         await settle(pilot)
@@ -107,8 +107,7 @@ async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_expor
         assert len(file.read_text().splitlines()) == 1 + len(left)
         await pilot.press("slash", *"stable_rank", "enter")
         await settle(pilot)
-        assert app.conductor.weights is not None
-        assert app.conductor.weights.measure.name == "stable_rank"
+        assert app.session.shown.measure == "stable_rank"
         assert f"{len(left)} of {len(whole)}" in shown(pane.title_line), "the filter stays"
         await pilot.press("j")
         await settle(pilot)

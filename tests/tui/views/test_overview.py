@@ -262,7 +262,7 @@ async def test_a_measure_without_a_log_scale_says_so_in_the_line_of_keys(tiny_mo
         await settle(pilot)
         assert "log scale" in shown(app.views.overview.title_line)
         assert "no log scale" not in screen_text(app)
-        app.conductor.overview.show_measure("qk_symmetry")
+        app.session.change(overview="qk_symmetry")
         await settle(pilot)
         await pilot.press("s")
         await pilot.pause()

@@ -30,8 +30,8 @@ async def test_one_head_of_one_layer_is_in_the_singular(
             await type_keys(pilot, *(NAMED.get(key, key) for key in keys))
             await settle(pilot)
             seen += [screen_text(app), *(str(each.message) for each in app._notifications)]
-        assert app.conductor.weights is not None
-        seen.append(model_facts(app.conductor.weights.knowledge.outline))
+        assert app.conductor.outline is not None
+        seen.append(model_facts(app.conductor.outline))
     everything = "\n".join(seen)
     for said in ("1 layer × 1 head ", "compare spectra 1 head ", "1 row, ", "has head 0 alone"):
         assert said in everything, said

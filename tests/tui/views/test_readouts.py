@@ -120,9 +120,9 @@ async def test_the_texts_of_two_stacks_can_be_turned_to_and_are_both_shown(tiny_
 @pytest.mark.parametrize("size", [(80, 24), (40, 12), (160, 50)])
 async def test_the_measure_beside_the_heads_is_named_over_the_tree_in_every_view(size: tuple[int, int]) -> None:
     async with explorer("demo", text=TEXT, head="L0H1", size=size) as (app, pilot):
-        weights = app.conductor.weights
-        assert weights is not None
-        rows = weights.knowledge.rows_of(Head("decoder", 0, 1), app.session.shown.epsilon)
+        assert app.views.stores is not None
+        head = Head("decoder", 0, 1)
+        rows = app.views.stores.spectra.measures([head], app.session.shown.epsilon)[head].values()
         for key, title, column in (
             ("3", "energy rank", "energy_rank"), ("m", "numerical rank", "numerical_rank"),
             ("1", "numerical rank", "numerical_rank"), ("m", "effective rank", "effective_rank"),

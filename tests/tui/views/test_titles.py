@@ -232,8 +232,6 @@ async def test_on_the_smallest_terminal_every_line_of_the_sentence_as_text_has_i
 
 async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
-        weights, overview = app.conductor.weights, app.conductor.overview
-        assert weights is not None
         for keys, of_map, of_tree in (
             ("wmm", "ov_effective_rank", "effective_rank"),
             (".", "qk_effective_rank", "effective_rank"),
@@ -245,7 +243,7 @@ async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyMod
             for key in keys:
                 await pilot.press(key)
             await settle(pilot)
-            assert (overview.measure, weights.measure.name) == (of_map, of_tree), keys
+            assert (app.session.shown.overview, app.session.shown.measure) == (of_map, of_tree), keys
 
 
 async def test_why_the_other_model_has_no_spectra_stands_in_full_below_the_graph(

@@ -15,8 +15,7 @@ from engine.values.outline import LayerOutline, head_places
 from engine.values.views import VIEWS
 from tests.tui.painted import PaintedApp, good_terminal
 from tui.drawing.head_grid import lay_out_heads
-from tui.drawing.measure_scale import scale_of
-from tui.state.measure_map import MeasureMap
+from tui.drawing.measure_map import MeasureMap, scale_of
 from tui.state.overview_measures import MEASURES
 from tui.widgets.head_map import HeadMap
 

@@ -1,0 +1,211 @@
+"""A model's spectra, as they come in, and the measures of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from engine.analysis.ranks import Row, rank_rows
+from engine.mathematics.chance import chance_measures
+from engine.mathematics.measures import MEASURES, Measure
+from engine.service.engine import Engine
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.outline import ModelOutline
+from engine.values.spectra import SpectraGroup, Spectrum
+from tui.state.store import ROOM, Store
+
+AT_ONCE = 6_000
+"""Singular values up to which measuring takes at most two milliseconds."""
+
+Spectra = Mapping[str, Spectrum]
+"""Of a head, or of a layer as a whole, by matrix."""
+
+Measures = Mapping[str, Row]
+"""Of a head, or of a layer as a whole: its rows of the ``ranks`` table by matrix."""
+
+
+class SpectraKey(NamedTuple):
+    """What one step of the engine's work computes: the spectra of a layer's heads, or of the layer as a whole.
+
+    Attributes
+    ----------
+    layer : the layer's name.
+    is_whole : whether the layer as a whole is meant.
+    distance : of the key before the query, for QK; None where positions are left out.
+    is_other : whether they are those of the second model.
+    """
+
+    layer: Head
+    is_whole: bool
+    distance: int | None = None
+    is_other: bool = False
+
+
+class SpectraStore:
+    """The spectra that are known of an open model and of the one beside it; what is looked at is asked for.
+
+    Parameters
+    ----------
+    engine, outline : of the open model.
+    arrived : called when more is known, or has been measured.
+
+    Attributes
+    ----------
+    has_any : set once something is known.
+    """
+
+    def __init__(self, engine: Engine, outline: ModelOutline, arrived: Callable[[], None]) -> None:
+        self.has_any = asyncio.Event()
+        self._engine = engine
+        self._outline = outline
+        self._arrived = arrived
+        self._layers = Store(self._ask, self._take, room=2 * len(outline.layers))
+        self._others = Store(self._ask, self._take)
+        self._heads = Store(self._ask_head, self._take)
+        self._epsilon = 0.0
+        self._measured: dict[SpectraKey, dict[int, Measures]] = {}
+        self._wanted: dict[SpectraKey, SpectraGroup] = {}
+        self._measuring: asyncio.Task[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is asked of the engine or measured."""
+        stores = self._layers, self._others, self._heads
+        return self._measuring is None and all(store.is_idle for store in stores)
+
+    def get(self, name: Head, distance: int | None = None, *, is_other: bool = False) -> Spectra | EngineError | None:
+        """Give the spectra of a head or a whole layer, or why there are none; None while they are computed.
+
+        Where its layer takes long, a head comes before it.
+        """
+        key = SpectraKey(name.whole_layer, name.is_layer, distance, is_other)
+        is_slow = distance is not None or self._outline.layer(name).is_large
+        if is_slow and not name.is_layer and not is_other and self._store(key).peek(key) is None:
+            self._heads.get((name, distance))
+        self._store(key).get(key)
+        return self.known(name, distance, is_other=is_other)
+
+    def known(self, name: Head, distance: int | None = None, *, is_other: bool = False) -> Spectra | EngineError | None:
+        """Give what `get` gives, and ask for nothing."""
+        group = self._group(SpectraKey(name.whole_layer, name.is_layer, distance, is_other))
+        if isinstance(group, SpectraGroup):
+            return group.spectra[name.head]
+        head = None if is_other else self._heads.peek((name, distance))
+        return {each.matrix: each for each in head} if isinstance(head, tuple) else group
+
+    def listed(self, name: Head, distance: int | None = None, *, is_other: bool = False) -> list[Spectrum]:
+        """List the spectra that are known of a head or a whole layer."""
+        known = self.known(name, distance, is_other=is_other)
+        return [] if known is None or isinstance(known, EngineError) else list(known.values())
+
+    def is_known(self, name: Head) -> bool:
+        """Say whether the spectra of a head's layer, or of a whole layer, are known."""
+        return isinstance(self._group(SpectraKey(name.whole_layer, name.is_layer)), SpectraGroup)
+
+    def put(self, layer: Head, is_whole: bool, answer: SpectraGroup | EngineError) -> None:
+        """Keep what the sweep has found of a layer."""
+        self._layers.put(SpectraKey(layer, is_whole), answer)
+
+    def why_not(self, name: Head) -> str:
+        """Say why there are no spectra of a head or a layer, or not all; nothing where all are there, or may be."""
+        group = self._group(SpectraKey(name.whole_layer, name.is_layer))
+        return str(group) if isinstance(group, EngineError) else "" if group is None else group.lacking
+
+    def measures(self, names: Sequence[Head], epsilon: float, distance: int | None = None) -> dict[Head, Measures]:
+        """Measure what is known of heads and layers; QK's row is left out while QK is not known at the distance.
+
+        Much of it is measured beside the event loop, and left out meanwhile.
+        """
+        plain = self._measures(names, epsilon, None)
+        if distance is None:
+            return plain
+        without = {name: {each: row for each, row in rows.items() if each != "QK"} for name, rows in plain.items()}
+        return {**without, **self._measures(names, epsilon, distance)}
+
+    def chance(self, name: Head, measure: str, epsilon: float) -> Mapping[str, float]:
+        """Give what chance makes of a measure for a head, by matrix; empty while it is not known."""
+        spectra = self.listed(name)
+        found = zip(spectra, chance_measures(spectra, epsilon, (measure_named(measure),)), strict=True)
+        return {each.matrix: values[0] for each, values in found if values is not None}
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        self._arrived = lambda: None
+        for store in (self._layers, self._others, self._heads):
+            store.close()
+
+    def _take(self) -> None:
+        """Take notice of an answer."""
+        self.has_any.set()
+        self._arrived()
+
+    def _store(self, key: SpectraKey) -> Store[SpectraKey, SpectraGroup]:
+        """Give what remembers it: all of the open model, and a part of the rest."""
+        return self._layers if key.distance is None and not key.is_other else self._others
+
+    def _group(self, key: SpectraKey) -> SpectraGroup | EngineError | None:
+        """Give what is known of a layer."""
+        return self._store(key).peek(key)
+
+    def _ask(self, key: SpectraKey) -> Future[SpectraGroup]:
+        """Ask for a layer; a newer one replaces an older one."""
+        kind = "layers" if key.is_whole else "heads"
+        view = f"spectra of {kind}{'' if key.distance is None else ' at a distance'}{' of the other' * key.is_other}"
+        return self._engine.spectra(key.layer, key.is_whole, view, key.distance, of_other=key.is_other)
+
+    def _ask_head(self, key: tuple[Head, int | None]) -> Future[tuple[Spectrum, ...]]:
+        """Ask for one head; a newer one replaces an older one."""
+        head, distance = key
+        return self._engine.head_spectra(head, "spectra of a head", distance)
+
+    def _measures(self, names: Sequence[Head], epsilon: float, distance: int | None) -> dict[Head, Measures]:
+        """Measure what is known of heads and layers, at a distance or without."""
+        keys = {name: SpectraKey(name.whole_layer, name.is_layer, distance) for name in names}
+        self._measure(dict.fromkeys(keys.values()), epsilon)
+        found: dict[Head, Measures] = {}
+        for name, key in keys.items():
+            if key in self._measured:
+                found[name] = self._measured[key][name.head]
+            elif isinstance(alone := self._heads.peek((name, distance)), tuple) and self._group(key) is None:
+                group = SpectraGroup(key.layer, False, {name.head: {each.matrix: each for each in alone}})
+                found[name] = measured(group, epsilon)[name.head]
+        return found
+
+    def _measure(self, keys: Iterable[SpectraKey], epsilon: float) -> None:
+        """Measure what is known of layers: at once where that takes no time, else beside the event loop."""
+        if epsilon != self._epsilon:
+            self._epsilon, self._measured, self._wanted = epsilon, {}, {}
+        groups = ((key, self._group(key)) for key in keys if key not in self._measured)
+        missing = {key: group for key, group in groups if isinstance(group, SpectraGroup)}
+        if sum(group.size for group in missing.values()) <= AT_ONCE:
+            self._measured |= {key: measured(group, epsilon) for key, group in missing.items()}
+            for oldest in list(self._measured)[: -2 * len(self._outline.layers) - ROOM]:
+                del self._measured[oldest]
+        else:
+            self._wanted = {**missing, **self._wanted}
+            self._measuring = self._measuring or asyncio.ensure_future(self._measure_in_turn())
+
+    async def _measure_in_turn(self) -> None:
+        """Measure one layer after the other until nothing more is wanted."""
+        while self._wanted:
+            epsilon, measures, key = self._epsilon, self._measured, next(iter(self._wanted))
+            measures[key] = await asyncio.to_thread(measured, self._wanted.pop(key), epsilon)
+            self._arrived()
+        self._measuring = None
+
+
+def measured(group: SpectraGroup, epsilon: float) -> dict[int, Measures]:
+    """Measure a layer's spectra, by the number of the head."""
+    spectra = group.listed()
+    found: dict[int, dict[str, Row]] = {number: {} for number in group.spectra}
+    for spectrum, row in zip(spectra, rank_rows(spectra, epsilon), strict=True):
+        found[spectrum.head.head][spectrum.matrix] = row
+    return dict(found)
+
+
+def measure_named(name: str) -> Measure:
+    """Find a measure of singular values."""
+    return next(each for each in MEASURES if each.name == name)
