@@ -89,14 +89,10 @@ class Model:
         head = parse_head(name, self._stacks)
         if matrix not in MATRICES:
             raise EngineError(f"there is no matrix '{matrix}'; it is one of {', '.join(MATRICES)}")
-        model = self._fresh()
-        if head.is_layer:
-            group = finish(model.spectra.layer(head, True, (matrix,), distance))
-            if lacks := group.lacks(matrix):
-                raise EngineError(lacks)
-            return group.spectra[-1][matrix].singular_values
-        (of_head,) = finish(model.spectra.head(head, (matrix,), distance))
-        return of_head.singular_values
+        [found], lacking = finish(self._fresh().spectra.arrays([head], [matrix], distance))
+        if matrix not in found:
+            raise EngineError(lacking)
+        return found[matrix]
 
     def ranks(
         self,

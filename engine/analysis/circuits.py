@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.analysis.layers import cells_of, heads_of, over_layers, parts_wanted, place_of
 from engine.analysis.open_model import OpenModel
-from engine.analysis.spectra import assemble
+from engine.analysis.spectra import group_of
 from engine.analysis.token_tables import mean_row, token_map, token_tables
 from engine.analysis.whole_layers import token_map_room, without_factors
 from engine.architectures.heads import LayerWeights
@@ -33,13 +33,11 @@ from engine.mathematics.circuits import (
 )
 from engine.mathematics.measures import cosine_noise, numerical_rank
 from engine.mathematics.rotary import rotate_keys
-from engine.mathematics.spectra import head_singular_values, layer_singular_values
 from engine.mathematics.threads import in_rounds
 from engine.models.rotations import rotation_of
-from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Work
-from engine.values.spectra import EPSILONS, FloatArray, SpectraGroup, Spectrum
+from engine.values.spectra import FloatArray, Spectrum
 from engine.values.table import Groups, RowGroup
 from engine.values.views import CIRCUITS, Query
 
@@ -107,8 +105,10 @@ def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
     yield lane
     weights = model.layer_weights(layer.name)
     factors = factors_at(model, layer, weights, query)
-    if query.fold_norm:
-        group = _folded_spectra(layer, whole_layer, factors, weights)
+    if query.fold_norm:  # gains leave weights as finely stored as they are
+        folded = replace(weights, query=factors[0], key=factors[1], value=factors[2], circuits=None)
+        rows = yield from model.spectra.decompose(folded, whole_layer)
+        group = group_of(layer, [layer.name] if whole_layer else list(layer.head_names()), rows)
     else:
         group = (yield from model.spectra.layer(layer.name, whole_layer, distance=query.distance)).with_circuits()
     numbers = [-1] if whole_layer else heads_of(layer, query)
@@ -168,21 +168,6 @@ def factors_of(factors: LayerFactors, numbers: list[int]) -> LayerFactors:
     return query[numbers], key[shared], value[shared], output[numbers]
 
 
-def _folded_spectra(
-    layer: LayerOutline, whole_layer: bool, factors: LayerFactors, weights: LayerWeights
-) -> SpectraGroup:
-    """Compute the spectra of weights with gains folded in, which are stored as finely as they are without."""
-    values: dict[str, FloatArray]
-    if whole_layer:
-        values = {matrix: layer_singular_values(matrix, *factors).numpy()[None] for matrix in MATRICES}
-        stored = {matrix: weights.epsilons[matrix].max(keepdims=True) for matrix in EPSILONS}
-    else:
-        values = {matrix: each.numpy() for matrix, each in head_singular_values(*factors).items()}
-        stored = weights.epsilons
-    values |= {name: stored[matrix][:, None] for matrix, name in EPSILONS.items()}
-    return assemble(layer, [-1] if whole_layer else range(layer.heads), values)
-
-
 def _measured(
     model: OpenModel, factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame: Frame
 ) -> Work[list[Numbers]]:
@@ -199,7 +184,7 @@ def _measured(
         pieces.append(partial(_measure_heads, part, own_ranks, noise[own], frame))
     with model.telling("measuring circuits", "heads") as telling:
         telling(0, heads)
-        found = yield from in_rounds(pieces, lambda done: telling(done * heads // len(pieces), heads))
+        found = yield from in_rounds(pieces, done=lambda done: telling(done * heads // len(pieces), heads))
     return [row for rows in found for row in rows]
 
 

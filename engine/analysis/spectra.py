@@ -10,14 +10,14 @@ import math
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from engine.analysis.whole_layers import room_for
-from engine.architectures.tensors import Tensors, TensorsReadOnce
+from engine.architectures.tensors import TensorsReadOnce
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.source import Source
 from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles
@@ -30,17 +30,12 @@ from engine.values.heads import MATRICES, Head
 from engine.values.options import EngineOptions
 from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Progress, Work
-from engine.values.spectra import EPSILONS, NORMS, FloatArray, SpectraGroup, Spectrum
+from engine.values.spectra import EPSILONS, NORMS, Arrays, SpectraGroup, Spectrum
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from engine.analysis.decompositions import Decomposer, SpectraAtDistance
-
-
-Arrays = dict[str, FloatArray]
-"""By matrix, singular values (heads, structural rank); by the names of `EPSILONS` and `NORMS`, how finely a factor is
-stored, (heads, 1), and the norms (heads, 2) of one that has no singular values there."""
+    from engine.analysis.decompositions import Decomposer
+    from engine.architectures.heads import LayerWeights
+    from engine.mathematics.rotary import Rotation
 
 NAMES = {*MATRICES, *NORMS.values(), *EPSILONS.values()}
 """Of all that arrays may hold."""
@@ -75,8 +70,7 @@ class SpectraStore:
         self._arrays: defaultdict[Head, Arrays] = defaultdict(dict)  # of a head, or of a layer as a whole
         self._looked_up: set[str] = set()  # files of the cache
         self._groups: dict[tuple[Head, bool], tuple[frozenset[str], SpectraGroup]] = {}  # with the matrices asked for
-        self._tensors: tuple[Head, TensorsReadOnce] | None = None  # of the layer whose heads are looked at
-        self._at_distance: SpectraAtDistance | None = None
+        self._tensors: tuple[Head, TensorsReadOnce] | None = None  # of the layer that is looked at
 
     @property
     def is_kept(self) -> bool:
@@ -88,10 +82,37 @@ class SpectraStore:
     ) -> Work[SpectraGroup]:
         """Give the spectra of all heads of a layer, or of the layer as a whole.
 
-        There are the matrices that are asked for, and those that were before. A head's circuit comes with its factors.
+        There are the matrices that are asked for, and those that were before. Parameters and errors as of `arrays`.
+        """
+        outline, key = self._outline.layer(layer), (layer.whole_layer, whole_layer)
+        asked, group = self._groups.get(key, (frozenset[str](), None))
+        if group is None or distance is not None or not asked.issuperset(matrices):
+            names = [outline.name] if whole_layer else list(outline.head_names())
+            asked, known = asked.union(matrices), self._arrays
+            rows, lacking = yield from self.arrays(names, asked, distance)
+            group = group_of(outline, names, rows, lacking)
+            if not distance and self._arrays is known:  # else all was forgotten meanwhile
+                self._groups[key] = asked, group
+        return group
+
+    def head(
+        self, head: Head, matrices: Collection[str] = MATRICES, distance: int | None = None
+    ) -> Work[tuple[Spectrum, ...]]:
+        """Give spectra of one head, reading and computing no more of its layer than they need; else as `layer`."""
+        rows, _ = yield from self.arrays([head], matrices, distance)
+        found = group_of(self._outline.layer(head), [head], rows)
+        return tuple(each for each in found.of(head.head) if each.matrix in matrices)
+
+    def arrays(
+        self, names: Sequence[Head], matrices: Collection[str], distance: int | None = None
+    ) -> Work[tuple[list[Arrays], str]]:
+        """Give the singular values of one or all heads of a layer, or of it as a whole, and why some are left out.
+
+        A head's circuit comes with its factors.
 
         Parameters
         ----------
+        names : of the heads, or of the layer.
         distance : how many tokens the key is before the query, for QK; None leaves positions out.
 
         Raises
@@ -99,36 +120,82 @@ class SpectraStore:
         EngineError : when there is no such layer, it cannot be read, none of what is asked for has room, or it has no
             rotary positions that are known.
         """
-        outline = self._outline.layer(layer)
-        at_distance = None if distance is None else (yield from self._rotated(outline))
-        plain = yield from self._group(outline, whole_layer, matrices)
-        if not distance or at_distance is None or not any("QK" in of_head for of_head in plain.spectra.values()):
-            return plain
-        decomposer = yield from self._begin(Lane.LAYERS if whole_layer else Lane.WEIGHTS)
-        if whole_layer:
-            values = (yield from decomposer.layer({"QK": at_distance.layer_factors(distance)}))["QK"]
-        else:
-            values = at_distance.of_heads(list(plain.spectra), distance)
-        spectra = {
-            number: {matrix: _with_qk(each, row) for matrix, each in by_matrix.items()}
-            for row, (number, by_matrix) in zip(values, plain.spectra.items(), strict=True)
-        }
-        return replace(plain, spectra=spectra)
+        layer, whole_layer, arrays, lacking = self._outline.layer(names[0]), names[0].head < 0, self._arrays, ""
+        place, rotation = Head(layer.stack, layer.layer), None
+        if distance is not None:
+            rotation = yield from self._rotation(layer)
+        file = f"{layer.stack}-{layer.layer}-{'layer' if whole_layer else 'heads'}"
+        if self._cache is not None and file not in self._looked_up:
+            if kept := self._cache.load(file):
+                every = [place] if whole_layer else list(layer.head_names())
+                if kept.keys() <= NAMES and all(len(rows) == len(every) for rows in kept.values()):
+                    for name, *values in zip(every, *kept.values(), strict=True):
+                        arrays[name].update(zip(kept, values, strict=True))
+            self._looked_up.add(file)
+        missing = [each for each in MATRICES if each in matrices and any(each not in arrays[name] for name in names)]
+        units = [(names, missing)] if missing else []
+        if missing and whole_layer and layer.is_large:
+            missing, lacking = self._with_room(layer, missing, len(missing) == len(matrices))
+            units = [(names, [matrix]) for matrix in missing]
+        elif missing and len(names) > 1:
+            units = [(names[some.start : some.stop], missing) for some in layer.batches()]
+        for some, wanted in units:
+            decomposer = self._decomposer or (yield from self._start())
+            yield Lane.LAYERS if whole_layer else Lane.WEIGHTS
+            from engine.architectures.heads import read_layer
 
-    def head(
-        self, head: Head, matrices: Collection[str] = MATRICES, distance: int | None = None
-    ) -> Work[tuple[Spectrum, ...]]:
-        """Give spectra of one head, reading and computing no more of its layer than they need; else as `layer`."""
-        outline, arrays, number = self._outline.layer(head), self._arrays, head.head
-        at_distance = None if distance is None else (yield from self._rotated(outline))
-        self._read_kept(outline, False, arrays)
-        if not arrays[head].keys() >= {*matrices}:
-            yield from self._compute_heads(outline, [head], matrices, arrays)
-        found = [each for each in assemble(outline, [number], arrays[head]).of(number) if each.matrix in matrices]
-        if distance and at_distance is not None and "QK" in matrices:
-            values = at_distance.of_heads([number], distance)[0]
-            found = [_with_qk(each, values) for each in found]
-        return tuple(found)
+            lacked = {*wanted} if whole_layer else {*wanted, *"".join(wanted)}
+            lacked -= {*lacked}.intersection(*(arrays[name] for name in some))
+            if not lacked:  # other work in between may have been the same
+                continue
+            tensors, module = self._source.tensors, self._source.anatomy.modules[place]
+            factors = {*"".join(lacked)}
+            if whole_layer:
+                weights = read_layer(TensorsReadOnce(tensors), module, matrices=factors)
+                work = decomposer.layer(weights, lacked, {*missing, *arrays[place]})
+            else:
+                if not isinstance(tensors, Checkpoint) or len({*module.weights.values()}) < len(module.weights):
+                    tensors = self._read_once(place)
+                weights = read_layer(tensors, module, range(some[0].head, some[-1].head + 1), factors)
+                work = decomposer.heads(weights, lacked)
+            del weights, tensors  # what is added up from them can be as large
+            found = yield from work
+            for name, row in zip(some, found, strict=True):
+                arrays[name].update(row)
+        if units and (whole_layer or len(names) > 1):
+            self._tensors = None
+            if self._cache is not None:
+                common = set(arrays[names[0]]).intersection(*(arrays[name] for name in names))
+                self._cache.save(file, {each: np.stack([arrays[name][each] for name in names]) for each in common})
+        rows = [arrays[name] for name in names]
+        if distance and rotation is not None and "QK" in matrices and all("QK" in row for row in rows):
+            turned = yield from self._turned(layer, names, rotation, distance)
+            rows = [row | {"QK": each["QK"]} for row, each in zip(rows, turned, strict=True)]
+        return rows, lacking
+
+    def decompose(
+        self, weights: LayerWeights, whole_layer: bool, matrices: Collection[str] = MATRICES
+    ) -> Work[list[Arrays]]:
+        """Compute the singular values of weights that are there: of each head, or of the layer as a whole alone."""
+        decomposer = self._decomposer or (yield from self._start())
+        yield Lane.LAYERS if whole_layer else Lane.WEIGHTS
+        compute = decomposer.layer if whole_layer else decomposer.heads
+        return (yield from compute(weights, matrices))
+
+    def _turned(
+        self, layer: LayerOutline, names: Sequence[Head], rotation: Rotation, distance: int
+    ) -> Work[list[Arrays]]:
+        """Compute QK with keys turned by a distance; of what an adapter changes each half of the rows by itself."""
+        from engine.architectures.heads import read_layer
+        from engine.mathematics.rotary import rotate_keys
+
+        heads = None if names[0].is_layer else range(names[0].head, names[-1].head + 1)
+        module = self._source.anatomy.modules[layer.name]
+        weights = read_layer(TensorsReadOnce(self._source.tensors), module, heads, "QK")
+        of_circuits = weights.circuits or weights
+        rows = of_circuits.key.reshape(-1, layer.head_dim, of_circuits.key.shape[-1])
+        key = rotate_keys(rows, rotation, distance).reshape(of_circuits.key.shape)
+        return (yield from self.decompose(replace(of_circuits, key=key), heads is None, ["QK"]))
 
     def sweep(self, deliver: Deliver) -> Work[None]:
         """Compute all spectra: the heads of every layer, then every layer as a whole; what fails is delivered too."""
@@ -148,46 +215,6 @@ class SpectraStore:
                 deliver(layer.name, whole_layer, group, Progress("spectra", done, total, unit))
                 yield None
 
-    def _group(self, layer: LayerOutline, whole_layer: bool, matrices: Collection[str]) -> Work[SpectraGroup]:
-        """Give spectra where positions are left out."""
-        key = layer.name, whole_layer
-        asked, group = self._groups.get(key, (frozenset[str](), None))
-        if group is not None and asked.issuperset(matrices):
-            return group
-        asked, arrays, lacking = asked.union(matrices), self._arrays, ""
-        self._read_kept(layer, whole_layer, arrays)
-        names = [layer.name] if whole_layer else list(layer.head_names())
-        missing = [each for each in MATRICES if each in asked and any(each not in arrays[name] for name in names)]
-        if missing and whole_layer and layer.is_large:
-            missing, lacking = self._with_room(layer, missing, len(missing) == len(asked))
-        if missing and whole_layer:
-            yield from self._compute_layer(layer, missing, arrays[layer.name])
-        elif missing:
-            for batch in layer.batches():
-                yield from self._compute_heads(layer, names[batch.start : batch.stop], missing, arrays)
-            self._tensors = None
-        rows = [arrays[name] for name in names]
-        common = set(rows[0]).intersection(*rows)
-        together = {each: np.concatenate([row[each] for row in rows]) for each in common}
-        _spread(together, names, arrays)
-        if missing and self._cache is not None:
-            self._cache.save(_file(layer, whole_layer), together)
-        group = assemble(layer, [-1] if whole_layer else range(layer.heads), together, lacking)
-        if self._arrays is arrays:  # else all was forgotten meanwhile
-            self._groups[key] = asked, group
-        return group
-
-    def _read_kept(self, layer: LayerOutline, whole_layer: bool, arrays: dict[Head, Arrays]) -> None:
-        """Take in what is on disk of a layer as a whole, or of its heads, the first time."""
-        file = _file(layer, whole_layer)
-        if self._cache is None or file in self._looked_up:
-            return
-        if kept := self._cache.load(file):
-            names = [layer.name] if whole_layer else list(layer.head_names())
-            if kept.keys() <= NAMES and all(len(rows) == len(names) for rows in kept.values()):
-                _spread(kept, names, arrays)
-        self._looked_up.add(file)
-
     def _with_room(self, layer: LayerOutline, missing: list[str], is_all: bool) -> tuple[list[str], str]:
         """Give those matrices of a layer as a whole that have room, and why the others are left out.
 
@@ -203,98 +230,31 @@ class SpectraStore:
             self._notify(room.notice)
         return list(room.fitting), room.lacking
 
-    def _compute_layer(self, layer: LayerOutline, matrices: list[str], arrays: Arrays) -> Work[None]:
-        """Compute matrices of a layer as a whole, those of a large one each by itself, and add them to its arrays."""
-        for some in [[matrix] for matrix in matrices] if layer.is_large else [matrices]:
-            decomposer = yield from self._begin(Lane.LAYERS)
-            if not arrays.keys() >= {*some}:  # other work in between may have been the same
-                made_of, sizes = self._layer_factors(layer, some, {*matrices, *arrays})
-                found = yield from decomposer.layer(made_of)
-                arrays.update(sizes | found)
-
-    def _layer_factors(
-        self, layer: LayerOutline, matrices: list[str], known: Collection[str]
-    ) -> tuple[dict[str, tuple[Tensor, ...]], Arrays]:
-        """Read what matrices of a layer as a whole are made of, and how large and how finely stored factors are."""
-        from engine.architectures.heads import read_layer
-        from engine.mathematics.spectra import layer_factors, layer_norms
-
-        tensors, module = TensorsReadOnce(self._source.tensors), self._source.anatomy.modules[layer.name]
-        weights = read_layer(tensors, module, matrices={*"".join(matrices)})
-        arrays: Arrays = {}
-        for factor in "".join(matrices):
-            by_head = {"Q": weights.query, "K": weights.key, "V": weights.value, "O": weights.output.mT}[factor]
-            arrays[EPSILONS[factor]] = _epsilon_of_layer(weights.epsilons[factor], by_head)
-            if factor not in known:
-                arrays[NORMS[factor]] = np.array([layer_norms(by_head)])
-        of_circuits = weights.circuits or weights
-        made_of = {matrix: weights if len(matrix) == 1 else of_circuits for matrix in matrices}
-        return {matrix: layer_factors(matrix, *each.factors) for matrix, each in made_of.items()}, arrays
-
-    def _compute_heads(
-        self, layer: LayerOutline, names: Sequence[Head], matrices: Collection[str], arrays: dict[Head, Arrays]
-    ) -> Work[None]:
-        """Compute what is missing of matrices of a few heads, circuits with their factors, and add it to their arrays.
-
-        Heads that were computed before are computed again where others are missing.
-        """
-        decomposer = yield from self._begin(Lane.WEIGHTS)
-        from engine.architectures.heads import read_layer
-
-        missing = {*matrices} - {*matrices}.intersection(*map(arrays.__getitem__, names))
-        if not missing:  # other work in between may have been the same
-            return
-        tensors, module = self._source.tensors, self._source.anatomy.modules[layer.name]
-        if not isinstance(tensors, Checkpoint):  # some are made of others
-            tensors = self._made_once(layer)
-        elif len({*module.weights.values()}) < len(module.weights):  # one is fused, and read for each matrix
-            tensors = TensorsReadOnce(tensors)
-        factors, heads = {*"".join(missing)}, range(names[0].head, names[-1].head + 1)
-        weights = read_layer(tensors, module, heads, factors)
-        if weights.circuits is None:
-            found = yield from decomposer.heads(weights.factors, missing | factors)
-        else:  # of a change, whose circuits are products of factors of their own
-            found = yield from decomposer.heads(weights.factors, factors)
-            found |= yield from decomposer.heads(weights.circuits.factors, missing - factors)
-        for factor in factors:
-            found[EPSILONS[factor]] = weights.epsilons[factor][:, None]
-        del weights, tensors  # else what stays lies between tensors that go, whose memory cannot be given back
-        _spread(found, names, arrays)
-
-    def _made_once(self, layer: LayerOutline) -> Tensors:
-        """Give the tensors of a layer whose heads are looked at one after the other; none stays of the layer before."""
+    def _read_once(self, layer: Head) -> TensorsReadOnce:
+        """Give the tensors of the layer that is looked at; none stays of the layer before."""
         held = self._tensors
-        if held is not None and held[0] == layer.name:
+        if held is not None and held[0] == layer:
             self._files.check()  # what was read before
             return held[1]
         self._tensors = None
-        self._tensors = layer.name, TensorsReadOnce(self._source.tensors)
+        self._tensors = layer, TensorsReadOnce(self._source.tensors)
         return self._tensors[1]
 
-    def _begin(self, lane: Lane) -> Work[Decomposer]:
-        """Go to a lane with torch there, and give what computes singular values, where it was chosen to."""
-        if self._decomposer is None:
-            yield from with_torch()
-            from engine.analysis.decompositions import Decomposer
+    def _start(self) -> Work[Decomposer]:
+        """Import torch, and choose where singular values are computed."""
+        yield from with_torch()
+        from engine.analysis.decompositions import Decomposer
 
-            with self._lock:
-                self._decomposer = self._decomposer or Decomposer(self._options.device, self._notify)
-        yield lane
+        with self._lock:
+            self._decomposer = self._decomposer or Decomposer(self._options.device, self._notify)
         return self._decomposer
 
-    def _rotated(self, layer: LayerOutline) -> Work[SpectraAtDistance]:
-        """Give what computes QK at distances of a layer; that of the layer that was looked at last is kept."""
-        yield from self._begin(Lane.WEIGHTS)
-        from engine.analysis.decompositions import SpectraAtDistance
-        from engine.architectures.heads import read_layer
+    def _rotation(self, layer: LayerOutline) -> Work[Rotation]:
+        yield from with_torch()
+        yield Lane.WEIGHTS
         from engine.models.rotations import rotation_of
 
-        source, found = self._source, self._at_distance
-        if found is None or found.layer != layer.name:
-            rotation = rotation_of(self._outline, layer, source.settings(), source.tensors)
-            weights = read_layer(TensorsReadOnce(source.tensors), source.anatomy.modules[layer.name])
-            self._at_distance = found = SpectraAtDistance(layer, weights.circuits or weights, rotation)
-        return found
+        return rotation_of(self._outline, layer, self._source.settings(), self._source.tensors)
 
 
 def with_torch() -> Work[None]:
@@ -305,91 +265,47 @@ def with_torch() -> Work[None]:
             import torch  # noqa: F401
 
 
-def _file(layer: LayerOutline, whole_layer: bool) -> str:
-    """Name the file on disk that keeps a layer's singular values."""
-    return f"{layer.stack}-{layer.layer}-{'layer' if whole_layer else 'heads'}"
-
-
-def _spread(found: Arrays, names: Sequence[Head], arrays: dict[Head, Arrays]) -> None:
-    """Add arrays of several heads, a row each, to those of each head."""
-    for row, name in enumerate(names):
-        arrays[name].update({each: rows[row : row + 1] for each, rows in found.items()})
-
-
-def _epsilon_of_layer(epsilons: FloatArray, by_head: Tensor) -> FloatArray:
-    """Say how finely a factor of a layer as a whole is stored: (1, 1); the squares of its heads' noise add up.
+def group_of(layer: LayerOutline, names: Sequence[Head], rows: Sequence[Arrays], lacking: str = "") -> SpectraGroup:
+    """Put the spectra of heads, or of a layer as a whole, together, with their noise and chance.
 
     Parameters
     ----------
-    epsilons : (heads,)
-    by_head : (heads or key_value_heads, …)
-    """
-    epsilons = epsilons[:: len(epsilons) // len(by_head)]
-    if np.ptp(epsilons) > 0:
-        sizes = [float(head.double().norm()) for head in by_head]
-        epsilons = np.sqrt(np.average(epsilons**2, weights=np.square(sizes), keepdims=True))
-    return np.array(epsilons[:1, None])
-
-
-def _with_qk(spectrum: Spectrum, values: FloatArray) -> Spectrum:
-    """Put QK's singular values at a distance into the place of those without one."""
-    return replace(spectrum, singular_values=values) if spectrum.matrix == "QK" else spectrum
-
-
-def assemble(
-    layer: LayerOutline, numbers: Sequence[int], arrays: Mapping[str, FloatArray], lacking: str = ""
-) -> SpectraGroup:
-    """Name the singular values of a layer.
-
-    Parameters
-    ----------
-    layer : whose they are.
-    numbers : the heads whose they are; -1 alone for the whole layer's.
-    arrays : by matrix, (heads, structural rank), and by the names of `EPSILONS` and `NORMS`.
+    names, rows : whose, and what `SpectraStore.arrays` gives of each.
     lacking : why some are left out.
     """
-    whole_layer = list(numbers) == [-1]
-    spectra: dict[int, dict[str, Spectrum]] = {number: {} for number in numbers}
-    names = {number: Head(layer.stack, layer.layer, number) for number in numbers}  # one for all matrices of a head
-    known = [matrix for matrix in MATRICES if matrix in arrays]
+    whole_layer = names[0].is_layer
+    known = [matrix for matrix in MATRICES if all(matrix in row for row in rows)]
+    sigma = {matrix: np.stack([row[matrix] for row in rows]) for matrix in known}
     chance = chance_of(layer, whole_layer, known)
-    sizes = {factor: _size(layer, factor, whole_layer, arrays) for factor in {*"".join(known)}}
-    by_chance = {
-        factor: replace(size, frobenius=1.0, spectral=random_norm(size.rows, size.cols))
-        for factor, size in sizes.items()
-    }
-    for matrix in known:
-        rows, cols = layer.shape(matrix, whole_layer)
-        noise, chance_noise = (_noise(layer, whole_layer, matrix, arrays[matrix], each) for each in (sizes, by_chance))
-        scale = np.ones(len(numbers))
-        for factor in matrix:
-            scale = scale * sizes[factor].frobenius
-        for row, number in enumerate(numbers):
-            spectra[number][matrix] = Spectrum(
-                names[number], matrix, rows, cols, arrays[matrix][row], float(noise[row]),
-                chance.get(matrix), float(scale[row]), float(chance_noise[row]),
-            )  # fmt: skip
-    return SpectraGroup(layer.name, whole_layer, spectra, lacking)
-
-
-def _size(layer: LayerOutline, factor: str, whole_layer: bool, arrays: Mapping[str, FloatArray]) -> StoredSize:
-    """Give the size of a factor of each head, from its singular values or from the norms that stand for them."""
-    epsilon, sigma = arrays[EPSILONS[factor]][:, 0], arrays.get(factor)
-    norms = arrays[NORMS[factor]].T if sigma is None else (frobenius_norm(sigma), spectral_norm(sigma))
-    return StoredSize(*layer.shape(factor, whole_layer), epsilon, *norms)
-
-
-def _noise(
-    layer: LayerOutline, whole_layer: bool, matrix: str, sigma: FloatArray, sizes: Mapping[str, StoredSize]
-) -> FloatArray:
-    """Give the noise of a matrix of each head, (heads,), by the sizes of its factors."""
-    if len(matrix) == 1:
-        return sizes[matrix].noise
-    one, other = (sizes[factor] for factor in matrix)
-    if layer.is_change:  # it is a difference of two products, and no product of its factors
-        epsilon = np.maximum(one.epsilon, other.epsilon)
-        shape = layer.shape(matrix, whole_layer)
-        return StoredSize(*shape, epsilon, frobenius_norm(sigma), spectral_norm(sigma)).noise
+    own: dict[str, StoredSize] = {}
+    drawn: dict[str, StoredSize] = {}
+    for factor in {*"".join(known)}:
+        shape, epsilon = layer.shape(factor, whole_layer), np.concatenate([row[EPSILONS[factor]] for row in rows])
+        norms = (
+            (frobenius_norm(sigma[factor]), spectral_norm(sigma[factor]))
+            if factor in known
+            else np.stack([row[NORMS[factor]] for row in rows], axis=1)
+        )
+        own[factor] = StoredSize(*shape, epsilon, *norms)
+        drawn[factor] = StoredSize(*shape, epsilon, 1.0, random_norm(*shape))
     # A layer's circuit has each key/value head beside all the heads that share it.
     group = layer.heads / layer.key_value_heads if whole_layer else 1.0
-    return product_noise(one, other) * math.sqrt(group)
+    spectra: dict[int, dict[str, Spectrum]] = {name.head: {} for name in names}
+    for matrix in known:
+        shape, factors = layer.shape(matrix, whole_layer), [own[factor] for factor in matrix]
+        if len(matrix) == 1:
+            noise, chance_noise = own[matrix].noise, drawn[matrix].noise
+        elif layer.is_change:  # it is a difference of two products, and no product of its factors
+            epsilon = np.maximum(factors[0].epsilon, factors[1].epsilon)
+            norms = frobenius_norm(sigma[matrix]), spectral_norm(sigma[matrix])
+            noise = chance_noise = StoredSize(*shape, epsilon, *norms).noise
+        else:
+            noise = product_noise(*factors) * math.sqrt(group)
+            chance_noise = product_noise(*(drawn[factor] for factor in matrix)) * math.sqrt(group)
+        scale = np.multiply(own[matrix[0]].frobenius, own[matrix[1]].frobenius if len(matrix) == 2 else 1.0)
+        for place, name in enumerate(names):
+            spectra[name.head][matrix] = Spectrum(
+                name, matrix, *shape, rows[place][matrix], float(noise[place]),
+                chance.get(matrix), float(scale[place]), float(chance_noise[place]),
+            )  # fmt: skip
+    return SpectraGroup(layer.name, whole_layer, spectra, lacking)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine.architectures.outline import AttentionModule
 from engine.architectures.rules import Layout, fused_places
-from engine.architectures.tensors import DTYPE_EPSILONS, STORED_EPSILONS, Tensors, View, all_finite, not_finite, whole
+from engine.architectures.tensors import DTYPE_EPSILONS, STORED_EPSILONS, Tensors, View, not_finite, whole
 from engine.values.errors import EngineError, NotFinite
 from engine.values.spectra import FloatArray
 
@@ -104,15 +104,23 @@ def read_layer(
     biases: dict[str, Tensor] = {}
     epsilons: dict[str, FloatArray] = {}
     for matrix, numbers in (("Q", heads), ("K", shared), ("V", shared), ("O", heads)):
+        cut = partial(_cut, module, matrix, numbers)
         if matrices is not None and matrix not in matrices:
             parts[matrix] = torch.empty(len(numbers), 0, 0)
-        elif matrix == "O":
-            parts[matrix] = _output(tensors, module, heads)
+        elif matrix == "O" and module.output_first:
+            first = _in_groups(_read(tensors, module, module.output_first), outline.heads * outline.value_head_dim)
+            parts[matrix] = _read(tensors, module, module.weights[matrix]).double() @ cut(first).double()
         else:
-            parts[matrix] = _read(tensors, module, module.weights[matrix], partial(_rows, module, matrix, numbers))
+            parts[matrix] = _read(tensors, module, module.weights[matrix], cut)
         if has_biases and matrix in module.biases:
             bias = _read(tensors, module, module.biases[matrix]).flatten()
-            biases[matrix] = bias if matrix == "O" else _rows(module, matrix, numbers, bias)
+            biases[matrix] = bias if matrix == "O" else cut(bias)
+    gate, gate_bias = (
+        _read(tensors, module, names["Q"], partial(_cut, module, "Q", heads, has_gate=True))
+        if has_biases and module.is_gated and "Q" in names
+        else None
+        for names in (module.weights, module.biases)
+    )
     for matrix, part in parts.items():  # after all is read, or small arrays keep memory between large ones
         if matrices is None or matrix in matrices:
             epsilons[matrix] = _epsilon(tensors, module.weights[matrix], part).repeat(len(heads) // len(part))
@@ -130,8 +138,8 @@ def read_layer(
         biases.get("V"),
         biases.get("O"),
         epsilons,
-        _gate(tensors, module, module.weights["Q"], heads) if has_biases else None,
-        _gate(tensors, module, module.biases.get("Q"), heads) if has_biases else None,
+        gate,
+        gate_bias,
         0 if latent is None else tensors.entries[latent.down].shape[0] - tensors.entries[latent.norm].shape[0],
     )
     if module.change_of is None:
@@ -147,7 +155,7 @@ def _read(tensors: Tensors, module: AttentionModule, name: str, view: View = who
     part = tensors.read(name, view)
     if str(part.dtype).removeprefix("torch.") not in DTYPE_EPSILONS:
         raise EngineError(f"{name} is stored as {part.dtype}; attn-tui reads float64, float32, bfloat16 and float16")
-    if not all_finite(part):
+    if not (bool(part.sum().isfinite()) or bool(part.isfinite().all())):  # the sum is several times quicker
         raise NotFinite(not_finite({each: tensors.parts(each) for each in module.tensor_names}))
     return part
 
@@ -157,10 +165,10 @@ def _epsilon(tensors: Tensors, name: str, heads: Tensor) -> FloatArray:
 
     Heads in float32 whose numbers bfloat16 has too were bfloat16 before they were saved.
     """
-    dtype, step = tensors.entries[name].dtype, tensors.step(name)
-    if step is not None:
+    dtype = tensors.entries[name].dtype
+    if name in tensors.steps:
         sizes: FloatArray = heads.double().square().mean((1, 2)).sqrt().numpy()
-        return np.where(sizes > 0, step / np.where(sizes > 0, sizes, 1.0), 0.0)
+        return np.where(sizes > 0, tensors.steps[name]() / np.where(sizes > 0, sizes, 1.0), 0.0)
     epsilons: FloatArray = np.full(len(heads), STORED_EPSILONS[dtype])
     if dtype == "float32" and heads.dtype == torch.float32:
         for rows in (heads[:, :1], heads):  # the first row mostly tells
@@ -206,33 +214,6 @@ def _with_first_step(
     return weight, bias
 
 
-def _output(tensors: Tensors, module: AttentionModule, heads: range) -> Tensor:
-    """Read columns of the output projection, by head: (heads, d_output, value_head_dim)."""
-    name, width = module.weights["O"], module.outline.value_head_dim
-    places = slice(heads.start * width, heads.stop * width)
-    if module.output_first:
-        first = _in_groups(_read(tensors, module, module.output_first), module.outline.heads * width)
-        columns = _matrix(module, "O", _read(tensors, module, name)).double() @ first[:, places].double()
-    else:
-        columns = _read(tensors, module, name, lambda stored: _matrix(module, "O", stored)[:, places])
-    by_head: Tensor = columns.unflatten(1, (len(heads), width)).permute(1, 0, 2)
-    return by_head
-
-
-def _gate(tensors: Tensors, module: AttentionModule, name: str | None, heads: range) -> Tensor | None:
-    """Read what follows each head's queries, where that is an output gate."""
-    if name is None or not module.is_gated:
-        return None
-    outline = module.outline
-
-    def behind(stored: Tensor) -> Tensor:
-        rows = stored.flatten() if stored.ndim == 1 else _matrix(module, "Q", stored)
-        by_head: Tensor = rows.unflatten(0, (outline.heads, -1))[heads.start : heads.stop, outline.head_dim :]
-        return by_head
-
-    return _read(tensors, module, name, behind)
-
-
 def _changed_circuits(delta: LayerWeights, now: LayerWeights) -> LayerWeights:
     """Write the changes of both circuits as products of factors.
 
@@ -252,43 +233,44 @@ def _changed_circuits(delta: LayerWeights, now: LayerWeights) -> LayerWeights:
     )
 
 
-def _matrix(module: AttentionModule, matrix: str, stored: Tensor) -> Tensor:
-    """Bring a projection into the form (out, in), whatever it is stored as."""
-    if module.rule.is_by_head:
-        return stored.flatten(1) if matrix == "O" else stored.flatten(1).T
-    if stored.ndim == 3:  # a convolution over one token, in groups that read their own part of the width
-        return _in_groups(stored.squeeze(-1), module.outline.shape(matrix, True)[1])
-    return stored.T if module.rule.stored_transposed else stored
-
-
 def _in_groups(stored: Tensor, width: int) -> Tensor:
     """Lay groups of rows, each of which reads its own part of the width, out in one matrix: (rows, width)."""
     dense: Tensor = torch.block_diag(*stored.chunk(width // stored.shape[1]))
     return dense
 
 
-def _rows(module: AttentionModule, matrix: str, wanted: range, stored: Tensor) -> Tensor:
-    """Take the rows of some heads' queries, keys or values out of a projection, or out of its bias (rows,).
+def _cut(module: AttentionModule, matrix: str, wanted: range, stored: Tensor, has_gate: bool = False) -> Tensor:
+    """Cut some heads out of a projection as it is stored, or out of its bias (rows,).
 
     Returns
     -------
-    (heads wanted, head_dim, ...)
+    Of queries, keys and values (heads wanted, head_dim, ...), of outputs (heads wanted, d_output, value_head_dim); with
+    ``has_gate`` the rows of an output gate that follow each head's queries.
     """
-    stored = stored if stored.ndim == 1 else _matrix(module, matrix, stored)
-    outline, layout = module.outline, module.rule.layout
-    heads = outline.heads if matrix == "Q" else outline.key_value_heads
-    width = outline.value_head_dim if matrix == "V" else outline.head_dim
-    is_alone = layout is Layout.SEPARATE or (matrix in module.rule.biases and len(stored) == heads * width)
+    outline, rule, layout = module.outline, module.rule, module.rule.layout
+    if stored.ndim > 1:  # into the form (out, in)
+        if rule.is_by_head:
+            stored = stored.flatten(1) if matrix == "O" else stored.flatten(1).T
+        elif stored.ndim == 3:  # a convolution over one token, in groups that read their own part of the width
+            stored = _in_groups(stored.squeeze(-1), outline.shape(matrix, True)[1])
+        elif rule.stored_transposed:
+            stored = stored.T
+    heads = outline.heads if matrix in "QO" else outline.key_value_heads
+    width = outline.value_head_dim if matrix in "VO" else outline.head_dim
     chosen = slice(wanted.start, wanted.stop)
     if stored.ndim == 1 and layout is Layout.SEPARATE and len(stored) == 3 * heads * width:  # one bias of all three
         stored = stored.chunk(3)["QKV".index(matrix)]
     by_head: Tensor
+    if matrix == "O":
+        by_head = stored[:, chosen.start * width : chosen.stop * width].unflatten(1, (len(wanted), width))
+        return by_head.permute(1, 0, 2)
+    is_alone = layout is Layout.SEPARATE or (matrix in rule.biases and len(stored) == heads * width)
     if is_alone or (layout in (Layout.LATENT, Layout.PAIRED) and matrix == "Q"):
-        by_head = stored.unflatten(0, (heads, -1))
-        return by_head[chosen, :width]  # what comes after is an output gate
+        by_head = stored.unflatten(0, (heads, -1))[chosen]
+        return by_head[:, width:] if has_gate else by_head[:, :width]
     if layout is Layout.LATENT:
-        by_head = stored.unflatten(0, (heads, -1))
-        return by_head[chosen, -width:] if matrix == "V" else by_head[chosen, : -outline.value_head_dim]
+        by_head = stored.unflatten(0, (heads, -1))[chosen]
+        return by_head[:, -width:] if matrix == "V" else by_head[:, : -outline.value_head_dim]
     places = fused_places(layout, outline.heads, outline.key_value_heads)[matrix][chosen]
     by_head = stored.unflatten(0, (-1, width))
     return by_head[places[0] : places[-1] + 1] if places[-1] - places[0] == len(places) - 1 else by_head[places]

@@ -65,10 +65,13 @@ class Tensors(ABC):
     ----------
     entries : every tensor's shape and dtype.
     read_in_parts : those of which a part is read without the rest; of the others it is quicker to read all, once.
+    steps : gives the distance between neighbouring numbers, as a root mean square, of those where it does not grow with
+        the numbers, as `STORED_EPSILONS` says.
     """
 
     entries: Mapping[str, TensorEntry]
     read_in_parts: Collection[str] = frozenset()
+    steps: Mapping[str, Callable[[], float]] = {}
 
     @abstractmethod
     def read(self, name: str, view: View = whole) -> Tensor:
@@ -85,32 +88,21 @@ class Tensors(ABC):
         for first in range(0, max(1, self.entries[name].parameters), PART):  # what cannot be read is said
             yield once.read(name, partial(_part, first))
 
-    def step(self, name: str) -> float | None:
-        """Give the distance between neighbouring numbers of one tensor, as a root mean square.
-
-        None where it grows with the numbers, as `STORED_EPSILONS` says.
-        """
-        return None
-
 
 class TensorsReadOnce(Tensors):
     """Tensors that are looked at several times: each is read once and stays as long as this, or is read in parts."""
 
     def __init__(self, stored: Tensors) -> None:
         self._stored, self.entries, self.read_in_parts = stored, stored.entries, stored.read_in_parts
-        self._whole, self._step = cache(stored.read), cache(stored.step)
+        self.steps = {name: cache(step) for name, step in stored.steps.items()}
+        self._whole = cache(stored.read)
 
     def read(self, name: str, view: View = whole) -> Tensor:
         """Give one tensor, or what a view leaves of it."""
         return self._stored.read(name, view) if name in self.read_in_parts else view(self._whole(name))
 
-    def step(self, name: str) -> float | None:
-        """Give the distance between neighbouring numbers of one tensor, as a root mean square."""
-        return self._step(name)
-
 
 def _part(first: int, tensor: Tensor) -> Tensor:
-    """Take a part of a tensor's numbers in their order."""
     return tensor.reshape(-1)[first : first + PART]
 
 

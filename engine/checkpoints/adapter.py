@@ -277,8 +277,8 @@ class AdapterSource(Source):
         for name, source in self._replacements.items():
             conversions[name] = Conversion(self.adapter.entries[source], partial(self.adapter.read, source))
         for name in self._changes:
-            make, step = partial(self._changed_weight, name), partial(stored.step, name)
-            conversions[name] = Conversion(stored.entries[name], make, step)
+            make = partial(self._changed_weight, name)
+            conversions[name] = Conversion(stored.entries[name], make, stored.steps.get(name))
         for module in self.base.anatomy.modules.values():
             for name in (*module.weights.values(), *module.biases.values()):
                 entry = TensorEntry(stored.entries[name].shape, "float32")

@@ -42,12 +42,12 @@ class Conversion:
     ----------
     entry : its shape, and the dtype that says how finely it is stored.
     make : makes it.
-    step : gives the distance between its neighbouring numbers, where it is made of whole ones or of a few levels.
+    step : as `Tensors.steps`, where it is made of whole numbers or of a few levels.
     """
 
     entry: TensorEntry
     make: Callable[[], Tensor]
-    step: Callable[[], float | None] = lambda: None
+    step: Callable[[], float] | None = None
 
 
 class ConvertedTensors(Tensors):
@@ -70,6 +70,8 @@ class ConvertedTensors(Tensors):
         self.entries = {name: stored.entries[own] for name, own in self._names.items()}
         self.entries |= {name: conversion.entry for name, conversion in conversions.items()}
         self.read_in_parts = {name for name, own in self._names.items() if own in stored.read_in_parts}
+        self.steps = {name: stored.steps[own] for name, own in self._names.items() if own in stored.steps}
+        self.steps |= {name: each.step for name, each in conversions.items() if each.step is not None}
 
     def read(self, name: str, view: View = whole) -> Tensor:
         """Give one tensor, or what a view leaves of it; one that has to be made is made as a whole."""
@@ -88,10 +90,6 @@ class ConvertedTensors(Tensors):
         if name in self._conversions and free is not None and needed > free:
             raise EngineError(f"to decode it takes {size(needed)} of memory, and {size(free)} are free")
         yield from super().parts(name)
-
-    def step(self, name: str) -> float | None:
-        """Give the distance between neighbouring numbers of one tensor, as a root mean square."""
-        return self._stored.step(self._names[name]) if name in self._names else self._conversions[name].step()
 
 
 class ModuleTensors(Tensors):

@@ -8,7 +8,6 @@ which can be said.
 from __future__ import annotations
 
 import errno
-import io
 import json
 import re
 import struct
@@ -50,30 +49,22 @@ class OpenedFiles:
     """Some files as they are now."""
 
     def __init__(self, files: Iterable[Path]) -> None:
-        self._states = {file: _size_and_time(file) for file in files}
+        self._states: dict[Path, tuple[int, int]] = {}
+        self.check(*files)
 
     def check(self, *files: Path) -> None:
         """Make sure that files, all unless given, are those that were opened; reading says that one is gone.
-
-        What is mapped into memory of a file that was written over is not what was opened, and where the file has become
-        shorter the system ends whoever looks at what it held.
 
         Raises
         ------
         EngineError : when one was written again or replaced, so that what is read now is of another model.
         """
-        for file in files or self._states:
-            if _size_and_time(file) not in (self._states[file], None):
-                raise EngineError(f"{file} has been written again since the model was opened; open it again")
-
-
-def _size_and_time(file: Path) -> tuple[int, int] | None:
-    """Give what tells that a file was written again; None where there is none."""
-    try:
-        stat = file.stat()
-    except OSError:
-        return None
-    return stat.st_size, stat.st_mtime_ns
+        for file in files or (*self._states,):
+            with suppress(OSError):
+                stat = file.stat()
+                state = stat.st_size, stat.st_mtime_ns
+                if state != self._states.setdefault(file, state):
+                    raise EngineError(f"{file} has been written again since the model was opened; open it again")
 
 
 DTYPE_NAMES = {
@@ -265,29 +256,20 @@ def read_tensor(file: Path, placed: TensorInFile, view: View = whole) -> Tensor:
     together = max(1, AT_ONCE // max(1, form.element_size() * int(row_form.stride(0))))
     with file.open("rb", buffering=0) as stream:
         for first in range(0, len(rows) if found.numel() else 0, together):
-            part = row_form[first : first + together]
-            begin = placed.begin + form.element_size() * int(part.storage_offset())
-            wanted = rows[first : first + together]
-            if part.is_contiguous():
-                _fill(stream, begin, wanted.view(-1).view(torch.uint8))
-            else:
-                reach = 1 + sum((size - 1) * stride for size, stride in zip(part.shape, part.stride(), strict=True))
-                room = torch.empty(reach, dtype=part.dtype)
-                _fill(stream, begin, room.view(torch.uint8))
+            part, wanted = row_form[first : first + together], rows[first : first + together]
+            reach = 1 + sum((size - 1) * stride for size, stride in zip(part.shape, part.stride(), strict=True))
+            room = wanted.view(-1) if part.is_contiguous() else torch.empty(reach, dtype=part.dtype)
+            lacking = room.view(torch.uint8).numpy().data
+            stream.seek(placed.begin + form.element_size() * int(part.storage_offset()))
+            while len(lacking):
+                count = stream.readinto(lacking)
+                if not count:
+                    raise OSError(f"it ends {len(lacking)} bytes too early")
+                lacking = lacking[count:]
+            if not part.is_contiguous():
                 wanted.copy_(room.as_strided(part.shape, part.stride()))
     tensor = found.permute(sorted(range(form.ndim), key=order.__getitem__))
     return tensor if is_part else view(tensor)
-
-
-def _fill(stream: io.RawIOBase, place: int, wanted: Tensor) -> None:
-    """Read bytes from a place of a file until a tensor is full."""
-    room = wanted.numpy().data
-    stream.seek(place)
-    while len(room):
-        count = stream.readinto(room)
-        if not count:
-            raise OSError(f"it ends {len(room)} bytes too early")
-        room = room[count:]
 
 
 def read_pickled(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:

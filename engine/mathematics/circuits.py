@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -39,9 +39,10 @@ from engine.mathematics.subspaces import (
     random_cosines,
     symmetric_rank,
 )
-from engine.mathematics.threads import side_by_side
+from engine.mathematics.threads import in_rounds
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
+from engine.values.progress import finish
 
 if TYPE_CHECKING:
     import numpy as np
@@ -156,7 +157,8 @@ def _in_float64(squares: Tensor) -> Tensor:
 def _solve_twice(squares: Tensor) -> list[Tensor]:
     """Solve matrices (..., k, k) as they are, and with noise added."""
     solvers: tuple[Callable[[Tensor], Tensor], ...] = torch.linalg.eigvals, _eigenvalues_with_noise
-    return [found.to(torch.complex128) for found in side_by_side(solvers, squares)]
+    solved = finish(in_rounds([partial(solver, squares) for solver in solvers]))
+    return [found.to(torch.complex128) for found in solved]
 
 
 def _eigenvalues_with_noise(squares: Tensor) -> Tensor:

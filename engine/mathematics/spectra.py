@@ -20,12 +20,9 @@ Factors may be on any device. Results are in main memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
-
-from engine.values.heads import MATRICES
 
 ACCURATE_EIGENVALUE_RATIO = 1e-10
 """A Gram matrix with ``λ_min/λ_max`` above this leaves σ_min with a relative error of at most about 3e-6, since that is
@@ -59,16 +56,6 @@ CONVERGED = 1e-8
 """Relative change of each value between two steps below which it is found, beside what rounding changes."""
 
 
-def singular_values(factors: Sequence[Tensor]) -> Tensor:
-    """Compute the singular values of matrices given by one factor, or of products ``leftᵀ right`` given by two.
-
-    Parameters
-    ----------
-    factors : as in `matrix_singular_values` or `product_singular_values`.
-    """
-    return matrix_singular_values(*factors) if len(factors) == 1 else product_singular_values(*factors)
-
-
 def matrix_singular_values(matrices: Tensor, gram: Tensor | None = None) -> Tensor:
     """Compute the singular values of a batch of matrices.
 
@@ -82,136 +69,82 @@ def matrix_singular_values(matrices: Tensor, gram: Tensor | None = None) -> Tens
     (batch, min(rows, cols)) float64, largest first.
     """
     wide = matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
-    eigenvalues = _eigenvalues(gram_of(wide) if gram is None else gram)
-    values = _roots(eigenvalues)
-    doubtful = _lacks_digits(eigenvalues[..., 0], eigenvalues[..., -1])
+    values, doubtful = _solve_gram(gram_of(wide) if gram is None else gram)
     if bool(doubtful.any()):
         again = wide if bool(doubtful.all()) else wide[doubtful.to(wide.device)]
-        values[doubtful] = _without_gram(again.double(), eigenvalues[doubtful])
+        values[doubtful] = _without_gram(again.double(), values[doubtful])
     return values
-
-
-def _without_gram(wide: Tensor, eigenvalues: Tensor) -> Tensor:
-    """Compute singular values of (batch, r, n), r ≤ n, of whose Gram matrices the eigenvalues lack digits."""
-    if wide.shape[-1] > wide.shape[-2]:
-        return _svdvals(_triangle(wide))
-    lost = int((eigenvalues <= ACCURATE_EIGENVALUE_RATIO * eigenvalues[..., -1:]).sum())
-    if len(wide) == 1 and 0 < lost <= MOST_SMALL_VALUES and bool(eigenvalues[0, -1] > LEAST_EIGENVALUE):
-        small = smallest_singular_values(wide[0], lost)
-        if small is not None:
-            return torch.cat([_roots(eigenvalues[:, lost:]), small[None].cpu()], -1)
-    return _svdvals(wide)
-
-
-def product_singular_values(
-    left: Tensor,
-    right: Tensor,
-    left_gram: Tensor | None = None,
-    right_gram: Tensor | None = None,
-    right_values: Tensor | None = None,
-) -> Tensor:
-    """Compute the singular values of ``leftᵀ right`` for a batch of factors.
-
-    Parameters
-    ----------
-    left : (batch, r, m), any real dtype.
-    right : (batch / group, r, n), any real dtype; each stands beside the ``group`` of left factors that follow.
-    left_gram, right_gram : `gram_of` the factors, if they are there already.
-    right_values : the singular values of the right factors, if they are there already.
-
-    Returns
-    -------
-    (batch, min(r, m, n)) float64, largest first; the products, (m, n), are of rank r at most.
-    """
-    group = len(left) // len(right)
-    if not is_thin(left, right):
-        return matrix_singular_values(_products(left, right))
-    left_gram = gram_of(left) if left_gram is None else left_gram
-    right_gram = gram_of(right) if right_gram is None else right_gram
-    right_values = matrix_singular_values(right, right_gram) if right_values is None else right_values
-    factor, failed = torch.linalg.cholesky_ex(right_gram)
-    lower = torch.where((failed == 0)[:, None, None], factor, 0.0).repeat_interleave(group, 0)
-    left_gram = left_gram.tril() + left_gram.tril(-1).mT
-    eigenvalues = _eigenvalues(lower.mT @ left_gram @ lower)
-    values = _roots(eigenvalues)
-    # Rounding is relative to the factors, whose product may be far smaller than they are.
-    squares = right_values.square().repeat_interleave(group, 0)
-    doubtful = _lacks_digits(eigenvalues[..., 0], torch.linalg.matrix_norm(left_gram).cpu() * squares[..., 0])
-    doubtful |= _lacks_digits(squares[..., -1], squares[..., 0])
-    if bool(doubtful.any()):
-        places = doubtful.nonzero()[:, 0].to(left.device)
-        core = _triangle(left[places].double()) @ _triangle(right[places // group].double()).mT
-        values[doubtful] = _svdvals(core)
-    return values
-
-
-def is_thin(left: Tensor, right: Tensor) -> bool:
-    """Say whether factors (…, r, m) and (…, r, n) have fewer rows than their product has rows and columns."""
-    return left.shape[-2] < min(left.shape[-1], right.shape[-1])
-
-
-def _products(left: Tensor, right: Tensor) -> Tensor:
-    """Form products of full rank, some rows of the factors at a time: (batch, m, n)."""
-    group, rows = len(left) // len(right), max(1, 4 * PIECE // left.shape[-1])
-    products = torch.zeros(len(left), left.shape[-1], right.shape[-1], dtype=torch.float64, device=left.device)
-    for own, shared in zip(left.split(rows, -2), right.split(rows, -2), strict=True):
-        products.baddbmm_(own.double().mT, shared.double().repeat_interleave(group, 0))
-    return products
 
 
 def circuit_singular_values(
-    circuit: str, own: Tensor, shared: Tensor, matrices: Collection[str] = MATRICES
-) -> dict[str, Tensor]:
-    """Compute the singular values of a circuit of some heads, and of its two factors.
+    own: Tensor, shared: Tensor, has_own: bool = False, has_shared: bool = False
+) -> list[Tensor]:
+    """Compute the singular values of products ``ownᵀ shared``, and before them of the factors that are wanted.
 
     Parameters
     ----------
-    circuit : ``QK`` or ``OV``.
-    own : (heads, r, m), the queries, or the transposed outputs.
-    shared : (key_value_heads, r, n), the keys or the values.
-    matrices : which are wanted; nothing is computed of the others.
+    own : (heads, r, m), any real dtype: the queries, or the transposed outputs.
+    shared : (key_value_heads, r, n), the keys or the values, each beside the heads that follow each other.
 
     Returns
     -------
-    By matrix, (heads, structural rank) float64, largest first; a key/value head's values stand at each of its heads.
+    Of own (heads, min(r, m)), of shared (key_value_heads, min(r, n)), and (heads, min(r, m, n)) of the products, which
+    are of rank r at most: float64, largest first.
     """
-    one, other = circuit[0], circuit[1]
-    has_product, group = circuit in matrices, len(own) // len(shared)
-    grams = [gram_of(each) if has_product and is_thin(own, shared) else None for each in (own, shared)]
-    found: dict[str, Tensor] = {}
-    if one in matrices:
-        found[one] = matrix_singular_values(own, grams[0])
-    of_shared = matrix_singular_values(shared, grams[1]) if other in matrices else None
-    if of_shared is not None:
-        found[other] = of_shared.repeat_interleave(group, 0)
-    if has_product:
-        found[circuit] = product_singular_values(own, shared, grams[0], grams[1], of_shared)
-    return found
+    if own.shape[-2] >= min(own.shape[-1], shared.shape[-1]):
+        alone = [matrix_singular_values(each) for each, wanted in ((own, has_own), (shared, has_shared)) if wanted]
+        return [*alone, matrix_singular_values(_products(own, shared))]
+    own_gram, shared_gram = gram_of(own), gram_of(shared)
+    of_own = [matrix_singular_values(own, own_gram)] if has_own else []
+    of_shared = matrix_singular_values(shared, shared_gram)
+    products = _thin_products(own, shared, own_gram, shared_gram, of_shared)
+    return [*of_own, *([of_shared] if has_shared else []), products]
 
 
-def head_singular_values(
-    query: Tensor, key: Tensor, value: Tensor, output: Tensor, matrices: Collection[str] = MATRICES
-) -> dict[str, Tensor]:
-    """Compute the singular values of every head's matrices and circuits.
+def _thin_products(own: Tensor, shared: Tensor, own_gram: Tensor, shared_gram: Tensor, of_shared: Tensor) -> Tensor:
+    """Compute the singular values of products by their factors' Gram matrices, or by QR where these lack digits."""
+    group = len(own) // len(shared)
+    factor, failed = torch.linalg.cholesky_ex(shared_gram)
+    lower = torch.where((failed == 0)[:, None, None], factor, 0.0).repeat_interleave(group, 0)
+    own_gram = own_gram.tril() + own_gram.tril(-1).mT
+    squares = of_shared.square().repeat_interleave(group, 0)
+    # Rounding is relative to the factors, whose product may be far smaller than they are.
+    largest = torch.linalg.matrix_norm(own_gram).cpu() * squares[:, 0]
+    values, doubtful = _solve_gram(lower.mT @ own_gram @ lower, largest)
+    least = (ACCURATE_EIGENVALUE_RATIO * squares[:, 0]).clamp_min(LEAST_EIGENVALUE)
+    doubtful |= (squares[:, -1] <= least) & (squares[:, 0] != 0)
+    if bool(doubtful.any()):
+        places = doubtful.nonzero()[:, 0].to(own.device)
+        core = _triangle(own[places].double()) @ _triangle(shared[places // group].double()).mT
+        values[doubtful] = torch.linalg.svdvals(core).cpu()
+    return values
 
-    Parameters
-    ----------
-    query : (heads, head_dim, d_model)
-    key : (key_value_heads, head_dim, d_source)
-    value : (key_value_heads, value_head_dim, d_source)
-    output : (heads, d_model, value_head_dim)
-    matrices : which are wanted.
 
-    Returns
-    -------
-    As `circuit_singular_values`.
-    """
-    found = circuit_singular_values("QK", query, key, matrices)
-    return found | circuit_singular_values("OV", output.mT, value, matrices)
+def _without_gram(wide: Tensor, roots: Tensor) -> Tensor:
+    """Compute singular values of (batch, r, n), r ≤ n, of which those by Gram matrices are there and lack digits."""
+    if wide.shape[-1] > wide.shape[-2]:
+        wide = _triangle(wide)
+    else:
+        lost = int((roots**2 <= ACCURATE_EIGENVALUE_RATIO * roots[:, :1] ** 2).sum())
+        if len(wide) == 1 and 0 < lost <= MOST_SMALL_VALUES and float(roots[0, 0]) ** 2 > LEAST_EIGENVALUE:
+            small = smallest_singular_values(wide[0], lost)
+            if small is not None:
+                return torch.cat([roots[:, :-lost], small[None].cpu()], -1)
+    values: Tensor = torch.linalg.svdvals(wide)
+    return values.cpu()
+
+
+def _products(own: Tensor, shared: Tensor) -> Tensor:
+    """Form products of full rank, some rows of the factors at a time: (heads, m, n)."""
+    group, rows = len(own) // len(shared), max(1, 4 * PIECE // own.shape[-1])
+    products = torch.zeros(len(own), own.shape[-1], shared.shape[-1], dtype=torch.float64, device=own.device)
+    for left, right in zip(own.split(rows, -2), shared.split(rows, -2), strict=True):
+        products.baddbmm_(left.double().mT, right.double().repeat_interleave(group, 0))
+    return products
 
 
 def layer_factors(matrix: str, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> tuple[Tensor, ...]:
-    """Give what one matrix of a whole layer is made of, for `singular_values`; shapes as in `head_singular_values`.
+    """Give what one matrix of a whole layer is made of: one factor, or the two of a product, of batch 1.
 
     Q, K, V and O are those of all heads stacked, each key/value head once, as the checkpoint stores them. QK and OV are
     the sums of the heads' products: heads that share a key/value head add up their queries (their outputs) first, so
@@ -222,11 +155,6 @@ def layer_factors(matrix: str, query: Tensor, key: Tensor, value: Tensor, output
         return (stored[matrix].flatten(0, 1)[None],)
     shared, own = (key, query) if matrix == "QK" else (value, output.mT)
     return sum_over_groups(own, len(shared)).flatten(0, 1)[None], shared.flatten(0, 1)[None]
-
-
-def layer_singular_values(matrix: str, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> Tensor:
-    """Compute the singular values of one matrix of a whole layer, `layer_factors`: (structural rank,) float64."""
-    return singular_values(layer_factors(matrix, query, key, value, output))[0]
 
 
 def sum_over_groups(own: Tensor, shared: int) -> Tensor:
@@ -259,40 +187,28 @@ def gram_of(wide: Tensor) -> Tensor:
     return gram
 
 
-def _eigenvalues(gram: Tensor) -> Tensor:
-    """Compute the eigenvalues of Gram matrices (batch, r, r), ascending; NaN where squaring has overflowed."""
+def _solve_gram(gram: Tensor, largest: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Turn Gram matrices (batch, r, r) into singular values, largest first, and say which of the batch lack digits.
+
+    NaN stands where squaring has overflowed; of a matrix of zeros all digits are known. Digits are relative to
+    ``largest`` (batch,), the largest eigenvalue unless given.
+    """
     gram = gram.cpu() if gram.shape[-1] <= SMALL else gram
     if bool(gram.sum().isfinite()):
-        values: Tensor = torch.linalg.eigvalsh(gram)
-        return values.cpu()
-    is_finite = gram.isfinite().flatten(1).all(1)
-    values = torch.linalg.eigvalsh(torch.where(is_finite[:, None, None], gram, 0.0))
-    return values.masked_fill(~is_finite[:, None], torch.nan).cpu()
-
-
-def _roots(eigenvalues: Tensor) -> Tensor:
-    """Turn ascending eigenvalues (..., r) of Gram matrices into singular values, largest first."""
-    return eigenvalues.clamp_min(0).sqrt().flip(-1)
-
-
-def _lacks_digits(smallest: Tensor, largest: Tensor) -> Tensor:
-    """Say for each matrix whether its smallest squared singular value is below what squaring the largest resolves.
-
-    Of a matrix of zeros all digits are known.
-    """
-    return ~(smallest > (ACCURATE_EIGENVALUE_RATIO * largest).clamp_min(LEAST_EIGENVALUE)) & (largest != 0)
+        eigenvalues: Tensor = torch.linalg.eigvalsh(gram).cpu()
+    else:
+        is_finite = gram.isfinite().flatten(1).all(1)
+        solved = torch.linalg.eigvalsh(torch.where(is_finite[:, None, None], gram, 0.0))
+        eigenvalues = solved.masked_fill(~is_finite[:, None], torch.nan).cpu()
+    largest = eigenvalues[:, -1] if largest is None else largest
+    has_digits = eigenvalues[:, 0] > (ACCURATE_EIGENVALUE_RATIO * largest).clamp_min(LEAST_EIGENVALUE)
+    return eigenvalues.clamp_min(0).sqrt().flip(-1), ~has_digits & (largest != 0)
 
 
 def _triangle(wide: Tensor) -> Tensor:
     """Reduce (batch, r, n), r ≤ n, to the (batch, r, r) factor R of the QR decomposition of its transpose."""
     upper: Tensor = torch.linalg.qr(wide.mT, mode="r")[1]
     return upper
-
-
-def _svdvals(matrices: Tensor) -> Tensor:
-    """Decompose densely; into main memory."""
-    values: Tensor = torch.linalg.svdvals(matrices)
-    return values.cpu()
 
 
 def layer_norms(heads: Tensor) -> tuple[float, float]:

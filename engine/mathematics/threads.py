@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 import torch
@@ -19,56 +20,43 @@ Result = TypeVar("Result")
 
 
 def in_rounds(
-    pieces: Sequence[Callable[[], Result]], done: Callable[[int], None] = lambda count: None
+    pieces: Sequence[Callable[[], Result]], at_once: int | None = None, done: Callable[[int], None] = lambda count: None
 ) -> Work[list[Result]]:
-    """Run pieces, as many in a unit as the caller has threads of linear algebra, and give their results in order.
+    """Run pieces, some side by side in a unit, and give their results in order.
 
     Parameters
     ----------
+    at_once : pieces of a unit, as many as the caller has threads of linear algebra unless given.
     done : called with how many pieces are done.
     """
     results: list[Result] = []
     while len(results) < len(pieces):
         yield None
-        results += side_by_side(pieces[len(results) : len(results) + torch.get_num_threads()])
+        threads = torch.get_num_threads()
+        first, *others = pieces[len(results) : len(results) + (at_once or threads)]
+        share = max(1, threads // (1 + len(others)))
+        started = [_start(piece, share) for piece in others]
+        torch.set_num_threads(share)
+        try:
+            results.append(first())
+        finally:
+            wait(started)
+            torch.set_num_threads(threads)
+        results += [each.result() for each in started]
         done(len(results))
     return results
 
 
-def side_by_side(pieces: Sequence[Callable[..., Result]], *arguments: object) -> list[Result]:
-    """Run pieces on as many threads as the caller has for linear algebra, and give their results in order.
-
-    Raises
-    ------
-    BaseException : the first that a piece raised; pieces that had not begun are left out.
-    """
-    threads = torch.get_num_threads()
-    workers = min(threads, len(pieces))
-    if workers <= 1:
-        return [piece(*arguments) for piece in pieces]
-    results: dict[int, Result] = {}
-    errors: list[BaseException] = []
-    places = iter(range(len(pieces)))  # whose next place one thread alone is given
+def _start(piece: Callable[[], Result], threads: int) -> Future[Result]:
+    """Run a piece on a thread of its own that keeps no program from ending."""
+    future: Future[Result] = Future()
 
     def work() -> None:
-        torch.set_num_threads(threads // workers)
-        for place in places:
-            if errors:
-                return
-            try:
-                results[place] = pieces[place](*arguments)
-            except BaseException as error:  # raised on the thread that waits for the results
-                errors.append(error)
-
-    others = [threading.Thread(target=work, name="side by side", daemon=True) for _ in range(workers - 1)]
-    try:
-        for thread in others:
-            thread.start()
-        work()
-    finally:
-        for thread in others:
-            thread.join()
         torch.set_num_threads(threads)
-    if errors:
-        raise errors.pop()
-    return [results[place] for place in range(len(pieces))]
+        try:
+            future.set_result(piece())
+        except BaseException as error:  # raised on the thread that waits for the result
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="side by side", daemon=True).start()
+    return future

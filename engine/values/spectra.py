@@ -13,6 +13,10 @@ from engine.values.heads import MATRICES, Head
 
 FloatArray = NDArray[np.float64]
 
+Arrays = dict[str, FloatArray]
+"""Of a head, or a layer as a whole: by matrix, its singular values (structural rank,); by the names of `EPSILONS` and
+`NORMS`, how finely a factor is stored, (1,), and the norms, (2,), of one that has no singular values there."""
+
 NORMS = {matrix: f"|{matrix}|" for matrix in "QKVO"}
 """What a factor's norms, Frobenius and spectral, are called beside arrays of singular values, where its own are left
 out."""

@@ -55,16 +55,15 @@ def measure(shape: Shape) -> dict[str, float]:
     import torch
 
     from engine.analysis.decompositions import Decomposer
-    from engine.mathematics.spectra import layer_factors
-    from engine.values.heads import MATRICES
     from engine.values.progress import finish
     from tests.benchmarks.machine import forget_peak, resident_mib
     from tests.benchmarks.spectra import draw_layer
+    from tests.engine.mathematics.dense_spectra import weights_of
 
     torch.manual_seed(0)
     decomposer = Decomposer("auto", print)
-    layer = draw_layer(shape.heads, shape.shared, shape.width, shape.d_model)
-    finish(decomposer.heads(draw_layer(2, 2, 8, 32)))
+    layer = weights_of(*draw_layer(shape.heads, shape.shared, shape.width, shape.d_model))
+    finish(decomposer.heads(weights_of(*draw_layer(2, 2, 8, 32))))
     spent = {"heads": 0.0, "layers": 0.0}
     forget_peak()
     before = resident_mib()
@@ -74,7 +73,7 @@ def measure(shape: Shape) -> dict[str, float]:
         finish(decomposer.heads(layer))
         middle = time.perf_counter()
         if shape.whole:
-            finish(decomposer.layer({matrix: layer_factors(matrix, *layer) for matrix in MATRICES}))
+            finish(decomposer.layer(layer))
         spent["heads"] += middle - start
         spent["layers"] += time.perf_counter() - middle
     scaled = {kind: seconds * shape.layers / computed for kind, seconds in spent.items()}

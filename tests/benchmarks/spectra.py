@@ -29,13 +29,12 @@ import numpy as np  # noqa: E402  # the number of threads is set before the libr
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from engine.analysis.decompositions import Decomposer, Factors  # noqa: E402
+from engine.analysis.decompositions import Decomposer  # noqa: E402
 from engine.mathematics.measures import energy_rank, numerical_rank  # noqa: E402
-from engine.mathematics.spectra import layer_factors  # noqa: E402
-from engine.values.heads import MATRICES  # noqa: E402
 from engine.values.progress import finish  # noqa: E402
 from engine.values.spectra import FloatArray  # noqa: E402
 from tests.benchmarks.machine import machine  # noqa: E402
+from tests.engine.mathematics.dense_spectra import Factors, stacked, weights_of  # noqa: E402
 
 LAYERS, HEADS, WIDTH, D_MODEL = 12, 12, 64, 768
 EPSILONS = (0.01, 0.05, 0.1, 0.001)
@@ -135,8 +134,8 @@ def main() -> None:
     torch.manual_seed(0)
     decomposer = Decomposer("auto", print)
     ours: tuple[Way, Way] = (
-        lambda layer: finish(decomposer.heads(layer)),
-        lambda layer: finish(decomposer.layer({matrix: layer_factors(matrix, *layer) for matrix in MATRICES})),
+        lambda layer: stacked(finish(decomposer.heads(weights_of(*layer)))),
+        lambda layer: stacked(finish(decomposer.layer(weights_of(*layer)))),
     )
     beside = others()
     small = draw_layer(2, 2, 8, 32)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Collection, Sequence
-from contextlib import nullcontext
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,22 @@ import torch
 from torch import Tensor
 
 from engine.analysis import decompositions
-from engine.analysis.decompositions import Arrays, Decomposer
+from engine.analysis.decompositions import Decomposer
 from engine.mathematics import spectra
-from engine.mathematics.spectra import layer_factors
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.progress import finish
-from tests.engine.mathematics.dense_spectra import FACTORS, HEADS, SHARED, assert_same, dense_heads, dense_layer
+from engine.values.spectra import Arrays
+from tests.engine.mathematics.dense_spectra import (
+    FACTORS,
+    HEADS,
+    SHARED,
+    assert_same,
+    dense_heads,
+    dense_layer,
+    stacked,
+    weights_of,
+)
 from tests.pretended_gpu import DEVICE, PretendedGpu
 
 OUT_OF_MEMORY = (
@@ -45,15 +53,17 @@ def decomposer(notices: list[str]) -> Decomposer:
     return Decomposer("cpu", notices.append)
 
 
+WEIGHTS = weights_of(*FACTORS)
+
+
 def heads(decomposer: Decomposer, matrices: Collection[str] = MATRICES) -> Arrays:
     """Compute matrices of the heads."""
-    return finish(decomposer.heads(FACTORS, matrices))
+    return stacked(finish(decomposer.heads(WEIGHTS, matrices)))
 
 
 def layer(decomposer: Decomposer, matrices: Collection[str] = MATRICES) -> Arrays:
-    """Compute matrices of the layer as a whole, in the order of the tables."""
-    found = finish(decomposer.layer({matrix: layer_factors(matrix, *FACTORS) for matrix in matrices}))
-    return {matrix: found[matrix] for matrix in MATRICES if matrix in found}
+    """Compute matrices of the layer as a whole."""
+    return stacked(finish(decomposer.layer(WEIGHTS, matrices)))
 
 
 @pytest.mark.parametrize("piece", [1, 1000, 2**21])
@@ -93,40 +103,40 @@ def test_only_the_matrices_asked_for_are_computed(
 def test_a_unit_is_a_few_pieces(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompositions, "PIECE", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    assert list(decomposer.heads(FACTORS)) == [None] * (2 * SHARED)
+    assert list(decomposer.heads(WEIGHTS)) == [None] * (2 * SHARED)
 
 
 def test_zeros_are_no_work(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = dense_layer()
-    monkeypatch.setattr(decompositions, "singular_values", pytest.fail)
-    zeros = [torch.zeros_like(factor) for factor in FACTORS]
-    found = finish(decomposer.layer({matrix: layer_factors(matrix, *zeros) for matrix in MATRICES}))
+    monkeypatch.setattr(Decomposer, "_solve", pytest.fail)
+    zeros = weights_of(*(torch.zeros_like(factor) for factor in FACTORS))
+    [found] = finish(decomposer.layer(zeros))
     for matrix in MATRICES:
-        np.testing.assert_array_equal(found[matrix], np.zeros_like(expected[matrix]))
+        np.testing.assert_array_equal(found[matrix], np.zeros_like(expected[matrix][0]))
 
 
 class SmallDevice:
     """Stands in for a GPU: what is sent to it is computed here, or fails there."""
 
-    def __init__(self, error: RuntimeError | None = None, kinds: str = "_circuit _matrix") -> None:
+    def __init__(self, error: RuntimeError | None = None, kinds: str = "cuda:heads cuda:layer") -> None:
         self._error, self._kinds = error, kinds.split()
         self.tried: list[str] = []
 
     def put_on(self, decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let a decomposer believe that it has such a GPU."""
-        for name in ("_circuit", "_matrix"):
-            monkeypatch.setattr(decompositions, name, self._piece(name, getattr(decompositions, name)))
-        monkeypatch.setattr(decomposer, "_devices", dict.fromkeys(("heads", "whole layers"), "cuda"))
+        """Let a decomposer believe that it has such a GPU, which is called by what it is for."""
+        devices = {"heads": "cuda:heads", "whole layers": "cuda:layer"}
+        monkeypatch.setattr(decomposer, "_devices", devices)
+        move = torch.Tensor.to
 
-    def _piece(self, name: str, compute: Callable[..., Arrays]) -> Callable[..., Arrays]:
-        def piece(*arguments: Any) -> Arrays:
-            if arguments[-1] != "cpu":
-                self.tried.append(name)
-                if self._error is not None and name in self._kinds:
-                    raise self._error
-            return compute(*arguments[:-1], "cpu")
+        def to(tensor: Tensor, *where: Any, **how: Any) -> Tensor:
+            if where[0] not in ("cuda:heads", "cuda:layer"):
+                return move(tensor, *where, **how)
+            self.tried.append(where[0])
+            if self._error is not None and where[0] in self._kinds:
+                raise self._error
+            return tensor
 
-        return piece
+        monkeypatch.setattr(torch.Tensor, "to", to)
 
 
 @pytest.mark.parametrize(
@@ -146,37 +156,40 @@ def test_what_a_gpu_fails_at_is_done_by_the_cpu_and_it_is_not_asked_again(
     for _ in range(2):
         assert_same(heads(decomposer), dense_heads())
         assert_same(layer(decomposer), dense_layer())
-    assert notices == [f"cuda {says}; spectra of {kind} are computed on the CPU" for kind in ("heads", "whole layers")]
-    assert device.tried == ["_circuit", "_matrix"]
+    assert notices == [
+        f"{device} {says}; spectra of {kind} are computed on the CPU"
+        for device, kind in (("cuda:heads", "heads"), ("cuda:layer", "whole layers"))
+    ]
+    assert device.tried == ["cuda:heads", "cuda:layer"]
 
 
 def test_a_gpu_without_room_for_a_whole_layer_goes_on_with_heads(
     decomposer: Decomposer, notices: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    device = SmallDevice(torch.OutOfMemoryError("out of memory"), "_matrix")
+    device = SmallDevice(torch.OutOfMemoryError("out of memory"), "cuda:layer")
     device.put_on(decomposer, monkeypatch)
     assert_same(layer(decomposer), dense_layer())
-    assert notices == ["cuda has too little free memory; spectra of whole layers are computed on the CPU"]
+    assert notices == ["cuda:layer has too little free memory; spectra of whole layers are computed on the CPU"]
     device.tried.clear()
     assert_same(heads(decomposer), dense_heads())
-    assert set(device.tried) == {"_circuit"}
+    assert set(device.tried) == {"cuda:heads"}
 
 
 def test_what_did_not_fit_is_let_go_of_before_the_cpu_goes_on(
     decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    device, left, alive = SmallDevice(), list[weakref.ref[Tensor]](), list[int]()
-    device.put_on(decomposer, monkeypatch)
-    compute = decompositions._circuit
+    left, alive = list[weakref.ref[Tensor]](), list[int]()
+    SmallDevice().put_on(decomposer, monkeypatch)
+    compute, fails = spectra.circuit_singular_values, iter([True])
 
-    def copying(circuit: str, own: Tensor, shared: Tensor, matrices: Collection[str], where: str) -> Arrays:
+    def copying(own: Tensor, *arguments: Any) -> list[Tensor]:
         copied = own.clone()
-        if where != "cpu":
+        if next(fails, False):
             left.append(weakref.ref(copied))
             raise torch.OutOfMemoryError("out of memory")
-        return compute(circuit, copied, shared, matrices, where)
+        return compute(copied, *arguments)
 
-    monkeypatch.setattr(decompositions, "_circuit", copying)
+    monkeypatch.setattr(decompositions, "circuit_singular_values", copying)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: alive.append(sum(each() is not None for each in left)))
     gc.disable()
     try:
@@ -199,26 +212,27 @@ def test_a_gpu_that_fails_at_whatever_it_is_asked_leaves_the_work_to_the_cpu(
 
 
 def test_a_cpu_out_of_memory_is_said_in_one_line(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decompositions, "_matrix", lambda *piece: torch.empty(2**60))
+    monkeypatch.setattr(decompositions, "circuit_singular_values", lambda *factors: torch.empty(2**60))
     with pytest.raises(EngineError, match="too little free memory for this layer's spectra"):
         layer(decomposer)
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("device", ["cpu", "cuda:layer"])
 def test_another_error_is_not_taken_for_a_lack_of_memory(
     decomposer: Decomposer, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decompositions, "_matrix", lambda *piece: torch.ones(2) @ torch.ones(3))
+    monkeypatch.setattr(decompositions, "circuit_singular_values", lambda *factors: torch.ones(2) @ torch.ones(3))
+    SmallDevice().put_on(decomposer, monkeypatch)
     monkeypatch.setattr(decomposer, "_devices", {"whole layers": device})
     with pytest.raises(RuntimeError, match="size"):
         layer(decomposer)
 
 
 def test_lapack_that_gives_up_is_not_asked_again(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(*piece: object) -> Arrays:
+    def failing(*factors: object) -> list[Tensor]:
         raise FAILING[1]
 
-    monkeypatch.setattr(decompositions, "_circuit", failing)
+    monkeypatch.setattr(decompositions, "circuit_singular_values", failing)
     with pytest.raises(RuntimeError, match="converge"):
         heads(decomposer)
 
@@ -228,14 +242,13 @@ def on_pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> Decomposer:
     """Let a decomposer find the pretended GPU."""
     decomposer = Decomposer("cpu", pytest.fail)
     monkeypatch.setattr(decomposer, "_devices", dict.fromkeys(("heads", "whole layers"), DEVICE))
-    for name in ("_circuit", "_matrix"):
-        work = getattr(decompositions, name)
+    solve = decomposer._solve
 
-        def inside(*arguments: Any, work: Callable[..., Any] = work) -> Any:
-            with nullcontext() if arguments[-1] == "cpu" else PretendedGpu():
-                return work(*arguments)
+    def inside(*problem: Any) -> Arrays:
+        with PretendedGpu():
+            return solve(*problem)
 
-        monkeypatch.setattr(decompositions, name, inside)
+    monkeypatch.setattr(decomposer, "_solve", inside)
     return decomposer
 
 
@@ -248,13 +261,14 @@ def test_only_what_a_matrix_is_made_of_goes_to_the_gpu(
     on_pretended_gpu: Decomposer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, ...]] = []
-    compute = spectra.singular_values
+    compute = spectra.matrix_singular_values
 
-    def noting(factors: Sequence[Tensor]) -> Tensor:
-        seen.extend(tuple(factor.shape) for factor in factors if factor.device.type == DEVICE)
-        return compute(factors)
+    def noting(matrices: Tensor) -> Tensor:
+        assert matrices.device.type == DEVICE
+        seen.append(tuple(matrices.shape))
+        return compute(matrices)
 
-    monkeypatch.setattr(decompositions, "singular_values", noting)
+    monkeypatch.setattr(decompositions, "matrix_singular_values", noting)
     layer(on_pretended_gpu, ("K",))
     assert seen == [(1, *FACTORS[1].flatten(0, 1).shape)]
 

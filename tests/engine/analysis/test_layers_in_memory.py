@@ -23,7 +23,7 @@ from engine.analysis.open_model import OpenModel
 from engine.analysis.token_tables import token_map
 from engine.architectures import heads as cutting
 from engine.architectures.heads import LayerWeights
-from engine.mathematics.spectra import layer_singular_values, singular_values
+from engine.mathematics.spectra import circuit_singular_values
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
@@ -32,6 +32,7 @@ from engine.values.progress import ProgressReporter, finish, tell_nobody
 from engine.values.spectra import SpectraGroup
 from engine.values.views import Query
 from tests.conftest import TinyModel
+from tests.engine.mathematics.dense_spectra import layer_singular_values
 from tests.exporting import exported, run
 from tests.opening import one_line, outline, run_apart
 from tests.sparse_checkpoints import SHAPES, Shape, attention_shapes, random_weights, write_checkpoint
@@ -136,9 +137,9 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     compute: Callable[..., Any] = Decomposer.heads
 
-    def count(decomposer: Decomposer, factors: Any, *arguments: Any) -> Any:
-        found = yield from compute(decomposer, factors, *arguments)
-        counts.append(len(factors[0]))
+    def count(decomposer: Decomposer, weights: LayerWeights, *arguments: Any) -> Any:
+        found = yield from compute(decomposer, weights, *arguments)
+        counts.append(len(weights.query))
         return found
 
     monkeypatch.setattr(Decomposer, "heads", count)
@@ -153,9 +154,9 @@ def test_of_a_layers_large_tensors_no_more_is_held_than_is_computed_with(
     opened, seen = session(tiny_model("llama")), list[tuple[int, int]]()
     compute: Callable[..., Any] = Decomposer.heads
 
-    def noting(decomposer: Decomposer, factors: Any, *arguments: Any) -> Any:
-        seen.extend((factor.untyped_storage().nbytes(), factor.nbytes) for factor in factors)
-        return compute(decomposer, factors, *arguments)
+    def noting(decomposer: Decomposer, weights: LayerWeights, *arguments: Any) -> Any:
+        seen.extend((factor.untyped_storage().nbytes(), factor.nbytes) for factor in weights.factors)
+        return compute(decomposer, weights, *arguments)
 
     monkeypatch.setattr(Decomposer, "heads", noting)
     finish(opened.spectra.layer(FIRST, False))
@@ -338,7 +339,7 @@ def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyMo
         assert group.lacking.startswith("Q and O of L0 as a whole are up to 64×64")
         for name, each in found.items():
             assert each.noise == pytest.approx(expected[name].noise, rel=0.1)
-        frobenius, spectral = opened.spectra._arrays[FIRST]["|Q|"][0]
+        frobenius, spectral = opened.spectra._arrays[FIRST]["|Q|"]
         query = expected["Q"].singular_values
         assert frobenius == pytest.approx(np.linalg.norm(query))
         assert 0.9 * query[0] < spectral < 1.0001 * query[0]
@@ -566,7 +567,7 @@ def test_while_a_product_is_computed_the_heads_it_was_added_up_from_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
-    held, compute = list[int](), singular_values
+    held, compute = list[int](), circuit_singular_values
     summed = 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
 
     def tensors() -> list[torch.Tensor]:
@@ -579,7 +580,7 @@ def test_while_a_product_is_computed_the_heads_it_was_added_up_from_are_gone(
     kept = tensors()  # what is left of other work stays, so that nothing new is taken for it
     others = set(map(id, kept))
 
-    monkeypatch.setattr(decompositions, "singular_values", noting)
+    monkeypatch.setattr(decompositions, "circuit_singular_values", noting)
     for circuit in ("QK", "OV"):
         finish(stepping.spectra.layer(Head("decoder", 0), True, (circuit,)))
     assert held == [summed, summed]

@@ -86,13 +86,13 @@ def test_a_file_that_is_cut_short_while_its_layer_is_computed_is_computed_as_it_
     layer, expected = FIRST.whole_layer, session(folder)
     group = finish(expected.spectra.layer(layer, whole_layer))
     opened = session(folder)
-    run: Callable[..., Any] = Decomposer._run
+    solve: Callable[..., Any] = Decomposer._solve
 
     def cutting(*arguments: Any) -> Any:
         cut_short(folder / "model.safetensors")
-        return run(*arguments)
+        return solve(*arguments)
 
-    monkeypatch.setattr(Decomposer, "_run", cutting)
+    monkeypatch.setattr(Decomposer, "_solve", cutting)
     assert_same(finish(opened.spectra.layer(layer, whole_layer)), group)
 
 

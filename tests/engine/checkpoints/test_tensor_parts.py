@@ -71,13 +71,14 @@ def every_tensor_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count the bytes that are asked of files."""
-    fill, counts = reading._fill, list[int]()
+    counts: list[int] = []
 
-    def counting(stream: io.RawIOBase, place: int, wanted: Tensor) -> None:
-        counts.append(wanted.numel())
-        fill(stream, place, wanted)
+    class Counting(io.FileIO):
+        def readinto(self, room: Any) -> int | None:
+            counts.append(len(room))
+            return super().readinto(room)
 
-    monkeypatch.setattr(reading, "_fill", counting)
+    monkeypatch.setattr(Path, "open", lambda file, *mode, **how: Counting(file))
     return counts
 
 
@@ -149,13 +150,14 @@ def test_a_file_that_is_cut_short_while_its_rows_are_read_is_one_line(
     folder = tiny_copy("llama")
     if name.endswith(".bin"):
         as_bin(folder, stored_weights(folder))
-    checkpoint, fill = Checkpoint(folder), reading._fill
+    checkpoint = Checkpoint(folder)
 
-    def cutting(*arguments: object) -> None:
-        cut_short(folder / name)
-        fill(*arguments)  # type: ignore[arg-type]  # as they were given
+    class Cutting(io.FileIO):
+        def readinto(self, room: Any) -> int | None:
+            cut_short(folder / name)
+            return super().readinto(room)
 
-    monkeypatch.setattr(reading, "_fill", cutting)
+    monkeypatch.setattr(Path, "open", lambda file, *mode, **how: Cutting(file, *mode))
     for work in (checkpoint.read, lambda tensor: list(checkpoint.parts(tensor))):
         assert refused(lambda work=work: work("layers.1.self_attn.q_proj.weight")).endswith(name + SAID)  # type: ignore[misc]
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.analysis.decompositions import Factors
+from engine.architectures.heads import LayerWeights
+from engine.mathematics.spectra import circuit_singular_values, layer_factors, matrix_singular_values
 from engine.values.heads import MATRICES
-from engine.values.spectra import FloatArray
+from engine.values.spectra import Arrays, FloatArray
+
+Factors = tuple[Tensor, Tensor, Tensor, Tensor]
+"""W_Q, W_K, W_V and W_O by head."""
 
 HEADS, SHARED, WIDTH, D_MODEL = 8, 4, 6, 40
 
@@ -26,6 +32,31 @@ def _drawn() -> Factors:
 
 FACTORS = _drawn()
 """The layer's W_Q, W_K, W_V and W_O."""
+
+
+def weights_of(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> LayerWeights:
+    """Make a layer without biases."""
+    return LayerWeights(
+        query, key, value, output, None, None, None, None, dict.fromkeys("QKVO", np.full(len(query), 2.0**-23))
+    )
+
+
+def head_singular_values(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict[str, Tensor]:
+    """Compute the singular values of every head's six matrices as the engine does."""
+    found: dict[str, Tensor] = {}
+    for circuit, own, shared in (("QK", query, key), ("OV", output.mT, value)):
+        of_own, of_shared, products = circuit_singular_values(own, shared, True, True)
+        found |= {circuit[0]: of_own, circuit: products}
+        found[circuit[1]] = of_shared.repeat_interleave(len(own) // len(shared), 0)
+    return found
+
+
+def layer_singular_values(matrix: str, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> Tensor:
+    """Compute the singular values of one matrix of a whole layer as the engine does."""
+    factors = layer_factors(matrix, query, key, value, output)
+    if len(factors) == 1:
+        return matrix_singular_values(*factors)[0]
+    return circuit_singular_values(factors[0], factors[1])[-1][0]
 
 
 def dense_heads() -> dict[str, FloatArray]:
@@ -52,6 +83,11 @@ def dense_layer() -> dict[str, FloatArray]:
         "QK": torch.linalg.svdvals(qk).numpy()[None, :rank],
         "OV": torch.linalg.svdvals(ov).numpy()[None, :rank],
     }
+
+
+def stacked(found: Sequence[Arrays]) -> dict[str, FloatArray]:
+    """Stack what a decomposer gives of each head: by matrix, (heads, rank)."""
+    return {matrix: np.stack([each[matrix] for each in found]) for matrix in MATRICES if matrix in found[0]}
 
 
 def assert_same(found: dict[str, FloatArray], expected: dict[str, FloatArray]) -> None:

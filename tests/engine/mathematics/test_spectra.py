@@ -16,18 +16,14 @@ from engine.mathematics.measures import MEASURES, StoredSize, frobenius_norm, nu
 from engine.mathematics.spectra import (
     MOST_SMALL_VALUES,
     circuit_singular_values,
-    head_singular_values,
-    layer_singular_values,
     matrix_singular_values,
-    product_singular_values,
     smallest_singular_values,
 )
 from engine.mathematics.subspaces import image_in_kernel
 from engine.values.heads import MATRICES
+from tests.engine.mathematics.dense_spectra import Factors, head_singular_values, layer_singular_values
 
 DOUBLE = 2.0**-52
-
-Factors = tuple[Tensor, Tensor, Tensor, Tensor]
 
 COUNTS = ("energy_rank", "numerical_rank")
 
@@ -44,7 +40,7 @@ class Layer:
 
     @property
     def factors(self) -> Factors:
-        """In the order of `head_singular_values`."""
+        """Those of all heads."""
         return self.query, self.key, self.value, self.output
 
 
@@ -224,13 +220,13 @@ def test_a_circuit_stays_the_same_when_queries_grow_as_keys_shrink(decades: int)
     query, key = (torch.randn(2, 8, 64, generator=generator, dtype=torch.float64) for _ in range(2))
     scales = torch.logspace(-decades / 2, decades / 2, 8, dtype=torch.float64)[:, None]
     expected = torch.linalg.svdvals(query.mT @ key)[:, :8]
-    torch.testing.assert_close(product_singular_values(query * scales, key / scales), expected, rtol=1e-7, atol=0)
+    torch.testing.assert_close(circuit_singular_values(query * scales, key / scales)[0], expected, rtol=1e-7, atol=0)
 
 
 def test_a_products_spectrum_does_not_depend_on_where_the_factors_are_wide() -> None:
     left = torch.randn(2, 6, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     right = torch.randn(2, 6, 30, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    forwards, backwards = product_singular_values(left, right), product_singular_values(right, left)
+    forwards, backwards = (circuit_singular_values(*each)[0] for each in ((left, right), (right, left)))
     torch.testing.assert_close(forwards, backwards, rtol=1e-9, atol=0)
     torch.testing.assert_close(forwards, torch.linalg.svdvals(left.mT @ right)[:, :6], rtol=1e-9, atol=0)
 
@@ -246,12 +242,11 @@ def test_large_matrices_are_squared_in_blocks_without_a_trace(shape: tuple[int, 
 def test_products_of_large_factors_are_those_of_the_dense_matrix(rank: int) -> None:
     generator = torch.Generator().manual_seed(0)
     own, shared = torch.randn(4, rank, 340, generator=generator), torch.randn(2, rank, 420, generator=generator)
-    found = circuit_singular_values("QK", own, shared)
+    of_own, of_shared, products = circuit_singular_values(own, shared, True, True)
     for head in range(4):
         q, k = own[head].double(), shared[head // 2].double()
-        for matrix, dense in {"Q": q, "K": k, "QK": q.T @ k}.items():
-            expected = torch.linalg.svdvals(dense)[:rank]
-            torch.testing.assert_close(found[matrix][head], expected, rtol=1e-6, atol=0)
+        for found, dense in ((of_own[head], q), (of_shared[head // 2], k), (products[head], q.T @ k)):
+            torch.testing.assert_close(found, torch.linalg.svdvals(dense)[:rank], rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("loud", [1e4, 1e6, 1e8])
@@ -263,7 +258,7 @@ def test_a_circuit_far_smaller_than_its_factors_keeps_its_digits(loud: float) ->
     query = (turn * torch.where(is_loud, loud, 1.0)) @ rows
     key = (turn * torch.where(is_loud, 1.0, 1e4) * torch.linspace(1, 2, 16, dtype=torch.float64)) @ rows
     expected = torch.linalg.svdvals(query.T @ key)[:16]
-    torch.testing.assert_close(product_singular_values(query[None], key[None])[0], expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(circuit_singular_values(query[None], key[None])[0][0], expected, rtol=1e-5, atol=0)
 
 
 N = 160
@@ -311,7 +306,7 @@ def test_small_values_that_were_planted_are_found(
     count: int, smallest: float, decomposed: list[tuple[int, ...]]
 ) -> None:
     sigma = with_small(count, smallest)
-    found = product_singular_values(*product_with(sigma))[0]
+    found = circuit_singular_values(*product_with(sigma))[0][0]
     torch.testing.assert_close(found, sigma, rtol=4e-6, atol=float(64 * DOUBLE * sigma[0]))
     assert not any(shape[-2:] == SQUARE for shape in decomposed)
     assert len(decomposed) >= (count > 0)
@@ -328,7 +323,7 @@ def test_small_values_that_were_planted_are_found(
 )
 def test_what_cannot_be_mended_is_decomposed_densely(sigma: Tensor) -> None:
     own, shared = product_with(sigma)
-    found = product_singular_values(own, shared)[0]
+    found = circuit_singular_values(own, shared)[0][0]
     torch.testing.assert_close(found, sigma, rtol=4e-6, atol=float(64 * DOUBLE * sigma[0]))
 
 
@@ -340,7 +335,7 @@ def test_ranks_are_those_of_a_dense_decomposition(rank: int, stored: torch.dtype
     own[:, rank:] = own[:, :1] * torch.randn(1, N - rank, 1, generator=generator, dtype=torch.float64)
     own, shared = own.to(stored), torch.randn(1, N, N, generator=generator, dtype=torch.float64).to(stored)
     dense = torch.linalg.svdvals(own[0].double().T @ shared[0].double())
-    found = product_singular_values(own, shared)[0]
+    found = circuit_singular_values(own, shared)[0][0]
     norms = [[float(torch.linalg.matrix_norm(each[0].double(), kind)) for kind in ("fro", 2)] for each in (own, shared)]
     noise = product_noise(*(StoredSize(N, N, torch.finfo(stored).eps, *each) for each in norms))
     assert numerical_rank(found.numpy(), noise) == numerical_rank(dense.numpy(), noise)

@@ -38,6 +38,7 @@ from engine.values.options import EngineOptions
 from engine.values.table import Cell
 from engine.values.views import Query
 from tests.conftest import TinyModel
+from tests.engine.mathematics.dense_spectra import head_singular_values, layer_singular_values
 from tests.engine.models.two_devices import computing, lay_out
 from tests.opening import no_hurry, one_line, open_reader, worked_out
 from tests.pretended_gpu import DEVICE, PretendedGpu
@@ -70,7 +71,7 @@ LAYERS = {"thin": THIN, "dependent": DEPENDENT, "wide": WIDE, "bfloat16": tuple(
 
 def whole(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
     """Compute a whole layer's six matrices."""
-    return [spectra.layer_singular_values(each, query, key, value, output) for each in MATRICES]
+    return [layer_singular_values(each, query, key, value, output) for each in MATRICES]
 
 
 def compositions(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
@@ -129,7 +130,7 @@ def smallest(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[
 
 
 WORK: dict[str, tuple[str, Callable[..., Any]]] = {
-    **{f"heads, {name}": (name, spectra.head_singular_values) for name in LAYERS},
+    **{f"heads, {name}": (name, head_singular_values) for name in LAYERS},
     **{f"whole layer, {name}": (name, whole) for name in LAYERS},
     "compositions": ("thin", compositions),
     "measures": ("thin", measures),

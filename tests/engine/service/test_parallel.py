@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.mathematics.threads import in_rounds, side_by_side
+from engine.mathematics.threads import in_rounds
 from engine.values.progress import finish
 from tests.opening import run_apart
 
@@ -34,14 +34,14 @@ def test_results_come_in_order_however_long_each_piece_takes() -> None:
         return number * number
 
     pieces = [partial(piece, number) for number in range(5)]
-    assert side_by_side(pieces) == finish(in_rounds(pieces)) == [0, 1, 4, 9, 16]
+    assert finish(in_rounds(pieces)) == [0, 1, 4, 9, 16]
 
 
 def test_no_pieces_give_no_results() -> None:
-    assert side_by_side([]) == finish(in_rounds([])) == []
+    assert finish(in_rounds([])) == []
 
 
-@pytest.mark.parametrize(("threads", "pieces", "cores"), [(3, 3, 1), (3, 2, 1), (4, 2, 2), (1, 2, 1), (3, 1, 3)])
+@pytest.mark.parametrize(("threads", "pieces", "cores"), [(3, 3, 1), (3, 2, 1), (4, 2, 2), (1, 1, 1), (3, 1, 3)])
 def test_pieces_share_the_threads_of_the_caller(threads: int, pieces: int, cores: int) -> None:
     torch.set_num_threads(threads)
     together = threading.Barrier(min(threads, pieces))
@@ -50,7 +50,7 @@ def test_pieces_share_the_threads_of_the_caller(threads: int, pieces: int, cores
         together.wait(PATIENCE)
         return torch.get_num_threads()
 
-    assert side_by_side([piece] * pieces) == [cores] * pieces
+    assert finish(in_rounds([piece] * pieces)) == [cores] * pieces
     assert torch.get_num_threads() == threads
 
 
@@ -59,15 +59,15 @@ def test_what_a_piece_raises_is_raised_where_the_results_are_wanted() -> None:
         raise ZeroDivisionError("no answer")
 
     with pytest.raises(ZeroDivisionError, match="no answer"):
-        side_by_side([lambda: 1, fails, lambda: 3])
-    assert side_by_side([lambda: 4]) == [4]
+        finish(in_rounds([lambda: 1, fails, lambda: 3]))
+    assert finish(in_rounds([lambda: 4])) == [4]
     assert torch.get_num_threads() == 3
 
 
 def test_a_unit_has_as_many_pieces_as_there_are_threads_and_work_given_up_begins_no_more() -> None:
     begun: list[int] = []
     counts: list[int] = []
-    work = in_rounds([partial(begun.append, number) for number in range(7)], counts.append)
+    work = in_rounds([partial(begun.append, number) for number in range(7)], done=counts.append)
     assert next(work) is None
     assert begun == []
     next(work)
@@ -80,15 +80,15 @@ def test_a_unit_has_as_many_pieces_as_there_are_threads_and_work_given_up_begins
 
 def test_no_thread_is_left() -> None:
     before = set(threading.enumerate())
-    side_by_side([lambda: None] * 9)
+    finish(in_rounds([lambda: None] * 9))
     assert set(threading.enumerate()) == before
 
 
 LEFT_AT_WORK = """
 import threading, torch
-from engine.mathematics.threads import side_by_side
+from engine.mathematics.threads import in_rounds
 from engine.service.queue import Queue, Urgency
-from engine.values.progress import Lane, one_unit
+from engine.values.progress import Lane
 
 begun = threading.Event()
 
@@ -97,7 +97,7 @@ def piece():
     return torch.linalg.svdvals(torch.randn(1200, 1200))
 
 torch.set_num_threads(2)
-Queue().submit(lambda: one_unit(lambda: side_by_side([piece] * 2)), Urgency.SWEEP, Lane.LAYERS)
+Queue().submit(lambda: in_rounds([piece] * 2), Urgency.SWEEP, Lane.LAYERS)
 assert begun.wait(60)
 print("the program ends")
 """

@@ -92,7 +92,7 @@ def test_at_a_distance_qk_alone_is_another(folder: str) -> None:
     opened = store(folder)
     for whole_layer, number in ((False, 1), (True, -1)):
         plain = finish(opened.layer(FIRST, whole_layer))
-        assert finish(opened.layer(FIRST, whole_layer, distance=0)) is plain
+        assert_same(finish(opened.layer(FIRST, whole_layer, distance=0)), plain)
         rotated = finish(opened.layer(FIRST, whole_layer, distance=3))
         changed = {
             matrix for matrix, each in rotated.spectra[number].items()
