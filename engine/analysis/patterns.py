@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -33,7 +33,6 @@ from engine.values.table import Cell, Groups, RowGroup
 from engine.values.views import PATTERNS, Query
 
 if TYPE_CHECKING:
-    from engine.models.reader import MapReader
     from engine.models.tokenizer import Words
 
 LITTLE = 1e-3
@@ -52,7 +51,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Measured:
-    """A layer's measures, and what chance gives for them.
+    """A layer's measures, and what chance gives for them; none of either where there is a reason for that.
 
     Attributes
     ----------
@@ -60,43 +59,14 @@ class Measured:
     chance : by column.
     """
 
-    own: Mapping[str, NDArray[np.float64]]
-    chance: Mapping[str, float]
+    own: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    chance: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
 
-    def of_head(self, head: int) -> dict[str, float]:
-        """Give one head's numbers by column."""
-        return {name: float(values[head]) for name, values in self.own.items()}
-
-
-Found = Measured | EngineError
-"""A layer's measures, or why it has none."""
-
-
-@dataclass
-class _Repeats:
-    """What is measured on sequences of random tokens that come again, which an open model keeps.
-
-    Attributes
-    ----------
-    sequences : those to be read; None until they are drawn.
-    found : by a sequence's distance, the measures of every layer, or why it could not be read.
-    """
-
-    sequences: tuple[Repeat, ...] | None = None
-    found: dict[int, Mapping[Head, Found] | EngineError] = field(default_factory=dict)
-
-    def mean(self, layer: Head) -> Found:
-        """Average a layer's measures over the sequences that the model could read."""
-        each = [found if isinstance(found, EngineError) else found[layer] for found in self.found.values()]
-        measured = [found for found in each if isinstance(found, Measured)]
-        if not measured:
-            return next(found for found in each if isinstance(found, EngineError))
-        own = {name: np.array([found.own[name] for found in measured]) for name in measured[0].own}
-        chance = {name: np.array([found.chance[name] for found in measured]) for name in measured[0].chance}
-        return Measured(
-            {name: _mean(values) for name, values in own.items()},
-            {name: float(_mean(values)) for name, values in chance.items()},
-        )
+    def of_head(self, head: int, names: Collection[str] | None = None) -> tuple[dict[str, float], dict[str, float]]:
+        """Give one head's numbers and their chance by column, of some columns where they are named."""
+        wanted = [name for name in self.own if names is None or name in names]
+        return {name: float(self.own[name][head]) for name in wanted}, {name: self.chance[name] for name in wanted}
 
 
 @dataclass(frozen=True)
@@ -143,6 +113,23 @@ def repeats(words: Words, vocabulary: int, context: int | None) -> tuple[Repeat,
     return tuple(made)
 
 
+class _Repeats:
+    """What is measured on sequences of random tokens that come again, by a sequence's distance and by layer."""
+
+    def __init__(self) -> None:
+        self.sequences: tuple[Repeat, ...] | None = None
+        self.found: dict[int, Mapping[Head, Measured]] = {}
+
+    def mean(self, layer: Head) -> Measured:
+        """Average a layer's measures over the sequences that the model could read."""
+        each = [found[layer] for found in self.found.values()]
+        measured = [found for found in each if not found.reason]
+        if not measured:
+            return each[0]
+        own = {name: _mean([found.own[name] for found in measured]) for name in measured[0].own}
+        return Measured(own, {name: float(_mean([found.chance[name] for found in measured])) for name in own})
+
+
 def rows_of_patterns(model: OpenModel, query: Query) -> Groups:
     """Work out the rows of heads; without a sentence, those of the random tokens that come again."""
     return over_layers("patterns", model, query, rows_of_layer)
@@ -153,105 +140,101 @@ def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups
     yield Lane.MODEL
     notice = "" if query.text is None else (yield from model.read(query.text)).notice
     with model.telling("measuring on random tokens", "layers run") as telling:
-        repeated = (yield from _measured_repeats(model, lambda progress: None, telling)).mean(layer.name)
-    found = repeated if query.text is None else (yield from _in_sentence(model, query.text, layer))
-    note = next((str(each) for each in (found, repeated) if isinstance(each, EngineError)), notice)
-    yield RowGroup([
-        (*place_of(layer, head), _label(repeated, head), *_cells(found, repeated, head), note)
-        for head in heads_of(layer, query)
-    ])  # fmt: skip
+        repeated = (yield from _measured_repeats(model, telling)).mean(layer.name)
+    found = repeated
+    if query.text is not None:
+        found = yield from _or_reason(_in_sentence(model, query.text, layer))
+    note = found.reason or repeated.reason or notice
+    rows: list[tuple[Cell, ...]] = []
+    for head in heads_of(layer, query):
+        (own, chance), (again, of_again) = found.of_head(head), repeated.of_head(head, REPEATED)
+        cells = cells_of(PATTERNS.columns[4:-1], own | again, chance | of_again)
+        rows.append((*place_of(layer, head), _label(repeated, head), *cells, note))
+    yield RowGroup(rows)
 
 
 def labels(model: OpenModel, report: Callable[[Progress], None]) -> Work[dict[Head, str]]:
     """Label the heads that clearly do one thing on random tokens that come again.
 
     What has been measured is kept when the work is given up.
-
-    Parameters
-    ----------
-    report : told after each sequence.
     """
     yield Lane.MODEL
-    repeats = yield from _measured_repeats(model, report, lambda done, total: None)
-    named = {}
-    for layer in model.outline.attending_layers:
-        measured = repeats.mean(layer.name)
-        for head in layer.head_names():
-            if label := _label(measured, head.head):
-                named[head] = label
-    return named
+    repeats = yield from _measured_repeats(
+        model, lambda done, total: report(Progress("labels", done, total, "layers run"))
+    )
+    report(Progress("labels", 1, 1, "layers run"))
+    named = {
+        head: _label(repeats.mean(layer.name), head.head)
+        for layer in model.outline.attending_layers
+        for head in layer.head_names()
+    }
+    return {head: label for head, label in named.items() if label}
 
 
-def _measured_repeats(
-    model: OpenModel, report: Callable[[Progress], None], told: Callable[[int, int], None]
-) -> Work[_Repeats]:
+def _measured_repeats(model: OpenModel, told: Callable[[int, int], None]) -> Work[_Repeats]:
     """Read the sequences that have not been read, and measure all layers on each.
 
     ``told`` is called with the layers that have run and that are to run, where each runs once to read a sequence and
     once to be measured on it.
     """
     known = model.cached("repeats", _Repeats)
+    layers = [layer.name for layer in model.outline.attending_layers]
     if known.sequences is None:
         reader = yield from model.reader()
         try:
             known.sequences = repeats(reader.words, reader.vocabulary, model.outline.context)
         except EngineError as error:
-            known.found[0], known.sequences = error, ()
-    steps = 2 * len(model.outline.attending_layers)
-    for number, repeat in enumerate(known.sequences):
-        report(Progress("labels", number, len(known.sequences), "sequences"))
+            known.found[0], known.sequences = dict.fromkeys(layers, Measured(reason=str(error))), ()
+    total = 2 * len(layers) * len(known.sequences)
+    for before, repeat in zip(range(0, total, 2 * len(layers)), known.sequences, strict=True):
         if repeat.distance not in known.found:
-            here = partial(_told_of_all, told, number * steps, len(known.sequences) * steps)
-            known.found[repeat.distance] = yield from _on_repeat(model, repeat, here)
-    report(Progress("labels", len(known.sequences), len(known.sequences), "sequences"))
+            here = partial(_tell_more, told, before, total)
+            known.found[repeat.distance] = yield from _on_repeat(model, repeat, layers, here)
     return known
 
 
-def _told_of_all(told: Callable[[int, int], None], before: int, total: int, done: int) -> None:
+def _tell_more(told: Callable[[int, int], None], before: int, total: int, done: int) -> None:
     told(before + done, total)
 
 
 def _on_repeat(
-    model: OpenModel, repeat: Repeat, told: Callable[[int], None]
-) -> Work[Mapping[Head, Found] | EngineError]:
+    model: OpenModel, repeat: Repeat, layers: Sequence[Head], told: Callable[[int], None]
+) -> Work[Mapping[Head, Measured]]:
     """Measure every layer on one sequence; what the model fails on has nothing to measure."""
     reader = (yield from model.reader()).sharing_model()  # the sentence that is looked at stays read
     reader.tell = lambda progress: told(progress.done) if progress.activity == READING else None
-    layers = model.outline.attending_layers
-    try:
-        yield from restartable(lambda: reader.read_ids(repeat.ids, model.check))
-    except Superseded:
-        raise  # no reason of the model's, and nothing to keep
-    except EngineError as error:
-        return error
-    measured: dict[Head, Found] = {}
+
+    def read() -> Measured:
+        reader.read_ids(repeat.ids, model.check)
+        return Measured()
+
+    def on_layer(layer: Head) -> Measured:
+        maps = reader.layer_maps(layer, model.check)
+        return _measure(model, maps, repeated_keys(np.asarray(reader.ids_along(layer.stack)), repeat.distance))
+
+    failure = yield from _or_reason(restartable(read))
+    if failure.reason:
+        return dict.fromkeys(layers, failure)
+    measured: dict[Head, Measured] = {}
     for done, layer in enumerate(layers, start=len(layers)):
         yield None
         told(done)
-        measured[layer.name] = yield from restartable(partial(_on_layer, model, reader, layer.name, repeat.distance))
+        measured[layer] = yield from _or_reason(restartable(partial(on_layer, layer)))
     return measured
 
 
-def _on_layer(model: OpenModel, reader: MapReader, layer: Head, distance: int) -> Found:
-    """Measure a layer on the sequence that a reader has read."""
-    try:
-        maps = reader.layer_maps(layer, model.check)
-        ids = np.asarray(reader.ids_along(layer.stack))
-        return _measure(model, maps, repeated_keys(ids, distance))
-    except Superseded:
-        raise
-    except EngineError as error:
-        return error
+def _in_sentence(model: OpenModel, text: str, layer: LayerOutline) -> Work[Measured]:
+    return _measure(model, (yield from model.attention(text, layer.stack, layer.layer)), {})
 
 
-def _in_sentence(model: OpenModel, text: str, layer: LayerOutline) -> Work[Found]:
+def _or_reason(work: Work[Measured]) -> Work[Measured]:
+    """Measure, or give the reason why the model cannot be measured."""
     try:
-        maps = yield from model.attention(text, layer.stack, layer.layer)
+        return (yield from work)
     except Superseded:
-        raise
+        raise  # no reason of the model's, and nothing to keep
     except EngineError as error:
-        return error
-    return _measure(model, maps, {})
+        return Measured(reason=str(error))
 
 
 def _measure(model: OpenModel, maps: AttentionMaps, repeated: Mapping[str, NDArray[np.int64]]) -> Measured:
@@ -277,27 +260,12 @@ def _measure(model: OpenModel, maps: AttentionMaps, repeated: Mapping[str, NDArr
     return Measured(own, chance)
 
 
-def _cells(found: Found, repeated: Found, head: int) -> list[Cell]:
-    """Fill the columns from ``entropy`` to ``induction_chance``: of what was read, but for what tells of repeats."""
-    own: dict[str, float] = {}
-    chance: dict[str, float] = {}
-    if isinstance(found, Measured):
-        own, chance = found.of_head(head), dict(found.chance)
-    if isinstance(repeated, Measured):
-        again = repeated.of_head(head)
-        own |= {name: again[name] for name in REPEATED if name in again}
-        chance |= {name: repeated.chance[name] for name in REPEATED if name in repeated.chance}
-    return list(cells_of(PATTERNS.columns[4:-1], own, chance))
+def _label(found: Measured, head: int) -> str:
+    return label_of(*found.of_head(head, LABELS))
 
 
-def _label(found: Found, head: int) -> str:
-    if isinstance(found, EngineError):
-        return ""
-    own = {name: value for name, value in found.of_head(head).items() if name in LABELS}
-    return label_of(own, found.chance)
-
-
-def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _mean(several: Sequence[NDArray[np.float64] | float]) -> NDArray[np.float64]:
+    values = np.array(several)
     there = np.isfinite(values)
     with np.errstate(invalid="ignore"):
         mean: NDArray[np.float64] = np.where(there, values, 0).sum(axis=0) / there.sum(axis=0)
