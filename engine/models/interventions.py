@@ -24,7 +24,7 @@ from engine.architectures.outline import AttentionModule
 from engine.models.devices import wide
 from engine.models.loaded_model import output_projection
 from engine.values.errors import EngineError
-from engine.values.heads import Head, Off
+from engine.values.heads import Head
 
 TOKENS_AT_ONCE = 2048
 """Tokens that the model reads at a time while heads are switched off one by one, copies of the sentence together."""
@@ -135,54 +135,35 @@ class Outputs:
                 "they cannot be switched off"
             )
 
-    def switching(self, off: Off, sentences: int, means: Mapping[Head, Tensor]) -> AbstractContextManager[None]:
+    def switching(
+        self, heads: Sequence[Head], means: Mapping[Head, Tensor] | None, *, one_by_one: bool = False
+    ) -> AbstractContextManager[None]:
         """Run the model with heads switched off.
 
         Parameters
         ----------
-        off : which.
-        sentences : how many the model reads at once.
-        means : (width,) by layer, as `keeping_means` gave them; used where heads are off by their mean.
+        heads : all off in one sentence; one by one, the n-th is off in the n-th of as many copies of it.
+        means : (width,) by layer, as `keeping_means` gave them; None switches off by zero.
         """
-        everywhere = [(head, slice(None)) for head in off.heads]
-        return self.changing(off.heads, sentences, self._switch(everywhere, means if off.by_mean else None))
-
-    def switching_each(
-        self, heads: Sequence[Head], means: Mapping[Head, Tensor] | None
-    ) -> AbstractContextManager[None]:
-        """Run the model on as many copies of a sentence as there are heads, with one of them off in each.
-
-        Parameters
-        ----------
-        heads : of one layer or several; the n-th is off in the n-th copy.
-        means : by layer, or None to switch off by zero.
-        """
-        each = [(head, slice(row, row + 1)) for row, head in enumerate(heads)]
-        return self.changing(heads, len(heads), self._switch(each, means))
-
-    def _switch(self, off: Sequence[tuple[Head, slice]], means: Mapping[Head, Tensor] | None) -> Change:
-        """Make what switches heads off, each in some of the sentences: by zero, or by their means."""
 
         def change(layer: Head, read: Tensor) -> Tensor:
             read = read.clone()
-            for head, sentences in off:
+            for row, head in enumerate(heads):
                 if head.whole_layer == layer:
-                    columns = self.columns(head)
+                    columns, sentences = self.columns(head), slice(row, row + 1) if one_by_one else slice(None)
                     read[sentences, ..., columns] = 0 if means is None else means[layer][columns].to(read)
             return read
 
-        return change
+        return self.changing(heads, len(heads) if one_by_one else 1, change)
 
-    @contextmanager
-    def keeping_means(self, layers: Sequence[Head], means: dict[Head, Tensor]) -> Iterator[None]:
+    def keeping_means(self, layers: Sequence[Head], means: dict[Head, Tensor]) -> AbstractContextManager[None]:
         """Keep the mean over the tokens of what output projections read while the model reads one sentence."""
 
         def change(layer: Head, read: Tensor) -> Tensor:
             means[layer] = read.flatten(0, -2).float().mean(0)
             return read
 
-        with self.changing(layers, 1, change):
-            yield
+        return self.changing(layers, 1, change)
 
 
 def by_sentence(x: Tensor, sentences: int, has_tokens_last: bool) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
@@ -384,22 +365,6 @@ class HeldNorm:
         held = cls(gain, bias, scale, is_centred)
         slack = NORM_SLACK if read.dtype in (torch.float32, torch.float64) else 40 * NORM_SLACK
         return held if bool((held(read) - made).abs().max() <= slack * made.abs().max()) else None
-
-    @classmethod
-    @torch.no_grad()
-    def number_by_number(cls, norm: nn.Module, read: Tensor, written: Tensor) -> HeldNorm | None:
-        """Find out what a norm does, with a gain of its own for each number that it read in float64.
-
-        So it gives again what it wrote even where it computes in float32; the parameters are those of `of`.
-        """
-        if written.shape != read.shape:
-            return None
-        bias = norm.forward(torch.zeros_like(read))
-        moved = norm.forward(read + read.abs().amax())
-        is_centred = bool((moved - written).abs().amax() <= NORM_SLACK * (written - bias).abs().amax())
-        plain = _centre(read, is_centred)
-        gain = torch.where(plain == 0, 0.0, (written - bias) / plain)
-        return cls(gain, bias, read.new_ones(()), is_centred)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Treat other numbers, (..., width), as those tokens were treated, in a wider dtype."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -136,10 +136,6 @@ class Predictor:
             read[0, position] = mask
         return Asked(sentence, inputs, self.words.texts(read[0].tolist()), position)
 
-    def run(self, asked: Asked, check: Check, around: Callable[[], Any] = nullcontext) -> Tensor:
-        """Run the model on the sentence within a context that is entered anew for each try: (vocabulary,) float32."""
-        return self._run(asked, 1, check, around)[0]
-
     def logits(self, asked: Asked, check: Check) -> Tensor:
         """Give the logits of the token after the one asked for, or of the mask: (vocabulary,) float32."""
         with self.reporting(PREDICTING, 1):
@@ -147,9 +143,9 @@ class Predictor:
 
     def switched(self, asked: Asked, off: Off, check: Check) -> Tensor:
         """Give the logits with heads switched off, all together: (vocabulary,) float32."""
-        means = self.means(asked, check) if off.by_mean else {}
+        means = self.means(asked, check) if off.by_mean else None
         with self.reporting(SWITCHING, 1):
-            return self.run(asked, check, lambda: self.outputs.switching(off, 1, means))
+            return self.run(asked, check, lambda: self.outputs.switching(off.heads, means))
 
     def each_switched(
         self, asked: Asked, heads: Sequence[Head], check: Check, *, by_mean: bool
@@ -163,7 +159,8 @@ class Predictor:
         with self.reporting(SWITCHING, len(tried), tell):
             for some in tried:
                 check()
-                found = self._run(asked, len(some), check, partial(self.outputs.switching_each, some, means))
+                around = partial(self.outputs.switching, some, means, one_by_one=True)
+                found = self._run(asked, len(some), check, around)
                 done += len(some)
                 yield from zip(some, found, strict=True)
 
@@ -217,24 +214,20 @@ class Predictor:
 
     def run_tokens(self, asked: Asked, count: int, check: Check, around: Callable[[], Any]) -> Tensor:
         """Run the model on so many sentences of one token: (sentences, vocabulary) float32 logits."""
-        single = {
-            name: each[:, :1].expand(count, 1, *each.shape[2:]) if isinstance(each, Tensor) else each
-            for name, each in asked.inputs.items()
-        }
-        return self._logits_of(single, 1, 0, check, around)
+        first = {name: each[:, :1] if isinstance(each, Tensor) else each for name, each in asked.inputs.items()}
+        return self._run(replace(asked, inputs=first, tokens=asked.tokens[:1], position=0), count, check, around)
+
+    def run(self, asked: Asked, check: Check, around: Callable[[], Any] = nullcontext) -> Tensor:
+        """Run the model on the sentence within a context that is entered anew for each try: (vocabulary,) float32."""
+        return self._run(asked, 1, check, around)[0]
 
     def _run(self, asked: Asked, copies: int, check: Check, around: Callable[[], Any]) -> Tensor:
-        """Run the model on copies of the sentence: (copies, vocabulary) float32 logits at the token."""
+        """Run the model on copies of a sentence, and unembed no token but the one that is asked for: (copies, …)."""
+        tokens, position = len(asked.tokens), asked.position
         inputs = {
             name: each.expand(copies, *each.shape[1:]) if isinstance(each, Tensor) else each
             for name, each in asked.inputs.items()
         }
-        return self._logits_of(inputs, len(asked.tokens), asked.position, check, around)
-
-    def _logits_of(
-        self, inputs: Mapping[str, Any], tokens: int, position: int, check: Check, around: Callable[[], Any]
-    ) -> Tensor:
-        """Run the model, and unembed no other token than the one that is wanted."""
 
         def one_token(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
             x = args[0]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,6 +33,7 @@ from engine.architectures.tensors import all_finite
 from engine.mathematics.scores import fit_scale
 from engine.models.attention_maps import probabilities_of
 from engine.models.devices import weights_loaded, wide
+from engine.models.interventions import first_tensor
 from engine.models.loaded_model import (
     ASKING_FOR_BOXES,
     empty_boxes,
@@ -69,21 +70,11 @@ PARTS = {
 }
 """What a layer's weights hold of each projection."""
 
-BEYOND = frozenset(
-    {
-        "differential pairs",
-        "residual convolution",
-        "landmarks",
-        "dynamic mask",
-        "short convolution",
-        "output scaled by a sink",
-        "relative position terms",
-        "hashed attention",
-        "outputs beyond OV",
-        "scores beyond QK",
-        "terms beside the heads",
-    }
-)
+BEYOND = frozenset({
+    "differential pairs", "residual convolution", "landmarks", "dynamic mask", "short convolution",
+    "output scaled by a sink", "relative position terms", "hashed attention", "outputs beyond OV", "scores beyond QK",
+    "terms beside the heads",
+})  # fmt: skip
 """Marks of what depends on the sentence in ways that the identities do not cover."""
 
 UNHELD = "the scores take in more than queries and keys, such as positions that the model counts itself"
@@ -182,15 +173,16 @@ def observe(
     model_type = str(getattr(model.config, "model_type", ""))
     named = dict(model.named_modules())
     loaded = dict(loaded_attention(named))
-    seen: dict[Head, Observation] = {}
     sources = [each.outline.d_source for head, each in modules.items() if head.stack == "cross"]
     inputs = inputs_at_position_zero(model, ids, sources[0] if sources else None)
-    are_held = (
-        "position_ids" in inputs or model_type in POSITION_TABLES or all(map(takes_positions, rotation_modules(model)))
-    )
+    rotations = [module for module in named.values() if "Rotary" in type(module).__name__]
+    holding = [each for each in rotations if "position_ids" in inspect.signature(each.forward).parameters]
+    are_held = "position_ids" in inputs or model_type in POSITION_TABLES or holding == rotations
+    seen: dict[Head, Observation] = {}
     with ExitStack() as stack, torch.inference_mode():
-        stack.enter_context(position_tables_at_zero(model, model_type))
-        stack.enter_context(rotations_at_zero(model))
+        stack.enter_context(_position_tables_at_zero(model, model_type))
+        for rotation in holding:
+            stack.callback(rotation.register_forward_pre_hook(_hold_positions, with_kwargs=True).remove)
         for head, module in modules.items():
             own = path_of(named, own_path(module))
             shared = path_of(named, turn_of(module.key_value_module, head.layer))
@@ -218,23 +210,26 @@ def inputs_at_position_zero(model: Any, ids: Tensor, d_source: int | None = None
     ids : (sentences, tokens)
     d_source : width of the states of an encoder that a decoder without one of its own looks at; None where none does.
     """
-    taken = inspect.signature(model.forward).parameters
+    config, taken = model.config, inspect.signature(model.forward).parameters
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    if getattr(model.config, "model_type", "") in ASKING_FOR_BOXES:
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(model.device)
+
+    if getattr(config, "model_type", "") in ASKING_FOR_BOXES:
         inputs["bbox"] = empty_boxes(ids)
-    if getattr(model.config, "is_encoder_decoder", False) and "decoder_input_ids" in taken:
+    if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in taken:
         inputs["decoder_input_ids"] = ids.flip(1)
-        if channels := getattr(getattr(model.config, "decoder_config", None), "num_channels", 0):  # of sound, as Dia's
+        if channels := getattr(getattr(config, "decoder_config", None), "num_channels", 0):  # of sound, as Dia's
             inputs["decoder_input_ids"] = ids.flip(1)[..., None].expand(*ids.shape, channels)
     elif d_source is not None and "encoder_hidden_states" in taken:
-        states = torch.randn(*ids.shape, d_source, generator=torch.Generator().manual_seed(0))
-        inputs["encoder_hidden_states"] = states.to(model.device, model.dtype)
-    shape = None if "input_ids" in taken else _shape_of_frames(model.config)
+        inputs["encoder_hidden_states"] = drawn(*ids.shape, d_source).to(model.dtype)
+    shape = None if "input_ids" in taken else _shape_of_frames(config)
     if shape is not None and "input_features" in taken:
         del inputs["input_ids"], inputs["attention_mask"]
-        inputs["input_features"] = _random_sound(model, len(ids), *shape)
+        inputs["input_features"] = drawn(len(ids), *shape)
     elif "input_ids" not in taken and "input_values" in taken:  # the wave itself, as Moonshine's
-        wave = _random_sound(model, len(ids), WAVE)
+        wave = drawn(len(ids), WAVE)
         del inputs["input_ids"]
         inputs |= {"input_values": wave, "attention_mask": torch.ones_like(wave, dtype=ids.dtype)}
     inputs |= {name: torch.zeros_like(ids) for name in ("position_ids", "decoder_position_ids") if name in taken}
@@ -255,60 +250,31 @@ def _shape_of_frames(config: Any) -> tuple[int, int] | None:
     return None
 
 
-def _random_sound(model: Any, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(model.device)
-
-
-def rotation_modules(model: Any) -> list[nn.Module]:
-    """List the modules that make rotations of queries and keys."""
-    return [module for module in model.modules() if "Rotary" in type(module).__name__]
-
-
-def takes_positions(rotation: nn.Module) -> bool:
-    """Say whether a module makes its rotations from positions that it is handed."""
-    return "position_ids" in inspect.signature(rotation.forward).parameters
+def _hold_positions(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Hand a module that makes rotations positions that are all zero, whoever counts them."""
+    call = inspect.signature(module.forward).bind(*args, **kwargs)
+    positions = call.arguments.get("position_ids")
+    if isinstance(positions, Tensor):
+        call.arguments["position_ids"] = torch.zeros_like(positions)
+    return call.args, call.kwargs
 
 
 @contextmanager
-def rotations_at_zero(model: Any) -> Iterator[None]:
-    """Hand the modules that make rotations positions that are all zero, whoever counts them."""
-
-    def hold(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        call = inspect.signature(module.forward).bind(*args, **kwargs)
-        positions = call.arguments.get("position_ids")
-        if isinstance(positions, Tensor):
-            call.arguments["position_ids"] = torch.zeros_like(positions)
-        return call.args, call.kwargs
-
-    hooks = [
-        rotation.register_forward_pre_hook(hold, with_kwargs=True)
-        for rotation in rotation_modules(model) if takes_positions(rotation)
-    ]  # fmt: skip
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-@contextmanager
-def position_tables_at_zero(model: Any, model_type: str) -> Iterator[None]:
+def _position_tables_at_zero(model: Any, model_type: str) -> Iterator[None]:
     """Give a model's own tables of positions the same row everywhere, and put them back."""
     keys, table = POSITION_KEYS.get(model_type, ()), POSITION_TABLES.get(model_type)
     tables = [path for path, _ in model.named_parameters() if path.endswith(keys) or path.split(".")[-2:-1] == [table]]
     with weights_loaded(*(model.get_submodule(path.rpartition(".")[0]) for path in tables)):
-        kept: list[tuple[nn.Parameter, Tensor]] = []
-        for path in tables:
-            parameter = model.get_parameter(path)
-            kept.append((parameter, parameter.detach().clone()))
-            parameter.data = (
-                torch.zeros_like(parameter) if path.endswith(keys) else parameter[:1].repeat(len(parameter), 1)
-            )
+        parameters = {path: model.get_parameter(path) for path in tables}
+        values = {path: parameter.detach().clone() for path, parameter in parameters.items()}
+        for path, value in values.items():
+            same = torch.zeros_like(value) if path.endswith(keys) else value[:1].repeat(len(value), 1)
+            parameters[path].data = same
         try:
             yield
         finally:
-            for parameter, value in kept:
-                parameter.data = value
+            for path, value in values.items():
+                parameters[path].data = value
 
 
 class _ModuleWatch:
@@ -324,9 +290,9 @@ class _ModuleWatch:
         """Watch the module and its projections, under the names of the file's rule or of the loaded model's."""
         rule, seen = self._module.rule, self._seen
         rules = [each for each in (rule, loaded) if each is not None]
-        parameters: dict[str, str] = {}
+        uses: dict[str, str] = {}
+        own = vars(seen.module).get("forward")
         with ExitStack() as stack:
-            stack.enter_context(_wrapped(seen.module, self._run))
             for matrix, path in paths.items():
                 name = rule.first_step(matrix)
                 projection = first_beside(named, path, [each.first_step(matrix) for each in rules])
@@ -337,61 +303,62 @@ class _ModuleWatch:
                     if (norm := first_beside(named, path, norms)) is not None:
                         seen.projections[f"norm {matrix}"] = norm
                 elif isinstance(getattr(seen.module, name, None), nn.Parameter):
-                    parameters[name] = matrix
+                    uses[name] = matrix
                 else:
-                    module = sibling(self._module.outline.module, name)
-                    raise EngineError(f"the loaded model has no module {module}")
-            if parameters:
+                    raise EngineError(f"the loaded model has no module {sibling(self._module.outline.module, name)}")
+            if uses:
                 stack.enter_context(weights_loaded(seen.module))  # so that it computes with these very parameters
-                uses = {id(getattr(seen.module, name)): matrix for name, matrix in parameters.items()}
-                stack.enter_context(_EinsumWatch(uses, self._keep))
-            yield
+                parameters = {id(getattr(seen.module, name)): matrix for name, matrix in uses.items()}
+                stack.enter_context(_EinsumWatch(parameters, self._keep))
+            seen.module.forward = partial(self._run, seen.module.forward)  # accelerate may have replaced it, too
+            try:
+                yield
+            finally:
+                if own is None:
+                    del seen.module.forward
+                else:
+                    seen.module.forward = own
 
     def _run(self, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self._calls += 1
         self._check()
-        half = half_precision(self._seen.module)  # None too where another watch has brought it to float32
-        with nullcontext() if half is None else in_float32(self._seen.module):
+        seen = self._seen
+        half = half_precision(seen.module)  # None too where another watch has brought it to float32
+        with nullcontext() if half is None else in_float32(seen.module):
             if half is not None:
                 args, kwargs = _converted((args, kwargs), HALVES, torch.float32)
             result = forward(*args, **kwargs)
-        seen = self._seen
         if seen.probabilities is None and "Q" in seen.reads:
             heads, tokens = self._module.outline.heads, seen.reads["Q"].shape[-2]
             seen.probabilities = probabilities_of(seen.module, result, heads, tokens, self._sentences)
         return result if half is None else _converted(result, {torch.float32}, half)
 
     def _keep_call(self, matrix: str, projection: nn.Module, args: tuple[Any, ...], result: Any) -> None:
-        written = result[0] if isinstance(result, tuple) else result
         is_convolution = isinstance(projection, nn.Conv1d)
-        self._keep(matrix, *(each.mT if is_convolution else each for each in (args[0], written)))
+        self._keep(matrix, *(each.mT if is_convolution else each for each in (args[0], first_tensor(result))))
 
     def _keep(self, matrix: str, read: Tensor, written: Tensor) -> None:
         """Keep what a projection read; where a module calls it for several sequences, one after the other."""
         seen = self._seen
-        read = self._by_sentence(read)
+        read, written = (
+            each.transpose(0, 1) if each.ndim > 2 and each.shape[0] != self._sentences == each.shape[1] else each
+            for each in (read.detach(), written.detach())
+        )  # some have the tokens first
         if matrix == "O":
             if seen.written is None:
-                seen.reads["O"] = read
-                seen.written = self._by_sentence(written)
+                seen.reads["O"], seen.written = read, written
         elif matrix not in seen.reads:
             seen.reads[matrix] = read
         elif self._calls == 1 and seen.probabilities is None and seen.written is None:
             seen.reads[matrix] = torch.cat([seen.reads[matrix], read], -2)
 
-    def _by_sentence(self, x: Tensor) -> Tensor:
-        """Bring what a projection read into (sentences, tokens, width) where it has the tokens first."""
-        has_tokens_first = x.ndim > 2 and x.shape[0] != self._sentences == x.shape[1]
-        return x.detach().transpose(0, 1) if has_tokens_first else x.detach()
-
 
 class _EinsumWatch(TorchFunctionMode):
-    """Watches products with parameters that belong to no module of their own."""
+    """Watches products with parameters that belong to no module of their own, by their ids."""
 
     def __init__(self, uses: Mapping[int, str], keep: Callable[[str, Tensor, Tensor], None]) -> None:
         super().__init__()
-        self._uses = uses
-        self._keep = keep
+        self._uses, self._keep = uses, keep
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -400,20 +367,6 @@ class _EinsumWatch(TorchFunctionMode):
         if func is torch.einsum and len(args) == 3 and id(args[2]) in self._uses:
             self._keep(self._uses[id(args[2])], args[1].flatten(2), result.flatten(2))
         return result
-
-
-@contextmanager
-def _wrapped(module: nn.Module, run: Callable[..., Any]) -> Iterator[None]:
-    """Let a function call a module's ``forward``, which accelerate has replaced in a model that is spread."""
-    own = vars(module).get("forward")
-    module.forward = partial(run, module.forward)
-    try:
-        yield
-    finally:
-        if own is None:
-            del module.forward
-        else:
-            module.forward = own
 
 
 @contextmanager
@@ -440,7 +393,7 @@ def half_precision(module: nn.Module) -> torch.dtype | None:
     return next((each.dtype for each in module.parameters() if each.dtype in HALVES), None)
 
 
-def _converted(values: Any, of: set[torch.dtype] | frozenset[torch.dtype], dtype: torch.dtype) -> Any:
+def _converted(values: Any, of: Collection[torch.dtype], dtype: torch.dtype) -> Any:
     return tree_map(lambda each: each.to(dtype) if isinstance(each, Tensor) and each.dtype in of else each, values)
 
 

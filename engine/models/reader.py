@@ -385,7 +385,8 @@ class Reader(MapReader):
                 if off.by_mean:
                     with self.outputs.keeping_means(off.heads, means):
                         self.model(**inputs)
-                switching = self.outputs.switching(off, 1, means) if off.heads else nullcontext()
+                by = means if off.by_mean else None
+                switching = self.outputs.switching(off.heads, by) if off.heads else nullcontext()
                 with keeping_calls(self.modules, calls, check, report), switching:
                     self.model(**inputs)
         except EngineError as error:
