@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -35,11 +34,6 @@ ROUNDING = 1e-9
 BESIDE = 10
 """Cells from ``query_tokens`` to ``last_index``."""
 
-BETWEEN = "|"
-"""What stands between tokens of one cell."""
-
-_BEFORE_BAR, _AT_END = re.compile(r"(\\*)\|"), re.compile(r"(\\+)\Z")
-
 
 @dataclass(frozen=True)
 class Term:
@@ -48,7 +42,7 @@ class Term:
     name: str
     kind: str
     value: float
-    chance: float | None = None
+    chance: Cell = NOTHING
     places: tuple[int, int] | None = None
     note: str = ""
 
@@ -104,7 +98,9 @@ def _of_cell(
     tokens = yield from _tokens(model, layer, found, claimed[: query.first], query.top)
     tables = token_tables(model)
     unnamed = "" if tokens is not None else tables.why_none(tables.of_stack(layer.stack).queries)
-    spectrum = _chance_of(layer, sides, scale)
+    draws = chance_of(layer, False)  # of Gaussian factors of the shapes and norms of what makes the score
+    norm = abs(scale) * math.prod(float(side.weight.norm()) for side in sides)
+    spectrum = draws["QK"].mean(0) * norm if draws else None
     total = 0.0
     terms = (*pairs, *_rests(found, sides, scoring, cell))
     rows: list[tuple[Cell, ...]] = []
@@ -112,7 +108,7 @@ def _of_cell(
         total += term.value
         beside = _beside(term, found, tokens, spectrum)
         note = term.note or (unnamed if term.kind == "content" else "")
-        rows.append((term.name, term.value, _or_nothing(term.chance), total, *beside, term.kind, note))
+        rows.append((term.name, term.value, term.chance, total, *beside, term.kind, note))
     own = float(scoring.scores[cell])
     left = own - total
     allowed = TOLERANCES[scoring.dtype] * max(1.0, float(scoring.scores[number][scoring.seen[number]].abs().amax()))
@@ -124,18 +120,11 @@ def _of_cell(
     weight, alike = float(scoring.weights[cell]), 1 / int(scoring.seen[number, place].sum())
     return [
         *rows,
-        ("sum of the terms", total, _or_nothing(_of_all(terms)), total, *nothing, "total", ""),
+        ("sum of the terms", total, _chance_of_sum(terms), total, *nothing, "total", ""),
         ("the model's score", own, "", "", *nothing, "model", "before the softmax, as the model computes it"),
         ("unexplained", left, "", "", *nothing, "unexplained", "rounding of the model's own arithmetic"),
         ("attention weight", weight, alike, "", *nothing, "weight", "after the softmax"),
     ]
-
-
-def _chance_of(layer: LayerOutline, sides: tuple[Side, Side], scale: float) -> FloatArray | None:
-    """Give the singular values of Gaussian factors of the shapes and norms of what makes the score, or nothing."""
-    draws = chance_of(layer, False)
-    norm = abs(scale) * math.prod(float(side.weight.norm()) for side in sides)
-    return draws["QK"].mean(0) * norm if draws else None
 
 
 def _tokens(
@@ -172,17 +161,14 @@ def _at_ends(
 
 
 def joined(tokens: Sequence[str]) -> str:
-    r"""Put tokens into one cell that can be taken apart: a backslash stands before a ``|`` within them.
-
-    Backslashes right before a ``|`` are written twice; all others stand as they do in other tables.
+    r"""Put tokens into one cell, with a backslash before a ``|`` within them.
 
     Examples
     --------
-    >>> print(joined([r"\x04", "|", "\\", "b"]))
-    \x04|\||\\|b
+    >>> print(joined([r"\x04", "|", "b"]))
+    \x04|\||b
     """
-    inside = [_BEFORE_BAR.sub(r"\1\1\\|", token) for token in tokens]
-    return BETWEEN.join([*(_AT_END.sub(r"\1\1", token) for token in inside[:-1]), *inside[-1:]])
+    return "|".join(token.replace("|", r"\|") for token in tokens)
 
 
 def _place(what: str, asked: int | None, tokens: Sequence[str], otherwise: int) -> int:
@@ -201,17 +187,19 @@ def _pairs(found: ScoreTerms) -> Iterator[Term]:
     """Yield the terms of singular pairs; those of nearly equal singular values, and of the null space, as one."""
     sigma = found.sigma.numpy()
     rank = int(numerical_rank(sigma, found.noise))
-    for start, end in dict.fromkeys(groups(sigma[:rank])) if rank else ():
-        value, chance = float(found.values[start : end + 1].sum()), float(found.chance[start : end + 1].norm())
-        if start == end:
-            yield Term(f"pair {start + 1}", "content", value, chance, (start, end))
-        else:
-            note = "their singular values are nearly equal: no single direction is claimed"
-            yield Term(f"pairs {start + 1}-{end + 1}", "content", value, chance, (start, end), note)
+    spans = list(dict.fromkeys(groups(sigma[:rank]))) if rank else []
     if rank < len(sigma):
-        value, chance = float(found.values[rank:].sum()), float(found.chance[rank:].norm())
-        note = "singular values that are zero but for rounding"
-        yield Term("null space", "content", value, chance, (rank, len(sigma) - 1), note)
+        spans.append((rank, len(sigma) - 1))
+    for start, end in spans:
+        value, chance = float(found.values[start : end + 1].sum()), float(found.chance[start : end + 1].norm())
+        if start == rank:
+            name, note = "null space", "singular values that are zero but for rounding"
+        elif start == end:
+            name, note = f"pair {start + 1}", ""
+        else:
+            name = f"pairs {start + 1}-{end + 1}"
+            note = "their singular values are nearly equal: no single direction is claimed"
+        yield Term(name, "content", value, chance, (start, end), note)
 
 
 def _rests(
@@ -252,16 +240,12 @@ def _beside(
     return (*words, *along, *sigma, start + 1, end + 1)
 
 
-def _or_nothing(chance: float | None) -> Cell:
-    return "" if chance is None else chance
-
-
-def _of_all(terms: Sequence[Term]) -> float | None:
+def _chance_of_sum(terms: Sequence[Term]) -> Cell:
     """Give the root mean square of the sum of all terms: those without chance stay; a cap's sum has no such formula.
 
     In random directions every two terms are as often of the same sign as not, so that the mean squares add up.
     """
     if any(term.kind == "cap" for term in terms):
-        return None
-    fixed = math.fsum(term.value for term in terms if term.chance is None)
-    return math.hypot(fixed, *(term.chance for term in terms if term.chance is not None))
+        return NOTHING
+    fixed = math.fsum(term.value for term in terms if term.chance == NOTHING)
+    return math.hypot(fixed, *(float(term.chance or 0) for term in terms if term.chance != NOTHING))
