@@ -48,13 +48,10 @@ def inner_rows(layer: LayerOutline, whole_layer: bool) -> dict[str, int]:
 
 
 def chance_of(layer: LayerOutline, whole_layer: bool, matrices: Collection[str] = MATRICES) -> Mapping[str, FloatArray]:
-    """Give what chance gives for the shapes of a layer's heads, or of the layer as a whole; changes have no chance.
+    """Draw singular values for the shapes of a layer's heads, or of the layer as a whole; changes have no chance.
 
-    The sum over heads that share keys is one product too: sums of Gaussian queries are Gaussian.
-
-    Returns
-    -------
-    By matrix, (draws, structural rank) singular values, each factor of Frobenius norm one; empty for changes.
+    By matrix, (draws, structural rank), each factor of Frobenius norm one. The sum over heads that share keys is one
+    product too: sums of Gaussian queries are Gaussian.
     """
     if layer.is_change:
         return {}
@@ -105,11 +102,9 @@ def _mean(measure: Measure, epsilon: float, draws: FloatArray, noise: float) -> 
 
 @lru_cache(maxsize=256)
 def chance_of_factor(rows: int, cols: int) -> FloatArray:
-    """Draw the singular values of Gaussian (rows, cols) matrices of Frobenius norm one.
+    """Draw the singular values of Gaussian (rows, cols) matrices of Frobenius norm one, largest first.
 
-    Returns
-    -------
-    (draws, min(rows, cols)) float64, largest first; one row, the mean, where the matrix is wide.
+    They are (draws, min(rows, cols)) float64; one row, the mean, where the matrix is wide.
     """
     short, long = sorted((rows, cols))
     if short > WIDEST:
@@ -129,9 +124,7 @@ def chance_of_factor(rows: int, cols: int) -> FloatArray:
 def chance_of_product(inner: int, rows: int, cols: int) -> FloatArray:
     """Draw the singular values of ``Aᵀ B``, for Gaussian A (inner, rows) and B (inner, cols) of Frobenius norm one.
 
-    Returns
-    -------
-    (draws, min(inner, rows, cols)) float64, largest first; one row, the mean, where the product is wide.
+    They are (draws, min(inner, rows, cols)) float64, largest first; one row, the mean, where the product is wide.
     """
     rank, widest = min(inner, rows, cols), max(min(inner, rows), min(inner, cols))
     if widest <= WIDEST:
@@ -144,17 +137,13 @@ def chance_of_product(inner: int, rows: int, cols: int) -> FloatArray:
 
 
 def gaussian_pair(first: int, second: int, d: int) -> tuple[FloatArray, FloatArray]:
-    """Draw pairs of Gaussian matrices with so many rows of d columns, turned together so that few columns are not zero.
+    """Draw pairs (draws, first, w) and (draws, second, w) of Gaussian matrices of d columns, turned so that w are left.
 
     Whatever stays as it is when both are turned, ``A → A O`` and ``B → B O`` with O orthogonal, has the distribution
     that it has for matrices of d columns: products ``A Bᵀ``, traces of ``Aᵀ B``, angles between what the rows span.
-    The first is a lower triangle L with zeros beyond. The second is Gaussian there, and beyond it a lower triangle too,
-    times an orthogonal matrix that turns nothing of the first. Where more than `WIDEST` columns would be left, all
-    widths are made smaller by one ratio.
-
-    Returns
-    -------
-    (draws, first, w) and (draws, second, w) float64, w = min(first + second, d), from a fixed seed.
+    The first is a lower triangle with zeros beyond. The second is Gaussian there, and beyond it a lower triangle too,
+    times an orthogonal matrix that turns nothing of the first: w = min(first + second, d). Where that is more than
+    `WIDEST`, all widths are made smaller by one ratio.
     """
     ratio = min(1.0, WIDEST / min(first + second, d))
     first, second, d = (max(1, round(ratio * width)) for width in (first, second, d))

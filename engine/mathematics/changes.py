@@ -37,14 +37,6 @@ def distance(first: Factors, second: Factors) -> Tensor:
 
     For circuits, with ``left_B = left_A + Δ_left`` and ``right_B = right_A + Δ_right``,
     ``M_B − M_A = [Δ_left; left_A]ᵀ [right_B; Δ_right]``, exactly: a small change is no difference of large products.
-
-    Parameters
-    ----------
-    first, second : of A and of B, any real dtype.
-
-    Returns
-    -------
-    (batch,)
     """
     deltas = [now.double() - before.double() for before, now in zip(first, second, strict=True)]
     if len(deltas) == 2:
@@ -54,14 +46,9 @@ def distance(first: Factors, second: Factors) -> Tensor:
 
 
 def unrelated_distance(first: Factors, second: Factors) -> Tensor:
-    """Compute ``√(1 + ‖B‖² / ‖A‖²)``, the distance from A of a B that has nothing to do with it.
+    """Compute ``√(1 + ‖B‖² / ‖A‖²)``, the distance from A of a B that has nothing to do with it; NaN where both are 0.
 
     If B is turned at random against A, ``E ⟨A, B⟩ = 0`` and so ``E ‖B − A‖² = ‖A‖² + ‖B‖²``: √2 for one of A's size.
-    Like the distance it is infinite where A alone is zero; NaN where both are.
-
-    Parameters
-    ----------
-    first, second : of A and of B, any real dtype.
 
     Examples
     --------
@@ -73,20 +60,11 @@ def unrelated_distance(first: Factors, second: Factors) -> Tensor:
 
 
 def product_norm(left: Tensor, right: Tensor) -> Tensor:
-    """Compute ``‖leftᵀ right‖_F`` of thin factors.
+    """Compute ``‖leftᵀ right‖_F`` of thin factors (batch, r, m) and (batch, r, n) float64: (batch,).
 
     Its square is ``Σ (left leftᵀ) ∘ (right rightᵀ)``, whose terms may cancel: rounding is relative to the bound
     ``(Σ_i ‖left_i‖ ‖right_i‖)²`` over the rows i. Where little of that is left, the norm is that of ``R_left R_rightᵀ``
-    from QR decompositions, which squares nothing (Golub & Van Loan 2013, §5.2). Factors with as many rows as the
-    product has are multiplied out, which is less work.
-
-    Parameters
-    ----------
-    left, right : (batch, r, m) and (batch, r, n) float64.
-
-    Returns
-    -------
-    (batch,)
+    from QR decompositions, which squares nothing (Golub & Van Loan 2013, §5.2).
     """
     if left.shape[1] >= min(left.shape[2], right.shape[2]):
         multiplied: Tensor = torch.linalg.matrix_norm(left.mT @ right)
@@ -104,16 +82,9 @@ def product_norm(left: Tensor, right: Tensor) -> Tensor:
 def image_angles(
     first: Tensor, first_ranks: Sequence[int], second: Tensor, second_ranks: Sequence[int]
 ) -> list[Tensor]:
-    """Compare what two batches of matrices read, one by one, leaving directions out that are rounding noise.
+    """Compare what two batches of matrices (batch, r, d) read, of the directions within their numerical ranks.
 
-    Parameters
-    ----------
-    first, second : (batch, r, d) of A and of B, any real dtype.
-    first_ranks, second_ranks : their numerical ranks.
-
-    Returns
-    -------
-    For each pair the principal angles in degrees, (1, dimensions of the smaller subspace).
+    Of each pair the principal angles in degrees, (1, dimensions of the smaller subspace).
     """
     one, other = factor_matrices(first), factor_matrices(second)
     return [

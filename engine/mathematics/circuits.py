@@ -85,11 +85,7 @@ def trace_measures(small: Tensor, squared_norm: Tensor, d: int) -> Numbers:
       identity; a matrix of rank r stays ``√(1 − r/d)`` away (`identity_floor`). The same of the symmetric part, which
       alone has a trace, is NaN where there is none.
 
-    Parameters
-    ----------
-    small : (batch, k, k) with M's non-zero eigenvalues, so that ``tr(M²) = Σ B ∘ Bᵀ``.
-    squared_norm : (batch,) ``‖M‖_F²``.
-    d : how many dimensions the space has.
+    ``small`` (batch, k, k) has M's non-zero eigenvalues, so that ``tr(M²) = Σ B ∘ Bᵀ``; d is the size of M.
     """
     trace, of_square = small.diagonal(dim1=-2, dim2=-1).sum(-1), (small * small.mT).sum((-2, -1))
     symmetry, of_symmetric = of_square / squared_norm, (squared_norm + of_square) / 2.0
@@ -106,25 +102,16 @@ def trace_measures(small: Tensor, squared_norm: Tensor, d: int) -> Numbers:
 
 
 def identity_floor(rank: float, d: int) -> float:
-    """Give ``√(1 − rank/d)``, how near to a multiple of the identity a matrix of a rank can come.
-
-    ``tr(M)² ≤ rank · ‖M‖_F²`` by Cauchy and Schwarz.
-    """
+    """Give ``√(1 − rank/d)``, how near the identity a rank comes: ``tr(M)² ≤ rank · ‖M‖_F²`` (Cauchy and Schwarz)."""
     return float((1.0 - min(rank, d) / d) ** 0.5)
 
 
 def eigenvalues(squares: Tensor) -> Tensor:
-    """Compute the eigenvalues of a batch of matrices, in no order.
+    """Compute the eigenvalues of matrices (batch, k, k) float64, in no order: (batch, k) complex128.
 
-    Parameters
-    ----------
-    squares : (batch, k, k) float64.
-
-    Returns
-    -------
-    (batch, k) complex128: of matrices from `WIDE` on those of a matrix that differs from M by a rounding to float32,
-    unless they show that this does not do. NaN where float64 does not do either, and for a matrix that holds what is no
-    finite number, of which LAPACK makes numbers, or ends the process.
+    From `WIDE` on they are those of a matrix that differs from M by a rounding to float32, unless they show that this
+    does not do. NaN where float64 does not do either, and for a matrix that holds what is no finite number, of which
+    LAPACK makes numbers, or ends the process.
     """
     is_finite = squares.isfinite().flatten(1).all(1)
     found = torch.full(squares.shape[:-1], torch.nan, dtype=torch.complex128, device=squares.device)
@@ -225,13 +212,7 @@ class Circuits:
 
 
 def factor_heads(factors: LayerFactors) -> Circuits:
-    """Factor a layer's heads.
-
-    Parameters
-    ----------
-    factors : query (heads, r, d_model), key (key_value_heads, r, d_source), value (key_value_heads, s, d_values) and
-        output (heads, d_output, s).
-    """
+    """Factor a layer's heads: W_Q (heads, r, d), W_K and W_V (key_value_heads, r, d), and W_O (heads, d, r)."""
     query, key, value, output = factors
     group = len(query) // len(key)
     split = {
@@ -246,10 +227,7 @@ def factor_heads(factors: LayerFactors) -> Circuits:
 def factor_layer(factors: LayerFactors, left_out: frozenset[str] = frozenset()) -> Circuits:
     """Factor a layer as a whole: projections of all heads stacked, circuits summed over the heads.
 
-    Parameters
-    ----------
-    factors : shapes as above.
-    left_out : those of W_Q and W_O that are too large to be factored by themselves; the circuits are made without.
+    Those of W_Q and W_O that are ``left_out`` are too large to be factored by themselves; circuits are made without.
     """
     split = {name: factor_matrices(*layer_factors(name, *factors)) for name in "QKVO" if name not in left_out}
     if len(factors[0]) == len(factors[1]) and not left_out:
@@ -284,18 +262,12 @@ class Frame:
 def measure_circuits(
     circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], noise: NDArray[np.float64], frame: Frame
 ) -> list[Numbers]:
-    """Measure a batch of heads, or one layer as a whole.
+    """Measure a batch of heads, or one layer as a whole: by column, without what is not defined, or NaN.
 
     Parameters
     ----------
-    circuits : what is measured.
     ranks : by matrix, (batch,) the numerical ranks; none of what was left out of the factors.
     noise : (batch,) of QK: up to it singular values do not count.
-    frame : what is defined here.
-
-    Returns
-    -------
-    A dictionary of columns for each of the batch; what is not defined is left out, or NaN.
     """
     batch: dict[str, Tensor] = {}
     for kind in frame.spectra:
@@ -373,8 +345,7 @@ def _factors_lost(
 ) -> int:
     """Count what one factor of a circuit drops of the other one's image, among the head's own dimensions.
 
-    For QK it is ``dim(im W_K ∩ ker W_Qᵀ)``, for OV ``dim(im W_V ∩ ker W_O)``; both are zero where the factor that drops
-    has full rank.
+    For QK it is ``dim(im W_K ∩ ker W_Qᵀ)``, for OV ``dim(im W_V ∩ ker W_O)``; 0 where what drops has full rank.
     """
     if dropped_rank == dropped.triangle.shape[-1]:
         return 0
@@ -387,7 +358,7 @@ class Sizes:
 
     Attributes
     ----------
-    d : by circuit, the width of the residual stream that it leads from and to.
+    d : by circuit, the width of the residual stream.
     inner : the rows of the two factors that QK is a product of.
     ranks : by matrix, the mean numerical ranks of Gaussian factors that are stored as finely.
     """
@@ -398,12 +369,7 @@ class Sizes:
 
 
 def sizes_of(layer: LayerOutline, whole_layer: bool, noises: Mapping[str, float]) -> Sizes:
-    """Give what the chance of a layer's circuits depends on.
-
-    Parameters
-    ----------
-    noises : by matrix, up to which singular values of Gaussian factors of norm one do not count.
-    """
+    """Give what chance depends on; singular values of Gaussian factors of norm one count above ``noises``."""
     draws = chance_of(layer, whole_layer, noises)
     shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
     inner = inner_rows(layer, whole_layer)

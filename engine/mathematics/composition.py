@@ -25,33 +25,18 @@ KINDS = ("Q", "K", "V")
 
 
 def writing(value: Tensor, output: Tensor) -> Tensor:
-    """Reduce what heads write to rows A with ``AᵀA = OVᵀ OV / ‖OV‖²``; a head of zeros becomes NaN.
+    """Reduce what heads write to rows A (heads, k, d_output) float64 with ``AᵀA = OVᵀ OV / ‖OV‖²``.
 
-    Parameters
-    ----------
-    value : (key_value_heads, s, d_values)
-    output : (heads, d_output, s)
-
-    Returns
-    -------
-    (heads, k, d_output) float64, k up to s.
+    W_V is (key_value_heads, s, d_values), W_O (heads, d_output, s), k up to s. A head of zeros becomes NaN.
     """
     return _unit(root(value).repeat_interleave(len(output) // len(value), 0).mT @ output.mT.double())
 
 
 def reading(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict[str, Tensor]:
-    """Reduce what heads read to rows B, by kind: of norm one, with ``BᵀB`` that of what they read by.
+    """Reduce what heads read to rows B of norm one, by kind: ``BᵀB`` is that of what they read by.
 
-    Parameters
-    ----------
-    query : (heads, r, d_model)
-    key : (key_value_heads, r, d_source)
-    value : (key_value_heads, s, d_values)
-    output : (heads, d_output, s)
-
-    Returns
-    -------
-    By kind (heads, k, d) float64, d the width of the stream that is read; a head of zeros becomes NaN.
+    W_Q (heads, r, d_model), W_K and W_V (key_value_heads, r, d) and W_O (heads, d_output, s) give (heads, k, d)
+    float64. A head of zeros becomes NaN.
     """
     group = len(query) // len(key)
     return {
@@ -68,17 +53,7 @@ def _unit(rows: Tensor) -> Tensor:
 
 
 def composition(written: Tensor, read: Tensor) -> Tensor:
-    """Compute the composition of every head that writes with every head that reads.
-
-    Parameters
-    ----------
-    written : (heads, k, d), from `writing`.
-    read : (other heads, l, d), one kind from `reading`.
-
-    Returns
-    -------
-    (heads, other heads)
-    """
+    """Compute compositions (heads, others) of what heads write (heads, k, d) and others read (others, l, d)."""
     heads, k, d = written.shape
     others, width, _ = read.shape
     met = written.reshape(heads * k, d) @ read.reshape(others * width, d).mT
@@ -89,7 +64,6 @@ def composition(written: Tensor, read: Tensor) -> Tensor:
 def chance(d: int) -> float:
     """Give ``1/√d``, the root mean square for heads that know nothing of each other.
 
-    If what the one writes is turned at random against what the other reads, ``E ‖AB‖_F² = ‖A‖_F² ‖B‖_F² / d`` exactly,
-    whatever their singular values.
+    If the one is turned at random, ``E ‖AB‖_F² = ‖A‖_F² ‖B‖_F² / d`` exactly, whatever their singular values.
     """
     return float(d**-0.5)

@@ -34,9 +34,7 @@ DRAWS = 64
 def fix_signs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Choose the sign that a decomposition leaves open: the number of u_i that is largest in size is positive.
 
-    Parameters
-    ----------
-    left, right : (batch, m, r) and (batch, n, r), singular vectors in columns; both turn together.
+    Singular vectors stand in columns, (batch, m, r) and (batch, n, r); both turn together.
     """
     largest = left.abs().argmax(-2, keepdim=True)
     signs = left.gather(-2, largest).sign()
@@ -75,17 +73,9 @@ class Rows(Protocol):
 
 
 def projections(table: Rows, vectors: Tensor, gain: Tensor | None = None) -> Tensor:
-    """Project every row of an embedding on directions.
+    """Project every row of an embedding (tokens, d) on directions (d, n) float64: (n, tokens) float64.
 
-    Parameters
-    ----------
-    table : (tokens, d), any real dtype.
-    vectors : (d, n) float64.
-    gain : (d,) of a norm between the rows and the directions, if it is folded.
-
-    Returns
-    -------
-    (n, tokens) float64
+    The gain (d,) is that of a norm between the rows and the directions, if it is folded.
     """
     wanted = vectors if gain is None else gain.double()[:, None] * vectors
     rows_at_once = max(1, PIECE // table.shape[1])
@@ -95,24 +85,12 @@ def projections(table: Rows, vectors: Tensor, gain: Tensor | None = None) -> Ten
 def chance_projections(
     table: Rows, top: int, check: Callable[[], None], gain: Tensor | None = None, draws: int = DRAWS
 ) -> Tensor:
-    """Average over random directions the largest projections of an embedding's rows.
+    """Average over random directions the largest projections of an embedding's rows (tokens, d): (min(top, tokens),).
 
     ``c_k = mean over u of (the k-th largest of t·u over the rows t)``, u uniform on the unit sphere: a normal vector
     over its length (Muller 1959). Large rows, or rows that share a part, are far along any direction, so a projection
     alone says little. No direction is told from its opposite: each is taken with it, so that −c_k is the mean of
-    the k-th smallest exactly, and of one row both are 0.
-
-    Parameters
-    ----------
-    table : (tokens, d), any real dtype.
-    top : how many of the largest.
-    check : called between blocks of rows; it may raise to give up.
-    gain : (d,) of a norm between the rows and the directions, if it is folded.
-    draws : how many directions, from a fixed seed.
-
-    Returns
-    -------
-    (min(top, tokens),) float64
+    the k-th smallest exactly, and of one row both are 0. ``check`` is called between blocks of rows; it may raise.
     """
     generator = torch.Generator().manual_seed(0)
     vectors = torch.randn(table.shape[1], draws, generator=generator, dtype=torch.float64)

@@ -25,13 +25,9 @@ NEARLY_DEPENDENT = 1e-3
 
 @dataclass(frozen=True)
 class FactoredMatrix:
-    """A batch of matrices Wᵀ as ``basis · triangle``.
+    """A batch of matrices Wᵀ as ``basis · triangle``, (batch, d, k) with orthonormal columns and (batch, k, r) float64.
 
-    Attributes
-    ----------
-    basis : (batch, d, k) float64, orthonormal columns, k = min(d, r).
-    triangle : (batch, k, r) float64.
-    is_whole : whether the basis is that of the whole space, as it is.
+    With k = min(d, r); where the basis is that of the whole space, as it is, ``is_whole`` says so.
     """
 
     basis: Tensor
@@ -57,14 +53,9 @@ class FactoredMatrix:
 
 @dataclass(frozen=True)
 class FactoredProduct:
-    """A batch of products ``left · core · rightᵀ``.
+    """A batch of products ``left · core · rightᵀ``: (batch, m, k), (batch, k, l) and (batch, n, l) float64.
 
-    Attributes
-    ----------
-    left : (batch, m, k) float64, orthonormal columns.
-    core : (batch, k, l) float64.
-    right : (batch, n, l) float64, orthonormal columns.
-    is_whole : whether both bases are those of whole spaces, as they are, so that the core is the product.
+    The outer ones have orthonormal columns; where both are whole spaces, as they are, the core is the product.
     """
 
     left: Tensor
@@ -82,17 +73,10 @@ class FactoredProduct:
         return squares
 
     def eigenvalue_core(self, between: Tensor | None = None) -> Tensor:
-        """Give a small matrix with the non-zero eigenvalues, and so the traces of powers, of M, or of ``M · between``.
+        """Give a small matrix (batch, k, k) with the non-zero eigenvalues of M, or of ``M · T``, and their traces.
 
-        ``left C rightᵀ T`` and ``C rightᵀ T left`` have the same non-zero eigenvalues, since XY and YX have.
-
-        Parameters
-        ----------
-        between : (n, m) float64; None is the identity, for products from a space to itself.
-
-        Returns
-        -------
-        (batch, k, k)
+        ``left C rightᵀ T`` and ``C rightᵀ T left`` have the same ones, since XY and YX have. T, ``between``, is (n, m)
+        float64; None is the identity, for products from a space to itself.
         """
         if self.is_whole:
             return self.core if between is None else self.core @ between
@@ -147,15 +131,10 @@ def factor_matrices(rows: Tensor) -> FactoredMatrix:
 
 
 def _cholesky_step(wide: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Split (batch, r, d) into ``lower · basis``, rows nearly orthonormal; where it has no full rank, into nonsense.
+    """Split (batch, r, d) into a lower triangle and a nearly orthonormal basis: basis, triangle, and the Gram matrix.
 
-    Multiplying by the small triangle's inverse is several times quicker than solving with it, and what digits that
-    costs the second step brings back.
-
-    Returns
-    -------
-    tuple
-        The basis (batch, r, d), the lower triangle (batch, r, r), and the Gram matrix that it is of.
+    Where it has no full rank, this is nonsense. Multiplying by the small triangle's inverse is several times quicker
+    than solving with it, and what digits that costs the second step brings back.
     """
     gram = wide @ wide.mT
     lower, failed = torch.linalg.cholesky_ex(gram)

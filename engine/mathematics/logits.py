@@ -27,11 +27,7 @@ class ShuffledChanges:
 
     A token's probability would become ``p_t(s) = e^(z_t + δ_{t+s}) / Σ_j e^(z_j + δ_{j+s})``, tokens counted modulo the
     vocabulary: as much changes as did, but with no regard to which token it is of. The sums for all s are one cyclic
-    correlation, which takes Fourier transforms.
-
-    Parameters
-    ----------
-    before, after : (vocabulary,) logits. A token with one that is not finite takes no part.
+    correlation, which takes Fourier transforms. Tokens with a logit (vocabulary,) that is not finite take no part.
 
     Attributes
     ----------

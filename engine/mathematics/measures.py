@@ -106,10 +106,7 @@ def product_noise(first: StoredSize, second: StoredSize) -> FloatArray:
 
 
 def cosine_noise(dimensions: int, epsilon: float) -> float:
-    """Give the cosine of an angle between subspaces below which it is a right one but for rounding.
-
-    ``max(d · eps(float64), eps(stored))``, of subspaces of d dimensions that stored matrices span.
-    """
+    """Give ``max(d · eps(float64), eps(stored))``, up to which cosines of subspaces of d dimensions are rounding."""
     return max(dimensions * COMPUTE_EPSILON, epsilon)
 
 
@@ -199,33 +196,18 @@ MEASURES: tuple[Measure, ...] = (
 
 
 def tensor_norm(parts: Iterable[Tensor]) -> float:
-    """Give ``√Σw²`` of a tensor (Golub & Van Loan 2013, section 2.3) whose numbers come in parts, in float64.
+    """Give ``√Σw²`` (Golub & Van Loan 2013, section 2.3) in float64 of a tensor whose numbers come in parts (numbers,).
 
     It is NaN where a number is NaN, and infinite where one is infinite and none NaN.
-
-    Parameters
-    ----------
-    parts : each (numbers,), of floating point.
-
-    Examples
-    --------
-    >>> import torch
-    >>> tensor_norm([torch.tensor([3.0]), torch.tensor([4.0])])
-    5.0
     """
     blocks = (block.double() for part in parts for block in part.detach().cpu().split(NUMBERS_AT_ONCE))
     return math.sqrt(sum(float(block @ block) for block in blocks))
 
 
 def orthogonal_norm(before: Tensor, after: Tensor) -> float:
-    """Give ``√(‖x‖² + ‖y − x‖²)``: what y's norm would be if what is added to x stood at a right angle to it.
+    """Give ``√(‖x‖² + ‖y − x‖²)`` of (d,): what y's norm would be if what is added to x stood at a right angle to it.
 
-    Directions that know nothing of each other do, in many dimensions: their cosine is 0 on average, its root mean
-    square ``1/√d``.
-
-    Parameters
-    ----------
-    before, after : x and y, (d,) each.
+    Directions that know nothing of each other do, in many dimensions: the root mean square of their cosine is ``1/√d``.
 
     Examples
     --------

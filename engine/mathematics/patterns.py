@@ -44,17 +44,13 @@ RESTING = "first"
 
 
 def visible_keys(weights: Weights, check: Callable[[], None] = lambda: None) -> VisibleKeys:
-    """Find which keys the mask of a layer lets each query see, from the weights themselves: masked ones are zero.
+    """Find which keys the mask of a layer lets each query see, from weights (heads, queries, keys): masked are zero.
 
     A weight that is seen may be too small for its dtype. So no single zero counts: the mask is one that looks both ways
     or back only, through a window or not, and it is told from how far back and ahead any query of any head looks. A
     window has a width that most queries with room for it use to the full. Of another mask it is the band around it.
     Where there are more keys than queries and none looks ahead among as many keys, those are its own; it sees the rest.
-
-    Parameters
-    ----------
-    weights : (heads, queries, keys)
-    check : called between blocks of queries; it may raise to give up.
+    ``check`` is called between blocks of queries; it may raise to give up.
     """
     _, queries, keys = weights.shape
     if keys > queries:
@@ -104,12 +100,7 @@ def repeated_keys(ids: NDArray[np.int64], distance: int) -> Mapping[str, Places]
     """Name the keys that a repetition makes interesting: the same token before, and the one after that.
 
     The measures are the duplicate-token and the prefix-matching (induction) score of Elhage et al. 2021 and
-    Olsson et al. 2022.
-
-    Parameters
-    ----------
-    ids : (tokens,) of the sequence.
-    distance : how many tokens after its first occurrence a token comes again, at least 2.
+    Olsson et al. 2022, for tokens (tokens,) that come again so many tokens later, at least 2.
     """
     places = np.arange(len(ids))
     again = np.zeros(len(ids), dtype=bool)
@@ -121,15 +112,9 @@ def repeated_keys(ids: NDArray[np.int64], distance: int) -> Mapping[str, Places]
 
 
 def attention_to(weights: Weights, keys: Places, visible: VisibleKeys) -> Floats:
-    """Average what the queries give to one key each: ``mean_i A[i, keys_i]`` over the queries that see it, (heads,).
+    """Average what queries give to one key each: ``mean_i A[i, keys_i]`` over those that see it, (heads,).
 
-    Not a number where no query sees its key.
-
-    Parameters
-    ----------
-    weights : (heads, queries, keys)
-    keys : (queries,) positions; `NOWHERE` for a query that is left out.
-    visible : what each query sees.
+    Keys are (queries,) positions, `NOWHERE` where a query is left out; NaN where no query sees its key.
     """
     places = np.flatnonzero(visible.holds(keys))
     if not len(places):
@@ -181,15 +166,10 @@ class Spread:
 
 
 def spread(weights: Weights, visible: VisibleKeys, check: Callable[[], None] = lambda: None) -> Spread:
-    """Measure how far heads spread their attention, over the queries that see more than one key.
+    """Measure how far heads spread their attention (heads, queries, keys), over the queries that see more than one key.
 
-    Not a number where there is no such query; a row without any weight has no distribution and is left out.
-
-    Parameters
-    ----------
-    weights : (heads, queries, keys)
-    visible : what each query sees.
-    check : called between blocks of queries; it may raise to give up.
+    NaN where there is no such query; a row without any weight has no distribution and is left out. ``check`` is called
+    between blocks of queries; it may raise to give up.
     """
     heads, queries, keys = weights.shape
     entropy, distance, total = (np.full((heads, queries), np.nan) for _ in range(3))
@@ -219,21 +199,14 @@ def uniform_spread(visible: VisibleKeys) -> tuple[float, float]:
 def label_of(scores: Mapping[str, float], chances: Mapping[str, float]) -> str:
     """Label a head by the measure that stands farthest above chance, if that is clear; else give nothing.
 
-    A head that rests on the first token until a token comes again is named for what it does then.
-
-    Of a score s and its chance c the share ``(s − c) / (1 − c)`` is compared: 0 is uniform attention, and 1 attention
-    to nothing else (as Cohen's kappa corrects agreement for chance, 1960).
-
-    Parameters
-    ----------
-    scores, chances : by the names of `LABELS`; not a number, or left out, where a measure is not defined.
+    A head that rests on the first token until a token comes again is named for what it does then. Of a score s and its
+    chance c the share ``(s − c) / (1 − c)`` is compared: 0 is uniform attention, and 1 attention to nothing else (as
+    Cohen's kappa corrects agreement for chance, 1960). What is not defined is NaN, or left out.
 
     Examples
     --------
     >>> label_of({"to_previous": 0.7, "to_first": 0.2}, {"to_previous": 0.1, "to_first": 0.1})
     'previous'
-    >>> label_of({"to_previous": 0.6}, {"to_previous": 0.25})
-    ''
     >>> label_of({"to_first": 0.8, "induction": 0.6}, {"to_first": 0.1, "induction": 0.1})
     'induction'
     """
@@ -247,19 +220,11 @@ def label_of(scores: Mapping[str, float], chances: Mapping[str, float]) -> str:
 
 
 def rollout(means: Iterator[Weights]) -> Floats:
-    """Follow attention through the layers: ``R = Ā_L … Ā_1`` with ``Ā = (A + I)/2``, its rows divided by their sums.
+    """Follow attention through maps (tokens, tokens): ``R = Ā_L … Ā_1``, ``Ā = (A + I)/2`` with rows over their sums.
 
     A is a layer's mean over the heads; I stands for the residual stream. An entry says how much of what is at a query
     after the last layer comes from a token of the input, if values mix by attention alone (Abnar & Zuidema 2020,
     "Quantifying Attention Flow in Transformers").
-
-    Parameters
-    ----------
-    means : (tokens, tokens) for each layer, the first layer first; at least one.
-
-    Returns
-    -------
-    rollout : (queries, keys), rows sum to one.
 
     Raises
     ------

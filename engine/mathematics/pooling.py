@@ -25,14 +25,8 @@ def pool(
     """Pool a rectangle of a map: the largest weight of each block, where it is, and the mean.
 
     Of two maps it is their differences that are pooled, the largest being the one of the largest size; of these, too,
-    there are no more at a time than a row of blocks has.
-
-    Parameters
-    ----------
-    attention : the whole map, or two of them.
-    window : which blocks; what lies beyond the map is left out.
-    largest : what `largest_value` gives for this map, where that is known already.
-    check : called between rows of blocks; it may raise to give up.
+    there are no more at a time than a row of blocks has. What lies beyond the map is left out. ``largest`` is what
+    `largest_value` gives, where that is known already; ``check`` is called between rows of blocks and may raise.
     """
     window = window.within(*attention.weights.shape)
     block, rows, columns = window.block, window.rows, window.columns
@@ -86,13 +80,9 @@ def _values(attention: AttentionMap, queries: slice, keys: slice) -> Weights:
 def largest_value(
     attention: AttentionMap, block: int, pooling: Pooling, check: Callable[[], None] = lambda: None
 ) -> float:
-    """Give the largest of a map's finite values, pooled to blocks; zero where there is none.
+    """Give the largest of a map's finite values, or the largest size of a difference of two, pooled to blocks; or zero.
 
-    Parameters
-    ----------
-    attention : the whole map, or two of them; then it is the largest size of any difference.
-    block, pooling : as in `engine.values.attention.MapWindow`; the largest maximum is the same for all blocks.
-    check : called between rows of blocks; it may raise to give up.
+    The largest maximum is the same for all blocks.
     """
     is_mean = pooling == "mean" and block > 1
     step = block if is_mean else _QUERIES_AT_ONCE

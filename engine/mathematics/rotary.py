@@ -36,17 +36,7 @@ class Rotation:
 
 
 def rotate_keys(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
-    """Rotate the rows of W_K, or keys, by the distance to a query: ``R_{−Δ} W_K``.
-
-    Parameters
-    ----------
-    rows : (heads, head_dim, n), any real dtype.
-    rotation : the model's.
-    distance : Δ, how many tokens the key is before the query.
-
-    Returns
-    -------
-    (heads, head_dim, n) float64
+    """Rotate the rows of W_K, or keys, (heads, head_dim, n) by the distance to a query: ``R_{−Δ} W_K`` in float64.
 
     Raises
     ------

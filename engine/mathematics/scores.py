@@ -126,14 +126,10 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
 def fit_scale(products: Tensor, logarithms: Tensor, counted: Tensor) -> float:
     """Find the scale with which products differ along a row as logarithms of probabilities do, by least squares.
 
-    Parameters
-    ----------
-    products, logarithms : (..., queries, keys)
-    counted : of the same shape, which of them tell something; what is the same along a row of these says nothing.
+    All are (..., queries, keys); what is not ``counted``, and what is the same along a row, says nothing.
 
     Examples
     --------
-    >>> import torch
     >>> products = torch.tensor([[1.0, 3.0, 5.0, 9.0]])
     >>> fit_scale(products, 0.5 * products - 7.0, products < 9)
     0.5

@@ -57,16 +57,9 @@ CONVERGED = 1e-8
 
 
 def matrix_singular_values(matrices: Tensor, gram: Tensor | None = None) -> Tensor:
-    """Compute the singular values of a batch of matrices.
+    """Compute the singular values of matrices (batch, rows, cols): (batch, min(rows, cols)) float64, largest first.
 
-    Parameters
-    ----------
-    matrices : (batch, rows, cols), any real dtype.
-    gram : `gram_of` the matrices, if it is there already; then there are no more rows than columns.
-
-    Returns
-    -------
-    (batch, min(rows, cols)) float64, largest first.
+    Their `gram_of` may be there already; then there are no more rows than columns.
     """
     wide = matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
     values, doubtful = _solve_gram(gram_of(wide) if gram is None else gram)
@@ -81,15 +74,9 @@ def circuit_singular_values(
 ) -> list[Tensor]:
     """Compute the singular values of products ``ownᵀ shared``, and before them of the factors that are wanted.
 
-    Parameters
-    ----------
-    own : (heads, r, m), any real dtype: the queries, or the transposed outputs.
-    shared : (key_value_heads, r, n), the keys or the values, each beside the heads that follow each other.
-
-    Returns
-    -------
-    Of own (heads, min(r, m)), of shared (key_value_heads, min(r, n)), and (heads, min(r, m, n)) of the products, which
-    are of rank r at most: float64, largest first.
+    Queries or transposed outputs are (heads, r, m), keys or values (key_value_heads, r, n), each beside the heads that
+    follow each other. Their values are (heads, min(r, m)) and (key_value_heads, min(r, n)), those of the products, of
+    rank r at most, (heads, min(r, m, n)): float64, largest first.
     """
     if own.shape[-2] >= min(own.shape[-1], shared.shape[-1]):
         alone = [matrix_singular_values(each) for each, wanted in ((own, has_own), (shared, has_shared)) if wanted]
@@ -232,20 +219,12 @@ def layer_norms(heads: Tensor) -> tuple[float, float]:
 
 
 def smallest_singular_values(square: Tensor, count: int) -> Tensor | None:
-    """Compute a square matrix's smallest singular values, which squaring it has lost.
+    """Compute the smallest singular values of a matrix (n, n) float64, which squaring it has lost: (count,).
 
     They are the largest of the inverse, which a block of vectors turns towards when it is multiplied by ``M⁻¹ M⁻ᵀ``
     again and again (subspace iteration; Golub & Van Loan 2013, §8.2). The singular values of M on the space that the
     block then spans are theirs (Rayleigh–Ritz), with errors of ``eps · σ₁``, as those of a dense decomposition have.
-
-    Parameters
-    ----------
-    square : (n, n) float64.
-    count : how many, up to `MOST_SMALL_VALUES`.
-
-    Returns
-    -------
-    (count,) float64, largest first; None where they are not found in this way, as when the matrix is singular.
+    Largest first; None where they are not found in this way, as when the matrix is singular.
     """
     found = _inverse_iteration(square, count)
     return None if found is None else found[0]

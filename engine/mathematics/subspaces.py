@@ -20,13 +20,7 @@ from engine.mathematics.spectra import MOST_SMALL_VALUES, smallest_singular_spac
 def cosines(first: Tensor, second: Tensor) -> Tensor:
     """Compute the cosines of the principal angles between two subspaces, largest first (Björck & Golub 1973).
 
-    Parameters
-    ----------
-    first, second : (batch, d, k) and (batch, d, l), orthonormal columns.
-
-    Returns
-    -------
-    (batch, min(k, l)), from 0 to 1.
+    Of orthonormal columns (batch, d, k) and (batch, d, l) they are (batch, min(k, l)), from 0 to 1.
     """
     d, k = first.shape[-2:]
     least = min(k, second.shape[-1])
@@ -42,19 +36,11 @@ def angles(cosine: Tensor) -> Tensor:
 
 
 def principal_angles(first: Tensor, second: Tensor) -> Tensor:
-    """Compute the principal angles between two subspaces in degrees, smallest first.
+    """Compute the principal angles between two subspaces in degrees, smallest first: (batch, min(k, l)).
 
     Cosines are the singular values of ``Aᵀ B`` and resolve no angle below a millionth of a degree; sines are those of
     ``B − A Aᵀ B`` and do (Björck & Golub 1973). Each angle is taken from the smaller of both. A sine below ``d · eps``
     is rounding, and its angle zero.
-
-    Parameters
-    ----------
-    first, second : (batch, d, k) and (batch, d, l), orthonormal columns.
-
-    Returns
-    -------
-    (batch, min(k, l))
     """
     if first.shape[2] < second.shape[2]:
         first, second = second, first
@@ -100,18 +86,9 @@ def random_cosines(first: int, second: int, d: int) -> Tensor:
 
 
 def images(first: FactoredMatrix, first_rank: int, second: FactoredMatrix, second_rank: int) -> tuple[Tensor, Tensor]:
-    """Give bases of what two matrices read, of the directions that count towards their numerical ranks alone.
+    """Give bases (1, d, rank) of what two matrices read, of the directions that count towards their numerical ranks.
 
     Where one of them reads the whole space no angle depends on which subspace the other one's is.
-
-    Parameters
-    ----------
-    first, second : of one matrix each, (1, d, k) and (1, k, r).
-    first_rank, second_rank : their numerical ranks.
-
-    Returns
-    -------
-    (1, d, first_rank) and (1, d, second_rank)
     """
     any_will_do = max(first_rank, second_rank) >= first.basis.shape[-2]
 
@@ -134,27 +111,16 @@ def count_lost(onto: Tensor, read: Tensor, tolerance: float) -> int:
     """Count the dimensions of an image that fall into a kernel: ``dim(im B ∩ ker A)``.
 
     It is what ``rank(AB) = rank(B) − dim(im B ∩ ker A)`` counts: the directions of im B that are orthogonal to all that
-    A reads, whose cosines with ``(ker A)^⊥`` are zero.
-
-    Parameters
-    ----------
-    onto : (1, d, k), a basis of im B.
-    read : (1, d, l), a basis of ``(ker A)^⊥``, the span of A's rows.
-    tolerance : a cosine below it is rounding noise.
+    A reads, whose cosines with ``(ker A)^⊥``, the span of A's rows, are zero, or below the tolerance. Both are bases.
     """
     kept = int((cosines(onto, read) > tolerance).sum())
     return int(onto.shape[-1]) - kept
 
 
 def symmetric_rank(matrix: FactoredProduct, rank: int, noise: float) -> int:
-    """Count the dimensions of ``S = (M + Mᵀ)/2`` of an operator on the residual stream.
+    """Count the dimensions of ``S = (M + Mᵀ)/2`` of an operator of a numerical rank; up to noise none counts.
 
     With ``M = U C Vᵀ`` and ``[U V] = W R``, W orthonormal, S is ``W (R₁ C R₂ᵀ + R₂ Cᵀ R₁ᵀ)/2 Wᵀ``.
-
-    Parameters
-    ----------
-    matrix, rank : one product as of `image_in_kernel`, and its numerical rank.
-    noise : singular values of S up to it are rounding noise, as those of M are.
     """
     half = matrix.core[0]
     if rank and not matrix.is_whole:
@@ -164,14 +130,7 @@ def symmetric_rank(matrix: FactoredProduct, rank: int, noise: float) -> int:
 
 
 def image_in_kernel(matrix: FactoredProduct, rank: int, tolerance: float) -> int:
-    """Compute ``dim(im M ∩ ker M) = rank(M) − rank(M²)`` of an operator on the residual stream.
-
-    Parameters
-    ----------
-    matrix : one product (1, d, k), (1, k, l), (1, d, l).
-    rank : its numerical rank.
-    tolerance : as for `count_lost`.
-    """
+    """Compute ``dim(im M ∩ ker M) = rank(M) − rank(M²)`` of an operator of a numerical rank on the residual stream."""
     kernel = matrix.left.shape[-2] - rank
     if kernel == 0:
         return 0

@@ -24,10 +24,8 @@ def in_rounds(
 ) -> Work[list[Result]]:
     """Run pieces, some side by side in a unit, and give their results in order.
 
-    Parameters
-    ----------
-    at_once : pieces of a unit, as many as the caller has threads of linear algebra unless given.
-    done : called with how many pieces are done.
+    A unit has as many as the caller has threads of linear algebra, unless ``at_once`` says how many; ``done`` is told
+    how many are done.
     """
     results: list[Result] = []
     while len(results) < len(pieces):
