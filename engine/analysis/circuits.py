@@ -55,13 +55,9 @@ CIRCUITS_OF = {"QK": ("d_model", "d_source"), "OV": ("d_values", "d_output")}
 
 @dataclass(frozen=True)
 class Measured:
-    """A layer's heads, or the layer as a whole, as measured.
+    """A layer's heads, or the layer as a whole, as measured: by head number, -1 for the layer, and by column.
 
-    Attributes
-    ----------
-    own : by head number, -1 for the layer as a whole; then by column, without what is not defined.
-    chance : by column.
-    lacking : what is missing, and why.
+    What is missing, and why, is in ``lacking``.
     """
 
     own: Mapping[int, Numbers]
@@ -89,12 +85,7 @@ def cells(own: Numbers, chance: Numbers) -> Iterator[float | int | str | None]:
 
 
 def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query) -> Work[Measured]:
-    """Measure the circuits of a layer's heads, or of the layer as a whole.
-
-    Parameters
-    ----------
-    query : says which heads, at which distance of the key before the query, whether the gains of norms are folded
-        into the weights, and whether eigenvalues of a wide layer are worked out.
+    """Measure the circuits of a layer's heads, or of the layer as a whole, as a query says.
 
     Raises
     ------
@@ -139,11 +130,8 @@ def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
 def factors_at(model: OpenModel, layer: LayerOutline, weights: LayerWeights, query: Query) -> LayerFactors:
     """Give a layer's W_Q, W_K, W_V and W_O by head, as a query looks at them.
 
-    Parameters
-    ----------
-    weights : as they are stored; those of W_K are (key_value_heads, head_dim, d_source).
-    query : at a distance, rows of W_K are turned as the layer's positions turn keys so many tokens before the query;
-        where norms are folded, the columns of W_Q, W_K and W_V are multiplied by the gain of the norm that they read.
+    At a distance, rows of W_K are turned as the layer's positions turn keys so many tokens before the query; where
+    norms are folded, the columns of W_Q, W_K and W_V are multiplied by the gain of the norm that they read.
 
     Raises
     ------

@@ -33,12 +33,7 @@ def rows_of_composition(model: OpenModel, query: Query) -> Groups:
 
 
 class _Comparison:
-    """What going through layers one after the other keeps for the next: what layers write.
-
-    Attributes
-    ----------
-    left_out : layers whose weights hold NaN or infinite numbers.
-    """
+    """What going through layers one after the other keeps for the next: what layers write, and those left out."""
 
     def __init__(self, model: OpenModel) -> None:
         self._model = model

@@ -31,12 +31,9 @@ GLANCE = 256
 
 
 class Decomposer:
-    """Computes the singular values of heads and of whole layers.
+    """Computes the singular values of heads and of whole layers on the device that a person names.
 
-    Parameters
-    ----------
-    wish : the device, as a person names it.
-    notify : told in a sentence when a GPU is given up.
+    It tells in a sentence when a GPU is given up.
 
     Raises
     ------

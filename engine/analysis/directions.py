@@ -44,11 +44,9 @@ class Side:
 
     Attributes
     ----------
-    name : ``query``, ``key``, ``input`` or ``output``.
-    table : the tokens, or None where there are none to meet.
+    table : the tokens, or None where there are none to meet; then ``note`` says why.
     gain : (d,) that the table's rows are multiplied by, or None.
     chance : what the largest projections are along random directions, as many as are listed.
-    note : why there are no tokens.
     """
 
     name: str

@@ -26,15 +26,10 @@ def over_layers(
     query: Query,
     of_layer: Callable[[OpenModel, LayerOutline, Query], Iterator[Unit]],
 ) -> Iterator[Unit | RowGroup]:
-    """Work out the layers that a query names, one after the other.
+    """Work out the layers that a query of a view names, one after the other.
 
     A layer of which nothing can be worked out, as its weights hold NaN or infinite numbers, is left out, unless it is
     the one that is named.
-
-    Parameters
-    ----------
-    name : of the view.
-    of_layer : gives the groups of one layer.
 
     Raises
     ------
@@ -106,11 +101,7 @@ def cells_of(
 ) -> Iterator[Cell]:
     """Lay numbers, and beside them what chance gives, out in columns; what is undefined has an empty cell.
 
-    Parameters
-    ----------
-    columns : to be filled.
-    own, chance : numbers by column, and chance by the column that it stands beside.
-    counts : what the names of columns end with that hold whole numbers, though a sum or difference made floats of them.
+    Columns that end with one of ``counts`` hold whole numbers, though a sum or difference made floats of them.
     """
     for column in columns:
         name = column.removesuffix("_chance")

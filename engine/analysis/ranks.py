@@ -121,12 +121,7 @@ def spectrum_rows(spectra: Iterable[Spectrum]) -> Iterator[Row]:
 
 
 def rows_of_two(own: Sequence[Spectrum], other: Sequence[Spectrum]) -> Iterator[Row]:
-    """Yield the same with another model's singular values behind.
-
-    Parameters
-    ----------
-    own, other : of the same heads and matrices, in the same order and of the same sizes.
-    """
+    """Yield the same with another model's singular values behind, of the same heads, matrices and sizes."""
     theirs = (sigma for spectrum in other for sigma in spectrum.singular_values.tolist())
     return ((*row, sigma) for row, sigma in zip(spectrum_rows(own), theirs, strict=True))
 

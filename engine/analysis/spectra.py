@@ -268,10 +268,7 @@ def with_torch() -> Work[None]:
 def group_of(layer: LayerOutline, names: Sequence[Head], rows: Sequence[Arrays], lacking: str = "") -> SpectraGroup:
     """Put the spectra of heads, or of a layer as a whole, together, with their noise and chance.
 
-    Parameters
-    ----------
-    names, rows : whose, and what `SpectraStore.arrays` gives of each.
-    lacking : why some are left out.
+    ``rows`` is what `SpectraStore.arrays` gives of each of ``names``; ``lacking`` says why some are left out.
     """
     whole_layer = names[0].is_layer
     known = [matrix for matrix in MATRICES if all(matrix in row for row in rows)]

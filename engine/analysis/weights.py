@@ -83,12 +83,7 @@ def _measure(
 
 
 def _norm(model: OpenModel, name: str) -> float:
-    """Measure one tensor, part by part.
-
-    Raises
-    ------
-    _Unmeasured : where it holds no numbers of a weight, or cannot be read.
-    """
+    """Measure one tensor, part by part; `_Unmeasured` where it holds no numbers of a weight, or cannot be read."""
     from engine.mathematics.measures import tensor_norm
 
     def parts() -> Iterator[Tensor]:

@@ -29,14 +29,7 @@ SECONDS = 5e-10
 
 @dataclass(frozen=True)
 class Room:
-    """Which matrices of a layer as a whole may be begun.
-
-    Attributes
-    ----------
-    fitting : those that may.
-    lacking : why the others are left out, and what to do; empty where there are none.
-    notice : what a person should know before those that fit are begun; empty where they take little.
-    """
+    """Which matrices of a layer as a whole may be begun, why the others may not, and what a person should know."""
 
     fitting: tuple[str, ...]
     lacking: str = ""
@@ -44,10 +37,7 @@ class Room:
 
 
 def needed_memory(layer: LayerOutline, matrix: str) -> int:
-    """Count the bytes that one matrix of a layer as a whole takes.
-
-    A product of thin factors is never formed: it takes what its factors take.
-    """
+    """Count the bytes that one matrix of a layer as a whole takes; a product of thin factors takes what they take."""
     rows, columns = layer.shape(matrix, True)
     inner = _rank(layer, matrix)
     numbers = rows * columns if inner >= min(rows, columns) else inner * (rows + columns)
@@ -78,14 +68,7 @@ def _is_too_much(needed: int) -> bool:
 def token_map_room(layer: LayerOutline, is_browsing: bool) -> tuple[bool, str]:
     """Say whether the map from tokens to tokens may be formed where a layer writes, (d_output, d_values) in float64.
 
-    Parameters
-    ----------
-    layer : which; those of a model share one map.
-    is_browsing : whether it is not asked for by name.
-
-    Returns
-    -------
-    whether it may, and what a person should know; empty where it takes little.
+    And what a person should know; nothing where it takes little. Layers of a model share one map.
     """
     needed, free = TOKEN_MAP_COPIES * 8 * layer.d_output * layer.d_values, free_memory()
     what = f"ov_copying takes the product of both tables of tokens, which needs {size(needed)} of memory"
@@ -99,11 +82,7 @@ def token_map_room(layer: LayerOutline, is_browsing: bool) -> tuple[bool, str]:
 def room_for(layer: LayerOutline, matrices: Sequence[str], is_browsing: bool) -> Room:
     """Tell which of a layer's matrices as a whole may be begun: those that fit into memory and are to be had unasked.
 
-    Parameters
-    ----------
-    layer : which.
-    matrices : those that are wanted.
-    is_browsing : whether they are not asked for by name, but looked at among others.
+    Where ``is_browsing`` they are not asked for by name, but looked at among others.
     """
     needed, free = {matrix: needed_memory(layer, matrix) for matrix in matrices}, free_memory()
     refused = [matrix for matrix in matrices if free is not None and needed[matrix] > free]

@@ -43,12 +43,8 @@ LENGTH_SCALING = {"dynamic": "max_position_embeddings", "longrope": "original_ma
 def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: str = "") -> int:
     """Read the number of a layer's query heads, from the part of the configuration that is the module's own.
 
-    Parameters
-    ----------
-    config : of the model.
-    place : the layer.
-    module : its dotted name; a configuration inside is read where a component is called like it.
-    ratio : the setting that the number is divided by, if any.
+    A configuration inside is read where a component of the module's dotted name is called like it. ``ratio`` is the
+    setting that the number is divided by, if any.
 
     Raises
     ------

@@ -23,14 +23,11 @@ class LayerWeights:
 
     Attributes
     ----------
-    query : (heads, head_dim, d_model)
-    key : (key_value_heads, head_dim, d_source)
-    value : (key_value_heads, value_head_dim, d_values)
-    output : (heads, d_output, value_head_dim)
+    query, key : (heads, head_dim, d_model) and (key_value_heads, head_dim, d_source)
+    value, output : (key_value_heads, value_head_dim, d_values) and (heads, d_output, value_head_dim)
     query_bias, key_bias, value_bias : (heads or key_value_heads, head_dim), or None where the model has none.
     output_bias : (d_output,), of the layer and not of any head, or None.
-    epsilons : by projection, (heads,), the distance between neighbouring stored numbers, relative to the numbers; a
-        key/value head's stands at each of its heads.
+    epsilons : by projection, (heads,), the distance between neighbouring stored numbers, relative to the numbers.
     gate, gate_bias : (heads, head_dim, d_model) and (heads, head_dim) of an output gate that is kept with the queries.
     shared_key_rows : how many of a key's last rows all heads share and no latent's norm touches.
     circuits : the factors of QK and OV where these are not products of the four projections, with more rows to a head.
@@ -85,11 +82,8 @@ def read_layer(
 
     Parameters
     ----------
-    tensors : of the model; of large ones in files what is not wanted is not read.
-    module : where the layer is among them.
     heads : one after the other, all unless given; of those that share a key/value head all, or an equal part.
-    matrices : which projections are wanted, without biases and gates, everything unless given; empty tensors stand for
-        the others.
+    matrices : which are wanted, without biases and gates, everything unless given; empty tensors stand for the others.
 
     Raises
     ------
@@ -148,10 +142,7 @@ def read_layer(
 
 
 def _read(tensors: Tensors, module: AttentionModule, name: str, view: View = whole) -> Tensor:
-    """Read what a view leaves of a layer's tensor; refuse what no singular value could be computed of.
-
-    Of the layer all that holds NaN or infinite numbers is named.
-    """
+    """Read what a view leaves of a layer's tensor; refuse what no singular value could be computed of."""
     part = tensors.read(name, view)
     if str(part.dtype).removeprefix("torch.") not in DTYPE_EPSILONS:
         raise EngineError(f"{name} is stored as {part.dtype}; attn-tui reads float64, float32, bfloat16 and float16")
@@ -186,15 +177,8 @@ def _with_first_step(
 
     The norm between them divides a token's latent by its size, which depends on the token, and multiplies it by a
     gain, which does not. Only the gain can be part of a matrix; the heads carry a mark that says so. The last rows
-    of the keys' first step skip the norm: all heads share them, behind their own.
-
-    Parameters
-    ----------
-    up, up_bias : (heads, rows, rank) and (heads, rows), or None.
-
-    Returns
-    -------
-    (heads, rows [+ shared], d_model), and (heads, rows [+ shared]), or None where neither step has a bias.
+    of the keys' first step skip the norm: all heads share them, behind their own. So (heads, rows, rank) becomes
+    (heads, rows [+ shared], d_model), and a bias (heads, rows [+ shared]).
     """
     names = module.latents[matrix]
     down, gain = (_read(tensors, module, name).double() for name in (names.down, names.norm))
@@ -242,10 +226,8 @@ def _in_groups(stored: Tensor, width: int) -> Tensor:
 def _cut(module: AttentionModule, matrix: str, wanted: range, stored: Tensor, has_gate: bool = False) -> Tensor:
     """Cut some heads out of a projection as it is stored, or out of its bias (rows,).
 
-    Returns
-    -------
-    Of queries, keys and values (heads wanted, head_dim, ...), of outputs (heads wanted, d_output, value_head_dim); with
-    ``has_gate`` the rows of an output gate that follow each head's queries.
+    Queries, keys and values are (heads wanted, head_dim, ...), outputs (heads wanted, d_output, value_head_dim); with
+    ``has_gate`` they are the rows of an output gate that follow each head's queries.
     """
     outline, rule, layout = module.outline, module.rule, module.rule.layout
     if stored.ndim > 1:  # into the form (out, in)

@@ -93,8 +93,7 @@ class AttentionModule:
 
     Attributes
     ----------
-    latents : the first step of projections that take two.
-    output_first : the first step of an output projection that takes two.
+    latents, output_first : the first steps of projections that take two, and of such an output projection.
     key_value_module : the module that keys and values are of; another one's where layers share them.
     is_gated : whether a head's query is followed by an output gate.
     change_of : the layer whose change by an adapter this is, or None where it is a layer itself.
@@ -184,14 +183,7 @@ def _known_marks(module: str, tensors: Iterable[str], config: Mapping[str, Any],
 def read_anatomy(
     name: str, where: str, config: Mapping[str, Any], entries: Mapping[str, TensorEntry], notes: tuple[str, ...] = ()
 ) -> Anatomy:
-    """Find every attention layer among a model's tensors.
-
-    Parameters
-    ----------
-    name, where : what the person typed, and where it was found.
-    config : as ``config.json`` has it.
-    entries : the tensors by name.
-    notes : what the person should know besides.
+    """Find every attention layer among a model's tensors; notes are what the person should know besides.
 
     Raises
     ------
@@ -279,11 +271,8 @@ def _why_none(model_type: str, entries: Mapping[str, TensorEntry]) -> str:
 def note_lost_files(anatomy: Anatomy, lost: Mapping[str, str], *, is_read: bool = True) -> Anatomy:
     """Note in a model's outline which files are not there, and what cannot be had until they are.
 
-    Parameters
-    ----------
-    anatomy : with the layers of which tensors are lost, whose shapes are those of other layers.
-    lost : by tensor, why it cannot be read; nothing is noted where it is empty.
-    is_read : whether the model could read a sentence if it were whole.
+    ``lost`` says by tensor why it cannot be read; the layers of these have the shapes of others. ``is_read`` says
+    whether the model could read a sentence if it were whole.
     """
     if not lost:
         return anatomy

@@ -70,14 +70,7 @@ def turn_of(path: str, layer: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An attention module.
-
-    Attributes
-    ----------
-    module : its dotted name.
-    rule : the first that fits all of its projections.
-    key_value_owner : the module whose keys and values it uses, where it has none of its own.
-    """
+    """An attention module, the first rule that fits it, and the other module whose keys and values it uses."""
 
     module: str
     rule: Rule
@@ -105,10 +98,7 @@ def attention_modules(
 ) -> Iterator[tuple[str, Rule]]:
     """Find every attention module's dotted name and the first rule that fits all of its projections.
 
-    Parameters
-    ----------
-    tensors : names of a checkpoint's tensors, or of a loaded model's parameters.
-    model_type, config : where given, rules that are for other types or settings are passed over.
+    Rules that are for other types or settings are passed over, where a configuration is given.
     """
     names = frozenset(tensors)
     owners = _owners(names, ENDINGS)
@@ -125,14 +115,7 @@ def attention_modules(
 def unknown_modules(
     tensors: Iterable[str], found: Container[str], model_type: str, config: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Find modules that have something called like a query, and neither fit a rule nor are a part of one that does.
-
-    Parameters
-    ----------
-    tensors : names of a checkpoint's tensors.
-    found : the modules that fit.
-    model_type, config : rules that are for other types or settings are passed over.
-    """
+    """Find modules that have something called like a query, and neither fit a rule nor are a part of one that does."""
     owners = _owners(frozenset(tensors), [ending for ending in ENDINGS if ending])
     for leaf in dict.fromkeys(rule.query for rule in RULES if rule.suits(model_type, config)):
         for module in owners.get(leaf, ()):
@@ -196,11 +179,6 @@ def numbers_of(module: str) -> list[int]:
 
 def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, Any]) -> Places:
     """Find every attention module and the layers that it is.
-
-    Parameters
-    ----------
-    tensors : names of a checkpoint's tensors.
-    model_type, config : of the checkpoint.
 
     Raises
     ------

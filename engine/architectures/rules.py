@@ -26,12 +26,7 @@ class Layout(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Latent:
-    """A projection in two steps with a norm between them.
-
-    Attributes
-    ----------
-    down, norm : names beside the attention module.
-    """
+    """A projection in two steps with a norm between them: the names of the first and of the norm, beside the module."""
 
     down: str
     norm: str

@@ -18,14 +18,9 @@ Shape = tuple[int, ...]
 def shapes_of(
     owners: Mapping[str, str], rule: Rule, entries: Mapping[str, TensorEntry], config: Mapping[str, Any]
 ) -> tuple[dict[str, Shape], dict[str, str]]:
-    """Collect the shapes of a layer's projections and first steps, ``[out, in]``, and the projections' tensors.
+    """Collect the shapes ``[out, in]`` of a layer's projections and first steps, and the projections' tensors.
 
-    Parameters
-    ----------
-    owners : the module of each matrix; keys and values may be another layer's.
-    rule : how the modules keep their projections.
-    entries : the tensors by name.
-    config : as ``config.json`` has it.
+    ``owners`` names the module of each matrix; keys and values may be another layer's.
 
     Raises
     ------
@@ -109,14 +104,8 @@ def lay_out_heads(
 ) -> tuple[LayerOutline, bool]:
     """Derive a layer's counts and widths from shapes and the number of its query heads.
 
-    ``head_dim_v = W_O.in / H``, ``H_kv = W_V.out / head_dim_v``, ``head_dim_k = W_K.out / H_kv``.
-
-    Parameters
-    ----------
-    place, module : its names.
-    rule : how it is cut.
-    shapes : ``[out, in]`` of its projections by matrix; of a first step as ``down Q`` and of its norm as ``norm Q``.
-    heads : query heads.
+    ``head_dim_v = W_O.in / H``, ``H_kv = W_V.out / head_dim_v``, ``head_dim_k = W_K.out / H_kv``. Shapes of a
+    first step are called ``down Q``, of its norm ``norm Q``.
 
     Returns
     -------

@@ -120,12 +120,7 @@ def all_finite(part: Tensor) -> bool:
 
 
 def not_finite(tensors: Mapping[str, Iterable[Tensor]]) -> str:
-    """Say of tensors which hold NaN or infinite numbers, and how many; of more than `NAMED` the first ones.
-
-    Parameters
-    ----------
-    tensors : by name, each as one tensor in a tuple, or in parts.
-    """
+    """Say of tensors, each in parts, which hold NaN or infinite numbers, and how many; first ones of many."""
     said = []
     for name, parts in tensors.items():
         bad = numbers = 0

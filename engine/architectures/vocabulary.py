@@ -53,13 +53,6 @@ def vocabulary(
 
     An unembedding that is not stored is the embedding where the configuration ties them (``tie_word_embeddings``). The
     encoder of a model that has a decoder too is never turned into logits.
-
-    Parameters
-    ----------
-    outline : of the model.
-    stack : one of its stacks.
-    entries : its tensors.
-    settings : its configuration.
     """
     has_two_sides = "cross" in outline.stacks
     own_side = "encoder" if stack == "encoder" else "decoder"
