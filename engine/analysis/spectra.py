@@ -201,7 +201,7 @@ class SpectraStore:
         """Compute all spectra: the heads of every layer, then every layer as a whole; what fails is delivered too."""
         layers = self._outline.layers
         for whole_layer in (False, True):
-            total = len(layers) if whole_layer else self._outline.number_of_heads
+            total = len(layers) if whole_layer else sum(layer.heads for layer in self._outline.layers)
             done = 0
             for layer in layers:
                 try:

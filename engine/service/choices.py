@@ -35,7 +35,7 @@ def found_models(revision: str | None, with_recent: bool) -> Iterator[tuple[Foun
     A model of the cache that was opened before comes twice; the later one knows what is missing of it.
     """
     size = sum(each.stat().st_size for each in MODEL_DIRECTORY.glob("*.safetensors"))  # of weights, as of other models
-    recent = recent_models(settings_of) if with_recent else ()
+    recent = recent_models() if with_recent else ()
     used = next((each.last_used for each in recent if each.name == DEMO), 0.0)
     demo = FoundModel(DEMO, Origin.DEMO, size, used, *settings_of(MODEL_DIRECTORY))
     yield (demo, *(each for each in recent if each.name != DEMO))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -100,11 +100,9 @@ def recent_file() -> Path:
     return state_directory() / "recent.json"
 
 
-def recent_models(
-    describe: Callable[[Path], tuple[str, int, int]] = lambda folder: ("", 0, 0),
-) -> tuple[FoundModel, ...]:
+def recent_models() -> tuple[FoundModel, ...]:
     """List the models that were opened before, the last one first, and say of folders and files that are gone."""
-    found = [model for each in _read() if (model := _understood(each, describe)) is not None]
+    found = [model for each in _read() if (model := _understood(each)) is not None]
     return tuple(sorted({model.name: model for model in found}.values(), key=lambda model: -model.last_used)[:KEPT])
 
 
@@ -134,22 +132,12 @@ def _read() -> list[dict[str, Any]]:
     return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
 
 
-def _understood(entry: dict[str, Any], describe: Callable[[Path], tuple[str, int, int]]) -> FoundModel | None:
-    """Take an entry as far as it makes sense; None where it names no model."""
-    name = entry.get("name")
-    if not isinstance(name, str) or not name.strip() or "\0" in name:
+def _understood(entry: dict[str, Any]) -> FoundModel | None:
+    """Take an entry as it was written; None where it is spoilt."""
+    try:
+        name, model_type = str(entry["name"]), str(entry["model_type"])
+        size, layers, heads = (int(entry[key]) for key in ("size", "layers", "heads"))
+        missing = GONE if Path(name).is_absolute() and not Path(name).exists() else ""
+        return FoundModel(name, Origin.RECENT, size, float(entry["last_used"]), model_type, layers, heads, missing)
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):
         return None
-    size, layers, heads, last_used = (
-        number if isinstance(number := entry.get(key), int | float) and 0 <= number < 2**60 else 0
-        for key in ("size", "layers", "heads", "last_used")
-    )
-    model_type = str(entry.get("model_type", ""))
-    missing = ""
-    if Path(name).is_absolute():
-        try:
-            missing = "" if Path(name).exists() else GONE
-        except OSError:
-            missing = "it cannot be read"
-        if not missing and not layers:
-            model_type, layers, heads = describe(Path(name))
-    return FoundModel(name, Origin.RECENT, int(size), last_used, model_type, int(layers), int(heads), missing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from engine.values.display_text import plural, quantity, span
@@ -142,11 +142,6 @@ class ModelOutline:
         """The layers that have attention maps: all but changes that an adapter makes."""
         return tuple(layer for layer in self.layers if not layer.is_change)
 
-    @property
-    def number_of_heads(self) -> int:
-        """Heads of all layers together."""
-        return sum(layer.heads for layer in self.layers)
-
     def past_context(self, distance: int | None) -> str:
         """Say of a distance of two tokens that no sentence is so long; nothing where one may be."""
         if distance is None or self.context is None or distance < self.context:
@@ -207,11 +202,6 @@ class Parameter:
     def parameters(self) -> int:
         """How many numbers it holds."""
         return math.prod(self.shape)
-
-
-def head_places(layers: Iterable[LayerOutline]) -> dict[Head, int]:
-    """Give every head of some layers and its place, layer by layer, from zero."""
-    return {head: place for place, head in enumerate(head for layer in layers for head in layer.head_names())}
 
 
 EVERY = "all"

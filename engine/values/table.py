@@ -242,17 +242,6 @@ UNREAD = "it takes no part in reading this sentence"
 """Why a layer is left out that the model does not run."""
 
 
-def left_out_reasons(left_out: LeftOut) -> Iterator[str]:
-    """Say of each layer that it is left out, and why.
-
-    Examples
-    --------
-    >>> list(left_out_reasons({Head("decoder", 2): "w holds 1 NaN or infinite numbers of 16"}))
-    ['decoder L2 is left out: w holds 1 NaN or infinite numbers of 16']
-    """
-    return (f"{layer.stack} {layer} is left out: {what}" for layer, what in left_out.items())
-
-
 def left_out_title(left_out: LeftOut) -> str:
     """Name the layers in a title; nothing where all are there.
 

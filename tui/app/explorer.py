@@ -323,7 +323,7 @@ class Explorer(LookActions, SuspendActions):
         self.sentences = self.sentences or Sentences(self, keeps=start.keeps_history)
         self._conductor = Conductor(self, self.sentences)
         self._restoring = Restoring(self, self._conductor, start)
-        self._exporting = ExportFiles(self, self._conductor, self._restoring)
+        self._exporting = ExportFiles(self, self._conductor)
         self._first_look = FirstLook(
             self,
             self._conductor,

@@ -16,7 +16,7 @@ from tui.start import Start
 from tui.state.overview_measures import MEASURES as OVERVIEW_MEASURES
 from tui.state.overview_measures import measure_fields, overview_fields
 from tui.state.pins import MOST
-from tui.state.saved import LONGEST, Exported, Remembered, model_key, recall, recall_export, remember, remember_export
+from tui.state.saved import LONGEST, Remembered, model_key, recall, remember
 from tui.state.session import SAVED, Shown
 from tui.views.compare_view import ComparePane
 from tui.views.layer_maps_view import HeadsPane
@@ -53,7 +53,6 @@ class Restoring:
         self._writer: threading.Thread | None = None
         self._has_changed = False
         app.session.follow(self._follow)
-        self.exported = Exported()
         self._timer = app.set_interval(CALM, self.keep) if start.is_restoring else None
 
     def _follow(self, changed: frozenset[str]) -> None:
@@ -67,14 +66,7 @@ class Restoring:
         if self._start.is_restoring:
             key = model_key(outline.name, self._app.engine.options.revision)
             self._last = self._kept = await asyncio.to_thread(recall, key)
-            self.exported = await asyncio.to_thread(recall_export)
             self._key = key
-
-    def keep_export(self, exported: Exported) -> None:
-        """Keep what was written for the next start, off the event loop."""
-        if self._start.is_restoring and exported != self.exported:
-            self.exported = exported
-            threading.Thread(target=remember_export, args=(exported,), daemon=True).start()
 
     @property
     def head(self) -> Head | None:

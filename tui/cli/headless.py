@@ -16,7 +16,6 @@ from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.proof import LayerProof
-from engine.values.table import left_out_reasons
 from tui.export.request import Export, Request
 from tui.status_line import StatusLine
 
@@ -72,7 +71,8 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
             except OSError as error:
                 said = f"standard output cannot be written: {error.strerror}; choose a file with -o"
                 raise EngineError(said) from error
-    for notice in (*export.notices, *export.lacking, *left_out_reasons(export.left_out)):
+    left_out = [f"{layer.stack} {layer} is left out: {what}" for layer, what in export.left_out.items()]
+    for notice in (*export.notices, *export.lacking, *left_out):
         click.echo(f"attn-tui: {notice}", err=True)
     if request.output is not None:
         named = "npz" if request.output.suffix == ".npz" else format_of(request.output)

@@ -25,14 +25,12 @@ from engine.values.views import DEFAULT_TOP, NEEDS, VIEWS, Scope
 from tui.export.pictures import picture_in_glyphs, picture_of, picture_of_screen
 from tui.export.request import APPLICABLE, Export, Request, facts_of, write_parts
 from tui.export.view_table import file_stem, subject_of
-from tui.state.saved import Exported
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Advanced
 from tui.views.filtered import FilteredPane
 
 if TYPE_CHECKING:
     from tui.app.conductor import Conductor
-    from tui.app.restoring import Restoring
     from tui.parts import Parts
 
 
@@ -129,10 +127,9 @@ class ExportFiles:
     folder : where files go; None is where the program was started.
     """
 
-    def __init__(self, app: Parts, conductor: Conductor, restoring: Restoring) -> None:
+    def __init__(self, app: Parts, conductor: Conductor) -> None:
         self._app = app
         self._conductor = conductor
-        self._restoring = restoring
         self._outline: ModelOutline | None = None
         self._written: Path | None = None
         self.choice = Choice()
@@ -141,10 +138,6 @@ class ExportFiles:
     def begin(self, outline: ModelOutline) -> None:
         """Write what there is of a model that has been opened."""
         self._outline = outline
-        last = self._restoring.exported
-        if last.what in What.__members__:
-            self.choice = Choice(What[last.what], last.format if last.format in (*FORMATS, "npz") else "csv")
-        self.folder = Path(last.folder) if last.folder else None
 
     @property
     def view(self) -> str:
@@ -337,7 +330,6 @@ class ExportFiles:
         self.choice = choice
         if choice.what.is_table and choice.format != "npz":
             check_format(choice.format, path)
-        self._restoring.keep_export(Exported(choice.what.name, choice.format, _folder_of(path)))
         is_unfinished = choice.what.is_of_view and self._app.views.active.is_unfinished
         place = self._written = path if may_replace else unused_path(path)
         try:
@@ -420,14 +412,6 @@ class ExportFiles:
     @property
     def _said_before(self) -> str:
         return f"writing, {key_of(self._app, 'app.leave')} stops:"
-
-
-def _folder_of(path: Path) -> str:
-    try:
-        folder = path.parent.resolve()
-        return "" if folder == Path.cwd() else str(folder)
-    except (OSError, RuntimeError):
-        return ""
 
 
 def _quantity(count: int, word: str, left_out: LeftOut | None = None) -> str:

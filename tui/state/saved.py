@@ -103,42 +103,6 @@ def remember_theme(name: str) -> None:
     _write(theme_file(), {"theme": name})
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """What was written last, and where to; what is not known is empty.
-
-    Attributes
-    ----------
-    what : the name of a `tui.export.files.What`.
-    format : as what a table was written.
-    folder : where to, if that was not where the program was started.
-    """
-
-    what: str = ""
-    format: str = ""
-    folder: str = ""
-
-
-def export_file() -> Path:
-    """Say where it is kept what was written last."""
-    return state_directory() / "export.json"
-
-
-def recall_export() -> Exported:
-    """Read what was written last; a folder that is gone is forgotten."""
-    said = _read(export_file())
-    found = Exported(**{one.name: said[one.name] for one in fields(Exported) if isinstance(said.get(one.name), str)})
-    with contextlib.suppress(OSError, ValueError):
-        if Path(found.folder).is_absolute() and Path(found.folder).is_dir():
-            return found
-    return replace(found, folder="")
-
-
-def remember_export(exported: Exported) -> None:
-    """Keep what was written."""
-    _write(export_file(), asdict(exported))
-
-
 def trouble() -> str:
     """Say why nothing can be kept, where that is so."""
     folder = state_directory()

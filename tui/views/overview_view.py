@@ -15,7 +15,7 @@ from textual.widgets import Input
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.outline import ModelOutline, head_places
+from engine.values.outline import ModelOutline
 from engine.values.table import CHANCE, RANK_COLUMNS, Cell, Table
 from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, Query, explain, parts_of
 from tui.drawing.levels import Scale
@@ -91,7 +91,8 @@ class OverviewPane(Pane):
         """Draw the measure of the heads of which it is known; the cursor is on the selected head, unless it moves."""
         self._drawn, measure = (shown, stores), shown.overview
         if self._outline is not stores.outline:
-            self._outline, self._places = stores.outline, head_places(stores.outline.layers)
+            heads = (head for layer in stores.outline.layers for head in layer.head_names())
+            self._outline, self._places = stores.outline, {head: place for place, head in enumerate(heads)}
             self.map.open(stores.outline.layers)
         if shown.selected is not None and self._moving is None:
             self.map.move_to(shown.selected)

@@ -16,8 +16,8 @@ import torch
 
 from engine.service.queue import FILE_VIEW, NICENESS, Queue, Urgency
 from engine.store.files import log_file
-from engine.values.errors import EngineError, Interrupted, Superseded
-from engine.values.progress import Lane, Work, finish, one_unit, restartable
+from engine.values.errors import EngineError, Superseded
+from engine.values.progress import Lane, Work, one_unit, restartable
 from tests.opening import run_apart
 
 PATIENCE = 10.0
@@ -114,29 +114,6 @@ def test_more_urgent_work_is_done_between_two_units_of_less_urgent(queue: Queue)
     assert sweep.result(PATIENCE) == "through"
 
 
-@pytest.mark.parametrize("urgency", [Urgency.SENTENCE, Urgency.OPENING, Urgency.SWEEP])
-def test_work_that_is_no_more_urgent_waits_for_its_turn(urgency: Urgency, queue: Queue) -> None:
-    units, said = Units(), list[str]()
-    first = queue.submit(units, Urgency.SENTENCE, LANE)
-    until(lambda: units.done > 3)
-    second = queue.submit(saying("second", said), urgency, LANE)
-    done = units.done
-    until(lambda: units.done > done + 5)
-    assert said == []
-    units.ends.set()
-    wait([first, second], PATIENCE)
-    assert said == ["second"]
-
-
-def test_lanes_wait_for_nothing_but_themselves(queue: Queue) -> None:
-    gates = {lane: Gate() for lane in Lane}
-    futures = [queue.submit(gate.unit, Urgency.SWEEP, lane) for lane, gate in gates.items()]
-    assert all(gate.begun.wait(PATIENCE) for gate in gates.values())
-    for gate in gates.values():
-        gate.open.set()
-    assert [future.result(PATIENCE) for future in futures] == ["through"] * len(Lane)
-
-
 def test_work_moves_to_the_lane_that_it_names_and_back(queue: Queue) -> None:
     places = []
 
@@ -148,18 +125,6 @@ def test_work_moves_to_the_lane_that_it_names_and_back(queue: Queue) -> None:
 
     assert queue.submit(work, Urgency.LARGE, Lane.WEIGHTS).result(PATIENCE) == "done"
     assert places == [f"lane {name}" for name in ("weights", "model", "model", "layers", "weights")]
-
-
-def test_outside_a_queue_the_same_work_is_done_where_it_is_asked_for() -> None:
-    def inner() -> Work[int]:
-        yield Lane.MODEL
-        return 20
-
-    def outer() -> Work[int]:
-        yield None
-        return 1 + (yield from inner())
-
-    assert finish(outer()) == 21
 
 
 def test_the_latest_request_for_a_view_replaces_the_earlier_ones(queue: Queue) -> None:
@@ -191,14 +156,6 @@ def test_a_replaced_request_fails_at_once_and_its_work_is_closed_between_two_uni
     assert urgent.result(PATIENCE) == "through"
     until(lambda: units.is_closed)
     assert units.done == done
-
-
-def test_work_without_a_view_replaces_nothing(queue: Queue) -> None:
-    gate, said = Gate(), list[str]()
-    queue.submit(gate.unit, Urgency.SELECTED, LANE)
-    futures = [queue.submit(saying(str(number), said), Urgency.SELECTED, LANE) for number in range(5)]
-    gate.open.set()
-    assert [future.result(PATIENCE) for future in futures] == said == ["0", "1", "2", "3", "4"]
 
 
 def test_work_can_be_given_up_before_it_starts(queue: Queue) -> None:
@@ -261,15 +218,6 @@ def test_a_long_unit_of_a_sweep_lets_more_urgent_work_go_first_and_is_done_again
     assert len(begun) == 2
 
 
-def test_a_sweep_that_minds_no_interruption_begins_again(queue: Queue) -> None:
-    reading = Gate(queue.check)
-    labels = queue.submit(reading.unit, Urgency.SWEEP, Lane.MODEL)
-    assert reading.begun.wait(PATIENCE)
-    assert queue.submit(lambda: one_unit(lambda: "typed"), Urgency.SENTENCE, Lane.MODEL).result(PATIENCE) == "typed"
-    reading.open.set()
-    assert labels.result(PATIENCE) == "through"
-
-
 def test_nothing_else_is_interrupted_and_other_lanes_interrupt_nothing(queue: Queue) -> None:
     sentence, sweep = Gate(queue.check), Gate(queue.check)
     first = queue.submit(sentence.unit, Urgency.SENTENCE, Lane.MODEL)
@@ -283,11 +231,6 @@ def test_nothing_else_is_interrupted_and_other_lanes_interrupt_nothing(queue: Qu
     for gate in (sentence, sweep):
         gate.open.set()
     assert [each.result(PATIENCE) for each in (first, second, waiting)] == ["through", "through", "next"]
-
-
-def test_on_a_thread_that_is_no_lane_nothing_is_checked(queue: Queue) -> None:
-    queue.stop()
-    queue.check()
 
 
 def raising(error: BaseException) -> Callable[[], Work[str]]:
@@ -317,15 +260,6 @@ def test_what_nobody_foresaw_is_an_answer_in_one_line_and_kept_in_the_log(error:
     assert "\n" not in str(caught.value)
     assert str(log_file()) in str(caught.value)
     assert "Traceback" in log_file().read_text()
-    assert queue.submit(saying("alive", []), Urgency.SELECTED, LANE).result(PATIENCE) == "alive"
-
-
-def test_work_that_cannot_be_begun_fails_alone(queue: Queue) -> None:
-    def never() -> Work[str]:
-        raise EngineError("no model is open")
-
-    with pytest.raises(EngineError, match="no model"):
-        queue.submit(never, Urgency.SELECTED, LANE).result(PATIENCE)
     assert queue.submit(saying("alive", []), Urgency.SELECTED, LANE).result(PATIENCE) == "alive"
 
 
@@ -369,24 +303,6 @@ def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
     until(lambda: units.is_closed)
     queue.join(PATIENCE)
     assert said == []
-
-
-def test_stopping_waits_for_no_call_of_lapack(queue: Queue) -> None:
-    matrix = torch.randn(1500, 1500, dtype=torch.float64)
-    begun, ended = threading.Event(), threading.Event()
-
-    def dense() -> None:
-        begun.set()
-        torch.linalg.svdvals(matrix)  # seconds on one core
-        ended.set()
-
-    running = queue.submit(lambda: one_unit(dense), Urgency.LARGE, Lane.LAYERS)
-    assert begun.wait(PATIENCE)
-    queue.stop()
-    with pytest.raises(Superseded):
-        running.result(0)
-    assert not ended.is_set()
-    queue.join(PATIENCE)
 
 
 BUSY = """
@@ -487,7 +403,3 @@ def test_what_work_was_at_goes_with_it_when_it_is_given_up(queue: Queue) -> None
         assert living[0]() is None
     finally:
         gc.enable()
-
-
-def test_an_interruption_is_taken_for_no_failure_of_its_own() -> None:
-    assert issubclass(Interrupted, Superseded)

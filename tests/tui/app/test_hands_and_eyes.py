@@ -25,10 +25,9 @@ from tui.cli.configuration import config_file, read_config
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import level_styles, lightness, ramp
 from tui.export.clipboard import LARGEST
-from tui.export.files import Choice, What
 from tui.start import Start
 from tui.state.pins import how_to_pin
-from tui.state.saved import export_file, model_key, place_of, recall_theme
+from tui.state.saved import model_key, place_of, recall_theme
 from tui.toolkit.themes import ANSI, OWN, find_theme, next_theme, usual_theme
 from tui.widgets.key_line import KeyLine
 
@@ -45,7 +44,7 @@ def clipboard(app: Explorer) -> str:
 async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny_model: TinyModel) -> None:
     config_file().parent.mkdir(parents=True)
     config_file().write_text(
-        'nonsense = 1\n[keys]\napp.export = "f6"\ntree.down = "f8"\napp.ranks = ["R", "f2"]\ntree.up = "q q"\n'
+        'nonsense = 1\n[keys]\napp.export = "f6"\ntree.down = "f8"\napp.ranks = ["R", "f2"]\ntree.upp = "q"\n'
         'app.sentence = "f7"\napp.compare = "f9"\n',
         encoding="utf-8",
     )
@@ -256,11 +255,11 @@ async def test_a_head_that_is_gone_is_forgotten_and_a_killed_session_is_not(
     place = place_of(model_key(model, None))
     async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
         assert not app._notifications
-        await pilot.press("j", "j", "e", "j", "right", "tab", "ctrl+u", *str(tmp_path / "kept.csv"), "enter")
+        await pilot.press("j", "j")
         await settle(pilot)
         assert app._restoring is not None
         app._restoring.keep()  # what the clock does every other second
-        await until(pilot, lambda: place.exists() and export_file().exists())
+        await until(pilot, place.exists)
     said = place.read_text(encoding="utf-8")
     assert "decoder.L0H2" in said
     place.write_text(said.replace("L0H2", "L9H2").replace("overview", "a view of old"), encoding="utf-8")
@@ -268,8 +267,6 @@ async def test_a_head_that_is_gone_is_forgotten_and_a_killed_session_is_not(
     async with explorer(model, start=Start(model, is_restoring=True)) as (app, _):
         assert app.session.shown.selected == Head("decoder", 0, 0)
         assert app.views.active is app.views.overview
-        assert app.exporting.choice == Choice(What.MODEL, "csv")
-        assert app.exporting.folder == tmp_path
 
 
 async def test_a_state_folder_that_cannot_be_written_is_told_and_hinders_nothing(

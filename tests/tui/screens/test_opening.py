@@ -508,16 +508,13 @@ def test_a_damaged_list_counts_as_empty_and_is_written_anew(content: str) -> Non
     assert [model.name for model in recent_models()] == ["a"]
 
 
-def test_the_list_is_short_has_every_model_once_and_takes_what_it_understands() -> None:
+def test_the_list_is_short_and_has_every_model_once() -> None:
     for number in range(KEPT + 5):
         remember(f"m{number}", outline("m"))
     remember("m20", outline("m"))
     names = [model.name for model in recent_models()]
     assert names[:3] == ["m20", "m34", "m33"]
     assert len(names) == len(set(names)) == KEPT == len(json.loads(recent_file().read_text()))
-    recent_file().write_text('[{"name": "x", "size": "large", "layers": -1, "last_used": "never", "model_type": "t"}]')
-    (model,) = recent_models()
-    assert (model.name, model.size, model.layers, model.last_used, model.model_type) == ("x", 0, 0, 0.0, "t")
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not os.access("/proc/version", os.R_OK), reason="needs a place to fail")

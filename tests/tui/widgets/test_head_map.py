@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.pilot import Pilot
 
 from engine.values.heads import Head
-from engine.values.outline import LayerOutline, head_places
+from engine.values.outline import LayerOutline
 from engine.values.views import VIEWS
 from tests.tui.painted import PaintedApp, good_terminal
 from tui.drawing.head_grid import lay_out_heads
@@ -27,7 +27,7 @@ def layers(count: int, heads: int) -> tuple[LayerOutline, ...]:
 
 def random_map(model: tuple[LayerOutline, ...], known: int) -> MeasureMap:
     """Make values of which so many are known."""
-    order = head_places(model)
+    order = {head: place for place, head in enumerate(head for layer in model for head in layer.head_names())}
     values = np.random.default_rng(0).normal(size=len(order)) ** 2
     cells = tuple(float(value) if place < known else None for place, value in enumerate(values))
     return MeasureMap("ov_stable_rank", order, cells)
