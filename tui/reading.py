@@ -14,7 +14,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import DELTA, NOTHING_OFF, Off, no_attention
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
-from tui.drawing.title_words import LESS_THIS_MODEL
+from tui.drawing.view_titles import LESS_THIS_MODEL
 from tui.state.session import Averaging, Session
 from tui.status_line import how_far
 from tui.toolkit.tasks import Run, patiently

@@ -191,7 +191,7 @@ class ComparePane(Pane):
         line = Text.assemble((f"compare {self.side.value} ", "bold"), title)
         if self.side is Side.SPECTRA:
             line.append(f"  {self.graph.scale} scale")
-        self.title_line.show_title(ViewTitle(line, state))
+        self.title_line.show_title(ViewTitle.of(line, state))
 
     @on(SpectraView.CursorMoved)
     def _read_out_spectra(self) -> None:

@@ -110,7 +110,7 @@ class FilteredPane(RowsPane):
         self.rows_widget.say_none(self.why_none if rows and not left else "")
         has_filter, beyond = self.narrowing is not None, self.columns_beyond
         self.title_line.show_title(
-            ViewTitle(
+            ViewTitle.of(
                 title,
                 state,
                 f"{left} of {rows}{self._so_far}" if has_filter and rows else "",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from rich.text import Text
@@ -18,15 +17,12 @@ from tui.drawing.curves import Curve, Line
 from tui.drawing.facts import at_distance, model_facts
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import short
-from tui.drawing.view_titles import COMPUTING, ViewTitle
+from tui.drawing.view_titles import BRIEF, COMPUTING, FACT, NAME, WORDS, Part, ViewTitle
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.views.pane import Pane
 from tui.widgets.line import Line as LineOfText
 from tui.widgets.spectra import SpectraView
-
-_NAME_ALONE = re.compile(r"^[^·]*[^· ]| Δ = \d+(?=.*$)")
-"""What stays of a name where there is little room: neither what the head does nor its marks."""
 
 
 class SpectraPane(Pane):
@@ -43,8 +39,8 @@ class SpectraPane(Pane):
     def __init__(self) -> None:
         super().__init__()
         self.graph = SpectraView(name="spectra")
-        self._name_shown = ""
-        self._state: Sequence[str] = ()
+        self._name_shown: Sequence[Part] = ()
+        self._state = ""
         self._epsilon: float | None = None
         self.is_without_curves = False
         self._other = ""
@@ -64,7 +60,7 @@ class SpectraPane(Pane):
         self.graph.is_at_distance = distance is not None
         self._epsilon, self._other = None, ""
         if name is None:
-            self._show_message("the model", model_facts(stores.outline, stores.memory))
+            self._show_message([Part(Text("the model"), " ")], model_facts(stores.outline, stores.memory))
             return
         title = _title(name, distance, stores)
         found = spectra.get(name, distance)
@@ -72,7 +68,7 @@ class SpectraPane(Pane):
             self._show_message(title, str(found))
         elif found is None and distance is not None and self.graph.matrices:
             self.is_waiting = True
-            self._set_title(title, (COMPUTING,))  # what is drawn stays until the next comes
+            self._set_title(title, COMPUTING)  # what is drawn stays until the next comes
         elif found is None:
             self._show_message(title, COMPUTING, is_waiting=True)
         else:
@@ -100,11 +96,10 @@ class SpectraPane(Pane):
         self.left_out_line.show(why)
 
     def on_resize(self) -> None:
-        """Write as much above and below the graph as there is room for now."""
-        self._set_title(self._name_shown, self._state)
+        """Write as much below the graph as there is room for now."""
         self._read_out()
 
-    def _show_message(self, name: str, message: str, *, is_waiting: bool = False) -> None:
+    def _show_message(self, name: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Say why there is nothing to draw, or nothing yet."""
         self.is_waiting = is_waiting
         self._has_curves(is_waiting)
@@ -113,28 +108,19 @@ class SpectraPane(Pane):
         self.graph.show_message(message, is_waiting=is_waiting)
         self.readout_line.show("")
 
-    def _set_title(self, name: str, state: Sequence[str] = ()) -> None:
-        """Say what is shown, on which scale, and of which ε the ranks are; in few words where there is little room."""
-        self._name_shown, self._state = name, state
-        title, room, scale = Text(), self.room, self.graph.scale
-        alone = "".join(_NAME_ALONE.findall(name)) or name
-        if self.is_without_curves:
-            self.title_line.show_title(ViewTitle(Text.assemble(("spectra ", "bold"), name), state))
-            return
-        for of, gap, scaled, rank in (
-            (name, "  ", f"{scale} scale", "rank ε"),
-            (name, "  ", scale, "ε"),
-            (alone, " ", scale, "ε"),
-            (alone, "  ", scale, "ε"),
-        ):
-            title = Text.assemble(("spectra ", "bold"), of, f"{gap}{scaled}")
-            if self._epsilon is not None:
-                title.append(f"{gap}{rank} {self._epsilon:g}")
-            if self._other:
-                title.append("  ").append(*self.graph.line_sign(0)).append(f" {self._other}")
-            if title.cell_len <= room or not room:
-                break
-        self.title_line.show_title(ViewTitle(title, state))
+    def _set_title(self, name: Sequence[Part], state: str = "") -> None:
+        """Say what is shown, on which scale, of which ε the ranks are, and which model's the lines are."""
+        self._name_shown, self._state, scale = name, state, self.graph.scale
+        parts = [Part(Text("spectra", "bold"), fewer=((NAME, ""),)), *name]
+        if state:
+            parts.append(Part(Text(state)))
+        if not self.is_without_curves:
+            parts.append(Part(Text(f"{scale} scale"), fewer=((WORDS, scale), (BRIEF, ""))))
+        if self._epsilon is not None:
+            parts.append(Part(Text(f"rank ε {self._epsilon:g}"), fewer=((WORDS, f"ε {self._epsilon:g}"),)))
+        if self._other:
+            parts.append(Part(Text.assemble(self.graph.line_sign(0), f" {self._other}")))
+        self.title_line.show_title(ViewTitle(parts))
 
     @property
     def scale(self) -> Scale:
@@ -156,12 +142,17 @@ class SpectraPane(Pane):
         self.readout_line.show(self.graph.readout(max(self.room, 10)))
 
 
-def _title(name: Head, distance: int | None, stores: Stores) -> str:
+def _title(name: Head, distance: int | None, stores: Stores) -> list[Part]:
     """Name what is selected, with its label, the distance and the marks of what changes its circuit."""
     stack = f"{name.stack} " if len(stores.outline.stacks) > 1 else ""
-    kind = " whole layer" if name.is_layer else ""
-    marks = "".join(f" · {mark}" for mark in stores.outline.layer(name).marks)
-    return f"{stack}{name}{kind}{stores.labels.behind(name)}{at_distance(distance, stores.outline)}{marks}"
+    facts = [Part(Text(mark), " · ", ((FACT, ""),)) for mark in stores.outline.layer(name).marks]
+    if label := stores.labels.of(name):
+        facts.insert(0, Part(Text(label), " · ", ((FACT, ""),)))
+    parts = [Part(Text(f"{stack}{name}{' whole layer' if name.is_layer else ''}"), " "), *facts]
+    if distance is not None:
+        at, _, past = at_distance(distance, stores.outline).strip().partition(", ")
+        parts[1 + bool(label) : 1 + bool(label)] = [Part(Text(at), " "), Part(Text(past), ", ", ((FACT, ""),))]
+    return parts
 
 
 def _curve(spectrum: Spectrum, other: Spectrum | None, epsilon: float) -> Curve:

@@ -40,7 +40,7 @@ class TitleLine(Line):
 
     def show(self, text: Text | str) -> None:
         """Change the text."""
-        self.show_title(ViewTitle(Text(text) if isinstance(text, str) else text))
+        self.show_title(ViewTitle.of(Text(text) if isinstance(text, str) else text))
 
     def show_title(self, title: ViewTitle) -> None:
         """Write as much of a title as there is room for, now and after a change of size."""

@@ -24,10 +24,10 @@ async def test_tree_titles_and_paths_on_the_smallest_terminal(
         assert {line[app.tree_widget.region.right] for line in body} == {" "}, "air between the tree and the table"
         await pilot.press("1")
         await settle(pilot)
-        assert shown(app.views.spectra.title_line) == "spectra L1H2 log ε 0.01"
+        assert shown(app.views.spectra.title_line) == "spectra L1H2  ε 0.01"
         await pilot.press("d", "e")
         await settle(pilot)
-        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 0")
+        assert shown(app.views.spectra.title_line) == "L1H2 Δ = 0  ε 0.01"
         await until(pilot, lambda: ".csv" in screen_text(app))
         (path,) = [line for line in screen_text(app).splitlines() if ".csv" in line]
         assert path.strip().startswith("…")
