@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import product
 
 import numpy as np
+from torch import Tensor
 
 from engine.analysis.circuits import measured
 from engine.analysis.layers import cells_of, heads_of, over_layers, parts_wanted, place_of
@@ -14,11 +16,17 @@ from engine.analysis.token_tables import token_tables
 from engine.analysis.two_models import other_spectra
 from engine.analysis.whole_layers import without_factors
 from engine.architectures.heads import LayerWeights
-from engine.mathematics.changes import Factors, differences, distance, image_angles, unrelated_distance
 from engine.mathematics.circuits import Numbers
-from engine.mathematics.measures import MEASURES, numerical_rank
+from engine.mathematics.distances import (
+    angle_columns,
+    angles,
+    distance,
+    image_angles,
+    random_cosines,
+    unrelated_distance,
+)
+from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, numerical_rank
 from engine.mathematics.spectra import layer_factors
-from engine.mathematics.subspaces import angle_columns, angles, random_cosines
 from engine.mathematics.threads import in_rounds
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
@@ -70,30 +78,21 @@ def _compared(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Q
     found = [row for some in (yield from in_rounds(pieces)) for row in some]
     own = yield from measured(model, layer, whole_layer, query)
     theirs = yield from measured(other, layer, whole_layer, query)
+    for number, row in zip(numbers, found, strict=True):
+        one, another = own.own[number], theirs.own[number]
+        both = (name for name in CIRCUIT_MEASURES if name in one and name in another)
+        row |= {f"{name}_change": another[name] - one[name] for name in both}
     chance = _chance(layer, whole_layer, left_out)
     said = without_factors(layer, left_out, first.lacking or second.lacking) if whole_layer else ""
     in_other = (f"in {other.outline.name} {each}" for each in token_tables(other).wrong_of(layer.stack))
-    lacking = [*token_tables(model).wrong_of(layer.stack), *in_other]
+    lacking = [f"without ov_copying_change: {each}" for each in (*token_tables(model).wrong_of(layer.stack), *in_other)]
     yield RowGroup(
         [
-            (
-                *place_of(layer, number),
-                *cells_of(
-                    CHANGES.columns[3:],
-                    row | differences(one, another) | _subtracted(own.own[number], theirs.own[number]),
-                    chance,
-                    COUNTS,
-                ),
-            )
-            for number, row, one, another in zip(numbers, found, before, now, strict=True)
+            (*place_of(layer, number), *cells_of(CHANGES.columns[3:], row, chance, COUNTS))
+            for number, row in zip(numbers, found, strict=True)
         ],
-        lacking=(*(f"without ov_copying_change: {each}" for each in lacking), *((said,) if said else ())),
+        lacking=(*lacking, *filter(None, [said])),
     )
-
-
-def _subtracted(own: Numbers, theirs: Numbers) -> Numbers:
-    """Subtract the measures of the first model's circuits from the second's; what either lacks is left out."""
-    return {f"{name}_change": theirs[name] - own[name] for name in CIRCUIT_MEASURES if name in own and name in theirs}
 
 
 def _chance(layer: LayerOutline, whole_layer: bool, left_out: frozenset[str]) -> Numbers:
@@ -108,32 +107,21 @@ def _chance(layer: LayerOutline, whole_layer: bool, left_out: frozenset[str]) ->
     return found
 
 
-def _of_heads(weights: LayerWeights, numbers: Sequence[int]) -> dict[str, Factors]:
-    """Cut out some heads' matrices and biases, each with its own copy of what it shares.
+def _factors(weights: LayerWeights, numbers: Sequence[int]) -> dict[str, tuple[Tensor, ...]]:
+    """Cut out some heads' matrices and biases, each with its own copy of what it shares, or a layer's as of one head.
 
     The bias of W_O is the layer's, and no head's.
     """
+    biases = {"b_Q": weights.query_bias, "b_K": weights.key_bias, "b_V": weights.value_bias}
+    if list(numbers) == [-1]:
+        biases |= {"b_O": weights.output_bias}
+        of_layer = {matrix: layer_factors(matrix, *weights.factors) for matrix in MATRICES}
+        return of_layer | {name: (bias.reshape(1, 1, -1),) for name, bias in biases.items() if bias is not None}
     own, shared = list(numbers), [number // weights.group for number in numbers]
     query, key, value, output = weights.query[own], weights.key[shared], weights.value[shared], weights.output[own].mT
-    biases = (("b_Q", weights.query_bias, own), ("b_K", weights.key_bias, shared), ("b_V", weights.value_bias, shared))
-    return {
-        "Q": (query,),
-        "K": (key,),
-        "V": (value,),
-        "O": (output,),
-        "QK": (query, key),
-        "OV": (output, value),
-        **{name: (bias[places][:, None],) for name, bias, places in biases if bias is not None},
-    }
-
-
-def _of_layer(weights: LayerWeights) -> dict[str, Factors]:
-    """Take a layer's matrices and biases as if it were one head."""
-    biases = zip("QKVO", (weights.query_bias, weights.key_bias, weights.value_bias, weights.output_bias), strict=True)
-    return {
-        **{matrix: layer_factors(matrix, *weights.factors) for matrix in MATRICES},
-        **{f"b_{matrix}": (bias.reshape(1, 1, -1),) for matrix, bias in biases if bias is not None},
-    }
+    places = {"b_Q": own, "b_K": shared, "b_V": shared}
+    of_heads = {"Q": (query,), "K": (key,), "V": (value,), "O": (output,), "QK": (query, key), "OV": (output, value)}
+    return of_heads | {name: (bias[places[name]][:, None],) for name, bias in biases.items() if bias is not None}
 
 
 def _measured(
@@ -143,17 +131,15 @@ def _measured(
     now: Sequence[Mapping[str, Spectrum]],
     left_out: frozenset[str],
 ) -> list[Numbers]:
-    """Measure some heads, or a layer as a whole: distances of matrices and circuits, angles between images."""
-    whole_layer = list(numbers) == [-1]
-    first, second = (_of_layer(each) if whole_layer else _of_heads(each, numbers) for each in weights)
-    both = [name for name in first if name in second and name not in left_out]
-    distances = {name: distance(first[name], second[name]) for name in both}
-    chances = {name: unrelated_distance(first[name], second[name]) for name in both}
+    """Measure some heads, or a layer as a whole: distances of matrices and circuits, angles, differences of spectra."""
+    first, second = (_factors(each, numbers) for each in weights)
     rows: list[Numbers] = [{} for _ in numbers]
-    for place, row in enumerate(rows):
-        row |= {f"{name.lower()}_distance": float(values[place]) for name, values in distances.items()}
-        row |= {f"{name.lower()}_distance_chance": float(values[place]) for name, values in chances.items()}
-        for name in ("", "_chance"):
+    for name in (name for name in first if name in second and name not in left_out):
+        distances = distance(first[name], second[name]), unrelated_distance(first[name], second[name])
+        for row, value, chance in zip(rows, *distances, strict=True):
+            row |= {f"{name.lower()}_distance": float(value), f"{name.lower()}_distance_chance": float(chance)}
+    for name in ("", "_chance"):
+        for row in rows:
             row[f"change{name}"] = float(np.fmax(row[f"qk_distance{name}"], row[f"ov_distance{name}"]))
     for matrix in set("QKVO") - left_out:
         ranks = [
@@ -163,4 +149,12 @@ def _measured(
         found = image_angles(first[matrix][0], ranks[0], second[matrix][0], ranks[1])
         for row, degrees in zip(rows, found, strict=True):
             row |= angle_columns(matrix, degrees)
+    for row, one, other in zip(rows, before, now, strict=True):
+        for matrix, measure in product(MATRICES, MEASURES):
+            if matrix in one and matrix in other:
+                was, became = (
+                    float(measure.compute(each[matrix].singular_values, DEFAULT_EPSILON, each[matrix].noise))
+                    for each in (one, other)
+                )
+                row[f"{matrix.lower()}_{measure.name}_change"] = 0.0 if was == became else became - was
     return rows

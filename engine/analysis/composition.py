@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import TypeAlias
 
 import torch
@@ -16,7 +17,7 @@ from engine.mathematics.composition import KINDS, chance, composition, reading, 
 from engine.values.errors import NotFinite
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
-from engine.values.progress import Lane, Work
+from engine.values.progress import Lane
 from engine.values.table import Cell, Groups, RowGroup
 from engine.values.views import Query
 
@@ -29,71 +30,58 @@ Fed: TypeAlias = tuple[LayerOutline, dict[str, Tensor]]
 
 def rows_of_composition(model: OpenModel, query: Query) -> Groups:
     """Compare the heads of the layers that a query names with those of all layers before them in the same stack."""
-    return over_layers("composition", model, query, _Comparison(model).rows)
+    left_out: dict[Head, str] = {}
+    yield from over_layers("composition", model, query, partial(_rows_of_layer, left_out))
 
 
-class _Comparison:
-    """What going through layers one after the other keeps for the next: what layers write, and those left out."""
+def _rows_of_layer(left_out: dict[Head, str], model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+    """Work out the rows of one layer; a layer that writes another width than this one reads feeds nothing.
 
-    def __init__(self, model: OpenModel) -> None:
-        self._model = model
-        self._written = model.cached("composition", dict[Head, Tensor])
-        self.left_out: dict[Head, str] = {}
+    Across stacks the queries alone read what the stack has written: keys and values are read from the other one. Layers
+    whose weights hold NaN or infinite numbers are noted in ``left_out``.
+    """
+    yield Lane.WEIGHTS
+    earlier = [
+        each for each in model.outline.stack_layers(layer.stack)
+        if each.layer < layer.layer and each.d_output == layer.d_model and each.name not in left_out
+    ]  # fmt: skip
+    factors = _factors(left_out, model, layer)
+    _written(left_out, model, layer, factors)
+    read = {
+        kind: part for kind, part in reading(*factors).items()
+        if part.shape[-1] == layer.d_model and (layer.stack != "cross" or kind == "Q")
+    }  # fmt: skip
+    fed: list[Fed] = []
+    with model.telling("comparing with earlier layers", "layers") as telling:
+        for done, each in enumerate(earlier):
+            yield None
+            telling(done, len(earlier))
+            with suppress(NotFinite):
+                written = _written(left_out, model, each)
+                fed.append((each, {kind: composition(written, part) for kind, part in read.items()}))
+    own = [row for number in heads_of(layer, query) for row in _ranked(layer, number, fed)]
+    yield RowGroup(own, left_out={each.name: left_out[each.name] for each in earlier if each.name in left_out})
 
-    def rows(self, model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-        """Work out the rows of one layer; a layer that writes another width than this one reads feeds nothing.
 
-        Across stacks the queries alone read what the stack has written: keys and values are read from the other one.
-        """
-        yield Lane.WEIGHTS
-        stack = model.outline.stack_layers(layer.stack)
-        earlier = [
-            each for each in stack
-            if each.layer < layer.layer and each.d_output == layer.d_model and each.name not in self.left_out
-        ]  # fmt: skip
-        factors = self._factors(layer)
-        self._keep(layer, writing(*factors[2:]))
-        read = {
-            kind: part for kind, part in reading(*factors).items()
-            if part.shape[-1] == layer.d_model and (layer.stack != "cross" or kind == "Q")
-        }  # fmt: skip
-        fed = yield from self._fed(earlier, read)
-        own = (row for number in heads_of(layer, query) for row in _ranked(layer, number, fed))
-        before = {name: what for name, what in self.left_out.items() if name in {each.name for each in earlier}}
-        yield RowGroup(list(own), left_out=before)
+def _factors(left_out: dict[Head, str], model: OpenModel, layer: LayerOutline) -> LayerFactors:
+    try:
+        return model.layer_weights(layer.name).factors
+    except NotFinite as error:
+        left_out[layer.name] = error.what
+        raise
 
-    def _fed(self, earlier: list[LayerOutline], read: Mapping[str, Tensor]) -> Work[list[Fed]]:
-        """Compare what a layer reads with what earlier ones write."""
-        fed: list[Fed] = []
-        with self._model.telling("comparing with earlier layers", "layers") as telling:
-            for done, each in enumerate(earlier):
-                yield None
-                telling(done, len(earlier))
-                with suppress(NotFinite):
-                    written = self._written_by(each)
-                    fed.append((each, {kind: composition(written, part) for kind, part in read.items()}))
-        return fed
 
-    def _factors(self, layer: LayerOutline) -> LayerFactors:
-        """Read a layer, and note one whose weights hold NaN or infinite numbers."""
-        try:
-            weights = self._model.layer_weights(layer.name)
-        except NotFinite as error:
-            self.left_out[layer.name] = error.what
-            raise
-        return weights.factors
-
-    def _written_by(self, layer: LayerOutline) -> Tensor:
-        written = self._written.get(layer.name)
-        if written is None:
-            written = writing(*self._factors(layer)[2:])
-            self._keep(layer, written)
-        return written
-
-    def _keep(self, layer: LayerOutline, written: Tensor) -> None:
-        taken = sum(each.nbytes for each in self._written.values())
-        if taken + written.nbytes <= KEPT_BYTES:
-            self._written[layer.name] = written
+def _written(
+    left_out: dict[Head, str], model: OpenModel, layer: LayerOutline, factors: LayerFactors | None = None
+) -> Tensor:
+    """Give what a layer writes, kept for the layers behind it where there is room."""
+    kept = model.cached("composition", dict[Head, Tensor])
+    if layer.name in kept:
+        return kept[layer.name]
+    written = writing(*(factors or _factors(left_out, model, layer))[2:])
+    if sum(each.nbytes for each in kept.values()) + written.nbytes <= KEPT_BYTES:
+        kept[layer.name] = written
+    return written
 
 
 def _ranked(layer: LayerOutline, number: int, fed: list[Fed]) -> Iterator[tuple[Cell, ...]]:

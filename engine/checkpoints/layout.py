@@ -22,9 +22,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine.architectures.outline import AttentionModule, anatomy_of, note_lost_files
+from engine.architectures.outline import AttentionModule, anatomy_of, lay_out_heads, note_lost_files
 from engine.architectures.rules import Layout, Rule
-from engine.architectures.shapes import lay_out_heads
 from engine.architectures.tensors import UNKNOWN
 from engine.checkpoints.source import Source
 from engine.checkpoints.tensor_reader import Checkpoint, stamps

@@ -25,10 +25,7 @@ import torch
 from torch import Tensor
 
 from engine.mathematics.chance import WIDEST, chance_of, gaussian_pair, inner_rows
-from engine.mathematics.factored_matrices import FactoredMatrix, FactoredProduct, factor_matrices, product
-from engine.mathematics.measures import numerical_rank
-from engine.mathematics.spectra import layer_factors
-from engine.mathematics.subspaces import (
+from engine.mathematics.distances import (
     angle_columns,
     angles,
     cosines,
@@ -39,6 +36,9 @@ from engine.mathematics.subspaces import (
     random_cosines,
     symmetric_rank,
 )
+from engine.mathematics.factored_matrices import FactoredMatrix, FactoredProduct, factor_matrices, product
+from engine.mathematics.measures import numerical_rank
+from engine.mathematics.spectra import layer_factors
 from engine.mathematics.threads import in_rounds
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline

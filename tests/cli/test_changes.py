@@ -25,7 +25,7 @@ from engine.values.options import EngineOptions
 from engine.values.views import CHANGES, CIRCUIT_MEASURES
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, product, write_adapter
-from tests.engine.mathematics.test_changes_mathematics import random, rotation
+from tests.engine.mathematics.test_distances import random, rotation
 from tests.engine.mathematics.test_circuits import dense
 from tests.exporting import exported, refusal, run
 

@@ -26,8 +26,8 @@ from engine.mathematics.circuits import (
     spectra_of,
 )
 from engine.mathematics.composition import KINDS, chance, composition, reading, writing
+from engine.mathematics.distances import angles, cosines
 from engine.mathematics.factored_matrices import factor_matrices, product
-from engine.mathematics.subspaces import angles, cosines
 from engine.values.outline import LayerOutline
 
 TOLERANCE = 1e-12

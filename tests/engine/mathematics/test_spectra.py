@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.mathematics.distances import image_in_kernel
 from engine.mathematics.factored_matrices import FactoredProduct
 from engine.mathematics.measures import MEASURES, StoredSize, frobenius_norm, numerical_rank, product_noise
 from engine.mathematics.spectra import (
@@ -19,7 +20,6 @@ from engine.mathematics.spectra import (
     matrix_singular_values,
     smallest_singular_values,
 )
-from engine.mathematics.subspaces import image_in_kernel
 from engine.values.heads import MATRICES
 from tests.engine.mathematics.dense_spectra import Factors, head_singular_values, layer_singular_values
 

@@ -21,7 +21,7 @@ from engine.architectures.heads import read_layer
 from engine.checkpoints.converted_tensors import ModuleTensors
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
-from engine.mathematics import changes, circuits, composition, directions, spectra, subspaces
+from engine.mathematics import circuits, composition, directions, distances, spectra
 from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.models import attention_capture, devices
@@ -109,10 +109,10 @@ def changed(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[T
     """Compare a layer with another."""
     other = query + 0.1 * query.flip(0)
     return [
-        changes.distance((query,), (other,)),
-        changes.unrelated_distance((query,), (other,)),
-        changes.distance((query[:2], key), (other[:2], key)),
-        subspaces.principal_angles(factor_matrices(query).basis, factor_matrices(other).basis),
+        distances.distance((query,), (other,)),
+        distances.unrelated_distance((query,), (other,)),
+        distances.distance((query[:2], key), (other[:2], key)),
+        distances.principal_angles(factor_matrices(query).basis, factor_matrices(other).basis),
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.mathematics import changes, subspaces
+from engine.mathematics import distances
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
@@ -22,11 +22,11 @@ def rotation(count: int) -> Tensor:
 
 def test_a_circuit_whose_inner_basis_was_turned_has_not_changed_and_a_small_change_keeps_its_digits() -> None:
     query, key, turn = random(3, 5, 40), random(3, 5, 30, seed=1), rotation(5)
-    assert float(changes.distance((query, key), (turn @ query, turn @ key)).max()) < 1e-14
-    assert float(changes.distance((query,), (turn @ query,)).min()) > 0.5
+    assert float(distances.distance((query, key), (turn @ query, turn @ key)).max()) < 1e-14
+    assert float(distances.distance((query,), (turn @ query,)).min()) > 0.5
     grown = query * (1 + 2.0**-40)
     expected = torch.full((3,), 2.0**-40, dtype=torch.float64)
-    torch.testing.assert_close(changes.distance((query, key), (grown, key)), expected, rtol=1e-3, atol=0)
+    torch.testing.assert_close(distances.distance((query, key), (grown, key)), expected, rtol=1e-3, atol=0)
 
 
 @pytest.mark.parametrize(("r", "m", "n"), [(3, 20, 30), (12, 10, 15), (6, 40, 6)])
@@ -34,10 +34,10 @@ def test_circuit_distances_are_those_of_dense_products(r: int, m: int, n: int) -
     before, now = ((random(4, r, m, seed=seed), random(4, r, n, seed=seed + 1)) for seed in (2, 4))
     one, other = (left.mT @ right for left, right in (before, now))
     expected = (other - one).flatten(1).norm(dim=1) / one.flatten(1).norm(dim=1)
-    torch.testing.assert_close(changes.distance(before, now), expected, rtol=1e-12, atol=0)
+    torch.testing.assert_close(distances.distance(before, now), expected, rtol=1e-12, atol=0)
     nothing = torch.zeros_like(before[0])
-    assert changes.distance((nothing, before[1]), (nothing, now[1])).tolist() == [0.0] * 4
-    assert changes.distance((nothing, before[1]), now).tolist() == [math.inf] * 4
+    assert distances.distance((nothing, before[1]), (nothing, now[1])).tolist() == [0.0] * 4
+    assert distances.distance((nothing, before[1]), now).tolist() == [math.inf] * 4
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-9, 1e-5, 0.3, 45.0, 60.0, 90.0])
@@ -46,27 +46,27 @@ def test_principal_angles_are_those_that_a_plane_was_tilted_by(angle: float) -> 
     first = basis[:, :3]
     tilted = math.cos(radians) * basis[:, 0] + math.sin(radians) * basis[:, 5]
     second = torch.stack([tilted, basis[:, 1], basis[:, 6]], 1) @ rotation(3)
-    degrees = subspaces.principal_angles(first[None], second[None])[0]
+    degrees = distances.principal_angles(first[None], second[None])[0]
     expected = torch.tensor(sorted([angle, 0.0, 90.0]), dtype=torch.float64)
     torch.testing.assert_close(degrees, expected, rtol=1e-6, atol=2e-13)
-    overlap = subspaces.angle_columns("Q", degrees[None])["q_overlap"]
+    overlap = distances.angle_columns("Q", degrees[None])["q_overlap"]
     assert overlap == pytest.approx((1 + math.cos(radians) ** 2) / 3)
-    same = subspaces.principal_angles(first[None], first[None] @ rotation(3))
+    same = distances.principal_angles(first[None], first[None] @ rotation(3))
     assert same.tolist() == [[0.0, 0.0, 0.0]]
-    smaller = subspaces.principal_angles(first[None], second[None, :, :1])
-    torch.testing.assert_close(smaller, subspaces.principal_angles(second[None, :, :1], first[None]))
+    smaller = distances.principal_angles(first[None], second[None, :, :1])
+    torch.testing.assert_close(smaller, distances.principal_angles(second[None, :, :1], first[None]))
 
 
 def test_random_subspaces_overlap_by_their_share_of_the_space() -> None:
     drawn = torch.linalg.qr(random(400, 24, 6))[0], torch.linalg.qr(random(400, 24, 6, seed=1))[0]
     many, simulated = (
-        subspaces.angle_columns("Q", degrees)
+        distances.angle_columns("Q", degrees)
         for degrees in (
-            subspaces.angles(subspaces.random_cosines(6, 6, 24)),
-            subspaces.principal_angles(*drawn),
+            distances.angles(distances.random_cosines(6, 6, 24)),
+            distances.principal_angles(*drawn),
         )
     )
     assert many == pytest.approx(simulated, rel=0.04)
     assert many["q_overlap"] == pytest.approx(0.25, rel=0.04)
-    whole = subspaces.angles(subspaces.random_cosines(8, 8, 8))
+    whole = distances.angles(distances.random_cosines(8, 8, 8))
     assert not whole.any()
