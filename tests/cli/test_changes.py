@@ -25,8 +25,8 @@ from engine.values.options import EngineOptions
 from engine.values.views import CHANGES, CIRCUIT_MEASURES
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, product, write_adapter
-from tests.engine.mathematics.test_distances import random, rotation
 from tests.engine.mathematics.test_circuits import dense
+from tests.engine.mathematics.test_distances import random, rotation
 from tests.exporting import exported, refusal, run
 
 SENTENCE = "The cat sat on the mat."
