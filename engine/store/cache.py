@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
-import math
 import os
 import time
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -20,7 +17,7 @@ from engine.values.spectra import FloatArray
 MATHEMATICS_VERSION = 6
 """Counted up whenever a change in the mathematics changes a number, so that older files are not read any more."""
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Counted up whenever files are written in another way."""
 
 SIZE_LIMIT = 512 * 2**20
@@ -29,36 +26,8 @@ SIZE_LIMIT = 512 * 2**20
 TRIM_SHARE = 64
 """Part of the limit that a program writes between two looks at what all of them together have written."""
 
-_NUMBERS = np.dtype("<f8")
-
-
-def pack(arrays: Mapping[str, FloatArray], of: str) -> bytes:
-    """Write arrays of float64 one after the other, after a line that says which they are, and the sum of it all."""
-    shapes = {name: array.shape for name, array in arrays.items()}
-    numbers = b"".join(np.ascontiguousarray(array, dtype=_NUMBERS).tobytes() for array in arrays.values())
-    content = json.dumps(shapes).encode() + b"\n" + numbers
-    return _sum(content, of) + content
-
-
-def unpack(packed: bytes, of: str) -> dict[str, FloatArray]:
-    """Read what `pack` wrote of the same; the arrays are views that cannot be written to.
-
-    Raises
-    ------
-    ValueError : when it is anything else, whole or in part, or of something else.
-    """
-    if _sum(memoryview(packed)[4:], of) != packed[:4]:
-        raise ValueError("its sum is another")
-    place = packed.index(b"\n", 4) + 1
-    arrays = {}
-    for name, shape in json.loads(packed[4:place]).items():
-        arrays[name] = np.frombuffer(packed, _NUMBERS, math.prod(shape), place).reshape(shape)
-        place += arrays[name].nbytes
-    return arrays
-
-
-def _sum(content: bytes | memoryview, of: str) -> bytes:
-    return zlib.crc32(content, zlib.crc32(of.encode())).to_bytes(4, "little")
+_OF = "of"
+"""Under what a file says of which version, model and layer its arrays are."""
 
 
 class SpectraCache:
@@ -87,13 +56,19 @@ class SpectraCache:
         """Whether anything is kept of the model."""
         return self._directory.is_dir()
 
+    def _says_of(self, name: str, arrays: Mapping[str, FloatArray]) -> str:
+        return f"{self._of} {name} {sorted(arrays)}"
+
     def load(self, name: str) -> dict[str, FloatArray] | None:
         """Read the arrays kept under a name, or None."""
         file = self._directory / name
         try:
             if not file.is_file():  # nobody waits for a pipe, or reads a device to its end
                 return None
-            arrays = unpack(file.read_bytes(), f"{self._of} {name}")
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {each: archive[each] for each in archive.files}
+            if arrays.pop(_OF).item() != self._says_of(name, arrays):
+                return None
             os.utime(file, ns=(time.time_ns(), file.stat().st_mtime_ns))  # many file systems do not note who reads
         except Exception:  # what somebody else has written there may be almost anything
             return None
@@ -101,20 +76,19 @@ class SpectraCache:
 
     def save(self, name: str, arrays: Mapping[str, FloatArray]) -> None:
         """Keep arrays under a name; what makes the cache too large goes, and this too where it alone is too large."""
-        packed = pack(arrays, f"{self._of} {name}")
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             file = self._directory / name
             if file.exists() and not file.is_file():
                 file.unlink()
-            with replaced_file(file) as partial:
-                partial.write_bytes(packed)
+            with replaced_file(file) as partial, partial.open("wb") as stream:
+                np.savez(stream, allow_pickle=False, **{_OF: np.array(self._says_of(name, arrays))}, **arrays)
+                self._until_trimmed -= stream.tell()
         except OSError as error:
             if not self._has_told:
                 self._has_told = True
                 self._notify(f"spectra are not kept: {error.strerror or error}; attn-tui info names the folder")
             return
-        self._until_trimmed -= len(packed)
         if self._until_trimmed < 0:
             self._until_trimmed = self._limit // TRIM_SHARE
             trim(self._root, self._limit - self._until_trimmed)
