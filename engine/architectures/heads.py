@@ -239,9 +239,9 @@ def _cut(module: AttentionModule, matrix: str, wanted: range, stored: Tensor, ha
             stored = stored.T
     heads = outline.heads if matrix in "QO" else outline.key_value_heads
     width = outline.value_head_dim if matrix in "VO" else outline.head_dim
-    chosen = slice(wanted.start, wanted.stop)
     if stored.ndim == 1 and layout is Layout.SEPARATE and len(stored) == 3 * heads * width:  # one bias of all three
         stored = stored.chunk(3)["QKV".index(matrix)]
+    chosen = slice(wanted.start, wanted.stop)
     by_head: Tensor
     if matrix == "O":
         by_head = stored[:, chosen.start * width : chosen.stop * width].unflatten(1, (len(wanted), width))

@@ -12,6 +12,7 @@ states in the place of what the last block gives. Norms can be held: then they a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -40,13 +41,7 @@ Change = Callable[[Head, Tensor], Tensor]
 
 
 class Outputs:
-    """The output projections of a loaded model, layer by layer, and what they read.
-
-    Parameters
-    ----------
-    model : of transformers, loaded.
-    modules : its attention modules by layer.
-    """
+    """The output projections of a loaded model of transformers, layer by layer, and what they read."""
 
     def __init__(self, model: nn.Module, modules: Mapping[Head, AttentionModule]) -> None:
         self._model = model
@@ -82,19 +77,9 @@ class Outputs:
         width = self._modules[head.whole_layer].outline.value_head_dim
         return slice(head.head * width, (head.head + 1) * width)
 
-    def _width(self, layer: Head) -> int:
-        outline = self._modules[layer].outline
-        return outline.heads * outline.value_head_dim
-
     @contextmanager
     def changing(self, layers: Sequence[Head], sentences: int, change: Change) -> Iterator[None]:
-        """Change what output projections read while the model runs, once.
-
-        Parameters
-        ----------
-        layers : whose.
-        sentences : how many the model reads at once.
-        change : as `Change` says.
+        """Change what some layers' output projections read while the model runs once, on so many sentences.
 
         Raises
         ------
@@ -114,7 +99,8 @@ class Outputs:
                 if layer not in wanted or layer is None:
                     return None
                 read, restore = by_sentence(args[0], sentences, isinstance(module, nn.Conv1d))
-                if read.shape[-1] < self._width(layer):
+                outline = self._modules[layer].outline
+                if read.shape[-1] < outline.heads * outline.value_head_dim:
                     return None  # it reads some heads at a time, so that columns are not where they are in the file
                 done.add(layer)
                 return (restore(change(layer, read)), *args[1:])
@@ -197,19 +183,8 @@ After = Callable[[nn.Module, tuple[Any, ...], Any], Any]
 
 
 def blocks_around(named: Mapping[str, nn.Module], paths: list[str]) -> tuple[nn.Module, ...]:
-    """Find the blocks of a stack: all that stand beside those with attention, in the lists that these are in.
-
-    Parameters
-    ----------
-    named : a loaded model's modules by name.
-    paths : the names of the stack's attention modules.
-    """
-    lists = []
-    for path in paths:
-        parts = path.split(".")
-        first = next((place for place, part in enumerate(parts) if part.isdigit()), None)
-        if first is not None:
-            lists.append(".".join(parts[:first]))
+    """Find the blocks of a stack: all that stand beside those with attention, in the lists that ``paths`` are in."""
+    lists = [found[1] for path in paths if (found := re.match(r"(.*?)\.?\b\d+(\.|$)", path))]
     return tuple(block for name in dict.fromkeys(lists) for block in named[name].children())
 
 
@@ -237,12 +212,7 @@ def with_states(result: Any, states: Tensor) -> Any:
 
 
 class ResidualStream:
-    """The stream of the stack that a model predicts from.
-
-    Attributes
-    ----------
-    blocks : in any order; how often and when they are called is seen.
-    """
+    """The stream of the stack that a model predicts from; how often and when its blocks are called is seen."""
 
     def __init__(self, blocks: tuple[nn.Module, ...]) -> None:
         self.blocks = tuple(dict.fromkeys(blocks))
@@ -339,16 +309,10 @@ class HeldNorm:
     @classmethod
     @torch.no_grad()
     def of(cls, norm: nn.Module, read: Tensor, written: Tensor) -> HeldNorm | None:
-        """Find out what a norm does by probing it, and its scales from what it read and wrote.
+        """Find out what a norm does by probing it, and its scales from what it read and wrote, (..., width).
 
-        Parameters
-        ----------
-        norm : LayerNorm, RMSNorm, with a gain that is counted from zero or one, or none: whatever it is called.
-        read, written : (..., width)
-
-        Returns
-        -------
-        HeldNorm, or None where the norm does something else.
+        It may be a LayerNorm or an RMSNorm, with a gain that is counted from zero or one, or none, whatever it is
+        called; None stands for anything else.
         """
         read = read.to(written.device)  # it may come from the device before
         if read.shape[-1] % 2 or written.shape != read.shape:

@@ -21,9 +21,8 @@ from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors, M
 from engine.checkpoints.source import Source, module_parameters
 from engine.checkpoints.transformers_library import settings_of_config
 from engine.models.loading import load_reader, words_of
-from engine.models.module_reader import FoundAttention, ModuleReader
-from engine.models.module_watch import Example, ModuleCall, ProjectionWatch, watch_call
-from engine.models.proof import prove
+from engine.models.module_reader import Example, FoundAttention, ModuleCall, ModuleReader, ProjectionWatch, watch_call
+from engine.models.proof import Observation, prove
 from engine.models.reader import MapReader, Reader, evaluating
 from engine.models.tokenizer import Words, words_from
 from engine.values.errors import EngineError
@@ -196,7 +195,8 @@ class ModuleSource(Source):
         for stack, several in stacks.items():
             numbers = _layer_numbers([each.described.outline.module for each in several])
             for number, each in zip(numbers, several, strict=True):
-                self.found[Head(stack, number)] = each
+                nothing_kept = Observation(each.module, each.module)  # an example may be of many tokens
+                self.found[Head(stack, number)] = replace(each, observed=nothing_kept)
                 outline = each.described.outline
                 outline = replace(outline, stack=stack, layer=number, module=outline.module or WHOLE)
                 modules[outline.name] = replace(each.described, outline=outline)

@@ -55,17 +55,8 @@ class Asked:
     position: int
 
 
-def _no_step() -> None:
-    """Report nothing of a layer that is run."""
-
-
 class Predictor:
     """A loaded model with its head. Every ``check`` is called before each layer runs, and may raise to give up.
-
-    Parameters
-    ----------
-    reader : the loaded model.
-    tensors : of its checkpoint.
 
     Raises
     ------
@@ -90,7 +81,7 @@ class Predictor:
         self.stream = ResidualStream(blocks_around(dict(reader.model.named_modules()), own))
         self._means: tuple[str, dict[Head, Tensor]] = ("", {})
         self._run_modules: set[nn.Module] = set()
-        self._step: Callable[[], None] = _no_step
+        self._step: Callable[[], None] = lambda: None
 
     @contextmanager
     def reporting(self, activity: str, runs: int, tell: Tell | None = None) -> Iterator[None]:
@@ -101,7 +92,7 @@ class Predictor:
             try:
                 yield
             finally:
-                self._step = _no_step
+                self._step = lambda: None
 
     def is_run(self, layer: Head) -> bool:
         """Say whether a layer has taken part in anything that was predicted; what looks at an encoder may not."""
@@ -307,14 +298,9 @@ OLD_ENDINGS = {"weight": "gamma", "bias": "beta"}
 
 
 def with_head(model: Any, tensors: Tensors, name: str, *, is_masked: bool) -> Any:
-    """Give the loaded model with its language-modelling head; the model itself where it has one already.
+    """Give a loaded model of transformers with its language-modelling head; the model itself where it has one already.
 
-    Parameters
-    ----------
-    model : of transformers, loaded; it becomes a part of what is returned, and nothing of it is changed.
-    tensors : of its checkpoint.
-    name : of the model, for what is said where there is no head.
-    is_masked : whether its tokens look both ways, so that it fills in masks.
+    It becomes a part of what is returned, and nothing of it is changed. ``is_masked`` says that it fills in masks.
 
     Raises
     ------

@@ -17,14 +17,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from engine.mathematics.scores import Side
 from engine.models.devices import weight_of, wide, widest
 from engine.models.interventions import HeldNorm, is_norm
-from engine.models.module_watch import SOFTMAXES
 from engine.values.errors import EngineError
+
+SOFTMAXES = frozenset({functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax})
+"""What turns scores into probabilities, as it can be called."""
 
 ADDING = frozenset({torch.baddbmm, Tensor.baddbmm})
 """Functions that multiply queries with keys, and take first what the product is added to."""
