@@ -10,11 +10,13 @@ from rich.cells import cell_len
 from rich.color import ColorSystem
 from rich.console import RenderableType
 from rich.style import Style as RichStyle
+from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
 from textual.screen import Screen
 from textual.strip import Strip
 
 from tui.toolkit.line_filters import AsciiOnly
+from tui.toolkit.output import Difference, LastFrame
 
 NASTY = [
     "[bold]", "\x1b[31mred", "\x07\x9b", "日本語", "한국어", " café", "e\u0301", "", "  ", "\n", "\t",
@@ -188,7 +190,7 @@ class TerminalPicture:
 
 
 class PaintedApp(App[None]):
-    """Keeps the picture that its output makes, and counts its bytes."""
+    """Keeps the picture that its output makes, and counts the bytes that the explorer sends of it."""
 
     def __init__(self, *, ascii_only: bool = False) -> None:
         super().__init__()
@@ -197,11 +199,11 @@ class PaintedApp(App[None]):
         self.animation_level = "none"
         self.picture = TerminalPicture()
         self.written = 0
+        self._last_frame = LastFrame()
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        render_segments = getattr(renderable, "render_segments", None)
-        if render_segments is not None:
-            data = render_segments(self.console)
+        if isinstance(renderable, ChopsUpdate | LayoutUpdate):
+            data = Difference(self._last_frame, renderable).render_segments(self.console)
             self.written += len(data.encode())
             self.picture.write(data)
         super()._display(screen, renderable)

@@ -73,6 +73,10 @@ class Plot:
     marks: NDArray[np.uint8]
 
 
+NOTHING = Plot(np.zeros((0, 0), dtype=np.str_), np.zeros((0, 0), dtype=np.uint8))
+"""Before anything is drawn."""
+
+
 def draw_plot(
     curve: Curve, span: Span, columns: NDArray[np.intp], rows: int, *, baseline: bool, glyphs: PlotGlyphs
 ) -> Plot:

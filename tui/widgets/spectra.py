@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import ClassVar
 
+import numpy as np
+from rich.cells import cell_len
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.drawing.curves import Curve, read_value, span_of
+from tui.drawing.curves import Curve, Span, columns_of, columns_under, read_value, span_of
 from tui.drawing.grid import LOWEST, LOWEST_LINES, Grid, choose_grid
-from tui.drawing.levels import Scale
-from tui.drawing.text import centred, harmless
+from tui.drawing.levels import Ink, Scale, choose_ink
+from tui.drawing.lines import LINE, OVER_BAR, OVER_CHANCE, draw_lines, line_colours, with_lines
+from tui.drawing.plots import (
+    COLOUR_PLOT,
+    NOTHING,
+    SHADE_PLOT,
+    UNDER_CURSOR,
+    Mark,
+    PlotGlyphs,
+    draw_plot,
+    with_cursor,
+)
+from tui.drawing.text import centred, fit, harmless
+from tui.drawing.ticks import brief
 from tui.toolkit.messages import DistanceChanged
 from tui.widgets.kept_moves import MovesAhead
 from tui.widgets.paging import paging
-from tui.widgets.spectrum_block import SpectrumBlock, axis_labels
 
 _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
 """Reading order of the plots: what forms the QK circuit and the circuit, then the same for OV."""
+
+_AIRY = 8
+"""Height from which a plot has a blank line at its foot."""
 
 
 class SpectraView(Widget, can_focus=True):
@@ -80,7 +99,7 @@ class SpectraView(Widget, can_focus=True):
     def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(name=name, id=id, classes=classes)
         self.is_at_distance = False
-        self._blocks = [SpectrumBlock() for _ in range(self.MOST)]
+        self._plots = [SpectrumPlot() for _ in range(self.MOST)]
         self._curves: tuple[Curve, ...] = ()
         self._selected = 0
         self._asked_for = ""  # outlives messages and heads without this matrix, and so does the index
@@ -93,8 +112,8 @@ class SpectraView(Widget, can_focus=True):
         self._ahead = MovesAhead()
 
     def compose(self) -> ComposeResult:
-        """Put the blocks into the grid."""
-        yield from self._blocks
+        """Put the plots into the grid."""
+        yield from self._plots
 
     def on_mount(self) -> None:
         """Draw again when a theme changes what the terminal can carry; Textual itself sees to the colours."""
@@ -168,7 +187,7 @@ class SpectraView(Widget, can_focus=True):
 
     def line_sign(self, number: int) -> tuple[str, Style]:
         """Give the sign of a plot's line and its style, to explain which is whose."""
-        return self._blocks[0].sign(number), self._blocks[0].line_style(number)
+        return self._plots[0].sign(number), self._plots[0].line_style(number)
 
     def readout(self, width: int = 120) -> str:
         """Say in plain text what is under the cursor, in fewer words where ``width`` is small."""
@@ -219,7 +238,7 @@ class SpectraView(Widget, can_focus=True):
         self._move(walk[place], self._index)
 
     def render_line(self, y: int) -> Strip:
-        """Paint the message, or what is behind the blocks."""
+        """Paint the message, or what is behind the plots."""
         width, height = self.size
         if self._curves:
             return Strip.blank(width, self.rich_style)
@@ -230,11 +249,11 @@ class SpectraView(Widget, can_focus=True):
         """Choose the grid for the new size."""
         self._arrange()
 
-    def on_spectrum_block_picked(self, message: SpectrumBlock.Picked) -> None:
+    def on_spectrum_plot_picked(self, message: SpectrumPlot.Picked) -> None:
         """Move the cursor to where the mouse pointed."""
         message.stop()
-        for number, block in self._shown():
-            if block is message.block:
+        for number, plot in self._shown():
+            if plot is message.plot:
                 self._move(number, self._index if message.index is None else message.index)
 
     @property
@@ -243,10 +262,10 @@ class SpectraView(Widget, can_focus=True):
         last = len(self._curves[self._selected].values) - 1 if self._curves else 0
         return min(self._index, last)
 
-    def _shown(self) -> list[tuple[int, SpectrumBlock]]:
-        """List the numbers of the curves that are shown, each with its block."""
+    def _shown(self) -> list[tuple[int, SpectrumPlot]]:
+        """List the numbers of the curves that are shown, each with its plot."""
         places = self._grid.places(len(self._curves)) if self._grid else [self._selected] if self._curves else []
-        return list(zip(places, self._blocks, strict=False))
+        return list(zip(places, self._plots, strict=False))
 
     def _arrange(self) -> None:
         """Share the pane between the curves; where it is too small for all, the selected one has it."""
@@ -256,17 +275,17 @@ class SpectraView(Widget, can_focus=True):
         grid = self._grid or Grid(1, 1)
         self.styles.grid_size_columns, self.styles.grid_size_rows = grid.columns, grid.rows
         shown = len(self._shown())
-        for place, block in enumerate(self._blocks):
-            block.display = place < shown
+        for place, plot in enumerate(self._plots):
+            plot.display = place < shown
         self._draw()
 
     def _draw(self) -> None:
         """Draw every curve that is shown."""
         spans = [span_of(curve, self._scale) for curve in self._curves]
         label_width = max((len(label) for span in spans for label in axis_labels(span)), default=0)
-        for number, block in self._shown():
+        for number, plot in self._shown():
             cursor = self._at if number == self._selected else None
-            block.draw(self._curves[number], spans[number], label_width, baseline=self._baseline, cursor=cursor)
+            plot.draw(self._curves[number], spans[number], label_width, baseline=self._baseline, cursor=cursor)
 
     def _move(self, number: int, index: int) -> None:
         """Put the cursor on a value, by the numbers of the curve and of the value, both from zero."""
@@ -277,11 +296,196 @@ class SpectraView(Widget, can_focus=True):
             return
         if self._grid is None and before[0] != number:
             self._draw()
-        for shown, block in self._shown():
-            block.move_cursor(self._at if shown == number else None)
+        for shown, plot in self._shown():
+            plot.move_cursor(self._at if shown == number else None)
         self._tell()
 
     def _tell(self) -> None:
         """Tell whoever listens where the cursor is."""
         curve = self._curves[self._selected]
         self.post_message(self.CursorMoved(self, curve.matrix, self.index, self.value))
+
+
+class SpectrumPlot(Widget, can_focus=False):
+    """Paints one curve below a line of words; the cursor is drawn in it while it is the selected one."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "spectra--name",
+        "spectra--name-cursor",
+        "spectra--label",
+        "spectra--bar",
+        "spectra--bar-plain",
+        "spectra--chance",
+        "spectra--chance-edge",
+        "spectra--cursor",
+    }
+    DEFAULT_CSS = """
+    SpectrumPlot {
+        width: 1fr;
+        height: 1fr;
+        & > .spectra--name { color: $text; text-style: bold; }
+        & > .spectra--name-cursor { color: $success; text-style: bold reverse; }
+        & > .spectra--label { color: $text-muted; }
+        & > .spectra--bar { color: $primary; }
+        & > .spectra--bar-plain { color: $text; }
+        & > .spectra--chance { color: $foreground 20%; }
+        & > .spectra--chance-edge { color: $surface; }
+        & > .spectra--cursor { color: $success; }
+    }
+    """
+
+    class Picked(Message):
+        """The mouse chose this plot, and in it the value with an index from zero (None beside the bars)."""
+
+        def __init__(self, plot: SpectrumPlot, index: int | None) -> None:
+            self.plot = plot
+            self.index = index
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.curve: Curve | None = None
+        self._span = Span(0.0, 0.0)
+        self._label_width = 0
+        self._baseline = True
+        self._cursor: int | None = None
+        self._columns = columns_of(0, 0)
+        self._words = ""
+        self._labels: list[str] = []
+        self._drawn = NOTHING
+        self._styles: dict[int, Style] = {}
+
+    def draw(self, curve: Curve, span: Span, label_width: int, *, baseline: bool, cursor: int | None) -> None:
+        """Draw a curve.
+
+        Parameters
+        ----------
+        curve, span : what is drawn, on which part of the number line.
+        label_width : cells that the axis's numbers have, the same in all plots so that they line up.
+        baseline : whether chance is drawn.
+        cursor : index of the value under the cursor, from zero; None when another plot is the selected one.
+        """
+        self.curve, self._span, self._label_width = curve, span, label_width
+        self._baseline, self._cursor = baseline, cursor
+        self.refresh()
+
+    def move_cursor(self, cursor: int | None) -> None:
+        """Put the cursor on another value, or take it away."""
+        if cursor != self._cursor:
+            self._cursor = cursor
+            self.refresh()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Paint some lines; what all of them need is found once."""
+        if self.curve is not None:
+            self._compose_lines(self.curve, *self.size)
+            self._styles = self._mark_styles()
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """Paint the line of words, or one row of the plot."""
+        label_style, is_selected = self.get_component_rich_style("spectra--label"), self._cursor is not None
+        if y == 0 and self.curve is not None:
+            name = self.get_component_rich_style(f"spectra--name{'-cursor' if is_selected else ''}")
+            return Strip([Segment(f" {harmless(self.curve.matrix)} ", name), Segment(self._words, label_style)])
+        if not 0 < y <= len(self._drawn.marks):
+            return Strip.blank(self.size.width, self.rich_style)
+        characters, marks, label = self._drawn.characters[y - 1], self._drawn.marks[y - 1], self._labels[y - 1]
+        segments = [Segment(label, label_style if label.strip() else self._styles[Mark.BLANK])] if label else []
+        bounds = [0, *(np.flatnonzero(marks[1:] != marks[:-1]) + 1).tolist(), len(marks)] if len(marks) else [0]
+        segments += [Segment("".join(characters[i:j]), self._styles[int(marks[i])]) for i, j in pairwise(bounds)]
+        return Strip(segments)
+
+    def on_click(self, event: events.Click) -> None:
+        """Report what was clicked."""
+        offset = event.get_content_offset(self)
+        if offset is None or self.curve is None:
+            return
+        column = offset.x - (len(self._labels[0]) if self._labels else 0)
+        inside = offset.y > 0 and 0 <= column < len(self._columns)
+        self.post_message(self.Picked(self, int(self._columns[column]) if inside else None))
+
+    @property
+    def _glyphs(self) -> PlotGlyphs:
+        """Choose the characters that this terminal and theme can carry."""
+        ink = choose_ink(self.app.console.color_system, no_color=self.app.no_color, ansi=self.app.native_ansi_color)
+        return COLOUR_PLOT if ink is Ink.COLOUR else SHADE_PLOT
+
+    def _compose_lines(self, curve: Curve, width: int, height: int) -> None:
+        """Decide what every line shows; a plot of one row has its numbers in the line of words."""
+        rows, glyphs = max(height - (2 if height >= _AIRY else 1), 0), self._glyphs
+        left = self._label_width + 1 if rows > 1 else 0
+        self._columns = columns_of(len(curve.values), width - left - 1, has_bars=curve.has_bars)
+        plot = draw_plot(curve, self._span, self._columns, rows, baseline=self._baseline, glyphs=glyphs)
+        under = range(0) if self._cursor is None else columns_under(self._cursor, self._columns)
+        if under:
+            plot = with_cursor(plot, under, glyphs, has_bars=curve.has_bars)
+        if curve.lines:
+            plot = with_lines(plot, draw_lines(curve, self._span, self._columns, rows, glyphs), under)
+        words, (top, foot) = harmless(curve.summary), axis_labels(self._span)
+        self._drawn, self._labels = plot, [" " * left] * rows
+        if left:
+            self._labels[0], self._labels[-1] = f"{top:>{left - 1}}┤", f"{foot:>{left - 1}}┤"
+        elif rows:
+            words = harmless(f"{foot}…{top} ") + words
+        room = max(width - cell_len(harmless(curve.matrix)) - 4, 0)
+        while cell_len(words) > room and (fewer := words.split(" "))[2:]:
+            words = " ".join(fewer[:-2])  # each number with its name: no part of one may be taken for it
+        self._words = " " + fit(words, room)
+
+    def _mark_styles(self) -> dict[int, Style]:
+        """Give the style of every mark, under the cursor and elsewhere."""
+        style, is_coloured = self.get_component_rich_style, self._glyphs is COLOUR_PLOT
+        bar = style("spectra--bar" if is_coloured else "spectra--bar-plain")
+        chance = style("spectra--chance" if is_coloured else "spectra--label")
+        edge = style("spectra--chance-edge") if is_coloured else None
+        ground = style("spectra--label").bgcolor
+        styles = dict(mark_styles(bar, chance, edge, style("spectra--cursor"), ground))
+        for number in range(len(self.curve.lines) if self.curve is not None else 0):
+            line = self.line_style(number) + Style(bgcolor=ground)
+            styles[LINE + number] = line
+            styles[LINE + number + UNDER_CURSOR] = line + Style(bold=True, reverse=True)
+            styles[LINE + number + OVER_BAR] = line + Style(bgcolor=bar.color if is_coloured else None)
+            styles[LINE + number + OVER_CHANCE] = line + Style(bgcolor=chance.color if is_coloured else None)
+        return styles
+
+    def line_style(self, number: int) -> Style:
+        """Give the style of a line, and of its sign wherever that is explained."""
+        if self._glyphs is not COLOUR_PLOT:
+            return self.get_component_rich_style("spectra--bar-plain")
+        return Style(color=Color.from_rgb(*line_colours(self.background_colors[1].rgb)[number]))
+
+    def sign(self, number: int) -> str:
+        """Give the sign of a line."""
+        return self._glyphs.signs[number]
+
+
+def axis_labels(span: Span) -> tuple[str, str]:
+    """Write the values at the upper and the lower edge of a plot."""
+    return brief(span.top, 3), brief(span.foot, 3)
+
+
+@lru_cache(maxsize=64)
+def mark_styles(
+    bar: Style, chance: Style, edge: Style | None, cursor: Style, ground: Color | None
+) -> Mapping[int, Style]:
+    """Give the style of every mark, under the cursor and elsewhere.
+
+    Parameters
+    ----------
+    bar, chance, cursor : the styles of what a plot is made of.
+    edge : the style of chance's edge over a bar, where colours are mixed.
+    ground : what is behind all.
+    """
+    styles: dict[int, Style] = {Mark.BLANK: Style(bgcolor=ground), Mark.CHANCE: chance}
+    styles |= {Mark.BLANK + UNDER_CURSOR: cursor, Mark.CHANCE + UNDER_CURSOR: cursor}
+    for under, front in ((0, bar), (UNDER_CURSOR, cursor)):
+        styles[Mark.BAR + under] = front
+        if edge is not None:
+            styles[Mark.BAR_BEFORE_CHANCE + under] = front + Style(bgcolor=chance.color)
+            styles[Mark.CHANCE_OVER_BAR + under] = edge + Style(bgcolor=front.color)
+        else:
+            styles[Mark.BAR_BEFORE_CHANCE + under] = front
+            styles[Mark.CHANCE_OVER_BAR + under] = front + Style(reverse=True)
+    return styles
