@@ -15,7 +15,7 @@ from textual.widget import Widget
 from tui.drawing.curves import Curve, Span
 from tui.drawing.levels import Ink
 from tui.drawing.measure_map import MeasureMap, MeasureScale
-from tui.drawing.plots import COLOUR_PLOT, SHADE_PLOT, Mark, Plot, draw_plot
+from tui.drawing.plots import COLOUR_PLOT, SHADE_PLOT, draw_plot
 from tui.drawing.ticks import brief
 
 _WIDEST_BAR = 4
@@ -47,7 +47,7 @@ class Histogram(Widget, can_focus=False):
         self._ink = Ink.COLOUR
         self._glyphs: Sequence[str] = ()
         self._styles: Sequence[Style] = ()
-        self._drawn: tuple[Plot, range, str, str] | None = None
+        self._lines: list[Strip] = []
 
     def show(
         self,
@@ -68,37 +68,33 @@ class Histogram(Widget, can_focus=False):
         """
         self._map, self._scale, self._ink, self._glyphs, self._styles = shown, scale, ink, glyphs, styles
         self._value = value
-        self._draw()
         self.refresh()
 
     def mark(self, value: float | None) -> None:
         """Mark the bar of another value."""
-        old = self._drawn
         self._value = value
-        self._draw()
-        if old is None or self._drawn is None:
-            self.refresh()
-            return
-        left = 2 + len(self._drawn[2])  # the padding, the number at the lower end and a blank
-        for columns in {old[1], self._drawn[1]}:
-            if columns:
-                self.refresh(Region(left + columns.start, self.size.height - 1, len(columns), 1))
-
-    def on_resize(self) -> None:
-        """Draw for the new size; it has been painted in it before it is told."""
-        self._draw()
         self.refresh()
 
-    def _draw(self) -> None:
-        """Count, and draw the bars, that of the cursor marked."""
-        self._drawn = None
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Paint some lines; what all of them need is found once."""
+        self._lines = self._paint() if self._map is not None and self._scale is not None else []
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """Give a line of bars, or the scale below them."""
+        blank = Style(bgcolor=self.get_component_rich_style("histogram--label").bgcolor)
+        line = self._lines[y] if y < len(self._lines) else Strip([])
+        return line.adjust_cell_length(self.size.width, blank)
+
+    def _paint(self) -> list[Strip]:
+        """Count, and paint bars, and below them the scale with a mark under the cursor's bar."""
         shown, scale, rows = self._map, self._scale, self.size.height - 1
-        if shown is None or scale is None or rows < 1:
-            return
+        assert shown is not None
+        assert scale is not None
         low, high = brief(scale.low, _DIGITS), brief(scale.high, _DIGITS)
         room = self.size.width - len(low) - len(high) - 2
-        if room < 1:
-            return
+        if rows < 1 or room < 1:
+            return []
         bins = scale.bins(room, len(shown.finite))
         width = min(room // bins, _WIDEST_BAR)
         counts = np.bincount(scale.bin_of(shown.finite, bins), minlength=bins).astype(np.float64)
@@ -106,37 +102,18 @@ class Histogram(Widget, can_focus=False):
         columns = np.repeat(np.arange(bins), width)
         curve, span = Curve("", counts, None, ""), Span(float(counts.max()), 0.0)
         plot = draw_plot(curve, span, columns, rows, baseline=False, glyphs=glyphs)
-        marked = range(0)
+        bar, label = (self.get_component_rich_style(f"histogram--{part}") for part in ("bar", "label"))
+        lines = [Strip([Segment(f"{'':{len(low)}} {''.join(row)}", bar)]) for row in plot.characters.tolist()]
+        under = -1
         if self._value is not None and np.isfinite(self._value):
-            place = int(scale.bin_of(np.array([self._value]), bins)[0])
-            marked = range(place * width, (place + 1) * width)
-        self._drawn = plot, marked, low, high
-
-    def render_line(self, y: int) -> Strip:
-        """Paint a line of bars, or the scale below them."""
-        width = self.size.width
-        label = self.get_component_rich_style("histogram--label")
-        blank = Style(bgcolor=label.bgcolor)
-        if self._drawn is not None and self._drawn[0].marks.shape[0] != self.size.height - 1:
-            self._draw()  # painted in another size, of which it is told after that
-        if self._drawn is None or self._scale is None:
-            return Strip.blank(width, blank)
-        plot, marked, low, high = self._drawn
-        rows, columns = plot.marks.shape
-        if y < rows:
-            segments = [Segment(" " * (len(low) + 1), blank)]
-            bar = self.get_component_rich_style("histogram--bar")
-            for character, mark in zip(plot.characters[y].tolist(), plot.marks[y].tolist(), strict=True):
-                segments.append(Segment(character, blank if mark == Mark.BLANK else bar))
-            return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
-        steps = (np.arange(columns) + 0.5) / columns
-        levels = self._scale.levels(np.array([self._scale.value(step) for step in steps]), self._ink, len(self._glyphs))
+            under = int(scale.bin_of(np.array([self._value]), bins)[0])
+        steps = np.array([scale.value((column + 0.5) / len(columns)) for column in range(len(columns))])
         cells = [Segment(low + " ", label)]
-        for column, level in enumerate(levels.tolist()):
-            style = self._styles[level if len(self._styles) > 1 else 0]
-            text = self._glyphs[level][-1]
-            if column in marked:
-                text, style = "▴", self.get_component_rich_style("histogram--cursor")
-            cells.append(Segment(text, style))
-        cells.append(Segment(f" {high}", label))
-        return Strip(Segment.simplify(cells)).adjust_cell_length(width, blank)
+        for place, level in zip(
+            columns.tolist(), scale.levels(steps, self._ink, len(self._glyphs)).tolist(), strict=True
+        ):
+            if place == under:
+                cells.append(Segment("▴", self.get_component_rich_style("histogram--cursor")))
+            else:
+                cells.append(Segment(self._glyphs[level][-1], self._styles[level if len(self._styles) > 1 else 0]))
+        return [*lines, Strip(Segment.simplify([*cells, Segment(f" {high}", label)]))]

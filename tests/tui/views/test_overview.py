@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from textual.geometry import Size
 
 from engine.analysis.open_model import OpenModel
 from engine.values.heads import Head
@@ -22,7 +21,6 @@ from tui.app.explorer import Explorer
 from tui.start import Start
 from tui.state.overview_measures import GROUPS, MEASURES
 from tui.views.table_view import TablePane
-from tui.widgets.histogram import Histogram
 
 TEXT = "the cat sat on the mat and the cat sat"
 
@@ -402,19 +400,3 @@ async def test_on_the_smallest_terminal_the_measure_the_value_and_its_place_are_
             await pilot.press(key)
             await settle(pilot)
             assert " encoder L0H0 " in screen_text(app).splitlines()[1], key
-
-
-async def test_a_histogram_that_is_painted_before_it_is_told_of_its_size_has_one_scale(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await settle(pilot)
-        histogram = app.views.overview.histogram
-        height = histogram.size.height
-        assert height > 3
-        before = [histogram.render_line(y).text for y in range(height)]
-        with monkeypatch.context() as smaller:
-            smaller.setattr(Histogram, "size", Size(histogram.size.width, 2))
-            histogram._draw()
-        assert [histogram.render_line(y).text for y in range(height)] == before
-        assert sum("▴" in line for line in before) == 1
