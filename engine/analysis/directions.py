@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from engine.analysis.circuits import factors_at, factors_of
@@ -65,14 +65,13 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
     yield Lane.WEIGHTS
     numbers, draws = heads_of(layer, query), chance_of(layer, False)
     weights = model.layer_weights(layer.name)
-    own = factors_of(factors_at(model, layer, weights, query), numbers)
-    circuits = factor_heads(own)
+    circuits = factor_heads(factors_of(factors_at(model, layer, weights, query), numbers))
     for matrix, product in (("QK", circuits.qk), ("OV", circuits.ov)):
         if query.matrix not in (None, matrix):
             continue
         yield None
-        sizes = (circuits.factors[each].stored_size(weights.epsilons[each][numbers]) for each in matrix)
-        noise = product_noise(*sizes)
+        first, second = (circuits.factors[each].stored_size(weights.epsilons[each][numbers]) for each in matrix)
+        noise, scales = product_noise(first, second), np.multiply(first.frobenius, second.frobenius)
         left, sigma, right = product.singular_triples()
         vectors = fix_signs(left, right)
         count = min(query.first, sigma.shape[-1])
@@ -80,7 +79,6 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
         found: list[tuple[Side, list[list[list[Tokens]]] | None]] = []
         for side, each in zip((yield from _sides(model, layer, matrix, query)), vectors, strict=True):
             found.append((side, (yield from _tokens(model, side, each[..., :count], query.top))))
-        scales = _norms_of_factors(own[:2] if matrix == "QK" else own[2:])
         curve = draws[matrix].mean(0) if draws else None
         yield RowGroup([
             (*place_of(layer, number), matrix, index + 1, *cells, value, chance, token_id, note)
@@ -163,15 +161,6 @@ def _tokens(model: OpenModel, side: Side, vectors: Tensor, top: int) -> Work[lis
                 cells[column].append((end, place + 1, *each, sign * side.chance[place]))
         result += [cells[start : start + count] for start in range(0, len(cells), count)]
     return result
-
-
-def _norms_of_factors(factors: tuple[Tensor, ...]) -> list[float]:
-    """Multiply the Frobenius norms of both factors of each head's circuit, of which heads may share one."""
-    first, second = (torch.linalg.matrix_norm(each.double()) for each in factors)
-    heads = max(len(first), len(second))
-    both = first.repeat_interleave(heads // len(first)) * second.repeat_interleave(heads // len(second))
-    scales: list[float] = both.tolist()
-    return scales
 
 
 def _notes(sigma: FloatArray, noise: float, count: int) -> list[str]:

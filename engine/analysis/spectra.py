@@ -222,13 +222,13 @@ class SpectraStore:
         ------
         EngineError : when they are all that is asked for, and none has room.
         """
-        room = room_for(layer, missing, self._options.is_browsing)
-        if is_all and not room.fitting:
-            raise EngineError(room.lacking)
-        if room.notice and not self._has_told_of_room:  # other layers of the model take the same
+        fitting, lacking, notice = room_for(layer, missing, self._options.is_browsing)
+        if is_all and not fitting:
+            raise EngineError(lacking)
+        if notice and not self._has_told_of_room:  # other layers of the model take the same
             self._has_told_of_room = True
-            self._notify(room.notice)
-        return list(room.fitting), room.lacking
+            self._notify(notice)
+        return fitting, lacking
 
     def _read_once(self, layer: Head) -> TensorsReadOnce:
         """Give the tensors of the layer that is looked at; none stays of the layer before."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from engine.checkpoints.size_bounds import free_memory
 from engine.values.display_text import quantity
@@ -27,30 +26,12 @@ SECONDS = 5e-10
 """What one core takes for each of the ``r² n`` steps of a dense decomposition of an (r, n) matrix, r ≤ n."""
 
 
-@dataclass(frozen=True)
-class Room:
-    """Which matrices of a layer as a whole may be begun, why the others may not, and what a person should know."""
-
-    fitting: tuple[str, ...]
-    lacking: str = ""
-    notice: str = ""
-
-
 def needed_memory(layer: LayerOutline, matrix: str) -> int:
     """Count the bytes that one matrix of a layer as a whole takes; a product of thin factors takes what they take."""
     rows, columns = layer.shape(matrix, True)
     inner = _rank(layer, matrix)
     numbers = rows * columns if inner >= min(rows, columns) else inner * (rows + columns)
     return MATRIX_COPIES * 8 * numbers
-
-
-def needed_minutes(layer: LayerOutline, matrices: Sequence[str] = MATRICES) -> int:
-    """Estimate how long matrices of a layer as a whole take at most, on one core."""
-    steps = 0
-    for matrix in matrices:
-        short, long = sorted(layer.shape(matrix, True))
-        steps += min(short, _rank(layer, matrix)) ** 2 * long
-    return max(1, round(SECONDS * steps / 60))
 
 
 def _rank(layer: LayerOutline, matrix: str) -> int:
@@ -79,16 +60,17 @@ def token_map_room(layer: LayerOutline, is_browsing: bool) -> tuple[bool, str]:
     return True, what if needed > MOST_BROWSED else ""
 
 
-def room_for(layer: LayerOutline, matrices: Sequence[str], is_browsing: bool) -> Room:
-    """Tell which of a layer's matrices as a whole may be begun: those that fit into memory and are to be had unasked.
+def room_for(layer: LayerOutline, matrices: Sequence[str], is_browsing: bool) -> tuple[list[str], str, str]:
+    """Tell which of a layer's matrices as a whole may be begun, why the others may not, and what a person should know.
 
-    Where ``is_browsing`` they are not asked for by name, but looked at among others.
+    Those may that fit into memory and are to be had unasked. Where ``is_browsing`` they are not asked for by name, but
+    looked at among others.
     """
     needed, free = {matrix: needed_memory(layer, matrix) for matrix in matrices}, free_memory()
     refused = [matrix for matrix in matrices if free is not None and needed[matrix] > free]
     unasked = [matrix for matrix in matrices if is_browsing and _is_too_much(needed[matrix])]
     left_out = [matrix for matrix in matrices if matrix in refused or matrix in unasked]
-    fitting = tuple(matrix for matrix in matrices if matrix not in left_out)
+    fitting = [matrix for matrix in matrices if matrix not in left_out]
     lacking = notice = ""
     if refused:
         rest = "" if fitting else "; its heads have their spectra one by one"
@@ -101,7 +83,7 @@ def room_for(layer: LayerOutline, matrices: Sequence[str], is_browsing: bool) ->
         )
     if any(needed[matrix] > MOST_BROWSED for matrix in fitting):
         notice = f"{_what(layer, fitting)}, {_time(layer, fitting)}"
-    return Room(fitting, lacking, notice)
+    return fitting, lacking, notice
 
 
 def without_factors(layer: LayerOutline, left_out: Collection[str], lacking: str) -> str:
@@ -123,5 +105,10 @@ def _what(layer: LayerOutline, matrices: Sequence[str]) -> str:
 
 
 def _time(layer: LayerOutline, matrices: Sequence[str]) -> str:
-    minutes = needed_minutes(layer, matrices)
+    """Estimate how long matrices of a layer as a whole take at most, on one core."""
+    steps = 0
+    for matrix in matrices:
+        short, long = sorted(layer.shape(matrix, True))
+        steps += min(short, _rank(layer, matrix)) ** 2 * long
+    minutes = max(1, round(SECONDS * steps / 60))
     return f"{'all six ' if len(matrices) == len(MATRICES) else ''}about {quantity(minutes, 'minute')} on one core"

@@ -43,12 +43,11 @@ class Rule:
     stored_transposed : whether weights are ``[in, out]``, as transformers' Conv1D has them.
     model_types : the types that it is for; empty where the names say all there is to say.
     settings : of the configuration that it is for: what each must be, beside what it is when left out.
-    query_latent, key_value_latent : the first steps of projections that take two.
+    query_latent, key_value_latent, output_first : the first steps of projections that take two.
+    output_groups : the setting of how many groups, each of which reads its own heads, such an output has.
     biases : names of biases that are not called like their projections.
     is_by_head : whether all four are parameters ``[d_model, heads, head_dim]``, as XLNet has them.
     head_ratio : the setting that the configured number of heads is divided by, if any.
-    output_first : the first step of an output projection that takes two, each of whose groups reads its own heads.
-    output_groups : the setting that says how many groups there are.
     has_tail : whether the output projection reads something else after the heads, in columns that no head owns.
     """
 

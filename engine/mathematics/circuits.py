@@ -16,7 +16,7 @@ several roundings added on purpose, and where the shares notice, float64 follows
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -113,53 +113,28 @@ def eigenvalues(squares: Tensor) -> Tensor:
     does not do. NaN where float64 does not do either, and for a matrix that holds what is no finite number, of which
     LAPACK makes numbers, or ends the process.
     """
-    is_finite = squares.isfinite().flatten(1).all(1)
     found = torch.full(squares.shape[:-1], torch.nan, dtype=torch.complex128, device=squares.device)
-    if squares.shape[-1] < WIDE:
-        found[is_finite] = _in_float64(squares[is_finite])
-        return found
-    for place in is_finite.nonzero()[:, 0].tolist():
+    left = squares.isfinite().flatten(1).all(1)
+    for place in left.nonzero()[:, 0].tolist() if squares.shape[-1] >= WIDE else ():
         size = squares[place].norm()
-        single = _in_float32(squares[place] / size) if float(size) else torch.zeros(()).to(found)
-        found[place] = _in_float64(squares[place]) if single is None else single * size
+        solved, moved, _ = _solve_with_noise((squares[place] / size).float()) if float(size) else (0.0 * size, 0.0, 0.0)
+        if float(moved) < UNMOVED:
+            found[place], left[place] = solved * size, False
+    if bool(left.any()):
+        solved, moved, grown = _solve_with_noise(squares[left])
+        found[left] = solved.masked_fill((torch.maximum(moved, grown) > TOLERATED)[..., None], torch.nan)
     return found
 
 
-def _in_float32(square: Tensor) -> Tensor | None:
-    """Solve a matrix of norm one in float32; None where its shares show that this does not do."""
-    found, noisy = _solve_twice(square.float())
-    moved = (_shares(found) - _shares(noisy)).abs().max()
-    return found if float(moved) < UNMOVED else None
-
-
-def _in_float64(squares: Tensor) -> Tensor:
-    """Solve matrices (..., k, k) in float64; NaN where noise moves the shares, or ``Σ|λ|``."""
-    found, noisy = _solve_twice(squares)
-    totals = noisy.abs().sum(-1) / found.abs().sum(-1)
-    moved = torch.maximum((_shares(found) - _shares(noisy)).abs().amax(0), (1.0 - totals).abs())
-    result: Tensor = found.masked_fill((moved > TOLERATED)[..., None], torch.nan)
-    return result
-
-
-def _solve_twice(squares: Tensor) -> list[Tensor]:
-    """Solve matrices (..., k, k) as they are, and with noise added."""
-    solvers: tuple[Callable[[Tensor], Tensor], ...] = torch.linalg.eigvals, _eigenvalues_with_noise
-    solved = finish(in_rounds([partial(solver, squares) for solver in solvers]))
-    return [found.to(torch.complex128) for found in solved]
-
-
-def _eigenvalues_with_noise(squares: Tensor) -> Tensor:
-    """Solve matrices (..., k, k) with noise of some roundings added, each to its own size."""
+def _solve_with_noise(squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Solve matrices (..., k, k); say how far noise of some roundings moves the shares of both signs, and ``Σ|λ|``."""
     k = squares.shape[-1]
     noise = torch.randn((k, k), generator=torch.Generator().manual_seed(0)).to(squares) / k
     size = NOISE * torch.finfo(squares.dtype).eps * squares.flatten(-2).norm(dim=-1)
-    found: Tensor = torch.linalg.eigvals(squares + size[..., None, None] * noise)
-    return found
-
-
-def _shares(found: Tensor) -> Tensor:
-    """Work out the shares (2, ...) of both signs of the real parts of eigenvalues (..., k)."""
-    return torch.stack([positive_mass(found), negative_mass(found)])
+    pieces = [partial(torch.linalg.eigvals, each) for each in (squares, squares + size[..., None, None] * noise)]
+    found, noisy = (each.to(torch.complex128) for each in finish(in_rounds(pieces)))
+    moved = [(positive_mass(sign * found) - positive_mass(sign * noisy)).abs() for sign in (1, -1)]
+    return found, torch.maximum(*moved), (1.0 - noisy.abs().sum(-1) / found.abs().sum(-1)).abs()
 
 
 def copying(found: Tensor) -> Tensor:
@@ -174,17 +149,9 @@ def copying(found: Tensor) -> Tensor:
 
 
 def positive_mass(found: Tensor) -> Tensor:
-    """Compute ``Σ max(Re λ, 0) / Σ|λ|`` over eigenvalues (..., r); with `negative_mass` it is at most 1.
-
-    What is missing from 1 is rotation: complex eigenvalues count by their real part alone.
-    """
+    """Compute ``Σ max(Re λ, 0) / Σ|λ|`` over eigenvalues (..., r); the negative mass is that of −λ."""
     positive: Tensor = found.real.clamp_min(0.0).sum(-1)
     return positive / found.abs().sum(-1)
-
-
-def negative_mass(found: Tensor) -> Tensor:
-    """Compute ``Σ max(−Re λ, 0) / Σ|λ|`` over eigenvalues (..., r)."""
-    return positive_mass(-found)
 
 
 @dataclass(frozen=True)
@@ -321,7 +288,7 @@ def eigenvalue_measures(circuits: Circuits, frame: Frame, kind: str) -> dict[str
     """
     if kind == "QK":
         found = eigenvalues(circuits.qk.eigenvalue_core())
-        return dict(zip(SPECTRA[kind], (positive_mass(found), negative_mass(found)), strict=True))
+        return dict(zip(SPECTRA[kind], (positive_mass(found), positive_mass(-found)), strict=True))
     small = circuits.ov.eigenvalue_core(frame.token_map if kind == "tokens" else None)
     if kind == "tokens" and frame.token_map is not None:
         mean_gain = float(frame.token_map.norm()) / len(frame.token_map) ** 0.5
@@ -413,14 +380,14 @@ def circuit_chance(sizes: Sizes, frame: Frame) -> Numbers:
 
 
 def mass_chance(r: int, d: int) -> float:
-    """Average `positive_mass` over Gaussian products ``W_Qᵀ W_K`` of (r, d) factors; `negative_mass` has the same.
+    """Average `positive_mass` over Gaussian products ``W_Qᵀ W_K`` of (r, d) factors; that of −λ is the same.
 
     Turning the sign of W_Q leaves a head as probable and changes one into the other, so both are averaged together.
     """
     query, key = map(torch.from_numpy, gaussian_pair(r, r, d))
     small = query.mT @ key if query.shape[-1] <= query.shape[-2] else key @ query.mT
     found = torch.linalg.eigvals(small.float())
-    return float((positive_mass(found) + negative_mass(found)).mean() / 2.0)
+    return float((positive_mass(found) + positive_mass(-found)).mean() / 2.0)
 
 
 def _traces_by_chance(r: int, d: int) -> Numbers:

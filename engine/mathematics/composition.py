@@ -10,7 +10,8 @@ composition is ``‖AB‖_F / (‖A‖_F ‖B‖_F)``, between 0 and 1:
 With a factor of each circuit replaced by the root of its square, ``W_V W_Vᵀ = L Lᵀ``, OV₁ has ``Lᵀ W_Oᵀ`` in its place,
 which writes the same, and so has what reads. All compositions are norms of ``A Bᵀ``, A and B of ``head_dim`` rows: so
 a layer's heads are ``heads · head_dim`` rows that write and as many that read, and all pairs of heads of two layers
-come of one matrix product.
+come of one matrix product. Chance is ``1/√d``, the root mean square for heads that know nothing of each other: if the
+one is turned at random, ``E ‖AB‖_F² = ‖A‖_F² ‖B‖_F² / d`` exactly, whatever their singular values.
 """
 
 from __future__ import annotations
@@ -59,11 +60,3 @@ def composition(written: Tensor, read: Tensor) -> Tensor:
     met = written.reshape(heads * k, d) @ read.reshape(others * width, d).mT
     norms: Tensor = torch.linalg.vector_norm(met.view(heads, k, others, width), dim=(1, 3))
     return norms
-
-
-def chance(d: int) -> float:
-    """Give ``1/√d``, the root mean square for heads that know nothing of each other.
-
-    If the one is turned at random, ``E ‖AB‖_F² = ‖A‖_F² ‖B‖_F² / d`` exactly, whatever their singular values.
-    """
-    return float(d**-0.5)

@@ -44,12 +44,7 @@ def fix_signs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
 def groups(sigma: FloatArray, near: float = NEAR) -> list[tuple[int, int]]:
     """Give for each singular value, largest first, the first and last place of the group that it is in, from 0.
 
-    Neighbours with ``σ_i − σ_{i+1} < near · σ_i`` are of one group.
-
-    Examples
-    --------
-    >>> groups(np.array([3.0, 2.0, 2.0, 1.0]))
-    [(0, 0), (1, 2), (1, 2), (3, 3)]
+    Neighbours with ``σ_i − σ_{i+1} < near · σ_i`` are of one group: of 3, 2, 2, 1 they are 0–0, 1–2, 1–2, 3–3.
     """
     together = (sigma[:-1] - sigma[1:]) < near * sigma[:-1]
     starts = [0, *(np.flatnonzero(~together) + 1).tolist()]

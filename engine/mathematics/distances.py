@@ -50,11 +50,6 @@ def unrelated_distance(first: Factors, second: Factors) -> Tensor:
     """Compute ``√(1 + ‖B‖² / ‖A‖²)``, the distance from A of a B that has nothing to do with it; NaN where both are 0.
 
     If B is turned at random against A, ``E ⟨A, B⟩ = 0`` and so ``E ‖B − A‖² = ‖A‖² + ‖B‖²``: √2 for one of A's size.
-
-    Examples
-    --------
-    >>> unrelated_distance((torch.tensor([[[3.0]], [[0.0]], [[0.0]]]),), (torch.tensor([[[4.0]], [[4.0]], [[0.0]]]),))
-    tensor([1.6667,    inf,    nan], dtype=torch.float64)
     """
     size = norm(first)
     return torch.hypot(size, norm(second)) / size

@@ -136,13 +136,7 @@ def uniform_to_none(visible: VisibleKeys) -> float:
 
 
 def uniform_attention(visible: VisibleKeys, keys: int) -> Floats:
-    """Give a map that gives every key that a query sees the same weight: (queries, keys).
-
-    Examples
-    --------
-    >>> uniform_attention(VisibleKeys(np.array([0, 0]), np.array([0, 1])), 2).tolist()
-    [[1.0, 0.0], [0.5, 0.5]]
-    """
+    """Give a map that gives every key that a query sees the same weight: (queries, keys)."""
     uniform: Floats = np.zeros((len(visible.first), keys))
     for query, row in enumerate(uniform):
         row[visible.keys_of(query)] = 1 / max(1, int(visible.count[query]))
@@ -202,13 +196,6 @@ def label_of(scores: Mapping[str, float], chances: Mapping[str, float]) -> str:
     A head that rests on the first token until a token comes again is named for what it does then. Of a score s and its
     chance c the share ``(s − c) / (1 − c)`` is compared: 0 is uniform attention, and 1 attention to nothing else (as
     Cohen's kappa corrects agreement for chance, 1960). What is not defined is NaN, or left out.
-
-    Examples
-    --------
-    >>> label_of({"to_previous": 0.7, "to_first": 0.2}, {"to_previous": 0.1, "to_first": 0.1})
-    'previous'
-    >>> label_of({"to_first": 0.8, "induction": 0.6}, {"to_first": 0.1, "induction": 0.1})
-    'induction'
     """
     shares = {
         LABELS[name]: (score - chances[name]) / (1 - chances[name])

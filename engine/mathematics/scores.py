@@ -32,8 +32,7 @@ class Side:
 
     Attributes
     ----------
-    read : (d,) float64, x.
-    weight : (r, d) float64, A or B.
+    read, weight : (d,) and (r, d) float64, x and A or B.
     rest : (r,) float64, what it would be for x = 0: a or c.
     epsilon : the distance between neighbouring numbers of the stored weight, relative to the numbers.
     """
@@ -50,9 +49,8 @@ class ScoreTerms:
 
     Attributes
     ----------
-    values : (r,) σ_i (x_q·u_i)(v_i·x_k), by singular value, the largest first.
-    sigma : (r,) of ``s AᵀB``.
-    noise : what of it may be the rounding of stored weights.
+    values, sigma : (r,) σ_i (x_q·u_i)(v_i·x_k), by singular value of ``s AᵀB``, the largest first.
+    noise : what of sigma may be the rounding of stored weights.
     left, right : (d_q, r) and (d_k, r), u and v; u_i's number that is largest in size is positive.
     query, key : (r,) x_q·u_i and x_k·v_i.
     query_rest, key_rest, both_rests : the three terms in which a or c stands.
@@ -78,20 +76,7 @@ class ScoreTerms:
 
 
 def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
-    """Split ``scale · q·k`` into its terms.
-
-    Examples
-    --------
-    >>> query = Side(torch.tensor([3.0, 1.0]), torch.eye(2), torch.tensor([0.0, 1.0]))
-    >>> key = Side(torch.tensor([1.0, 2.0]), torch.diag(torch.tensor([2.0, 1.0])), torch.ones(2))
-    >>> found = score_terms(query, key, 1.0)
-    >>> found.values.tolist(), found.query_rest, found.key_rest, found.both_rests
-    ([6.0, 2.0], 2.0, 4.0, 1.0)
-    >>> [round(each**2, 9) for each in found.chance.tolist()]  # of 4 · 10 · 5 / (2 · 2) and 1 · 10 · 5 / (2 · 2)
-    [50.0, 12.5]
-    >>> [round(each**2, 9) for each in found.sizes]  # of 10 / 2 and 5 / 2
-    [5.0, 2.5]
-    """
+    """Split ``scale · q·k`` into its terms."""
     factors = factor_matrices(query.weight[None]), factor_matrices(key.weight[None])
     left, sigma, right = product(*factors).singular_triples()
     stored = (factor.stored_size(side.epsilon) for factor, side in zip(factors, (query, key), strict=True))

@@ -204,32 +204,32 @@ def test_matrices_of_whole_layers_that_take_more_than_browsing_may_are_left_to_a
     monkeypatch.setattr(whole_layers, "free_memory", lambda: None)
     outline = session(write_checkpoint(tmp_path / shape, SHAPES[shape], filled=())).outline.layers[0]
     asked = whole_layers.room_for(outline, MATRICES, is_browsing=False)
-    assert asked.fitting == MATRICES
-    assert asked.notice.endswith(takes)
-    assert bool(asked.notice) == bool(says)
+    assert asked[0] == list(MATRICES)
+    assert asked[2].endswith(takes)
+    assert bool(asked[2]) == bool(says)
     room = whole_layers.room_for(outline, MATRICES, is_browsing=True)
-    assert [matrix for matrix in MATRICES if matrix not in room.fitting] == list(left_out)
-    assert not room.notice
+    assert [matrix for matrix in MATRICES if matrix not in room[0]] == list(left_out)
+    assert not room[2]
     if not says:
-        assert not room.lacking
+        assert not room[1]
         return
-    assert room.lacking.startswith(f"Q and O of L0 as a whole are up to {says}")
-    assert "minutes on one core; they are left out here" in room.lacking
-    assert room.lacking.endswith("attn-tui export MODEL spectrum --layer 0 --head all")
+    assert room[1].startswith(f"Q and O of L0 as a whole are up to {says}")
+    assert "minutes on one core; they are left out here" in room[1]
+    assert room[1].endswith("attn-tui export MODEL spectrum --layer 0 --head all")
     of_encoder = whole_layers.room_for(replace(outline, stack="encoder"), MATRICES, is_browsing=True)
-    assert of_encoder.lacking.endswith("spectrum --stack encoder --layer 0 --head all")
+    assert of_encoder[1].endswith("spectrum --stack encoder --layer 0 --head all")
     needed = whole_layers.needed_memory(outline, "Q")
     monkeypatch.setattr(whole_layers, "free_memory", lambda: 19 * needed)
-    assert whole_layers.room_for(outline, MATRICES, is_browsing=True).lacking
+    assert whole_layers.room_for(outline, MATRICES, is_browsing=True)[1]
     monkeypatch.setattr(whole_layers, "free_memory", lambda: 21 * needed)
     rich = whole_layers.room_for(outline, MATRICES, is_browsing=True)
-    assert says in rich.notice, "where there is plenty they are computed"
-    assert not rich.lacking
+    assert says in rich[2], "where there is plenty they are computed"
+    assert not rich[1]
     monkeypatch.setattr(whole_layers, "free_memory", lambda: needed - 1)
     poor = whole_layers.room_for(outline, MATRICES, is_browsing=False)
-    assert poor.fitting == ("K", "V", "QK", "OV")
-    assert poor.lacking.startswith(f"Q and O of L0 as a whole are up to {says} of memory, and ")
-    assert poor.lacking.endswith(" are free: left out")
+    assert poor[0] == ["K", "V", "QK", "OV"]
+    assert poor[1].startswith(f"Q and O of L0 as a whole are up to {says} of memory, and ")
+    assert poor[1].endswith(" are free: left out")
 
 
 def test_a_layer_of_which_nothing_fits_is_refused_in_one_line(

@@ -25,7 +25,7 @@ from engine.mathematics.circuits import (
     sizes_of,
     spectra_of,
 )
-from engine.mathematics.composition import KINDS, chance, composition, reading, writing
+from engine.mathematics.composition import KINDS, composition, reading, writing
 from engine.mathematics.distances import angles, cosines
 from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.values.outline import LayerOutline
@@ -497,7 +497,7 @@ def test_every_pair_is_that_of_dense_products(shapes: tuple[tuple[int, int, int,
 def test_chance_is_the_root_mean_square_of_heads_that_know_nothing_of_each_other() -> None:
     squares = composed(draw(60, 60, 3, 16), draw(60, 60, 3, 16, seed=1))["Q"] ** 2
     error = float(squares.std()) / math.sqrt(60)  # pairs share heads, so no more than 60 are independent
-    assert abs(float(squares.mean()) - chance(16) ** 2) <= 4 * error
+    assert abs(float(squares.mean()) - 1 / 16) <= 4 * error
 
 
 def test_a_head_of_zeros_feeds_nothing_and_says_so() -> None:

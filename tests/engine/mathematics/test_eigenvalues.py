@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.mathematics.circuits import WIDE, copying, eigenvalues, negative_mass, positive_mass
+from engine.mathematics.circuits import WIDE, copying, eigenvalues, positive_mass
 
 Matrix = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ def shares_of(matrix: Matrix) -> list[float]:
     found = eigenvalues(torch.from_numpy(matrix)[None])
     assert found.shape == (1, WIDE)
     assert found.dtype == torch.complex128
-    return [float(measure(found)[0]) for measure in (copying, positive_mass, negative_mass)]
+    return [float(each[0]) for each in (copying(found), positive_mass(found), positive_mass(-found))]
 
 
 @pytest.mark.parametrize(
