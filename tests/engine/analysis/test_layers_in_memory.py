@@ -273,13 +273,13 @@ async def test_beside_a_head_of_a_large_layer_the_layer_as_a_whole_is_left_to_th
 ) -> None:
     asked, spectra = list[str](), Engine.spectra
 
-    def noting(engine: Engine, layer: Head, whole_layer: bool, view: str = "", **more: Any) -> Any:
+    def noting(engine: Engine, layer: Head, whole_layer: bool, view: str = "", *more: Any, **named: Any) -> Any:
         asked.append(view)
-        return spectra(engine, layer, whole_layer, view, **more)
+        return spectra(engine, layer, whole_layer, view, *more, **named)
 
     monkeypatch.setattr(Engine, "spectra", noting)
     async with explorer(tiny_model("llama"), size=(160, 50), head="L0H0") as (app, pilot):
-        assert set(asked) == {"spectra False"}
+        assert set(asked) == {"spectra of heads"}
         await pilot.press("h")
         await settle(pilot)
         assert "spectra L0 " in shown(app.views.spectra.title_line)
