@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from engine.values.heads import Head
 from engine.values.memory import FROM_DISK, MemoryReport, size
 from engine.values.outline import ModelOutline
-from engine.values.progress import LOADING, READING, SWITCHING, Progress, Rate
-from engine.values.views import Scope, View
+from engine.values.progress import LOADING, READING, Progress
 from tui.drawing.facts import short_name
-from tui.drawing.view_titles import COMPUTING
 from tui.state.session import Shown
 from tui.status_line import how_far
 from tui.toolkit.keys import key_of
-from tui.views.attention_view import AttentionPane
 
 if TYPE_CHECKING:
     from engine.values.outline import ModelOutline
@@ -33,15 +26,6 @@ def no_sentence(app: App[Any], outline: ModelOutline, shown: Shown) -> tuple[str
     if shown.waiting_text is not None:
         return "the sentence is read once the first head is there …", True
     return f"press {key_of(app, 'app.sentence')} and type a sentence", False
-
-
-def no_place(view: View, selected: Head | None, attention: AttentionPane) -> tuple[str, bool]:
-    """Say what to choose for a table, or what the map says whose cell it is of; and whether that is to come."""
-    if view.scope is not Scope.CELL or selected is None or selected.is_layer:
-        return f"choose {view.scope.value}", False
-    if attention.is_waiting or not attention.message:
-        return "computing …", True
-    return attention.message, False
 
 
 class Awaited:
@@ -95,49 +79,3 @@ class Awaited:
         if progress is None:
             return f"{name} is being loaded, {size(self._outline.stored_bytes)}, and then reads the sentence …"
         return f"{name} is being loaded, {how_far(progress)}, and then reads the sentence …"
-
-
-class TableAwaited:
-    """What is known of how far a table is.
-
-    Parameters
-    ----------
-    stop : gives the key that gives it up.
-    """
-
-    def __init__(self, stop: Callable[[], str]) -> None:
-        self._stop = stop
-        self._told: Progress | None = None
-        self._swept: Progress | None = None
-        self._pace = Rate()
-
-    def begin(self) -> None:
-        """Wait for another table."""
-        self._told = self._swept = None
-        self._pace = Rate()
-
-    def sweep(self, name: str, done: int, heads: int) -> Progress:
-        """Note how many heads a table is through that is worked out head by head, and give that as it is shown."""
-        self._swept = Progress(name, done, heads, "heads", self._pace.rate(time.monotonic(), done))
-        return self._swept
-
-    def end(self) -> None:
-        """Wait for nothing."""
-        self._told = self._swept = None
-
-    def advance(self, progress: Progress) -> Progress:
-        """Note how far the engine is, and give that as it is shown: to a layer's heads those before are added."""
-        shown, before = progress, self._swept
-        if before is not None and progress.activity == SWITCHING:
-            shown = replace(progress, activity=before.activity, done=before.done + progress.done, total=before.total)
-        elif before is not None and progress.finished:
-            shown = before
-        self._told = None if shown.finished else shown
-        return shown
-
-    @property
-    def message(self) -> str:
-        """What stands where the table will be."""
-        if self._told is None:
-            return COMPUTING
-        return f"{self._told.activity}: {how_far(self._told)}; {self._stop()} stops"

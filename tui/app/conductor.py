@@ -9,6 +9,7 @@ from weakref import WeakSet
 from textual.worker import Worker
 
 from engine.values.comparison import HOW_TO_COMPARE
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
@@ -27,13 +28,11 @@ from tui.state.overview_measures import epsilon_after
 from tui.state.places import head_after, layer_after
 from tui.state.spectra_store import measure_named
 from tui.state.stores import Stores
-from tui.tables import Tables
 from tui.toolkit.keys import key_of
 from tui.toolkit.tasks import Work, begin
-from tui.views.cell import CellPane
 from tui.views.overview_view import OverviewPane
 from tui.views.ranks_view import RanksPane
-from tui.views.table_view import TablePane
+from tui.views.table_view import CellPane, TablePane
 from tui.views.text_view import TextPane
 from tui.ways import Ways
 
@@ -49,7 +48,7 @@ class Conductor:
     off : switches heads off.
     coloured : the sentence as coloured text.
     has_chosen_view : whether a person has chosen a view before the first head is on screen.
-    outline, reading, tables, comparing : the open model and what shows it; None until there is one.
+    outline, stores, reading, comparing : the open model and what shows it; None until there is one.
     """
 
     def __init__(self, app: Parts, sentences: Sentences) -> None:
@@ -64,8 +63,8 @@ class Conductor:
         self._stayed: tuple[str, Head] | None = None
         self._workers: WeakSet[Worker[None]] = WeakSet()
         self.outline: ModelOutline | None = None
+        self.stores: Stores | None = None
         self.reading: Reading | None = None
-        self.tables: Tables | None = None
         self.comparing: Comparing | None = None
 
     def close(self) -> None:
@@ -109,9 +108,8 @@ class Conductor:
         """Make what shows a model whose headers have been read."""
         app, engine, session, views, run = self._app, self._app.engine, self._session, self._app.views, self.run
         self.outline = outline
-        stores = views.stores = Stores(engine, outline, self._draw, app.report)
+        stores = self.stores = views.stores = Stores(engine, outline, self._draw, app.report)
         self.reading = Reading(engine, session, views.attention, outline, run, self._has_read)
-        self.tables = Tables(engine, session, views, outline, run, app.report)
         self.comparing = Comparing(app, session, stores, run)
         app.ways = Ways(
             views, app.tree_widget, session, outline, lambda: stores.labels,
@@ -161,10 +159,14 @@ class Conductor:
         self._session.change(token=f"#{number}")
         self.show_view(CONTRIBUTIONS.name)
 
-    def step_position(self, step: int) -> None:
-        """Go to what is predicted at another token, once a sentence has been read; say so where there is none."""
-        if self.tables is not None and self.reading is not None and self.reading.tokens:
-            self._app.key_line.say(self.tables.step_position(step, self.reading.tokens))
+    def step_position(self, step: int, here: int | None) -> None:
+        """Go to what is predicted at another token than the one that a table is of; say so where there is none."""
+        tokens, at = 0 if self.reading is None else self.reading.tokens, self._session.shown.position
+        at = at if at is not None else tokens - 1 if here is None else here
+        if tokens and not 0 <= at + step < tokens:
+            self._app.key_line.say(f"this is the {'last' if step > 0 else 'first'} of {quantity(tokens, 'token')}")
+        elif tokens:
+            self._session.change(position=at + step, token=None)
 
     def fold_gains(self) -> None:
         """Show directions with the gains of norms, or without."""
@@ -173,14 +175,14 @@ class Conductor:
 
     def stop(self) -> bool:
         """Stop a table that is worked out and waited for; False where there is none."""
-        return self.tables is not None and self.tables.stop()
+        return self.stores is not None and self.stores.tables.stop_work()
 
     def advance(self, progress: Progress) -> Progress:
         """Say how far the model is where that is waited for, and give it as it is shown."""
-        if self.reading is None or self.tables is None:
+        if self.reading is None or self.stores is None:
             return progress
         self.reading.advance(progress)
-        return self.tables.advance(progress)
+        return self.stores.tables.advance(progress)
 
     def change_epsilon(self, step: int) -> str:
         """Change ε to the next larger or smaller one; say so where there is none."""
@@ -243,8 +245,9 @@ class Conductor:
         A table of theirs that was stopped goes on.
         """
         self.has_chosen_view, views = True, self._app.views
-        if stopped := self.tables.stopped(view, *ring_of(view)) if self.tables is not None else "":
-            self.show_view(stopped)
+        table = views.table
+        if table is not None and table.is_stopped and table.view in (view, *ring_of(view)):
+            self.show_view(table.view)
         elif not views.return_to(*ring_of(view)):
             self.show_view(view_after(views.active.view, views.last_like(view)))
 
@@ -254,8 +257,8 @@ class Conductor:
             self._app.notify(HOW_TO_COMPARE)
             return
         self._app.views.go_to(view, takes_focus=takes_focus)
-        if self.tables is not None:
-            self.tables.resume()
+        if self.stores is not None:
+            self.stores.tables.resume()
 
     def show_named(self, name: str) -> None:
         """Go to a view that a person names, or to the list of sentences; one that is shown stays as it is."""
@@ -301,8 +304,7 @@ class Conductor:
     def look_at_cell(self) -> None:
         """Follow the map's cursor with what is in view beside the map."""
         self.coloured.follow()
-        if self.tables is not None and self._app.views.table is not None:
-            self.tables.draw()
+        self._app.views.draw()
 
     def read(self, text: str) -> None:
         """Have the model read a sentence, once there is one."""

@@ -364,13 +364,8 @@ class Explorer(LookActions, SuspendActions):
     @property
     def is_idle(self) -> bool:
         """Whether a model is open and nothing more is awaited from the engine."""
-        return self.is_ready and self._first_look.is_swept and self._is_answered
-
-    @property
-    def _is_answered(self) -> bool:
-        """Whether nothing is on its way from the engine."""
-        stores = self.views.stores
-        return (stores is None or stores.is_idle) and all(worker.is_finished for worker in self.workers)
+        is_answered = self.is_ready and self._first_look.is_swept and self.views.is_drawn
+        return is_answered and all(worker.is_finished for worker in self.workers)
 
     def on_unmount(self) -> None:
         """Keep no thread beyond the screens: it would keep the explorer, and with it the model."""
@@ -445,7 +440,7 @@ class Explorer(LookActions, SuspendActions):
     def _position_moved(self, event: PositionMoved) -> None:
         """Predict at another token."""
         if self.is_ready:
-            self.conductor.step_position(event.step)
+            self.conductor.step_position(event.step, event.here)
 
     @on(GainsFolded)
     def _gains_folded(self) -> None:
@@ -634,8 +629,8 @@ class Explorer(LookActions, SuspendActions):
         if name == "app.scale":
             return self.views.scaled is None
         if name == "table.all_rows":
-            tables = self.conductor.tables
-            return tables is not None and tables.stoppable is not None  # which is what the key stops
+            stores = self.conductor.stores
+            return stores is not None and stores.tables.stoppable is not None  # which is what the key stops
         if name == "table.switch":
             return table is not None and table.is_on_row_of_no_head
         refuses_distance = name == "app.distance" and outline is not None and bool(outline.no_rotation)
@@ -861,11 +856,11 @@ class Explorer(LookActions, SuspendActions):
     @on(ConditionWanted)
     def _condition_wanted(self, event: ConditionWanted) -> None:
         """Show the heads of which a condition is true, in their table."""
-        from tui.views.filtered import FilteredPane  # for which the first frame does not wait
+        from tui.views.rows import RowsPane  # for which the first frame does not wait
 
         if self.is_ready:
             self.conductor.show_view(HEADS.name)
-            if isinstance(self.views.active, FilteredPane):
+            if isinstance(self.views.active, RowsPane):
                 self.views.active.call_after_refresh(self.views.active.filter_by, event.text)
 
     @on(RankMeasureWanted)

@@ -114,8 +114,7 @@ class FirstLook:
             self._restoring.show_view()
         here = self._app.tree_widget.name_here
         stores.spectra.get(here or begin)  # for all the rest waits until something is known
-        if not self._conductor.select(here) and self._conductor.tables is not None:
-            self._conductor.tables.draw()  # the tree was quicker, and no table was in view then
+        self._conductor.select(here)
         self._conductor.run(partial(self._go_on, stores, learning), "begin")
 
     def _take_sentence(self, usual: str | None) -> None:

@@ -27,7 +27,7 @@ from tui.export.request import APPLICABLE, Export, Request, facts_of, write_part
 from tui.export.view_table import file_stem, subject_of
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Advanced
-from tui.views.filtered import FilteredPane
+from tui.views.rows import RowsPane
 
 if TYPE_CHECKING:
     from tui.app.conductor import Conductor
@@ -299,7 +299,7 @@ class ExportFiles:
         if table in APPLICABLE:
             with contextlib.suppress(EngineError):  # of a table without its sentence there is nothing else to say
                 shaped |= self._whole_model(table).options
-        if isinstance(pane, FilteredPane) and pane.narrowing is not None:
+        if isinstance(pane, RowsPane) and pane.narrowing is not None:
             shaped |= {"where": pane.narrowing.text.strip()}
         return shaped
 

@@ -10,7 +10,7 @@ from tui.parts import Parts
 from tui.state.heads_off import HeadsOff
 from tui.state.places import example
 from tui.toolkit.keys import key_of
-from tui.views.filtered import FilteredPane
+from tui.views.rows import RowsPane
 from tui.ways import Ways
 from tui.widgets.name_input import candidates
 
@@ -127,17 +127,17 @@ class OffByName:
         return found
 
     @property
-    def _filtered(self) -> FilteredPane | None:
+    def _filtered(self) -> RowsPane | None:
         """Give the view whose filter says what is found; None where that is a search in the tree, or nothing."""
         pane = self._app.views.active
-        if not isinstance(pane, FilteredPane) or pane.narrowing is None:
+        if not isinstance(pane, RowsPane) or pane.narrowing is None:
             return None
         return None if self._ways.searched and self._app.tree_widget.has_focus else pane
 
     def _is_to_grow(self, text: str) -> bool:
         """Say whether it names what is found in a table of which not all has come."""
         pane = self._filtered
-        return FOUND in text.replace(",", " ").split() and pane is not None and (pane.is_growing or pane.is_waiting)
+        return FOUND in text.replace(",", " ").split() and pane is not None and (pane.is_unfinished or pane.is_waiting)
 
     def _attends(self, name: Head) -> bool:
         """Say whether a head or layer has attention of its own."""

@@ -110,8 +110,10 @@ class Store(Generic[Key, Value]):
         return key == self._stopped
 
     def resume(self) -> None:
-        """Ask for what was stopped, with the next `get`."""
-        self._stopped = None
+        """Have what was stopped asked for again."""
+        if self._stopped is not None:
+            self._stopped = None
+            self._arrived()
 
     def forget(self, key: Key | None = None) -> None:
         """Forget an answer, or all that is known, so that it is asked for again."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tui.state.head_labels import HeadLabels
 from tui.state.head_parts import HeadParts
 from tui.state.spectra_store import SpectraStore
+from tui.state.tables import TableStore
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
@@ -29,6 +30,7 @@ class Stores:
     report : told, on any thread, how far long work has come.
     spectra : of heads and of whole layers, and their measures.
     heads : circuits and patterns of all heads.
+    tables : those that are worked out.
     labels : what heads are called that clearly do one thing.
     memory : what the model takes of memory and what is free, once that is known.
     other : what a second model is called, once it is open.
@@ -45,13 +47,15 @@ class Stores:
     def __post_init__(self) -> None:
         self.spectra = SpectraStore(self.engine, self.outline, self.arrived)
         self.heads = HeadParts(self.engine, self.arrived, self.report)
+        self.tables = TableStore(self.engine, self.outline, self.arrived, self.report)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is on its way."""
-        return self.spectra.is_idle and self.heads.is_idle
+        return self.spectra.is_idle and self.heads.is_idle and self.tables.is_idle
 
     def close(self) -> None:
         """Wait for nothing any more: another model takes the place of this one."""
         self.spectra.close()
         self.heads.close()
+        self.tables.close()

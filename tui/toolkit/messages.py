@@ -116,9 +116,15 @@ class TokenPicked(Message):
 
 @dataclass
 class PositionMoved(Message):
-    """What is predicted one token further is wanted, or one token back."""
+    """What is predicted one token further is wanted, or one token back.
+
+    Attributes
+    ----------
+    here : the token that a table is of, where it says so.
+    """
 
     step: int
+    here: int | None
 
 
 @dataclass

@@ -17,7 +17,7 @@ from tui.state.session import Shown
 from tui.state.spectra_store import measure_named
 from tui.state.stores import Stores
 from tui.toolkit.messages import HeadPicked, RankMeasureWanted
-from tui.views.filtered import FilteredPane
+from tui.views.rows import RowsPane
 from tui.widgets.line import Line
 from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
@@ -57,7 +57,7 @@ class RanksTable(TableGrid):
         return super().text(self.missing if cell == "" else cell)
 
 
-class RanksPane(FilteredPane):
+class RanksPane(RowsPane):
     """Heads × matrices of a layer, or layers × matrices of the model; below them what chance gives.
 
     A filter is of the rows of the ``ranks`` table, each a line's number for one matrix: the others are left blank.
@@ -66,10 +66,9 @@ class RanksPane(FilteredPane):
     view = "ranks"
 
     def __init__(self) -> None:
-        super().__init__(RANK_COLUMNS)
         self.table = RanksTable(name="ranks")
+        super().__init__(RANK_COLUMNS, self.table)
         self.table.leads = self._leads
-        self.table.expect(None)  # what is done before the first rows is done once they are there
         self.chance_line = Line(classes="pane-chance")
         self._names: tuple[Head, ...] = ()
         self._troubles: Mapping[Head, str] = {}
@@ -118,12 +117,9 @@ class RanksPane(FilteredPane):
         before, self._selected = self._selected, selected
         self.is_waiting = not self._rows and not self._troubles
         self.is_unfinished = len(measures.keys() | self._troubles.keys()) < len(names)
-        self.table.is_growing = self.is_unfinished
         self.narrow()
-        self.table.catch_up(is_placed=True)
-        if selected != before:
-            is_elsewhere = selected not in names  # which no filter has anything to do with
-            self.pass_by(selected, is_left=selected in self._names, is_first=before is None or is_elsewhere)
+        if selected != before and selected is not None and before is not None and selected in names:
+            self.pass_by(selected, is_left=selected in self._names)
         self.strike(frozenset(shown.off.heads))
         of = f", ε {shown.epsilon:g}" if shown.measure == "energy_rank" else f" (energy ε {shown.epsilon:g})"
         said = self.measure.title
@@ -152,19 +148,10 @@ class RanksPane(FilteredPane):
             trouble = "" if place is None else self._troubles.get(self._names[place], "")
             self.readout_line.show(trouble or self.measure.formula)
 
-    def focus_view(self) -> None:
-        """Put the focus on the table."""
-        self.screen.set_focus(self.table)
-
     @property
     def counts(self) -> tuple[int, int]:
         """How many rows the filter leaves, and of how many."""
         return self._counted
-
-    @property
-    def rows_widget(self) -> TableGrid:
-        """What draws the lines."""
-        return self.table
 
     @property
     def has_heads(self) -> bool:
@@ -175,11 +162,6 @@ class RanksPane(FilteredPane):
     def head_here(self) -> Head | None:
         """The head or layer that the line under the cursor is of."""
         return None if self.table.place is None else self._names[self.table.place]
-
-    @property
-    def is_on_chosen_row(self) -> bool:
-        """Whether a filter has left the line under the cursor to be chosen; what a person moves to is selected."""
-        return self.narrowing is not None and not self.is_passed
 
     def heads_left(self) -> tuple[Head, ...]:
         """List the heads that the lines on screen are of."""
@@ -225,9 +207,8 @@ class RanksPane(FilteredPane):
         wanted = self._picked[-1] if self._picked else self._selected
         line = names.index(wanted) if wanted in names else None
         if lines != self.table.rows:
-            self.table.begin_next_at(line)
-            self.table.show(COLUMNS.names, lines, COLUMNS.frozen, columns=COLUMNS)
-        else:
+            self.table.show(COLUMNS.names, lines, COLUMNS.frozen, columns=COLUMNS, place=line)
+        elif line is not None:
             self.table.go_to(line)
         self._place = self.table.place if line is None else line  # where moves ahead of the rows have begun
 

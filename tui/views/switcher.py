@@ -17,7 +17,6 @@ from tui.state.session import Session
 from tui.state.stores import Stores
 from tui.toolkit.messages import Numbered
 from tui.views.attention_view import AttentionPane
-from tui.views.cell import CellPane
 from tui.views.compare_view import ComparePane
 from tui.views.layer_maps_view import HeadsPane
 from tui.views.overview_view import OverviewPane
@@ -25,7 +24,7 @@ from tui.views.pane import Pane
 from tui.views.ranks_view import RanksPane
 from tui.views.rows import RowsPane
 from tui.views.spectra_view import SpectraPane
-from tui.views.table_view import TablePane
+from tui.views.table_view import CellPane, TablePane
 from tui.views.text_view import TextPane
 
 PaneKind = TypeVar("PaneKind", bound=Pane)
@@ -101,6 +100,11 @@ class Views(Container):
                 if pane.display:
                     pane.draw(self._session.shown, self.stores)
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether all that has come is drawn, and nothing more is to come."""
+        return not self._is_to_draw and (self.stores is None or self.stores.is_idle)
+
     def draw_soon(self) -> None:
         """Draw them once for all answers that have come by then; may be called on any thread."""
         if not self._is_to_draw:
@@ -160,19 +164,15 @@ class Views(Container):
 
     @property
     def row_head(self) -> Head | None:
-        """The head, or whole layer, of the row under the cursor, where a table of heads has the keys; else None.
-
-        So it is where other rows are to come.
-        """
+        """The head, or whole layer, of the row under the cursor, where a table of heads has the keys; else None."""
         pane = self._rows_with_keys
-        is_there = pane is not None and pane.has_heads and pane.counts[0] and not pane.rows_widget.awaits_others
-        return pane.head_here if pane is not None and is_there else None
+        return pane.head_here if pane is not None and pane.has_heads and pane.counts[0] else None
 
     @property
     def awaits_row(self) -> bool:
         """Whether a table of heads has the keys and its rows are still to come."""
         pane = self._rows_with_keys
-        return pane is not None and pane.has_heads and pane.rows_widget.is_expecting
+        return pane is not None and pane.has_heads and not pane.counts[0] and pane.is_unfinished | pane.is_waiting
 
     @property
     def _rows_with_keys(self) -> RowsPane | None:
@@ -232,10 +232,9 @@ class Views(Container):
         for own in (ComparePane, HeadsPane, TextPane):
             if view == own.view:
                 return own()
-        kind = CellPane if VIEWS[view].scope is Scope.CELL else TablePane
-        pane = kind(VIEWS[view])
-        pane.take_columns(VIEWS[view].columns_of(of_two=self._is_comparing))
-        return pane
+        if VIEWS[view].scope is Scope.CELL:
+            return CellPane(VIEWS[view], self.attention)
+        return TablePane(VIEWS[view])
 
     def in_view(self, kind: type[PaneKind]) -> PaneKind | None:
         """Give the pane of a kind, if it is active or shown beside the active one."""

@@ -1,34 +1,53 @@
-"""A table of any size, with a cursor that keys and the mouse move."""
+"""A table of any size: what is in view of it is painted, and keys and the mouse move a cursor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar
 
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
 from textual.message import Message
+from textual.strip import Strip
 
+from engine.values.filters import Filter
+from engine.values.table import Cell, Row
+from tui.drawing.numbers import short, within
+from tui.drawing.text import centred, harmless
 from tui.toolkit.messages import Told
-from tui.widgets.kept_moves import KeptMoves, Move
 from tui.widgets.paging import lines_of, paging
-from tui.widgets.table_arrangement import Arrangement
-from tui.widgets.table_canvas import TableCanvas
+from tui.widgets.scrolled import Scrolled
+from tui.widgets.table_columns import Columns, fitted
+from tui.widgets.table_rows import Arrangement, Wanted, arrange
+
+AT_ONCE = 2000
+"""Rows up to which filtering and sorting take a few milliseconds; more are seen to on a thread of their own."""
 
 NO_ROWS = "there are no rows yet"
 """Said where a key is about a row."""
 
+STRUCK = Style(strike=True)
+"""How a row is drawn whose head is switched off."""
 
-class TableGrid(TableCanvas, can_focus=True):
+
+class TableGrid(Scrolled, can_focus=True):
     """Shows rows under named columns, with a cursor on one cell; any column can sort them.
 
     Attributes
     ----------
+    message : what stands in the place of rows, if anything.
+    why_none : what stands below the names of the columns where a filter leaves no row.
+    cursor : the line and the column that it is on.
+    strikes : says of a row whether it is struck out; None where none is.
+    leads : says what the row under the cursor leads to: a head, a token, or nothing.
     is_moved : whether a person has moved the cursor to its row since it was put where it was to begin with, or on the
         first of rows that have been sorted, which nobody has chosen.
-    is_growing : whether a filter that leaves no rows so far may leave some of what is still worked out.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,34 +64,412 @@ class TableGrid(TableCanvas, can_focus=True):
         Binding("enter", "choose('head')", "Go to this row's head", show=False, id="table.choose"),
         Binding("enter", "choose('token')", "Show what this token's logit is made of", show=False, id="table.token"),
     ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"table--head", "table--cell", "table--row", "table--cursor"}
+    DEFAULT_CSS = """
+    TableGrid {
+        width: 100%; height: 1fr; background: $surface; scrollbar-size: 1 1;
+        & > .table--head { color: $text-muted; text-style: bold; }
+        & > .table--cell { color: $text; }
+        & > .table--row { background: $boost; color: $text; }
+        & > .table--cursor { color: $success; text-style: bold reverse; }
+    }
+    """
 
-    leads: Callable[[], str] = staticmethod(lambda: "head")
-    """Says what the row under the cursor leads to, a head, a token, or nothing; whoever the table is of knows."""
+    selects: ClassVar[bool] = False
+    """Whether what the cursor is on is selected, so that nothing but a person moves it to another row."""
 
-    def __init__(self, *, name: str | None = None) -> None:
-        super().__init__(name=name)
-        self._kept = KeptMoves()
-        self.is_moved = False
-        self.is_growing = False
-        self._late: list[Move] = []
+    class Moved(Message):
+        """The cursor is on another cell, or on another table's."""
+
+    class Arranged(Message):
+        """Other rows are shown, or the same in another order."""
+
+    class Turned(Message):
+        """Other columns are in view."""
 
     class Chosen(Message):
         """A person wants to go to what the row under the cursor is about."""
 
-    class Turned(Message):
-        """Other columns are in view."""
+    def __init__(self, *, name: str | None = None) -> None:
+        super().__init__(name=name)
+        self.message = ""
+        self.why_none = ""
+        self.cursor = (0, 0)
+        self.strikes: Callable[[Row], bool] | None = None
+        self.leads: Callable[[], str] = lambda: "head"
+        self.is_moved = False
+        self._columns = Columns()
+        self._shown = Arrangement()
+        self._wanted = self._shown.wanted
+        self._place: int | None = None
+        """The row that the cursor goes back to, where a filter or a message takes it away for a while."""
+        self._shape: tuple[tuple[str, ...], int] = ((), 0)
+
+    # --- what is shown
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self._columns.names
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """The names of all columns, also of those that are left out."""
+        return self._shown.wanted.names
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """All rows with all columns, as they came."""
+        return self._shown.wanted.rows
+
+    @property
+    def order(self) -> Sequence[int]:
+        """Which of the rows stand on the screen, from the first line to the last."""
+        return self._shown.order
+
+    @property
+    def sort(self) -> tuple[str, bool] | None:
+        """The column that sorts the rows, and whether the largest come first; None as they came."""
+        return self._wanted.sort
+
+    @property
+    def is_arranged(self) -> bool:
+        """Whether the rows stand as they were asked for last; many take a moment."""
+        return self._shown.wanted is self._wanted
+
+    @property
+    def place(self) -> int | None:
+        """Which of the rows, in the order in which they came, is under the cursor."""
+        return self.order[self.cursor[0]] if self.order else None
+
+    @property
+    def whole_row(self) -> Row | None:
+        """The row under the cursor with all columns."""
+        return None if self.place is None else self.rows[self.place]
+
+    @property
+    def row(self) -> Row | None:
+        """The row under the cursor, of the columns that are shown."""
+        row = self.whole_row
+        return None if row is None else tuple(row[place] for place in self._shown.wanted.places)
+
+    @property
+    def column(self) -> str:
+        """The name of the column under the cursor."""
+        return self.columns[self.cursor[1]] if self.columns else ""
+
+    @property
+    def head(self) -> int:
+        """Lines that the names of the columns take."""
+        return self._columns.head
+
+    @property
+    def beyond(self) -> int:
+        """How many columns there are behind the last one that is seen whole."""
+        return self._columns.beyond(self.scroll_offset.x, self._room) if self.order else 0
+
+    @property
+    def rows_in_view(self) -> int:
+        """How many rows there is room for."""
+        return max(1, self.scrollable_content_region.height - self.head)
+
+    @property
+    def _room(self) -> int:
+        """Cells of a line, without the scrollbar, which would cover a number's last digit."""
+        return self.scrollable_content_region.width
+
+    def show(
+        self,
+        names: tuple[str, ...],
+        rows: Sequence[Row],
+        frozen: int,
+        kept_by: Filter | None = None,
+        places: tuple[int, ...] | None = None,
+        columns: Columns | None = None,
+        place: int | None = None,
+    ) -> None:
+        """Show rows, sorted as before where the column is still there.
+
+        Parameters
+        ----------
+        names : of the columns.
+        rows : each as long as ``names``.
+        frozen : how many of the columns that are shown stay at the left.
+        kept_by : the filter whose rows are shown; all unless given.
+        places : the columns that are shown; all unless given.
+        columns : how wide they are, where that is not to follow from the cells.
+        place : the row that the cursor is put on; unless given it stays on its row, or on its line of other rows.
+        """
+        self.message = ""
+        places = tuple(range(len(names))) if places is None else places
+        sort = self.sort if self.sort is not None and self.sort[0] in names else None
+        if place is not None:
+            self._place = place
+        elif self._shape != (names, len(rows)):
+            self._place = None
+        self._shape = names, len(rows)
+        self._want(Wanted(names, rows, places, frozen, kept_by, sort, columns))
+
+    def show_message(self, message: str) -> None:
+        """Say why there are no rows."""
+        if message != self.message or self.rows:
+            self._place = self.place if self._place is None else self._place
+            self._want(replace(self._wanted, rows=(), kept_by=None))
+            self.message = message
+            self.virtual_size = Size(0, 0)
+            self.refresh()
+
+    def say_none(self, why: str) -> None:
+        """Say in the place of the rows why a filter leaves none; nothing where it leaves some."""
+        if why != self.why_none:
+            self.why_none = why
+            self.refresh()
+
+    def narrow(self, kept_by: Filter | None) -> None:
+        """Show the rows that a filter leaves, or all of them, with the cursor on its row if that is shown."""
+        self._place = self.place if self._place is None else self._place
+        self._want(replace(self._wanted, kept_by=kept_by))
+
+    def sort_by(self, column: str) -> None:
+        """Sort by a column, largest first; again: smallest first; again: as the rows came.
+
+        The first row is shown then, or, where moving selects, the one that the cursor is on.
+        """
+        descending_next = {None: True, (column, True): False, (column, False): None}
+        is_descending = descending_next.get(self.sort, True)
+        self._place = self.place
+        if not self.selects:
+            self.is_moved, self._place, self.cursor = False, None, (0, self.cursor[1])
+        self._want(replace(self._wanted, sort=None if is_descending is None else (column, is_descending)))
+
+    def _want(self, wanted: Wanted) -> None:
+        """Have a table arranged, beside the event loop where it is large; until it is, what was there stays."""
+        is_at_work, self._wanted = not self.is_arranged and len(self._wanted.rows) > AT_ONCE, wanted
+        if len(wanted.rows) <= AT_ONCE:
+            self._use(arrange(wanted, self._shown, self.text))
+        elif not is_at_work:
+            self.run_worker(self._arrange(), group="arranging", exclusive=True)
+
+    async def _arrange(self) -> None:
+        """Arrange what is wanted, and again while there is something newer."""
+        while not self.is_arranged:
+            made = await asyncio.to_thread(arrange, self._wanted, self._shown, self.text)
+            if len(self._wanted.rows) > AT_ONCE:  # a message or a small table may stand there since
+                self._use(made)
+
+    def _use(self, made: Arrangement) -> None:
+        """Show a table as it has been arranged, with the cursor on its row, or where it was."""
+        before, self._shown = self._shown, made
+        names, (line, column) = made.columns.names, self.cursor
+        if names != before.columns.names:
+            if self.column in names:  # a column more or less, as where all rows agreed so far
+                column = names.index(self.column)
+            else:
+                line, column = 0, min(made.wanted.frozen, max(len(names) - 1, 0))
+                self.scroll_to(0, 0, animate=False, immediate=True)
+        if made.wanted.kept_by is not before.wanted.kept_by and made.wanted.kept_by is not None:
+            compared = [each for each in names[made.wanted.frozen :] if each in made.wanted.kept_by.columns]
+            column = names.index(compared[0]) if compared and names[column] not in compared else column
+        line = min(line, max(len(made.order) - 1, 0))
+        if self._place is not None and self._place in made.order:
+            line = made.order.index(self._place)
+        self.cursor = (line, column)
+        self._lay_out()
+        self._reveal()
+        self.post_message(self.Arranged())
+        self.post_message(self.Moved())
+
+    # --- painting
+
+    def text(self, cell: Cell) -> str:
+        """Write one cell."""
+        return short(cell) if isinstance(cell, int | float) else harmless(cell or "")
+
+    def on_resize(self) -> None:
+        """Give the columns the room that there is now; the cursor's stays in view, and none is seen from its middle."""
+        self._lay_out()
+        self._reveal()
+
+    def watch_show_vertical_scrollbar(self) -> None:
+        """Give them a cell less once rows can be scrolled, or one more; the size, of which they are told, stays."""
+        super().watch_show_vertical_scrollbar()
+        self.on_resize()
+
+    def watch_show_horizontal_scrollbar(self) -> None:
+        """Bring the cursor's column into view once columns can be scrolled, which is after it was put there."""
+        super().watch_show_horizontal_scrollbar()
+        self._reveal()
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
         """Tell that other columns are in view, whoever has scrolled."""
         super().watch_scroll_x(old_value, new_value)
         self.post_message(self.Turned())
 
+    def _lay_out(self) -> None:
+        """Fit the columns into the room; a message has none."""
+        if not self.message:
+            self._columns = fitted(self._shown.columns, self._room, self.size.height)
+            self.virtual_size = Size(self._columns.scrolled_width(self._room), len(self.order) + self.head)
+            self.refresh()
+
+    def _reveal(self) -> None:
+        """Scroll as little as brings the cursor into view, once there is one: a table that is not seen has no room."""
+        if not self.order or not self.size:
+            return
+        row, column = self.cursor
+        top, left = self.scroll_offset.y, self.scroll_offset.x
+        new_left, height = self._columns.revealed(column, left, self._room), self.rows_in_view
+        new_top = min(max(top, row - height + 1), row, max(len(self.order) - height, 0))
+        if (new_top, new_left) != (top, left):
+            self.scroll_to(new_left, new_top, animate=False, immediate=True)
+
+    def render_line(self, y: int) -> Strip:
+        """Paint the names of the columns, or a row."""
+        width, height = self.size
+        plain = self.get_component_rich_style("table--cell")
+        if self.message:
+            return Strip([Segment(centred(self.message, width, height)[y], plain)], width)
+        if y < self.head:
+            style = self.get_component_rich_style("table--head")
+            return self._title_line(y - self.head, style).adjust_cell_length(width, style)
+        line = y - self.head + self.scroll_offset.y
+        if self.why_none and not self.order:
+            return Strip([Segment(centred(self.why_none, width, height - self.head)[y - self.head], plain)], width)
+        if line >= len(self.order):
+            return Strip.blank(width, Style(bgcolor=plain.bgcolor))
+        is_current = line == self.cursor[0]
+        style = self.get_component_rich_style("table--row") if is_current else plain
+        row, places = self.rows[self.order[line]], self._shown.wanted.places
+        if self.strikes is not None and self.strikes(row):
+            style += STRUCK
+        is_marked = is_current and self.has_focus
+        marked = {self.cursor[1]: self.get_component_rich_style("table--cursor")} if is_marked else {}
+        return self._row_line([row[place] for place in places], self.text, style, marked).adjust_cell_length(
+            width, style
+        )
+
+    def written(self, cells: Sequence[Cell], text: Callable[[Cell], str]) -> str:
+        """Write a line that is none of the rows, each of its cells below those of its column, as far as it is in view.
+
+        Parameters
+        ----------
+        cells : of the line, one for each column.
+        text : writes a cell.
+        """
+        return self._row_line(cells, text, Style(), {}).text
+
+    def _title_line(self, line: int, style: Style) -> Strip:
+        """Paint a line of the names of the columns, counted from the last; with a sign at the one that sorts."""
+
+        def write(column: int, room: int, is_free: bool) -> str:
+            return self._columns.title(column, line, self._shown.wanted.sort, room, is_free=is_free)
+
+        return self._line(write, style, {})
+
+    def _row_line(
+        self, cells: Sequence[Cell], text: Callable[[Cell], str], style: Style, marked: Mapping[int, Style]
+    ) -> Strip:
+        """Paint a row; ``marked`` gives columns another style."""
+
+        def write(column: int, room: int, _: bool) -> str:
+            cell, written = cells[column], text(cells[column])
+            if isinstance(cell, float) and len(written) > room:  # as many digits as a column at the edge has room for
+                written = within(cell, room, digits=2)
+            return self._columns.cell(column, written, room)
+
+        return self._line(write, style, marked)
+
+    def _line(self, write: Callable[[int, int, bool], str], style: Style, marked: Mapping[int, Style]) -> Strip:
+        """Paint the columns that are in view.
+
+        Parameters
+        ----------
+        write : given a column, the cells that it has, and whether the one behind them may be written into.
+        style, marked : as in `_row_line`.
+        """
+        segments, painted = list[Segment](), 0
+        room = self._room or self._columns.starts[-1]  # before there is any, as much as there may be
+        seen = list(self._columns.in_view(self.scroll_offset.x, room))
+        ends = (*(shown.start for _, shown in seen[1:]), room + 1)
+        for (column, shown), end in zip(seen, ends, strict=False):
+            text = write(column, len(shown), end - shown.stop > 1)
+            segments += [Segment(" " * (shown.start - painted), style), Segment(text, marked.get(column, style))]
+            painted = shown.start + cell_len(text)
+        return Strip(segments)
+
+    # --- moving
+
+    def put(self, row: int, column: int) -> None:
+        """Put the cursor on a cell within the table, and show it."""
+        if not self.order:
+            return
+        old = self.cursor
+        row, column = max(0, min(row, len(self.order) - 1)), max(0, min(column, len(self.columns) - 1))
+        self.cursor = (row, column)
+        for line in {old[0], row}:
+            y = line - self.scroll_offset.y + self.head
+            if self.head <= y < self.size.height:
+                self.refresh(Region(0, y, self.size.width, 1))
+        self._reveal()
+        self._place = self.place
+        if old != self.cursor:
+            self.post_message(self.Moved())
+
+    def go_to(self, place: int) -> None:
+        """Put the cursor on one of the rows, counted as they came, once it is shown."""
+        self._place = place
+        if self.is_arranged and place in self.order:
+            self.put(self.order.index(place), self.cursor[1])
+
+    def go_to_column(self, name: str) -> None:
+        """Put the cursor on a column, if it is shown."""
+        if name in self.columns:
+            self.put(self.cursor[0], self.columns.index(name))
+
+    def action_step(self, rows: int, columns: int) -> None:
+        """Move by rows and columns."""
+        if not self.order:
+            self.post_message(Told(self.why_none or NO_ROWS))
+        self.is_moved = self.is_moved or bool(rows)
+        self.put(self.cursor[0] + rows, self.cursor[1] + columns)
+
+    def action_page(self, pages: float) -> None:
+        """Move by as many rows as are in view."""
+        self.action_step(lines_of(pages, self.rows_in_view), 0)
+
+    def action_row_edge(self, last: bool) -> None:
+        """Move to the first or the last row."""
+        self.action_step(len(self.order) if last else -len(self.order), 0)
+
+    def action_column_edge(self, last: bool) -> None:
+        """Move to the first column that scrolls, or to the last."""
+        self.put(self.cursor[0], len(self.columns) - 1 if last else self._columns.frozen)
+
+    def action_sort(self) -> None:
+        """Sort by the cursor's column, largest first; again: smallest first; again: as the rows came."""
+        if self.row is None:
+            self.post_message(Told("there are no rows to sort"))
+        else:
+            self.sort_by(self.column)
+
+    def action_choose(self, what: str) -> None:
+        """Say which row a person wants to go to, or why there is none."""
+        self.post_message(Told(self.why_none or NO_ROWS) if self.row is None else self.Chosen())
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave Enter to what the table is in where no row can be chosen, or none leads to anything.
+
+        Where a filter has left none, Enter says so.
+        """
+        has_rows = self.row is not None or bool(self.why_none)
+        return action != "choose" or (has_rows and parameters == (self.leads(),))
+
     def on_click(self, event: events.Click) -> None:
         """Put the cursor where the mouse is, or go where its row leads; on a column's name, sort by it."""
         offset = event.get_content_offset(self)
         if offset is None or not self.order:
             return
-        column = self.column_at(offset.x)
+        column = self._columns.at(offset.x, self.scroll_offset.x)
         if offset.y < self.head:
             self.put(self.cursor[0], column)
             self.action_sort()
@@ -106,159 +503,3 @@ class TableGrid(TableCanvas, can_focus=True):
         event.stop()
         event.prevent_default()
         self.scroll_to(self._columns.turned(self.scroll_offset.x, step), None, animate=False, immediate=True)
-
-    def expect(self, rows: object) -> None:
-        """Keep moves for rows that are being worked out; None where it is not known yet which."""
-        self._kept.expect(rows, self.cursor[1], self.columns, is_empty=not self.order)
-
-    def catch_up(self, *, is_placed: bool) -> None:
-        """Make the moves again that were made while these rows were worked out.
-
-        Parameters
-        ----------
-        is_placed : whether the cursor has been put on a row of these; else it is where it was moved to meanwhile.
-        """
-        moves = self._kept.take()
-        if is_placed or self._kept.has_been_empty:
-            self._late += moves
-            self._make_late_moves()
-        if self.is_arranged and not self.is_growing:
-            self._late = []  # no row has come that they could be made on
-
-    def show_message(self, message: str, *, is_waiting: bool = False) -> None:
-        """Say why there are no rows, or none yet."""
-        super().show_message(message)
-        self._kept.has_been_empty = True
-        if not is_waiting:
-            for move in self._kept.take():
-                self.call_later(move)  # as it would be done now that no row comes
-
-    def say(self, message: str) -> None:
-        """Say something else why there are no rows."""
-        if self.message and message != self.message:
-            self.message = message
-            self.refresh()
-
-    def _use(self, made: Arrangement) -> None:
-        """Show a table as it has been arranged."""
-        super()._use(made)
-        self._make_late_moves()
-
-    def _make_late_moves(self) -> None:
-        """Make moves on rows that have come, once they are arranged, from the column that the cursor was on before."""
-        if self._late and self.order and self.is_arranged:
-            moves, self._late = self._late, []
-            column, columns = self._kept.begun
-            if columns == self.columns:
-                self.put(self.cursor[0], column)
-            for move in moves:
-                move()
-
-    def on_blur(self) -> None:
-        """Leave the rows that come alone once something else is looked at."""
-        self._kept.forget()
-        self._late = []
-
-    def _move(self, move: Move) -> None:
-        """Move, and again on the rows that are expected; where a filter leaves none so far, on the first that come."""
-        self._kept.add(move)
-        if self._is_to_come:
-            self._await(move)
-        else:
-            move()
-
-    def _move_by(self, rows: int, columns: int) -> None:
-        """Move by rows, to one that is chosen so, and by columns."""
-        self.is_moved = self.is_moved or bool(rows)
-        self.put(self.cursor[0] + rows, self.cursor[1] + columns)
-
-    @property
-    def _is_to_come(self) -> bool:
-        """Whether there is no row yet, and none that was asked for as a whole, but one may come."""
-        return self.is_growing and not self.order and not self._kept.is_expecting
-
-    @property
-    def is_expecting(self) -> bool:
-        """Whether rows are being worked out, or arranged, and those on screen, if any, are not these."""
-        return self._kept.is_expecting or self._is_to_come or not self.is_arranged
-
-    @property
-    def awaits_others(self) -> bool:
-        """Whether the rows on screen, if any, are there only until others have been worked out."""
-        return self._kept.is_expecting
-
-    def _await(self, move: Move) -> None:
-        """Move from here as soon as there is a row."""
-        if not self._late:
-            self._kept.begun = (self.cursor[1], self.columns)
-        self._late.append(move)
-
-    def action_step(self, rows: int, columns: int) -> None:
-        """Move by rows and columns."""
-        self._move(partial(self._move_by, rows, columns))
-
-    def action_page(self, pages: float) -> None:
-        """Move by as many rows as are in view."""
-        self._move(lambda: self._move_by(lines_of(pages, self.rows_in_view), 0))
-
-    def action_row_edge(self, last: bool) -> None:
-        """Move to the first or the last row."""
-        self._move(partial(self._move_to_edge, last))
-
-    def _move_to_edge(self, last: bool) -> None:
-        """Move to the first or the last row, which is chosen so."""
-        self.is_moved = True
-        self.put(len(self.order) - 1 if last else 0, self.cursor[1])
-
-    def action_column_edge(self, last: bool) -> None:
-        """Move to the first column that scrolls, or to the last."""
-        self._move(lambda: self.put(self.cursor[0], len(self.columns) - 1 if last else self.frozen))
-
-    def go_to_column(self, name: str) -> None:
-        """Put the cursor on a column, if it is shown, or once it is."""
-        self._move(partial(super().go_to_column, name))
-
-    def sort_by(self, column: str) -> None:
-        """Sort by a column, largest first; again: smallest first; again: as the rows came.
-
-        The first row is shown then, or, where moving selects, the one that the cursor is on.
-        """
-        wanted = self._arranger.wanted
-        if column not in wanted.shown:
-            return
-        descending_next = {None: True, (column, True): False, (column, False): None}
-        is_descending = descending_next.get(wanted.sort, True)
-        self._awaited = self.place if self.selects else None
-        if not self.selects:
-            self.is_moved = False
-            self.put(0, self.cursor[1])
-        self._arranger.want(replace(wanted, sort=None if is_descending is None else (column, is_descending)))
-
-    def action_sort(self) -> None:
-        """Sort by the cursor's column, largest first; again: smallest first; again: as the rows came.
-
-        The cursor goes to the first row, which is what one sorts for.
-        """
-        if self.row is not None:
-            self.sort_by(self.column)
-        elif self._kept.is_expecting:
-            self._kept.add(self.action_sort)
-        elif self._is_to_come:
-            self._await(self.action_sort)
-        else:
-            self.post_message(Told("there are no rows to sort"))
-
-    def action_choose(self, what: str) -> None:
-        """Say which row a person wants to go to, or why there is none."""
-        if self.row is not None and not self.is_expecting:
-            self.post_message(self.Chosen())
-        else:
-            self.post_message(Told(self.why_none or NO_ROWS))
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave Enter to what the table is in where no row can be chosen, now or soon, or none leads to anything.
-
-        Where a filter has left none, Enter says so.
-        """
-        has_rows = self.row is not None or self._kept.is_expecting or self._is_to_come or bool(self.why_none)
-        return action != "choose" or (has_rows and parameters == (self.leads(),))

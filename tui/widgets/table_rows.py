@@ -1,131 +1,123 @@
-"""The rows and columns of a table as they are shown: which, in which order, and where its cursor is."""
+"""Which rows of a table stand on the screen, in which order, and how wide its columns are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from engine.values.filters import Filter
-from engine.values.table import Cell
-from tui.drawing.numbers import short
-from tui.drawing.text import harmless
-from tui.widgets.scrolled import Scrolled
-from tui.widgets.table_arrangement import Arrangement, Arranger, Row, Wanted
+from engine.values.table import Cell, Row
 from tui.widgets.table_columns import Columns
 
+STEP = 500
+"""Rows that a filter is tried on at a time: one call for all would keep every other thread waiting."""
 
-class TableRows(Scrolled, can_focus=False):
-    """Knows what a table shows; whoever paints it says how what has been arranged comes on the screen.
+_SHAPE = re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*")
+"""A number, or the sizes of a tensor."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A table, and what a person wants to see of it.
 
     Attributes
     ----------
-    message : what stands in the place of rows, if anything.
-    cursor : the line and the column that it is on.
+    names : of all columns.
+    rows : each as long as ``names``.
+    places : the numbers of the columns that are shown, from left to right.
+    frozen : how many of those stay at the left.
+    kept_by : the filter whose rows are shown; None for all.
+    sort : the name of the column that sorts them, and whether the largest come first; None as they came.
+    columns : how wide those are that are shown; None as wide as their names and cells want to be.
     """
 
-    def __init__(self, *, name: str | None = None) -> None:
-        super().__init__(name=name)
-        self.message = ""
-        self._arranger = Arranger(self.text, self._use)
-        self.cursor = (0, 0)
-        self._places: tuple[int, ...] = ()
-        self._columns = Columns()
-        self._awaited: int | None = None
-        self._home: int | None = None
+    names: tuple[str, ...] = ()
+    rows: Sequence[Row] = ()
+    places: tuple[int, ...] = ()
+    frozen: int = 0
+    kept_by: Filter | None = None
+    sort: tuple[str, bool] | None = None
+    columns: Columns | None = None
 
-    def _use(self, made: Arrangement) -> None:
-        """Show a table as it has been arranged."""
-        raise NotImplementedError
+    def is_of_same_cells(self, other: Wanted) -> bool:
+        """Say whether another one shows the same columns of the same rows."""
+        return self.rows is other.rows and (self.places, self.frozen) == (other.places, other.frozen)
 
-    @property
-    def _shown(self) -> Arrangement:
-        """The table as it stands on the screen."""
-        return self._arranger.done
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return self._columns.names
+@dataclass(frozen=True)
+class Arrangement:
+    """A table as it stands on the screen.
 
-    @property
-    def all_columns(self) -> tuple[str, ...]:
-        """The names of all columns, also of those that are left out."""
-        return self._shown.wanted.names
+    Attributes
+    ----------
+    wanted : what was wanted.
+    columns : that are shown.
+    kept : the numbers of the rows that the filter leaves, as they came.
+    order : the same from the first line to the last.
+    """
 
-    @property
-    def rows(self) -> Sequence[Row]:
-        """All rows with all columns, as they came."""
-        return self._shown.wanted.rows
+    wanted: Wanted = field(default_factory=Wanted)
+    columns: Columns = field(default_factory=Columns)
+    kept: Sequence[int] = ()
+    order: Sequence[int] = ()
 
-    @property
-    def order(self) -> Sequence[int]:
-        """Which of the rows stand on the screen, from the first line to the last."""
-        return self._shown.order
 
-    @property
-    def is_arranged(self) -> bool:
-        """Whether the rows stand as they were asked for last; many take a moment."""
-        return self._arranger.is_done
+def arrange(wanted: Wanted, before: Arrangement, write: Callable[[Cell], str]) -> Arrangement:
+    """Filter and sort rows, and measure columns; what is as it was before is not worked out again.
 
-    @property
-    def place(self) -> int | None:
-        """Which of the rows, in the order in which they came, is under the cursor."""
-        return self.order[self.cursor[0]] if self.order else None
+    Parameters
+    ----------
+    wanted : the table.
+    before : what stood on the screen before.
+    write : turns a cell into what is shown.
+    """
+    rows, columns, kept = wanted.rows, before.columns, before.kept
+    is_known = wanted.is_of_same_cells(before.wanted)
+    if not is_known:
+        by_column = ([row[place] for row in rows] for place in wanted.places)
+        shown = tuple(wanted.names[place] for place in wanted.places)
+        columns = wanted.columns or Columns.of(shown, by_column, wanted.frozen, write)
+    if wanted.kept_by is None:
+        kept = range(len(rows))
+    elif not is_known or wanted.kept_by is not before.wanted.kept_by:
+        starts, matches = range(0, len(rows), STEP), wanted.kept_by.matches
+        kept = [start + number for start in starts for number in matches(rows[start : start + STEP])]
+    if wanted.sort is None:
+        return Arrangement(wanted, columns, kept, kept)
+    name, is_descending = wanted.sort
+    place = wanted.names.index(name)
+    return Arrangement(wanted, columns, kept, ordered(kept, [row[place] for row in rows], is_descending))
 
-    @property
-    def whole_row(self) -> Row | None:
-        """The row under the cursor with all columns."""
-        return None if self.place is None else self.rows[self.place]
 
-    @property
-    def row(self) -> Row | None:
-        """The row under the cursor, of the columns that are shown."""
-        row = self.whole_row
-        return None if row is None else tuple(row[place] for place in self._places)
+def ordered(places: Sequence[int], cells: Sequence[Cell], is_descending: bool) -> list[int]:
+    """Sort places of rows by a column's cells; those without anything come last either way.
 
-    @property
-    def column(self) -> str:
-        """The name of the column under the cursor."""
-        return self.columns[self.cursor[1]] if self.columns else ""
+    Examples
+    --------
+    >>> ordered([0, 1, 2, 3], [2.0, "", 3, "b"], True)
+    [3, 2, 0, 1]
+    """
+    present = [place for place in places if not _is_missing(cells[place])]
+    absent = [place for place in places if _is_missing(cells[place])]
+    present.sort(key=lambda place: _sort_key(cells[place]), reverse=is_descending)
+    return present + absent
 
-    def show(
-        self,
-        names: tuple[str, ...],
-        rows: Sequence[Row],
-        frozen: int,
-        kept_by: Filter | None = None,
-        places: tuple[int, ...] | None = None,
-        columns: Columns | None = None,
-    ) -> None:
-        """Show rows, sorted as before where the column is still there.
 
-        Parameters
-        ----------
-        names : of the columns.
-        rows : each as long as ``names``.
-        frozen : how many of the columns that are shown stay at the left.
-        kept_by : the filter whose rows are shown; all unless given.
-        places : the columns that are shown; all unless given.
-        columns : how wide they are, where that is not to follow from the cells.
-        """
-        self.message = ""
-        places = tuple(range(len(names))) if places is None else places
-        wanted = Wanted(names, rows, places, frozen, kept_by, columns=columns)
-        before = self._arranger.wanted
-        sort = before.sort if before.sort is not None and before.sort[0] in names else None
-        if (before.names, len(before.rows)) != (names, len(rows)):
-            self._home = None
-        self._arranger.want(replace(wanted, sort=sort))
+def _is_missing(cell: Cell) -> bool:
+    return cell is None or cell == "" or (isinstance(cell, float) and math.isnan(cell))
 
-    def narrow(self, kept_by: Filter | None) -> None:
-        """Show the rows that a filter leaves, or all of them, with the cursor on its row if that is shown.
 
-        Its row is where it was put, not where it is as long as that one is left out.
-        """
-        self._home = self.place if self._home is None else self._home
-        self._awaited = self._home
-        self._arranger.want(replace(self._arranger.wanted, kept_by=kept_by))
+def _sort_key(cell: Cell) -> tuple[bool, float, str]:
+    """Order numbers by size and texts by alphabet, numbers first; shapes, and numbers in texts, by how many they make.
 
-    def text(self, cell: Cell) -> str:
-        """Write one cell."""
-        return short(cell) if isinstance(cell, int | float) else harmless(cell or "")
+    Examples
+    --------
+    >>> sorted(["all", "768x192", "2048x192", "10", "9"], key=_sort_key)
+    ['9', '10', '768x192', '2048x192', 'all']
+    """
+    if isinstance(cell, int | float):
+        return False, float(cell), ""
+    cell = cell or ""
+    return True, math.prod(map(int, cell.split("x"))) if _SHAPE.fullmatch(cell) else math.inf, cell

@@ -20,7 +20,6 @@ from engine.values.views import HEAD_PARTS, HEADS, Query, explain
 from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.opening import worked_out
-from tui.growing_tables import PLACES, Grown
 
 TEXT = "the cat sat on the mat and the cat sat"
 EXAMPLE = "ov_energy_rank < 20 and induction > 0.5"
@@ -165,11 +164,3 @@ def test_states_of_a_table_that_grows_come_at_times_and_dear_ones_less_often(mon
         delivered.append(state[1].done)
         now += 0.29 if len(delivered) == 1 else 0.0  # what the first takes to be written and delivered
     assert delivered[:-1] == [0, 12, 15, 18, 21]  # at once, after four times 0.29 s, after 0.25 s
-
-
-def test_a_note_says_of_a_measure_why_a_head_lacks_it_and_nothing_of_heads_that_have_it() -> None:
-    whole, lacking = (list[Cell](["there"] * len(HEADS.columns)) for _ in range(2))
-    whole[-1], lacking[-1], lacking[PLACES["induction"]] = "of something else", "it has no map", None
-    grown = Grown(Query(), (whole, lacking))
-    assert [grown.note("induction", only) for only in (None, 0, 1)] == ["it has no map", "", "it has no map"]
-    assert grown.note("entropy") == ""

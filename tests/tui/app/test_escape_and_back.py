@@ -13,7 +13,7 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.tui.app.test_navigation import press, there
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
-from tui.views.filtered import FilteredPane
+from tui.views.rows import RowsPane
 from tui.views.table_view import TablePane
 
 
@@ -108,8 +108,8 @@ async def test_a_table_that_is_shown_again_has_the_rows_and_columns_in_view_that
         for key in keys:
             await press(pilot, key)
         pane = app.views.active
-        assert isinstance(pane, FilteredPane)
-        table, seen = pane.rows_widget, screen_text(app).splitlines()[2:-3]
+        assert isinstance(pane, RowsPane)
+        table, seen = pane.grid, screen_text(app).splitlines()[2:-3]
         await press(pilot, "3")
         assert not table.size, "it is not laid out"
         await press(pilot, "H")

@@ -142,7 +142,7 @@ async def test_of_a_table_that_is_being_filled_what_is_found_is_said_to_be_so_fa
         pane = app.views.active
         assert isinstance(pane, TablePane)
         await until(pilot, lambda: pane.counts == (8, 8))
-        pane.is_growing = True
+        pane.is_unfinished = True
         await press(pilot, "/", *"layer = 9", "enter", ":", *"off found", "enter")
         assert "the filter leaves no single head so far: 0 of 8 rows" in screen_text(app)
         await press(pilot, "/", "ctrl+u", *"head = 2", "enter")
@@ -151,7 +151,7 @@ async def test_of_a_table_that_is_being_filled_what_is_found_is_said_to_be_so_fa
         assert "2 heads so far" in screen_text(app)
         await press(pilot, "enter")
         assert foot(app).startswith("found so far: L0H2, L1H2 off; O switches all on")
-        pane.is_growing = False
+        pane.is_unfinished = False
         await press(pilot, ":", *"on found", "enter")
         assert foot(app).startswith("2 heads are on again; all heads are on")
 

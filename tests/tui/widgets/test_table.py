@@ -15,11 +15,10 @@ from engine.values.filters import Filter, parse_filter
 from engine.values.table import Cell
 from tests.tui.painted import PaintedApp, good_terminal
 from tui.drawing.numbers import within
-from tui.widgets import table_arrangement
-from tui.widgets.table_arrangement import ordered
-from tui.widgets.table_columns import Columns
-from tui.widgets.table_fitting import fitted
+from tui.widgets import table_grid
+from tui.widgets.table_columns import Columns, fitted
 from tui.widgets.table_grid import TableGrid
+from tui.widgets.table_rows import ordered
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +30,7 @@ def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
 async def arranging(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have tables arranged as small ones are, then as large ones are."""
     if request.param == "beside the loop":
-        monkeypatch.setattr(table_arrangement, "AT_ONCE", -1)
+        monkeypatch.setattr(table_grid, "AT_ONCE", -1)
 
 
 WALKS = [
@@ -181,31 +180,21 @@ async def test_a_message_stands_in_place_of_rows_and_no_key_fails_then() -> None
 
 
 @pytest.mark.usefixtures("arranging")
-async def test_what_a_filter_compares_comes_first_with_its_chance_and_goes_back_to_its_place() -> None:
-    names = ("part", *(f"m{n}{end}" for n in range(30) for end in ("", "_chance")))
-    made: list[tuple[Cell, ...]] = [(f"H{row}", *(100.0 * row + n for n in range(60))) for row in range(20)]
+async def test_the_cursor_goes_to_the_column_that_a_filter_compares() -> None:
+    names = ("part", *(f"m{n}" for n in range(30)))
+    made: list[tuple[Cell, ...]] = [(f"H{row}", *(100.0 * row + n for n in range(30))) for row in range(20)]
     async with TableApp().run_test(size=(60, 9)) as pilot:
         app = await show(pilot, [])
         app.grid.show(names, made, 1)
         await arranged(pilot)
-        assert app.grid.columns == names
-        app.grid.narrow(parse_filter("m9 > 300 and m20_chance < 1500 and part != H4", names))
+        app.grid.narrow(parse_filter("m20 > 300 and part != H4", names))
         await arranged(pilot)
-        assert app.grid.columns[:6] == ("part", "m9", "m9_chance", "m20", "m20_chance", "m0")
-        assert sorted(app.grid.columns) == sorted(names), "none is lost"
-        assert app.picture.line(0).split()[:5] == ["part", "m9", "chance", "m20", "chance"]
-        assert app.picture.line(1).split()[:5] == ["H3", "318.0", "319.0", "340.0", "341.0"]
-        assert [row[0] for row in in_order(app)] == ["H3", *(f"H{row}" for row in range(5, 15))]
-        assert app.grid.column == "m9", "the cursor is where it is said what decides"
-        assert app.grid.row is not None
-        assert app.grid.row[:5] == ("H3", 318.0, 319.0, 340.0, 341.0)
-        await pilot.press("l", "l")
+        assert [row[0] for row in in_order(app)] == ["H3", *(f"H{row}" for row in range(5, 20))]
         assert app.grid.column == "m20"
+        assert " m20 " in app.picture.line(0)
         app.grid.narrow(None)
         await arranged(pilot)
-        assert app.grid.columns == names
         assert app.grid.column == "m20"
-        assert " m20 " in app.picture.line(0), "the cursor's column stays in view"
 
 
 @pytest.mark.usefixtures("arranging")

@@ -1,0 +1,221 @@
+"""The tables that are known of an open model, and what is asked of the engine for one."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.service.engine import Engine
+from engine.values.errors import EngineError, LayerLeftOut, Superseded
+from engine.values.heads import Head
+from engine.values.outline import ModelOutline
+from engine.values.progress import SWITCHING, Progress, Rate
+from engine.values.table import Cell, Notes, Table, no_rows_error
+from engine.values.views import VIEWS, Query, Scope, View
+from tui.state.session import Shown
+from tui.state.store import Store
+
+TableKey = tuple[str, Query]
+"""The name of a view, and what is asked for."""
+
+LARGE = 10_000
+"""Rows of a table from which on they are taken out of its frame beside the event loop."""
+
+TABLE, SWEEP = "table", "sweep of heads"
+"""What work on one table is called, and on one that is worked out layer by layer; newer work takes its place."""
+
+WORDS = 4
+"""Tokens that stand for a side of a term."""
+
+DONE = Progress("", 1, 1, "")
+"""Reported where nothing is worked out any more."""
+
+
+def table_query(shown: Shown, view: View, cell: tuple[int, int] | None, *, is_comparing: bool) -> Query | None:
+    """Say what to ask for, or None where nothing is selected that the table could be of.
+
+    Parameters
+    ----------
+    shown : what a person has chosen.
+    view : of which table.
+    cell : the query and the key under the map's cursor.
+    is_comparing : whether a second model is open.
+    """
+    name = shown.selected
+    asked = Query(
+        distance=shown.distance if "distance" in view.options else None,
+        fold_norm=shown.folds and "fold_norm" in view.options,
+        of_two=is_comparing and bool(view.beside),
+    )
+    if "text" in view.options:
+        given = {option: getattr(shown, option) for option in ("position", "token") if option in view.options}
+        asked = replace(asked, text=shown.text or None, top=view.top, **given)
+        if "off" in view.options:
+            asked = replace(asked, off=shown.off.heads, by_mean=shown.off.by_mean)
+    if "energy" in view.options:
+        asked = replace(asked, epsilon=shown.epsilon)
+    if view.scope is Scope.MODEL:
+        return replace(asked, norms="norms" in view.options)
+    if view.scope is Scope.LAYER:
+        is_of_layer = view.has_whole_layers and name is not None and name.is_layer
+        layer = None if name is None else name.whole_layer
+        return replace(asked, layer=layer, whole_layers=is_of_layer, eigenvalues=is_of_layer)
+    if name is None or (name.is_layer and view.scope is Scope.HEAD):
+        return None
+    asked = replace(asked, layer=name.whole_layer, head=None if name.is_layer else name.head)
+    if view.scope is not Scope.CELL:
+        return asked
+    return None if cell is None or name.is_layer else replace(asked, position=cell[0], key=cell[1], top=WORDS)
+
+
+def is_swept(key: TableKey) -> bool:
+    """Say whether a table is worked out layer by layer, and shown so."""
+    view, query = VIEWS[key[0]], key[1]
+    return bool(view.ranked_by) and view.is_by_layer and not query.off
+
+
+class TableStore(Store[TableKey, Table]):
+    """The tables that are known; one that grows, or is swept, is known in part before it is complete.
+
+    Parameters
+    ----------
+    engine, outline : of the open model.
+    arrived : called when more is known.
+    report : told how far a table has come that takes long; on any thread.
+
+    Attributes
+    ----------
+    progress : how far each table is that is being worked out, or was stopped.
+    told : how far the engine is with what is waited for; None where nobody knows.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        outline: ModelOutline,
+        arrived: Callable[[], None],
+        report: Callable[[Progress], None],
+    ) -> None:
+        super().__init__(self._work, arrived)
+        self._engine = engine
+        self._outline = outline
+        self._report = report
+        self._swept: Progress | None = None
+        self.progress: dict[TableKey, Progress] = {}
+        self.told: Progress | None = None
+
+    @property
+    def stoppable(self) -> TableKey | None:
+        """What is worked out and can be stopped: a sweep, or a table that is waited for."""
+        return next(
+            (key for key in self._asked if is_swept(key) or (self.is_late(key) and not VIEWS[key[0]].grows)), None
+        )
+
+    def stop_work(self) -> bool:
+        """Stop a sweep, of which what it has found stays, or a table that is waited for; False where there is none."""
+        if (key := self.stoppable) is None:
+            return False
+        self.stop(key)
+        self._engine.give_up(SWEEP if is_swept(key) else TABLE)
+        return True
+
+    def advance(self, progress: Progress) -> Progress:
+        """Note how far the engine is, and give that as it is shown: to a layer's heads those before are added."""
+        shown, before = progress, self._swept
+        if before is not None and progress.activity == SWITCHING:
+            shown = replace(progress, activity=before.activity, done=before.done + progress.done, total=before.total)
+        elif before is not None and progress.finished:
+            shown = before
+        self.told = None if shown.finished else shown
+        if self._late:
+            self._arrived()
+        return shown
+
+    def _work(self, key: TableKey) -> Coroutine[Any, Any, Table]:
+        """Begin to work out a table."""
+        self.told = None
+        if is_swept(key):
+            return self._sweep(key)
+        return self._grow(key) if VIEWS[key[0]].grows else self._fetch(key)
+
+    async def _fetch(self, key: TableKey) -> Table:
+        """Ask for a table; where the other model cannot stand beside this one, for this one's alone."""
+        name, query = key
+        try:
+            table = await self._table(name, query, TABLE)
+        except Superseded:
+            raise
+        except EngineError as error:
+            if not query.of_two:
+                raise
+            alone = await self._table(name, replace(query, of_two=False), TABLE)
+            table = replace(alone, notes=Notes(lacking=(f"without the other model: {error}",)))
+        if table.frame.height > LARGE:
+            await asyncio.to_thread(getattr, table, "rows")  # here it would keep keys waiting
+        return table
+
+    async def _grow(self, key: TableKey) -> Table:
+        """Ask for a table of which some cells come later; what has come stays where no more will."""
+        loop = asyncio.get_running_loop()
+
+        def keep(table: Table, progress: Progress) -> None:
+            if key in self._asked:
+                self.progress[key] = progress
+                self.put(key, table, is_complete=False)
+
+        def deliver(table: Table, progress: Progress) -> None:
+            if progress.total:
+                self._report(progress)
+            len(table.rows)  # taken out of the frame on this thread
+            loop.call_soon_threadsafe(keep, table, progress)
+
+        try:
+            return await asyncio.wrap_future(self._engine.growing(*key, deliver, f"growing {key[0]}"))
+        except Superseded:
+            raise
+        except EngineError as error:
+            known = self.peek(key)
+            if not isinstance(known, Table):
+                raise
+            return replace(known, notes=Notes(known.notes.left_out, (*known.notes.lacking, str(error))))
+        finally:
+            self._report(DONE)
+
+    async def _sweep(self, key: TableKey) -> Table:
+        """Work out a table layer by layer; other work is done between two layers."""
+        name, query = key
+        view, layers, pace = VIEWS[name], self._outline.attending_layers, Rate()
+        heads = list(itertools.accumulate((layer.heads for layer in layers), initial=0))
+        rows, left_out, lacking = list[Sequence[Cell]](), dict[Head, str](), dict[str, None]()
+        swept = self._swept
+        try:
+            for done, layer in enumerate(layers):
+                rate = pace.rate(time.monotonic(), heads[done])
+                swept = self._swept = Progress(name, heads[done], heads[-1], "heads", rate)
+                self._report(swept)
+                try:
+                    answer = await self._table(name, replace(query, layer=layer.name), SWEEP)
+                except LayerLeftOut as error:
+                    left_out[layer.name] = error.what
+                else:
+                    rows += answer.rows
+                    lacking |= dict.fromkeys(answer.notes.lacking)
+                if len(left_out) == len(layers):
+                    raise no_rows_error(left_out)
+                table = Table.of_rows(name, view.columns, view.sort_rows(rows), dict(left_out), tuple(lacking))
+                if done + 1 < len(layers):
+                    self.progress[key] = Progress(name, done + 1, len(layers), "layers")
+                    self.put(key, table, is_complete=False)
+            return table
+        finally:
+            if self._swept is swept:  # and not a newer one's, which has taken the place of this
+                self._swept = None
+                self._report(DONE)
+
+    def _table(self, name: str, query: Query, work: str) -> asyncio.Future[Table]:
+        """Ask the engine."""
+        return asyncio.wrap_future(self._engine.table(name, query, work))
