@@ -25,13 +25,7 @@ _COMPRESSED = ".gz"
 
 
 def format_of(path: Path) -> str | None:
-    """Tell the format from a file's ending, ``.csv`` or ``.csv.gz``; None where it says nothing.
-
-    Examples
-    --------
-    >>> [format_of(Path(name)) for name in ("a.csv.gz", "a.ndjson", "a.parquet", "a.txt")]
-    ['csv', 'jsonl', 'parquet', None]
-    """
+    """Tell the format from a file's ending, ``.csv`` or ``.csv.gz``; None where it says nothing."""
     ending = path.with_suffix("").suffix if path.suffix.lower() == _COMPRESSED else path.suffix
     return _ENDINGS.get(ending.lower())
 

@@ -114,26 +114,13 @@ class VisibleKeys:
         return np.concatenate([own, np.arange(self.shared.start, self.shared.stop)])
 
     def uniform(self, query: int, key: int) -> float:
-        """Give what a key gets of a query that looks at all it sees alike.
-
-        Examples
-        --------
-        >>> [VisibleKeys(np.array([0, 0]), np.array([0, 1])).uniform(1, key) for key in range(3)]
-        [0.5, 0.5, 0.0]
-        """
+        """Give what a key gets of a query that looks at all it sees alike."""
         first, last = int(self.first[query]), int(self.last[query])
         is_seen = first <= key <= last or key in self.shared
         return 1 / (max(last - first + 1, 0) + len(self.shared)) if is_seen else 0.0
 
     def hides(self, queries: range, keys: range) -> bool:
-        """Say whether none of some queries sees any of some keys.
-
-        Examples
-        --------
-        >>> backwards = VisibleKeys(np.zeros(3, np.int64), np.arange(3))
-        >>> backwards.hides(range(1), range(1, 3)), backwards.hides(range(2), range(1, 3))
-        (True, False)
-        """
+        """Say whether none of some queries sees any of some keys."""
         if max(keys.start, self.shared.start) < min(keys.stop, self.shared.stop):
             return False
         some = slice(queries.start, queries.stop)
@@ -435,13 +422,7 @@ class PooledBlock:
 
 
 def is_of_one_text(name: MapName, query_tokens: tuple[str, ...], key_tokens: tuple[str, ...]) -> bool:
-    """Say whether a map's queries and keys are the same tokens; across stacks they are not, even where they are equal.
-
-    Examples
-    --------
-    >>> is_of_one_text(MapName("decoder", 0, 0), ("a",), ("a",)), is_of_one_text(MapName("cross", 0, 0), ("a",), ("a",))
-    (True, False)
-    """
+    """Say whether queries and keys are the same tokens; across stacks they are not, even where they are equal."""
     return name.stack != "cross" and query_tokens == key_tokens
 
 

@@ -29,44 +29,20 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    r"""Write escapes as `visible` does, but keep the ends of lines and tabs.
-
-    Examples
-    --------
-    >>> visible_lines("a\tb\nc\x1b]0;d\x07")
-    'a\tb\nc\\x1b]0;d\\x07'
-    """
+    r"""Write escapes as `visible` does, but keep the ends of lines and tabs."""
     return text if text.isprintable() else _IN_LINES.sub(lambda found: visible(found[0]), text)
 
 
 def plural(word: str, count: int) -> str:
-    """Give the word for so many things.
-
-    Examples
-    --------
-    >>> plural("head", 0), plural("head", 1), plural("head", 2)
-    ('heads', 'head', 'heads')
-    """
+    """Give the word for so many things."""
     return word if count == 1 else f"{word}s"
 
 
 def quantity(count: int, word: str) -> str:
-    """Say how many things there are.
-
-    Examples
-    --------
-    >>> quantity(1, "head"), quantity(12, "head")
-    ('1 head', '12 heads')
-    """
+    """Say how many things there are."""
     return f"{count} {plural(word, count)}"
 
 
 def span(first: int, last: int) -> str:
-    """Say which numbers there are.
-
-    Examples
-    --------
-    >>> span(0, 7), span(0, 0)
-    ('0 to 7', '0 alone')
-    """
+    """Say which numbers there are."""
     return f"{first} to {last}" if first < last else f"{first} alone"

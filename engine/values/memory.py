@@ -16,13 +16,7 @@ ACROSS_DEVICES = "auto"
 
 
 def size(stored_bytes: int) -> str:
-    """Write a number of bytes.
-
-    Examples
-    --------
-    >>> size(548_105_171)
-    '548 MB'
-    """
+    """Write a number of bytes."""
     amount = float(stored_bytes)
     for unit in ("B", "kB", "MB", "GB"):
         if amount < 1000:

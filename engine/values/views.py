@@ -83,34 +83,19 @@ class View:
         return (*self.columns, *self.beside) if of_two else self.columns
 
     def on_screen(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Put columns of this table in the order in which a screen shows them.
-
-        Examples
-        --------
-        >>> View("", "", "", "", (), leading=("change",)).on_screen(("head", "token", "change"))
-        ('head', 'change', 'token')
-        """
+        """Put columns of this table in the order in which a screen shows them."""
         order = {name: number for number, name in enumerate(self.leading)} | dict.fromkeys(self.places, -1)
         return tuple(sorted(columns, key=lambda name: order.get(name, len(order))))
 
     def sort_rows(self, rows: Iterable[Sequence[Cell]]) -> list[Sequence[Cell]]:
-        """Put rows in order by the size of the numbers in `ranked_by`, the largest first; what is no number comes last.
-
-        Examples
-        --------
-        >>> View("", "", "", "", ("head", "change"), ranked_by="change").sort_rows([("0", 0.1), ("1", -0.2)])
-        [('1', -0.2), ('0', 0.1)]
-        """
-        kept = list(rows)
-        if not self.ranked_by:
-            return kept
-        place = self.columns.index(self.ranked_by)
+        """Put rows in order by the size of the numbers in `ranked_by`, the largest first; others come last."""
+        place = self.columns.index(self.ranked_by) if self.ranked_by else 0
 
         def size(row: Sequence[Cell]) -> float:
             cell = row[place]
             return -abs(cell) if isinstance(cell, int | float) else math.inf
 
-        return sorted(kept, key=size)
+        return sorted(rows, key=size) if self.ranked_by else list(rows)
 
 
 DEFAULT_FIRST = 10
@@ -305,13 +290,7 @@ HEADS = View(
 
 
 def parts_of(columns: Collection[str]) -> tuple[str, ...]:
-    """Name the parts of the table of all heads that columns of it come of.
-
-    Examples
-    --------
-    >>> parts_of(("head", "label", "ov_copying"))
-    ('patterns', 'circuits')
-    """
+    """Name the parts of the table of all heads that columns of it come of."""
     wanted = set(columns)
     found = {"patterns"} if "label" in wanted else set()
     return tuple(part for part, own in HEAD_PARTS.items() if part in found or not wanted.isdisjoint(own))
@@ -403,24 +382,12 @@ RINGS = (("predictions", "lens", "contributions"), (OVERVIEW, HEADS.name))
 
 
 def ring_of(view: str) -> tuple[str, ...]:
-    """Give the views that share a key with one, itself among them; none where it has its key alone.
-
-    Examples
-    --------
-    >>> ring_of("overview"), ring_of("circuits")
-    (('overview', 'heads'), ())
-    """
+    """Give the views that share a key with one, itself among them; none where it has its key alone."""
     return next((each for each in RINGS if view in each), ())
 
 
 def view_after(active: str, wanted: str) -> str:
-    """Say which view a key leads to that stands for one, where another, or the same, is looked at.
-
-    Examples
-    --------
-    >>> view_after("spectra", "predictions"), view_after("predictions", "predictions")
-    ('predictions', 'lens')
-    """
+    """Say which view a key leads to that stands for one, where another, or the same, is looked at."""
     ring = ring_of(wanted)
     return ring[(ring.index(active) + 1) % len(ring)] if active in ring else wanted
 
@@ -452,24 +419,12 @@ CHANGES = View(
     ranked_by="change",
 )  # fmt: skip
 
-VIEWS = {
-    view.name: view
-    for view in (
-        CIRCUITS,
-        COMPOSITION,
-        DIRECTIONS,
-        PATTERNS,
-        HEADS,
-        ROLLOUT,
-        PREDICTIONS,
-        LENS,
-        CONTRIBUTIONS,
-        ABLATION,
-        EXPLAIN,
-        CHANGES,
-        WEIGHTS,
-    )
-}
+_EVERY_VIEW = (
+    CIRCUITS, COMPOSITION, DIRECTIONS, PATTERNS, HEADS, ROLLOUT, PREDICTIONS, LENS, CONTRIBUTIONS, ABLATION, EXPLAIN,
+    CHANGES, WEIGHTS,
+)  # fmt: skip
+
+VIEWS = {view.name: view for view in _EVERY_VIEW}
 """Every such table, by name."""
 
 NEEDS = {"attention": frozenset({"text"}), **{view.name: view.needs for view in VIEWS.values()}}

@@ -259,10 +259,3 @@ def test_narrowing_gives_the_same_rows_as_the_whole(tiny_model: TinyModel) -> No
     part = rows(folder, "ranks", "--layer", "1", "--head", "2", "--matrix", "OV")
     assert part == [row for row in whole if (row["layer"], row["head"], row["matrix"]) == ("1", "2", "OV")]
     assert rows(folder, "ranks", "--head", "1.2", "--matrix", "OV") == part
-
-
-def test_info_names_versions_and_every_path() -> None:
-    done = attn_tui("info")
-    assert done.returncode == 0
-    for word in ("torch", "transformers", "textual", "python", "settings", "cache of spectra", "log", "devices"):
-        assert any(line.startswith(word) and len(line.split(None, 1)) == 2 for line in done.stdout.splitlines()), word

@@ -7,12 +7,9 @@ import re
 import pytest
 from textual.theme import BUILTIN_THEMES
 
-from engine.service.engine import Engine
-from engine.values.options import EngineOptions
 from tests.cli.test_settings import call, configure
 from tests.tui.explorer import explorer, screen_text, until
 from tui.app.explorer import Explorer
-from tui.cli import launch
 from tui.cli.command_line import explore
 from tui.cli.configuration import config_file, effective
 from tui.screens.help_screen import HelpScreen
@@ -107,18 +104,6 @@ async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
         places = [shown.index(line) for line in lines]
         assert places == sorted(places)
         assert places[-1] < shown.index("findingone'sway")
-
-
-def test_every_mistake_is_said_once_the_terminal_is_back(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def run(app: Explorer) -> None:
-        app.misconfigured = ("c.toml, line 1: one", "c.toml, line 2: two")
-
-    monkeypatch.setattr(launch, "_has_terminal", lambda: True)
-    monkeypatch.setattr(Explorer, "run", run)
-    launch.run_explorer(Engine(EngineOptions()), Start("demo"), theme=None, ascii_only=False)
-    assert capsys.readouterr().err == "attn-tui: c.toml, line 1: one\nattn-tui: c.toml, line 2: two\n"
 
 
 def test_a_file_that_begins_with_a_mark_of_its_encoding_is_read() -> None:

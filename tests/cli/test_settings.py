@@ -72,11 +72,6 @@ def test_the_page_of_the_configuration_names_bindings_that_are_there() -> None:
     assert set(named) <= known
 
 
-def test_what_the_example_says_of_settings_stands_below_each_other() -> None:
-    settings = commented().partition("[keys]")[0].splitlines()
-    assert len({line.rindex(" # ") for line in settings if " = " in line}) == 1
-
-
 def test_init_writes_it_once() -> None:
     assert str(config_file()) in call("config", "--init").output
     config_file().write_text("ascii = true\n", encoding="utf-8")

@@ -57,13 +57,7 @@ def every_binding() -> dict[str, Bound]:
 
 
 def readable(key: str) -> str:
-    """Write a key as one would look for it: a sign by itself, but a comma, which separates keys, by its name.
-
-    Examples
-    --------
-    >>> readable("question_mark"), readable("comma"), readable("ctrl+q"), readable("left")
-    ('?', 'comma', 'ctrl+q', 'left')
-    """
+    """Write a key as one would look for it: a sign by itself, but a comma, which separates keys, by its name."""
     sign = format_key(key)
     return sign if len(sign) == 1 and sign.isascii() and sign not in ' ,"\\' else key
 

@@ -13,7 +13,6 @@ from engine.store.files import remove_partial_files
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
 from tui.start import Start
-from tui.status_line import StatusLine
 
 NO_TERMINAL = "the explorer needs a terminal; for files and pipes use: attn-tui export MODEL VIEW"
 """Said where keys cannot be read, or no screen drawn."""
@@ -34,7 +33,7 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
     EngineError : when the model cannot be opened, or there is no terminal.
     """
     if not _has_terminal():
-        _refuse_without_terminal(start.model, options)
+        raise EngineError(NO_TERMINAL)
     gc.disable()  # until the first head is on screen
     IMPORTING.spares_event_loop = True
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -110,13 +109,3 @@ def _say(problems: Iterable[str]) -> None:
 def _has_terminal() -> bool:
     """Say whether keys can be read and a screen drawn; what is said besides may go to a file."""
     return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def _refuse_without_terminal(model: str | None, options: EngineOptions) -> None:
-    """Say what is wrong with the model, if anything is, and else that the explorer needs a terminal."""
-    if model is not None:
-        from tui.cli.headless import open_headless  # with NumPy, which the first frame would wait for
-
-        with StatusLine(sys.stderr) as status:
-            open_headless(Engine(options), model, status)
-    raise EngineError(NO_TERMINAL)

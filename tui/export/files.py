@@ -98,13 +98,7 @@ def formats_for(what: What, view: str) -> tuple[str, ...]:
 
 
 def choice_of(name: str, usual: Choice) -> Choice:
-    """Say what a file of a name is to hold: by its ending a picture, text or matrices, else the table of the view.
-
-    Examples
-    --------
-    >>> choice_of("a.svg", Choice()).what, choice_of("a.npz", Choice()).what, choice_of("b.jsonl", Choice()).format
-    (<What.SVG: 's'>, <What.MATRICES: 'm'>, 'jsonl')
-    """
+    """Say what a file of a name is to hold: by its ending a picture, text or matrices, else the table of the view."""
     ending = Path(name).suffix
     of_endings = {".npz": What.MATRICES, ".svg": What.SVG, ".txt": What.TEXT, ".ans": What.ANSI}
     what = of_endings.get(ending, What.VIEW)

@@ -6,26 +6,21 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-import torch
 from safetensors import safe_open
 
 from engine.analysis.open_model import OpenModel
 from engine.service.engine import Engine
-from engine.values.attention import AttentionMaps, Sentence
+from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import NOTHING_OFF, Off
-from engine.values.memory import MemoryReport, SentenceNeed
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, Progress, ProgressReporter, Work
 from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.tui.explorer import explorer, settle, shown, until
 from tui.status_line import StatusLine, describe
-from tui.toolkit.messages import SentenceAdvanced
-from tui.waiting import Awaited
 
 SENTENCE = "The cat sat on the mat."
 PATIENCE = 60
@@ -83,19 +78,6 @@ def test_the_bytes_that_are_told_are_those_of_the_weights(
     assert counts[0].done == counts[0].total == share * stored
 
 
-def test_what_another_thread_makes_meanwhile_is_not_counted() -> None:
-    from engine.models.memory import WeightCount
-
-    counted = WeightCount()
-    with counted.counting():
-        other = threading.Thread(target=lambda: torch.nn.Linear(100, 100))
-        other.start()
-        other.join()
-        torch.nn.Linear(3, 2, device="meta").weight = torch.nn.Parameter(torch.zeros(2, 3))
-    torch.nn.Linear(10, 10)
-    assert (counted.done, counted.total) == (4 * 6, 4 * 8)
-
-
 class Clock:
     """Time that goes on only when it is told to, and how often it was looked at."""
 
@@ -114,19 +96,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr("engine.values.progress.time", SimpleNamespace(monotonic=clock.monotonic))
     return clock
-
-
-def test_of_a_short_sentence_nothing_is_told_and_the_clock_is_looked_at_once_a_layer(
-    tiny_model: TinyModel, clock: Clock
-) -> None:
-    told: list[Progress] = []
-    with watched(tiny_model("gpt2"), told) as engine:
-        engine.read(SENTENCE).result(PATIENCE)
-        before = clock.looks
-        engine.read("the dog").result(PATIENCE)
-        layers = len(engine._model.outline.layers) if engine._model is not None else 0
-    assert not told
-    assert clock.looks - before <= layers + 2
 
 
 def test_reports_are_few_and_the_time_left_is_that_of_the_layers_left(clock: Clock) -> None:
@@ -182,32 +151,6 @@ async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
         assert pane.shown is not None
 
 
-async def test_the_pane_says_how_far_a_mean_over_layers_is(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 0.0)
-    async with explorer(tiny_model("gpt2"), text=SENTENCE) as (app, pilot):
-        free, maps, pane = threading.Event(), OpenModel.attention, app.views.attention
-
-        def waiting(self: OpenModel, text: str, stack: str, layer: int | None, *rest: Any) -> Work[AttentionMaps]:
-            assert free.wait(PATIENCE)
-            return (yield from maps(self, text, stack, layer, *rest))
-
-        monkeypatch.setattr(OpenModel, "attention", waiting)
-        await pilot.press("3", "a", "a")
-        await until(pilot, lambda: pane.message == "computing …")
-        app.engine._advance(Progress("computing maps", 3, 40, "layers", 0.5))
-        await until(pilot, lambda: pane.message == "computing maps: 3 of 40 layers, 75 s left …")
-        free.set()
-        await settle(pilot)
-        assert pane.shown is not None
-
-
-def test_only_the_newest_report_waits_to_be_drawn() -> None:
-    first, second = (SentenceAdvanced(Progress("reading the sentence", done, 40, "layers")) for done in (1, 2))
-    assert second.can_replace(first)
-
-
 async def test_what_is_known_not_to_fit_is_said_before_it_is_tried(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,17 +165,6 @@ async def test_what_is_known_not_to_fit_is_said_before_it_is_tried(
         free.set()
         await settle(pilot)
         assert set(said) == {foreseen}  # and the refusal is in the same words
-
-
-async def test_before_the_gpus_are_known_the_headers_say_what_is_needed(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2")) as (app, _):
-        assert app.exporting.outline
-        awaited = Awaited(app.exporting.outline)
-    need = SentenceNeed(812 * 10**9, 812 * 10**9, 0, "bfloat16", "")
-    awaited.foresee(MemoryReport(191, 812 * 10**9, 1, need, None, 19 * 10**9))
-    assert "needs 812 GB to read a sentence (bfloat16), 19 GB are free in main memory" in awaited.message
-    awaited.foresee(MemoryReport(191, 812 * 10**9, 1, need, None, 500 * 10**9))
-    assert "is being loaded" in awaited.message
 
 
 def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:

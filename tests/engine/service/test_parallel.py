@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -14,9 +13,6 @@ import torch
 from engine.mathematics.threads import in_rounds
 from engine.values.progress import finish
 from tests.opening import run_apart
-
-PATIENCE = 10.0
-"""Seconds after which a test gives up; nothing here takes as long."""
 
 
 @pytest.fixture(autouse=True)
@@ -35,23 +31,6 @@ def test_results_come_in_order_however_long_each_piece_takes() -> None:
 
     pieces = [partial(piece, number) for number in range(5)]
     assert finish(in_rounds(pieces)) == [0, 1, 4, 9, 16]
-
-
-def test_no_pieces_give_no_results() -> None:
-    assert finish(in_rounds([])) == []
-
-
-@pytest.mark.parametrize(("threads", "pieces", "cores"), [(3, 3, 1), (3, 2, 1), (4, 2, 2), (1, 1, 1), (3, 1, 3)])
-def test_pieces_share_the_threads_of_the_caller(threads: int, pieces: int, cores: int) -> None:
-    torch.set_num_threads(threads)
-    together = threading.Barrier(min(threads, pieces))
-
-    def piece() -> int:
-        together.wait(PATIENCE)
-        return torch.get_num_threads()
-
-    assert finish(in_rounds([piece] * pieces)) == [cores] * pieces
-    assert torch.get_num_threads() == threads
 
 
 def test_what_a_piece_raises_is_raised_where_the_results_are_wanted() -> None:
@@ -76,12 +55,6 @@ def test_a_unit_has_as_many_pieces_as_there_are_threads_and_work_given_up_begins
     work.close()
     assert sorted(begun) == [0, 1, 2, 3, 4, 5]
     assert counts == [3, 6]
-
-
-def test_no_thread_is_left() -> None:
-    before = set(threading.enumerate())
-    finish(in_rounds([lambda: None] * 9))
-    assert set(threading.enumerate()) == before
 
 
 LEFT_AT_WORK = """

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, wait
 
 import pytest
 import torch
@@ -158,22 +158,6 @@ def test_a_replaced_request_fails_at_once_and_its_work_is_closed_between_two_uni
     assert units.done == done
 
 
-def test_work_can_be_given_up_before_it_starts(queue: Queue) -> None:
-    gate, said = Gate(), list[str]()
-    queue.submit(gate.unit, Urgency.SELECTED, LANE)
-    assert gate.begun.wait(PATIENCE)
-    given_up = queue.submit(saying("sweep", said), Urgency.SWEEP, LANE, "sweep")
-    cancelled = queue.submit(saying("cancelled", said), Urgency.SWEEP, LANE)
-    assert cancelled.cancel()
-    queue.give_up("sweep")
-    queue.give_up("a view that nobody asked for")
-    with pytest.raises(Superseded):
-        given_up.result(0)
-    gate.open.set()
-    assert queue.submit(saying("next", said), Urgency.SWEEP, LANE).result(PATIENCE) == "next"
-    assert said == ["next"]
-
-
 def test_all_of_an_owner_is_given_up_and_nothing_of_another(queue: Queue) -> None:
     mine, others = Units(), Units()
     first = queue.submit(mine, Urgency.SWEEP, Lane.WEIGHTS, owner="model")
@@ -243,12 +227,6 @@ def raising(error: BaseException) -> Callable[[], Work[str]]:
     return work
 
 
-def test_what_a_person_can_mend_is_said_as_it_is(queue: Queue) -> None:
-    with pytest.raises(EngineError, match=r"^layer 9 is not there$"):
-        queue.submit(raising(EngineError("layer 9 is not there")), Urgency.SELECTED, LANE).result(PATIENCE)
-    assert not log_file().exists()
-
-
 @pytest.mark.parametrize(
     "error",
     [ValueError("odd\nand long"), KeyboardInterrupt(), SystemExit(3), MemoryError(), Exception()],
@@ -261,31 +239,6 @@ def test_what_nobody_foresaw_is_an_answer_in_one_line_and_kept_in_the_log(error:
     assert str(log_file()) in str(caught.value)
     assert "Traceback" in log_file().read_text()
     assert queue.submit(saying("alive", []), Urgency.SELECTED, LANE).result(PATIENCE) == "alive"
-
-
-def test_requests_from_many_threads_are_all_answered(queue: Queue) -> None:
-    futures: list[Future[int]] = []
-    lock = threading.Lock()
-
-    def answering(number: int) -> Callable[[], Work[int]]:
-        def work() -> Work[int]:
-            yield list(Lane)[number % 3]
-            return number
-
-        return work
-
-    def ask(start: int) -> None:
-        for number in range(start, start + 50):
-            future = queue.submit(answering(number), Urgency(number % 4), list(Lane)[number % 4])
-            with lock:
-                futures.append(future)
-
-    askers = [threading.Thread(target=ask, args=(50 * number,)) for number in range(8)]
-    for asker in askers:
-        asker.start()
-    for asker in askers:
-        asker.join(PATIENCE)
-    assert sorted(future.result(PATIENCE) for future in futures) == list(range(400))
 
 
 def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:

@@ -21,7 +21,6 @@ from tui.app.explorer import Explorer
 from tui.export import files
 from tui.export.request import write_parts
 from tui.screens.export_screen import ExportScreen
-from tui.toolkit import tasks
 
 TEXT = "the cat [bold] sat"
 
@@ -226,30 +225,6 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
     assert "\x1b[" in coloured
 
 
-@pytest.mark.parametrize("is_read_first", [False, True])
-async def test_the_text_is_written_of_the_sentence_that_is_read_and_not_of_the_one_that_stays_for_a_moment(
-    is_read_first: bool, tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tasks, "PATIENCE", 600)
-    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
-        free = hold(app)
-        if is_read_first:
-            app.conductor.read("another one")
-        await type_keys(pilot, "T")
-        await until(pilot, lambda: "looks at" in screen_text(app))
-        if not is_read_first:
-            app.conductor.read("another one")
-        await type_keys(pilot, "e", "a")
-        assert said(app) == "the text view shows nothing yet; nothing was written"
-        free.set()
-        await until(pilot, lambda: not app.views.active.is_waiting)
-        await type_keys(pilot, "a")
-        await settle(pilot)
-        (file,) = folder.iterdir()
-        assert app.conductor.reading is not None
-        assert f" of {app.conductor.reading.tokens} " in file.read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     ("typed", "written"),
     [
@@ -278,12 +253,3 @@ async def test_a_file_that_is_named_is_written_at_once_as_its_ending_says(
         await type_keys(pilot, "backspace", "1", "enter")
         await settle(pilot)
         assert len(names(folder)) == 2, "and the name can be changed"
-
-
-async def test_a_name_in_a_folder_that_is_not_there_stays_to_be_mended(tiny_model: TinyModel, folder: Path) -> None:
-    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
-        await type_keys(pilot, ":", *"export no/such.csv", "enter")
-        await settle(pilot)
-        assert "there is no folder" in said(app)
-        assert file_name(app) == "such.csv"
-        assert not names(folder)
