@@ -205,7 +205,7 @@ class Reading:
                 self._large = large
                 self._pane.await_next()
                 tokens = sentence.tokens
-                self._pane.begin_large(LargeMap(wanted, tokens, tokens, ask, is_signed=large.is_difference))
+                self._pane.begin_large(LargeMap(wanted, tokens, tokens, ask, is_signed=large.minuend is not None))
             return
         key = (wanted.stack, wanted.layer, wanted.is_rollout)
         maps = self._maps.get(key)

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.service.queue import Queue, Urgency, Writer
+from engine.service.queue import Queue, Urgency
 from engine.values.errors import EngineError, Superseded
 from engine.values.found_models import FoundModel, Origin, Place
 from engine.values.heads import MATRICES, NOTHING_OFF, Off
@@ -72,7 +72,6 @@ class Engine:
         self._first = first or self
         self._queue: Queue = Queue() if first is None else first._queue
         self._named: str | None = None
-        self._writer = Writer(self._queue.give_up)
         self._model: OpenModel | None = None
         self._is_closed = False
         self._told: set[str] = set()
@@ -180,9 +179,8 @@ class Engine:
     def stop(self, seconds: float = 0.0) -> None:
         """Give up all work, and then let go of the model; returns at once, or waits so long for what is being done."""
         self._queue.stop(self._leave)
-        self._writer.cancel()
+        self._queue.stop_writing()
         if seconds:
-            self._writer.join(seconds)
             self._queue.join(seconds)
 
     def give_up(self, view: str) -> None:
@@ -409,7 +407,7 @@ class Engine:
 
         The work calls what it is handed between its rows; that raises when the file is not wanted any more.
         """
-        return self._writer.begin(work)
+        return self._queue.write(work)
 
     def rows(self, name: str, query: Query) -> Iterator[RowGroup]:
         """Go through the groups of a table as they are worked out, each when it is asked for.
@@ -456,7 +454,7 @@ class Engine:
 
     def stop_writing(self) -> None:
         """Give up the file that is being written, if any; nothing of it is left."""
-        self._writer.cancel()
+        self._queue.stop_writing()
 
     # --- asking
 

@@ -98,6 +98,8 @@ class Queue:
         self._stopped = False
         self._at_work = len(Lane)
         self._last: list[Callable[[], None]] = []
+        self._writers: list[threading.Thread] = []
+        self._writing_cancelled = threading.Event()
         stop = weakref.WeakMethod(self.stop)
         self._lanes = [
             threading.Thread(target=self._run, args=(lane,), name=f"lane {lane.value}", daemon=True) for lane in Lane
@@ -178,8 +180,42 @@ class Queue:
         self._end()
 
     def join(self, seconds: float) -> None:
-        """Wait until no work is done any more, but no longer than that; after `stop`."""
-        _join(self._lanes, seconds)
+        """Wait until no work is done and no file written any more, but no longer than that; after `stop`."""
+        _join([*self._lanes, *self._writers], seconds)
+
+    def write(self, work: Callable[[Check], Answer]) -> Future[Answer]:
+        """Do work that writes a file on a thread of its own, so that neither the screen nor a lane waits for a disk.
+
+        What it asks of the queue comes after what is looked at. The check that it is handed raises `Superseded` once
+        the file is not wanted any more.
+        """
+        future: Future[Answer] = Future()
+        future.set_running_or_notify_cancel()  # who no longer awaits it cannot take the place of its answer
+        cancelled = self._writing_cancelled = threading.Event()
+
+        def check() -> None:
+            if cancelled.is_set():
+                raise Superseded("the file is not wanted any more")
+
+        def run() -> None:
+            FILE_VIEW.set(WRITING)
+            try:
+                answer = work(check)
+            except BaseException as error:  # whatever it raises is its answer
+                future.set_exception(_answer_of(error))
+            else:
+                future.set_result(answer)
+
+        thread = threading.Thread(target=run, name="writer", daemon=True)
+        self._writers = [thread]
+        end_with_program(thread, cancelled.set)
+        thread.start()
+        return future
+
+    def stop_writing(self) -> None:
+        """Give up the file that is being written, if any, at its next step; nothing of it is left."""
+        self._writing_cancelled.set()
+        self.give_up(WRITING)
 
     def _known(self) -> list[_Job]:
         return [*itertools.chain(*self._waiting.values()), *self._running.values()]
@@ -353,52 +389,3 @@ def _end_all() -> None:
                 stream.flush()
         remove_partial_files()
         os._exit(int(hasattr(sys, "last_value")))
-
-
-# --- files
-
-
-class Writer:
-    """Writes files, each on a thread of its own, so that neither the screen nor a lane waits for a disk.
-
-    Every public method may be called from any thread.
-    """
-
-    def __init__(self, give_up: Callable[[str], None]) -> None:
-        self._give_up = give_up
-        self._cancelled = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def begin(self, work: Callable[[Check], Answer]) -> Future[Answer]:
-        """Begin to write a file."""
-        future: Future[Answer] = Future()
-        future.set_running_or_notify_cancel()  # who no longer awaits it cannot take the place of its answer
-        cancelled = self._cancelled = threading.Event()
-
-        def check() -> None:
-            if cancelled.is_set():
-                raise Superseded("the file is not wanted any more")
-
-        def run() -> None:
-            FILE_VIEW.set(WRITING)
-            try:
-                answer = work(check)
-            except BaseException as error:  # whatever it raises is its answer
-                future.set_exception(_answer_of(error))
-            else:
-                future.set_result(answer)
-
-        self._thread = threading.Thread(target=run, name="writer", daemon=True)
-        end_with_program(self._thread, cancelled.set)
-        self._thread.start()
-        return future
-
-    def cancel(self) -> None:
-        """Give up the file that is being written, at its next step."""
-        self._cancelled.set()
-        self._give_up(WRITING)
-
-    def join(self, seconds: float) -> None:
-        """Wait until nothing of a file that was given up is left, but no longer than that."""
-        if self._thread is not None:
-            self._thread.join(seconds)

@@ -69,11 +69,6 @@ class MapQuery:
     off: Off = NOTHING_OFF
     minuend: MapName | None = None
 
-    @property
-    def is_difference(self) -> bool:
-        """Whether it is of differences."""
-        return self.minuend is not None
-
 
 Places = NDArray[np.int64]
 

@@ -204,10 +204,6 @@ class LargeTable:
             yield Table(self.name, frame.cast(schema))
             del frame
 
-    def whole(self) -> Table:
-        """Read all of it."""
-        return Table.of_rows(self.name, self.columns, self.rows)
-
 
 AnyTable = Table | LargeTable
 

@@ -136,10 +136,6 @@ class ExploreCommand(ConfiguredCommand):
         """Name the context as the person typed it."""
         return super().make_context("attn-tui", args, None, **extra)
 
-    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Show how the explorer is called."""
-        formatter.write_usage("attn-tui", "[MODEL] [OPTIONS]")
-
 
 @click.group(cls=ExplorerGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:

@@ -84,7 +84,7 @@ WRITING = """
 import sys, threading
 from pathlib import Path
 from engine.store.files import requested_file
-from engine.service.queue import Writer
+from engine.service.queue import Queue
 
 begun = threading.Event()
 
@@ -95,7 +95,7 @@ def write(check):
         while True:
             check()
 
-Writer(lambda view: None).begin(write)
+Queue().write(write)
 assert begun.wait(60)
 """
 
