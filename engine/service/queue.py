@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from engine.store.files import remove_partial_files
-from engine.store.log import write_log
+from engine.store.files import remove_partial_files, write_log
 from engine.values.errors import EngineError, Interrupted, Superseded
 from engine.values.progress import Lane, Work
 

@@ -1,16 +1,19 @@
-"""Where this program keeps its files, and files that are complete or absent: written beside their place and renamed."""
+"""Where this program keeps its files, its log, and files that are complete or absent: written aside and renamed."""
 
 from __future__ import annotations
 
 import errno
 import itertools
 import os
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 
 from platformdirs import user_cache_path, user_config_path, user_log_path, user_state_path
 
+from engine.values.display_text import visible_lines
 from engine.values.errors import EngineError
 
 APPLICATION = "attn-tui"
@@ -124,3 +127,28 @@ def unused_path(path: Path) -> Path:
     stem = path.name.removesuffix(ending)
     numbered = (path.with_name(f"{stem}-{number}{ending}") for number in itertools.count(2))
     return next(each for each in itertools.chain((path,), numbered) if not each.exists())
+
+
+LARGEST_LOG = 1_000_000
+"""Bytes from which on the log begins anew; the one before is kept beside it."""
+
+
+def write_log(error: BaseException) -> str:
+    """Keep an error that nobody foresaw with its traceback in the log; give the line that a person reads.
+
+    What the log holds can be shown on a terminal: control characters are written as escapes. Of a person's own it has
+    the names of models and files, where an error names them; sentences are not written into it.
+    """
+    place, text = log_file(), "".join(traceback.format_exception(error))
+    where = f"its traceback is in {place}"
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            if place.stat().st_size > LARGEST_LOG:
+                place.replace(place.with_suffix(".old.log"))
+        with place.open("a", encoding="utf-8") as log:
+            log.write(f"{datetime.now():%Y-%m-%d %H:%M:%S} [{os.getpid()}]\n{visible_lines(text)}\n")
+    except OSError:
+        where = "see its traceback with --debug"
+    reason = str(error).strip().partition("\n")[0]
+    return f"unexpected {type(error).__name__}: {reason}; {where}"

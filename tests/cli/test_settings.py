@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import tui
-from engine.store import log
+from engine.store import files
 from engine.store.files import log_file, state_directory
 from tests.documentation import REPOSITORY
 from tui.cli.command_line import command, explore
@@ -165,10 +165,10 @@ def test_what_cannot_be_kept_is_no_error() -> None:
 
 def test_the_log_has_errors_in_full_and_begins_anew_when_it_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not log_file().exists()
-    assert str(log_file()) in log.write_log(ValueError("a large one"))
+    assert str(log_file()) in files.write_log(ValueError("a large one"))
     assert "ValueError: a large one" in log_file().read_text(encoding="utf-8")
-    monkeypatch.setattr(log, "LARGEST", 10)
-    log.write_log(ValueError("the next"))
+    monkeypatch.setattr(files, "LARGEST_LOG", 10)
+    files.write_log(ValueError("the next"))
     assert "a large one" not in log_file().read_text(encoding="utf-8")
     assert "a large one" in log_file().with_suffix(".old.log").read_text(encoding="utf-8")
 

@@ -27,7 +27,7 @@ from textual.dom import DOMNode
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static, Tree
 
-from engine.store.log import write_log
+from engine.store.files import write_log
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import parse_head
 from engine.values.table import RANK_COLUMNS

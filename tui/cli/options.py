@@ -13,7 +13,7 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, S
 
 from engine.checkpoints.json_files import CACHED
 from engine.checkpoints.model_folders import cached_id, clean_name, hub_cache, model_at_path
-from engine.store.log import write_log
+from engine.store.files import write_log
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions, limit_threads
 from tui.cli.stream_errors import is_of_a_stream, unwritable
