@@ -110,7 +110,8 @@ class _Replay:
             part: [] for block in predictor.stream.blocks for part in _held_parts(block, keep_running)
         }
         self._read: dict[Head, Tensor] = {}
-        self._logits = predictor.run(asked, check, self._recording)
+        self._states: list[Tensor] = []
+        self._logits = predictor.run(asked, check, self._recording())
         self._dtype: torch.dtype = next(predictor.model.parameters()).dtype
 
     @contextmanager
@@ -130,13 +131,9 @@ class _Replay:
             self._read[layer] = read[0, position if read.shape[1] == tokens else -1][None].clone()
             return read
 
-        for module in self._given:
-            self._given[module].clear()
-        for module in self._norms:
-            self._norms[module].clear()
         with self._hooked(keep, keep_norm) as stack:
             stack.enter_context(predictor.outputs.changing(self._names, 1, keep_read))
-            self._states = stack.enter_context(predictor.stream.watching(position, tokens))
+            stack.enter_context(predictor.stream.watching(position, tokens, self._states))
             yield
 
     @contextmanager
@@ -160,38 +157,33 @@ class _Replay:
         predictor = self._predictor
         raw: list[Tensor] = []
 
-        @contextmanager
-        def replaying() -> Iterator[None]:
-            raw.clear()
-            given = {module: iter(calls) for module, calls in self._given.items()}
-            norms = {module: iter(calls) for module, calls in self._norms.items()}
+        given = {module: iter(calls) for module, calls in self._given.items()}
+        norms = {module: iter(calls) for module, calls in self._norms.items()}
 
-            def put(module: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
-                state = next(given[module], None)
-                return None if state is None else with_states(result, state)
+        def put(module: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
+            state = next(given[module], None)
+            return None if state is None else with_states(result, state)
 
-            def put_norm(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
-                norm = next(norms[module], None)
-                return None if norm is None else norm(_norm_input(args, kwargs)).to(result)
+        def put_norm(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+            norm = next(norms[module], None)
+            return None if norm is None else norm(_norm_input(args, kwargs)).to(result)
 
-            def put_heads(layer: Head, read: Tensor) -> Tensor:
-                return (masks[layer] * self._read[layer]).to(read)[:, None]
+        def put_heads(layer: Head, read: Tensor) -> Tensor:
+            return (masks[layer] * self._read[layer]).to(read)[:, None]
 
-            def keep_raw(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
-                raw.append(result.reshape(len(on), -1).float().cpu())
+        def keep_raw(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
+            raw.append(result.reshape(len(on), -1).float().cpu())
 
-            with self._hooked(put, put_norm) as stack:
-                stack.callback(predictor.unembedding.register_forward_hook(keep_raw).remove)
-                stack.enter_context(predictor.outputs.changing(self._names, len(on), put_heads))
-                stack.enter_context(predictor.stream.beginning_with(self._states[0] if first is None else first))
-                yield
-
-        try:
-            found = predictor.run_tokens(self._asked, len(on), self._check, replaying)
-        except Superseded:
-            raise
-        except EngineError as error:
-            raise self._refusal("it does not run on single tokens put together by hand") from error
+        with self._hooked(put, put_norm) as stack:
+            stack.callback(predictor.unembedding.register_forward_hook(keep_raw).remove)
+            stack.enter_context(predictor.outputs.changing(self._names, len(on), put_heads))
+            stack.enter_context(predictor.stream.beginning_with(self._states[0] if first is None else first))
+            try:
+                found = predictor.run_tokens(self._asked, len(on), self._check)
+            except Superseded:
+                raise
+            except EngineError as error:
+                raise self._refusal("it does not run on single tokens put together by hand") from error
         return found, raw[0] if raw else found
 
     def _mask(self, layer: Head, on: Sequence[Head | None]) -> Tensor:

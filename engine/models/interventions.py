@@ -218,14 +218,13 @@ class ResidualStream:
         self.blocks = tuple(dict.fromkeys(blocks))
 
     @contextmanager
-    def watching(self, position: int, tokens: int) -> Iterator[list[Tensor]]:
-        """Keep one token's states, (1, width): before the first block, and after every block, as they are called.
+    def watching(self, position: int, tokens: int, seen: list[Tensor]) -> Iterator[None]:
+        """Keep one token's states, (1, width), in a list: before the first block, and after each one that is called.
 
         Raises
         ------
         EngineError : when the blocks hand on something else than one state for each token.
         """
-        seen: list[Tensor] = []
         is_lost = False
 
         def keep(x: Any) -> None:
@@ -243,7 +242,7 @@ class ResidualStream:
             keep(first_tensor(result))
 
         with self._hooked(before, after):
-            yield seen
+            yield
         if is_lost or len(seen) < 2 or len({state.shape for state in seen}) > 1:
             raise EngineError(
                 "what this model's blocks hand on is not one residual stream; it can be followed no further"

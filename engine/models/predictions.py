@@ -8,7 +8,7 @@ tensors that are left are read from the checkpoint, or tied to the embedding as 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -130,13 +130,13 @@ class Predictor:
     def logits(self, asked: Asked, check: Check) -> Tensor:
         """Give the logits of the token after the one asked for, or of the mask: (vocabulary,) float32."""
         with self.reporting(PREDICTING, 1):
-            return self.run(asked, check)
+            return self.run(asked, check, nullcontext())
 
     def switched(self, asked: Asked, off: Off, check: Check) -> Tensor:
         """Give the logits with heads switched off, all together: (vocabulary,) float32."""
         means = self.means(asked, check) if off.by_mean else None
         with self.reporting(SWITCHING, 1):
-            return self.run(asked, check, lambda: self.outputs.switching(off.heads, means))
+            return self.run(asked, check, self.outputs.switching(off.heads, means))
 
     def each_switched(
         self, asked: Asked, heads: Sequence[Head], check: Check, *, by_mean: bool
@@ -150,8 +150,7 @@ class Predictor:
         with self.reporting(SWITCHING, len(tried), tell):
             for some in tried:
                 check()
-                around = partial(self.outputs.switching, some, means, one_by_one=True)
-                found = self._run(asked, len(some), check, around)
+                found = self._run(asked, len(some), check, self.outputs.switching(some, means, one_by_one=True))
                 done += len(some)
                 yield from zip(some, found, strict=True)
 
@@ -162,7 +161,7 @@ class Predictor:
             means: dict[Head, Tensor] = {}
             with self.reporting(AVERAGING, 1):
                 layers = [layer for layer in self.outputs.layers if self.is_run(layer)]
-                self.run(asked, check, lambda: self.outputs.keeping_means(layers, means))
+                self.run(asked, check, self.outputs.keeping_means(layers, means))
             self._means = (key, means)
         return self._means[1]
 
@@ -179,21 +178,14 @@ class Predictor:
         EngineError : when there is no one residual stream, or what follows the last block is not a function of its
             states alone.
         """
-        states: list[Tensor] = []
-
-        @contextmanager
-        def watching() -> Iterator[None]:
-            states.clear()
-            with self.stream.watching(asked.position, len(asked.tokens)) as seen:
-                yield
-            states.extend(state.to(seen[-1].device) for state in seen)  # blocks may be on several devices
-
+        seen: list[Tensor] = []
         refusal = f"what {self.name} does after its last block depends on more than one state; it has no lens"
         with self.reporting(FOLLOWING, 2):
-            logits = self.run(asked, check, watching)
-            ending = partial(self.stream.ending_with, len(states) - 1, torch.cat(states))
+            logits = self.run(asked, check, self.stream.watching(asked.position, len(asked.tokens), seen))
+            states = [state.to(seen[-1].device) for state in seen]  # blocks may be on several devices
             try:
-                found = self.run_tokens(asked, len(states), check, ending)
+                with self.stream.ending_with(len(states) - 1, torch.cat(states)):
+                    found = self.run_tokens(asked, len(states), check)
             except Superseded:
                 raise
             except EngineError as error:
@@ -203,16 +195,17 @@ class Predictor:
             raise EngineError(refusal)
         return states, found
 
-    def run_tokens(self, asked: Asked, count: int, check: Check, around: Callable[[], Any]) -> Tensor:
+    def run_tokens(self, asked: Asked, count: int, check: Check) -> Tensor:
         """Run the model on so many sentences of one token: (sentences, vocabulary) float32 logits."""
         first = {name: each[:, :1] if isinstance(each, Tensor) else each for name, each in asked.inputs.items()}
-        return self._run(replace(asked, inputs=first, tokens=asked.tokens[:1], position=0), count, check, around)
+        single = replace(asked, inputs=first, tokens=asked.tokens[:1], position=0)
+        return self._run(single, count, check, nullcontext())
 
-    def run(self, asked: Asked, check: Check, around: Callable[[], Any] = nullcontext) -> Tensor:
-        """Run the model on the sentence within a context that is entered anew for each try: (vocabulary,) float32."""
+    def run(self, asked: Asked, check: Check, around: AbstractContextManager[None]) -> Tensor:
+        """Run the model on the sentence within a context: (vocabulary,) float32."""
         return self._run(asked, 1, check, around)[0]
 
-    def _run(self, asked: Asked, copies: int, check: Check, around: Callable[[], Any]) -> Tensor:
+    def _run(self, asked: Asked, copies: int, check: Check, around: AbstractContextManager[None]) -> Tensor:
         """Run the model on copies of a sentence, and unembed no token but the one that is asked for: (copies, …)."""
         tokens, position = len(asked.tokens), asked.position
         inputs = {
@@ -235,7 +228,7 @@ class Predictor:
             for module in dict.fromkeys(self._reader.modules.values()):
                 stack.callback(module.register_forward_pre_hook(before_layer).remove)
             stack.callback(self.unembedding.register_forward_pre_hook(one_token).remove)
-            stack.enter_context(around())
+            stack.enter_context(around)
             logits = _logits(self.model(**inputs))
             return logits[:, position if logits.shape[1] == tokens else 0].float().cpu()
 
