@@ -51,6 +51,10 @@ HIDING = 9999.0
 """What a mask takes off a score at least; where no weight is left then, the key is hidden."""
 
 
+UNSEEN = torch.empty(0)
+"""In the place of what has not been computed."""
+
+
 @dataclass
 class WatchedScores:
     """What one call of an attention module made.
@@ -62,10 +66,10 @@ class WatchedScores:
     products : how many products of queries and keys there were.
     """
 
-    query: Tensor | None = None
-    key: Tensor | None = None
-    scores: Tensor | None = None
-    weights: Tensor | None = None
+    query: Tensor = UNSEEN
+    key: Tensor = UNSEEN
+    scores: Tensor = UNSEEN
+    weights: Tensor = UNSEEN
     products: int = 0
 
 
@@ -88,10 +92,10 @@ class ScoreWatch(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in MULTIPLYING and self.seen.scores is None:
+        if func in MULTIPLYING and self.seen.scores is UNSEEN:
             return self._multiply(func, args, kwargs)
         result = func(*args, **kwargs)
-        if func in SOFTMAXES and self.seen.query is not None and self.seen.scores is None:
+        if func in SOFTMAXES and self.seen.query is not UNSEEN and self.seen.scores is UNSEEN:
             scores = args[0] if args else kwargs["input"]
             heads, queries, keys = self._shape
             if scores.shape[-2] == queries and scores.shape[-1] >= keys and scores.shape[:-2].numel() == heads:
@@ -200,11 +204,10 @@ class ScoreFormula:
         self._call = call
         self._shape = shape
         own = self._as_it_is()
-        query, key = _present(own.query), _present(own.key)
-        if not bool(query.isfinite().all() & key.isfinite().all()):
+        if not bool(own.query.isfinite().all() & own.key.isfinite().all()):
             raise self._refusal("has queries or keys that are NaN or infinite, as its weights are, or some before them")
-        self.dtype = query.dtype
-        self.weights = _present(own.weights)[..., : shape[2]].detach()
+        self.dtype = own.query.dtype
+        self.weights = own.weights[..., : shape[2]].detach()
         self._linearised = _Linearised()
         self._made = self._in_float64(self._linearised)
         norms = self._linearised.norms
@@ -217,7 +220,7 @@ class ScoreFormula:
 
     def _as_it_is(self) -> WatchedScores:
         self._step()
-        args, kwargs = tree_map(_copying(None), self._call)
+        args, kwargs = _copied(self._call, None)
         with torch.no_grad(), ScoreWatch(self._shape) as watch:
             self._module(*args, **kwargs)
         return self._check(watch.seen)
@@ -225,9 +228,9 @@ class ScoreFormula:
     def _in_float64(self, linearised: _Linearised, is_zero: bool = False) -> WatchedScores:
         """Call the module in float64, holding its norms."""
         self._step()
-        afresh = _copying(widest(next(self._module.parameters()).device))
-        args, kwargs = tree_map(afresh, self._call)
-        parts = {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
+        dtype = widest(next(self._module.parameters()).device)
+        args, kwargs = _copied(self._call, dtype)
+        parts = _copied({**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}, dtype)
         with ExitStack() as stack, torch.enable_grad():
             for projection in set(self._projections.values()):
                 stack.enter_context(projection.register_forward_pre_hook(linearised.read_share))
@@ -236,14 +239,12 @@ class ScoreFormula:
                 if is_norm(part):
                     stack.enter_context(part.register_forward_hook(linearised.hold))
             watch = stack.enter_context(ScoreWatch(self._shape, is_zero))
-            torch.func.functional_call(
-                self._module, {name: afresh(part.detach()) for name, part in parts.items()}, args, kwargs
-            )
+            torch.func.functional_call(self._module, parts, args, kwargs)
         return self._check(watch.seen)
 
     def _check(self, made: WatchedScores) -> WatchedScores:
         """Refuse a module whose scores do not come of one product of queries and keys."""
-        if made.scores is None:
+        if made.scores is UNSEEN:
             raise self._refusal("does not take the softmax of products of queries and keys")
         if made.products > 1:
             raise self._refusal("adds several products to its scores")
@@ -257,7 +258,7 @@ class ScoreFormula:
 
         A module with a sink takes a row's largest score off all of them first; what became of the sink tells how much.
         """
-        scores, keys = wide(_present(made.scores).detach()), self._shape[2]
+        scores, keys = wide(made.scores.detach()), self._shape[2]
         if scores.shape[-1] == keys:
             return scores
         sinks = getattr(self._module, "sinks", None)
@@ -267,7 +268,7 @@ class ScoreFormula:
 
     def _formula(self, made: Tensor) -> tuple[float | None, Tensor]:
         """Find the cap, if there is one, and each head's scale with which products make scores."""
-        products = wide((_present(self._made.query) @ _present(self._made.key).mT).detach())
+        products = wide((self._made.query @ self._made.key.mT).detach())
         seen, made = self.seen, torch.where(self.seen, made, 0.0)
         cap = getattr(getattr(self._module, "config", None), "attn_logit_softcapping", None)
         tells, raw = seen, made
@@ -294,27 +295,21 @@ class ScoreFormula:
         EngineError : when it is no affine function of what its own token's projection read.
         """
         projection = self._projections[matrix]
-        made, of_nothing = (
-            _present(each.query if matrix == "Q" else each.key) for each in (self._made, self._of_nothing)
-        )
+        made, of_nothing = (each.query if matrix == "Q" else each.key for each in (self._made, self._of_nothing))
         if projection not in self._linearised.written:
             raise self._refusal("projects with a module that another layer calls")
         written, read = self._linearised.written[projection], self._linearised.read[projection].flatten(0, -2)
         if written.shape[:-1].numel() != made.shape[1] or len(read) != made.shape[1]:
             raise self._refusal("projects other rows than those of its tokens")
         columns, slopes = _slopes(made[head, place], written, place)
-        weight = slopes @ _weight(projection).to(written)[columns]
+        stored = weight_of(projection).to(written)
+        weight = slopes @ (stored.T if type(projection).__name__ == "Conv1D" else stored.flatten(1))[columns]
         own = made[head, place].detach()
         rest = own - weight @ read[place]
         if bool((rest - of_nothing[head, place]).abs().amax() > EXACT * made.detach().abs().amax()):
             raise self._refusal("makes queries or keys of several tokens, or in a way that is not linear")
         read_here, weight, rest = (each.cpu().double() for each in (read[place], weight, rest))
         return Side(read_here, weight, rest)
-
-
-def _present(found: Tensor | None) -> Tensor:
-    assert found is not None  # of a call that `ScoreFormula._check` has let pass
-    return found
 
 
 def _slopes(made: Tensor, written: Tensor, place: int) -> tuple[Tensor, Tensor]:
@@ -334,23 +329,16 @@ def _slopes(made: Tensor, written: Tensor, place: int) -> tuple[Tensor, Tensor]:
     return columns, slopes[:, columns]
 
 
-def _weight(projection: nn.Module) -> Tensor:
-    """Give a projection's weight as (out, in)."""
-    weight = weight_of(projection)
-    return weight.T if type(projection).__name__ == "Conv1D" else weight.flatten(1)
-
-
 def _cap_scores(scores: Tensor, cap: float | None) -> Tensor:
     return scores if cap is None else cap * torch.tanh(scores / cap)
 
 
-def _copying(dtype: torch.dtype | None) -> Callable[[Any], Any]:
-    """Copy tensors so that gradients can go through them, floats to a dtype where one is given."""
+def _copied(value: Any, dtype: torch.dtype | None) -> Any:
+    """Copy tensors in what a module is called with so that gradients can go through them, floats to a dtype if any."""
 
-    def copied(value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            return value
-        is_kept = dtype is None or not value.is_floating_point()
-        return value.detach().clone() if is_kept else value.detach().to(dtype, copy=True)
+    def copied(each: Any) -> Any:
+        if not isinstance(each, Tensor):
+            return each
+        return each.detach().to(dtype if each.is_floating_point() else None, copy=True)
 
-    return copied
+    return tree_map(copied, value)

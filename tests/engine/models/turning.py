@@ -173,7 +173,7 @@ def compare(config: Any) -> str:
     seen = [observe(model, asked, token) for token in SAID]
     known = list[Tensor]()
     for name, (noted, _) in seen[0].items():
-        if noted.query is None or noted.key is None:
+        if not noted.query.numel():
             return f"{name}: no product of queries and keys was seen"
         back = _order_of_rows(
             rotations[name], noted.key.shape[-1], is_reordered(getattr(config, "text_config", config))
@@ -187,7 +187,7 @@ def compare(config: Any) -> str:
                 off = float((rows[:, place] - expected).abs().max() / rows.abs().max())
                 if off > 1e-4:
                     return f"{name}: {side} at position {place} are turned otherwise, by {off:.2g}"
-        met = torch.stack([each[name][0].key[:, 0, back].double() for each in seen])  # type: ignore[index]
+        met = torch.stack([each[name][0].key[:, 0, back].double() for each in seen])
         is_another_layers = any(each.shape == met.shape and torch.allclose(each, met) for each in known)
         known.append(met)
         projected = torch.stack([_keys(weights[name], each[name][1]) for each in seen])
