@@ -172,12 +172,7 @@ def joined(tokens: Sequence[str]) -> str:
 
 
 def _place(what: str, asked: int | None, tokens: Sequence[str], otherwise: int) -> int:
-    """Find a token's place.
-
-    Raises
-    ------
-    EngineError : when the sentence has no such token.
-    """
+    """Find a token's place."""
     if asked is not None and asked >= len(tokens):
         raise EngineError(f"the sentence has no {what} {asked}; it has {len(tokens)}, 0 to {len(tokens) - 1}")
     return otherwise if asked is None else asked

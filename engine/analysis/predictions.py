@@ -69,12 +69,7 @@ def asked_of(model: OpenModel, query: Query) -> Work[tuple[Predictor, Asked, Ten
 
 
 def _refuse_broken(model: OpenModel, predictor: Predictor, logits: Tensor) -> None:
-    """Refuse logits that are NaN, or infinite by the weights; some types say so of tokens that never come.
-
-    Raises
-    ------
-    EngineError : naming what they are due to.
-    """
+    """Refuse logits that are NaN, or infinite by the weights; some types say so of tokens that never come."""
     from engine.models.loaded_model import broken_parameter, cause_of_nan
 
     said = f"the logits that {predictor.name} gives here are %s, nothing is predicted: %s"
@@ -90,13 +85,7 @@ def token_of(query: Query, logits: Tensor, predictor: Predictor) -> int:
 
 
 def likely(words: Words, logits: Tensor, count: int) -> list[tuple[Cell, ...]]:
-    """List the most likely tokens: id, text, logit and probability, each with that of a token drawn at random.
-
-    Parameters
-    ----------
-    logits : (vocabulary,).
-    count : how many.
-    """
+    """List the most likely tokens: id, text, logit and probability, each with that of a token drawn at random."""
     expected = _Expected(logits)
     ids = expected.first(count)
     return [(each, text, *expected.of(each)[1:]) for each, text in zip(ids, words.texts(ids), strict=True)]
@@ -117,12 +106,7 @@ def _choices_of(model: OpenModel, query: Query) -> Work[tuple[Words, Asked, Tens
 
 
 def _of_two(model: OpenModel, query: Query) -> Groups:
-    """List the tokens that are most likely in one model or the other, those first that either gives most to.
-
-    Raises
-    ------
-    EngineError : when both cannot be asked the same.
-    """
+    """List the tokens that are most likely in one model or the other, those first that either gives most to."""
     other = yield from check_both_read(model, query.text or "")
     words, asked, logits = yield from _choices_of(model, query)
     other_words, _, other_logits = yield from _choices_of(other, replace(query, position=asked.position))
@@ -140,12 +124,7 @@ def _of_two(model: OpenModel, query: Query) -> Groups:
 
 
 class _Expected:
-    """What a model expects, by the number of each token.
-
-    Parameters
-    ----------
-    logits : (vocabulary,); some models rule tokens out by an infinite one.
-    """
+    """What a model expects, by the number of each token, of logits (vocabulary,); some rule tokens out by infinity."""
 
     def __init__(self, logits: Tensor) -> None:
         self._logits = logits.double()
@@ -156,7 +135,6 @@ class _Expected:
         return token < len(self._logits)
 
     def first(self, count: int) -> list[int]:
-        """List the most likely tokens."""
         found: list[int] = self._logits.topk(min(count, len(self._logits))).indices.tolist()
         return found
 
@@ -174,12 +152,7 @@ class _Expected:
 
 
 def _texts_of_both(ids: list[int], words: Words, other: Words, own: _Expected, theirs: _Expected) -> dict[int, str]:
-    """Give the text of each token.
-
-    Raises
-    ------
-    EngineError : when a number stands for one token in a model and for another in the other.
-    """
+    """Give the text of each token."""
     texts = dict(zip(ids, words.texts(ids), strict=True))
     for each, text in zip(ids, other.texts(ids), strict=True):
         if own.has(each) and theirs.has(each) and text != texts[each]:
@@ -192,10 +165,6 @@ def _texts_of_both(ids: list[int], words: Words, other: Words, own: _Expected, t
     return texts
 
 
-EMBEDDING = "embedding"
-"""What the place before the first block is called."""
-
-
 def rows_of_lens(model: OpenModel, query: Query) -> Groups:
     """List the most likely tokens at each place, and the residual stream's norm there."""
     predictor, asked, _ = yield from asked_of(model, query)
@@ -203,15 +172,12 @@ def rows_of_lens(model: OpenModel, query: Query) -> Groups:
     states, logits = predictor.lens(asked, model.check)
     rows: list[tuple[Cell, ...]] = []
     for number, (state, own) in enumerate(zip(states, logits, strict=True)):
-        layer: Cell = EMBEDDING if number == 0 else number - 1
+        layer: Cell = "embedding" if number == 0 else number - 1
         chance = NOTHING if number == 0 else orthogonal_norm(states[number - 1], state)
         norm = float(state.float().norm())
         for place, choice in enumerate(likely(predictor.words, own, query.top), start=1):
             rows.append((predictor.stack, layer, place, *choice, norm, chance))
     yield RowGroup(rows)
-
-
-BEFORE_CAP = "of the logit before the model caps it"
 
 
 def rows_of_contributions(model: OpenModel, query: Query) -> Groups:
@@ -223,7 +189,7 @@ def rows_of_contributions(model: OpenModel, query: Query) -> Groups:
     token = token_of(query, logits, predictor)
     found = contributions(predictor, asked, token, len(logits), model.check)
     of = (token, predictor.words.texts([token])[0])
-    end = (found.logit, BEFORE_CAP if found.is_before_cap else NOTHING)
+    end = (found.logit, "of the logit before the model caps it" if found.is_before_cap else NOTHING)
     yield RowGroup([
         *((head.stack, head.layer, head.label, "head", *of, *value, *end) for head, value in found.heads.items()),
         (predictor.stack, NOTHING, NOTHING, "rest", *of, *found.rest, *end),

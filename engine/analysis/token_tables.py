@@ -33,14 +33,7 @@ COLUMN_BLOCKS = 4
 
 
 class TokenRows:
-    """Rows of a table as stored, of a large one read as they are gone through.
-
-    Parameters
-    ----------
-    read : gives what a view leaves of the table.
-    shape : of the table.
-    places : which of its rows; all unless given.
-    """
+    """Rows of a table as stored, all or those at some places; of a large one they are read as they are gone through."""
 
     device = torch.device("cpu")
 
@@ -68,17 +61,10 @@ class TokenTable:
     ids: Sequence[int]
 
     def along(self, vectors: Tensor, telling: ProgressReporter, gain: Tensor | None = None) -> Work[Tensor]:
-        """Project every row on directions, as `engine.mathematics.directions.projections`, some rows a unit.
+        """Project every row on directions (d, n), as `engine.mathematics.directions.projections`, some rows a unit.
 
-        Parameters
-        ----------
-        vectors : (d, n) float64.
-        telling : told how many tokens have been met.
-        gain : (d,) of a norm between the rows and the directions, if it is folded.
-
-        Returns
-        -------
-        (n, tokens) float64
+        The gain, (d,), is of a norm between the rows and the directions, if it is folded. The result is (n, tokens)
+        float64.
         """
         parts, total = [torch.empty(vectors.shape[1], 0, dtype=torch.float64)], self.rows.shape[0]
         for done, rows in zip(itertools.count(0, ROWS_AT_ONCE), self.rows.split(ROWS_AT_ONCE), strict=False):
@@ -162,16 +148,9 @@ class TokenTables:
 
 
 def token_map(source: Rows, target: Rows | None, telling: ProgressReporter) -> Work[Tensor]:
-    """Multiply two tables of tokens, ``targetᵀ source``; one with itself where there is no second, at half the work.
+    """Multiply two tables of tokens, ``targetᵀ source``: (d_target, d_source) float64.
 
-    Parameters
-    ----------
-    source, target : (tokens, d_source) and (tokens, d_target), any real dtype.
-    telling : told how many tokens have been gone through.
-
-    Returns
-    -------
-    (d_target, d_source) float64
+    Where there is no second table the first is multiplied with itself, at half the work.
     """
     d = source.shape[1]
     total = torch.zeros(d if target is None else target.shape[1], d, dtype=torch.float64)

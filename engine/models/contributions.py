@@ -87,7 +87,7 @@ def _at_once(vocabulary: int) -> int:
 
 
 def _norm_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return args[0] if args else next(iter(kwargs.values()), None)
+    return next(iter((*args, *kwargs.values())), None)
 
 
 class _Replay:
@@ -148,10 +148,7 @@ class _Replay:
     def _logits_with(self, on: Sequence[Head | None], first: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Run with one head on in each row, none (None), or all (a layer's name stands for all).
 
-        Returns
-        -------
-        logits, before : (rows, vocabulary) the final ones, and those that the unembedding gives before anything
-            follows it. ``first`` stands in the place of what the first block reads.
+        Logits, (rows, vocabulary), are the final ones, and those that the unembedding gives before anything follows it.
         """
         masks = {layer: self._mask(layer, on) for layer in self._names}
         predictor = self._predictor

@@ -124,12 +124,9 @@ class Outputs:
     def switching(
         self, heads: Sequence[Head], means: Mapping[Head, Tensor] | None, *, one_by_one: bool = False
     ) -> AbstractContextManager[None]:
-        """Run the model with heads switched off.
+        """Run the model with heads off by their layers' means, (width,), or by zero where these are None.
 
-        Parameters
-        ----------
-        heads : all off in one sentence; one by one, the n-th is off in the n-th of as many copies of it.
-        means : (width,) by layer, as `keeping_means` gave them; None switches off by zero.
+        All are off in one sentence; one by one, the n-th is off in the n-th of as many copies of it.
         """
 
         def change(layer: Head, read: Tensor) -> Tensor:

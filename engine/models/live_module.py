@@ -141,12 +141,7 @@ class ModuleSource(Source):
                     yield replace(rule, layout=layout, stored_transposed=rule.stored_transposed ^ turned)
 
     def _proven(self, path: str, calls: list[ModuleCall], joined: Mapping[str, JoinedHeads]) -> FoundAttention:
-        """Cut a module by the first rule with which its heads give what it computes, or by one that fits its shapes.
-
-        Raises
-        ------
-        EngineError : when no rule fits its shapes.
-        """
+        """Cut a module by the first rule with which its heads give what it computes, or by one that fits its shapes."""
         best: FoundAttention | None = None
         most: tuple[bool, bool] = (False, False)
         failure: EngineError | None = None

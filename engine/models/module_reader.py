@@ -348,16 +348,7 @@ class FoundAttention:
 
 
 class ModuleReader(MapReader):
-    """A module that no library wrote, which reads sentences; nothing of it is changed.
-
-    Parameters
-    ----------
-    model : the module.
-    outline : what is known of it.
-    found : by layer, what computes its attention.
-    example : what it can be called with.
-    words : what makes ids of text.
-    """
+    """A module that no library wrote, which reads sentences; nothing of it is changed."""
 
     def __init__(
         self,

@@ -333,12 +333,7 @@ def _classes(config: Any, is_masked: bool) -> Iterator[Any]:
 
 
 def _around(chosen: Any, model: Any, tensors: Tensors) -> Any:
-    """Make a class with a head around a loaded model.
-
-    Raises
-    ------
-    EngineError : when the class has no place for it, or tensors of the head are nowhere.
-    """
+    """Make a class with a head around a loaded model."""
     with torch.device("meta"):
         whole = chosen(model.config).eval()
     if unembedding_of(whole) is None:
@@ -364,12 +359,7 @@ def _around(chosen: Any, model: Any, tensors: Tensors) -> Any:
 
 
 def _place(whole: Any, model: Any) -> tuple[str, ...]:
-    """Say which parts of a class with a head the loaded model is: the one of its type, or all that it has by name.
-
-    Raises
-    ------
-    EngineError : when there is no such place.
-    """
+    """Say which parts of a class with a head the loaded model is: the one of its type, or all that it has by name."""
     prefix = getattr(whole, "base_model_prefix", "")
     paths = [prefix, *(f"{prefix}.{name}" for name, _ in getattr(whole, prefix, nn.Module()).named_children())]
     paths += [name for name, _ in whole.named_children()]

@@ -398,14 +398,7 @@ def _converted(values: Any, of: Collection[torch.dtype], dtype: torch.dtype) -> 
 
 
 def prove(module: AttentionModule, weights: LayerWeights, seen: Observation) -> LayerProof:
-    """Check both identities for one layer.
-
-    Parameters
-    ----------
-    module : where the layer's projections are, and the rule that cuts them.
-    weights : its heads as the engine has cut them.
-    seen : what the module read and wrote, with all positions at zero.
-    """
+    """Check both identities for one layer: its heads as they were cut, against what its module read and wrote."""
     if missing := _what_is_missing(seen):
         nothing = Finding(None, math.nan, missing)
         return LayerProof(module.outline.name, nothing, nothing)
@@ -442,10 +435,7 @@ def _as_loaded(module: AttentionModule, weights: LayerWeights, dtype: torch.dtyp
 
 
 def _first_that_holds(case: Case, tries: Iterator[Try], seen: Tensor) -> Finding:
-    """Try modifiers in turn, the plain formula first; without one that holds give the smallest residual.
-
-    ``seen`` is what the module made, which the formula is to give.
-    """
+    """Try modifiers in turn, the plain formula first; without one that holds give the smallest residual."""
     tolerance = TOLERANCES[seen.dtype]
     if case.loads_rounded:
         tolerance = max(tolerance, TOLERANCES[case.seen.loaded_as or seen.dtype])
@@ -464,12 +454,7 @@ def _first_that_holds(case: Case, tries: Iterator[Try], seen: Tensor) -> Finding
 
 @dataclass(frozen=True)
 class Case:
-    """One layer that is being checked: its heads as they were cut, what its module did, and the norms beside it.
-
-    Attributes
-    ----------
-    probabilities, written : those of ``seen``, which are there.
-    """
+    """One layer that is being checked: its heads as they were cut, what its module did, and the norms beside it."""
 
     module: AttentionModule
     weights: LayerWeights

@@ -114,12 +114,7 @@ def _is_rotated(config: Any, rotary: RotaryType, layer: LayerOutline) -> bool:
 def _frequencies(
     outline: ModelOutline, config: Any, rotary: RotaryType, layer: LayerOutline
 ) -> tuple[Tensor, int | None]:
-    """Compute the frequencies of a layer, (pairs,) radians per token, and up to which length of sentence they hold.
-
-    Raises
-    ------
-    EngineError : where the type's own code cannot say them, or says several.
-    """
+    """Compute the frequencies of a layer, (pairs,) radians per token, and up to which length of sentence they hold."""
     width = layer.head_dim if rotary.width == "" else getattr(config, rotary.width or "", 0)
     if width:
         exponents = torch.arange(0, width, 2, dtype=torch.float64) / width

@@ -74,12 +74,9 @@ class WatchedScores:
 
 
 class ScoreWatch(TorchFunctionMode):
-    """Keeps the product of queries and keys, and the softmax after it, in ``seen``.
+    """Keeps the product of queries and keys, and the softmax after it, in ``seen``; ``shape`` is heads, queries, keys.
 
-    Parameters
-    ----------
-    shape : heads, queries, keys.
-    is_zero : whether queries are made zero before they meet keys.
+    Queries may be made zero before they meet keys.
     """
 
     def __init__(self, shape: tuple[int, int, int], is_zero: bool = False) -> None:
@@ -313,12 +310,7 @@ class ScoreFormula:
 
 
 def _slopes(made: Tensor, written: Tensor, place: int) -> tuple[Tensor, Tensor]:
-    """Differentiate one token's query or key, (r,), by what was written of it.
-
-    Returns
-    -------
-    columns, slopes : of what was written the columns that matter, and (r, columns).
-    """
+    """Differentiate one token's query or key, (r,), by what was written of it: columns that matter, (r, columns)."""
     rows = torch.eye(len(made), dtype=made.dtype, device=made.device)
     parts = []
     for some in rows.split(max(1, NUMBERS_AT_ONCE // written.numel())):
