@@ -39,7 +39,7 @@ from tui.drawing.numbers import ways_to_say
 from tui.screens.prompt import Prompt
 from tui.sentence_input import SentenceInput
 from tui.start import Start
-from tui.state.overview_measures import measure_fields, next_measure, overview_fields
+from tui.state.overview_measures import next_measure
 from tui.state.session import Averaging, Session, Shown
 from tui.status_line import describe
 from tui.toolkit.key_groups import (
@@ -64,11 +64,9 @@ from tui.toolkit.messages import (
     HeadEntered,
     HeadPicked,
     HeadSwitched,
-    MeasureWanted,
     Noticed,
     PairRefused,
     PositionMoved,
-    RankMeasureWanted,
     RoomChanged,
     SentenceAdvanced,
     TokenPicked,
@@ -847,12 +845,6 @@ class Explorer(LookActions, SuspendActions):
         """Go to the map of all heads, or their table if that was looked at last; from each to the other."""
         self.conductor.look_at(OVERVIEW)
 
-    @on(MeasureWanted)
-    def _measure_wanted(self, event: MeasureWanted) -> None:
-        """Show the measure that was named, or that of another group."""
-        if self.is_ready:
-            self.session.change(**overview_fields(event.measure))
-
     @on(ConditionWanted)
     def _condition_wanted(self, event: ConditionWanted) -> None:
         """Show the heads of which a condition is true, in their table."""
@@ -862,12 +854,6 @@ class Explorer(LookActions, SuspendActions):
             self.conductor.show_view(HEADS.name)
             if isinstance(self.views.active, RowsPane):
                 self.views.active.call_after_refresh(self.views.active.filter_by, event.text)
-
-    @on(RankMeasureWanted)
-    def _rank_measure_wanted(self, event: RankMeasureWanted) -> None:
-        """Show the measure that was named in the ranks view."""
-        if self.is_ready:
-            self.session.change(**measure_fields(self.session.shown, event.measure))
 
     @on(HeadEntered)
     def _head_entered(self, event: HeadEntered) -> None:

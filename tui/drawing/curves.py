@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tui.drawing.levels import Scale
+from tui.drawing.numbers import brief
 from tui.drawing.spelling import SUBSCRIPTS
-from tui.drawing.ticks import brief
 
 FloatArray = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tui.drawing.levels import Ink, Levels, bounds_of
-from tui.drawing.ticks import brief
+from tui.drawing.numbers import brief
 
 
 def legend(levels: Levels, colours: Sequence[Style], width: int, pooled: str = "") -> Text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.values.heads import Head
-from tui.drawing.lines import MOST_LINES
+from tui.drawing.plots import MOST_LINES
 from tui.state.session import Session, Shown
 
 MOST = MOST_LINES - 1

@@ -148,24 +148,10 @@ class HeadSwitched(Message):
 
 
 @dataclass
-class MeasureWanted(Message):
-    """A person wants another measure on the overview."""
-
-    measure: str
-
-
-@dataclass
 class ConditionWanted(Message):
     """A person has typed a condition where measures are named; it filters the table of all heads."""
 
     text: str
-
-
-@dataclass
-class RankMeasureWanted(Message):
-    """A person wants another measure in the ranks view, by its name."""
-
-    measure: str
 
 
 @dataclass

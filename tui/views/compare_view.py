@@ -21,8 +21,8 @@ from tui.drawing.curves import Curve
 from tui.drawing.curves import Line as CurveLine
 from tui.drawing.facts import at_distance
 from tui.drawing.levels import Scale
+from tui.drawing.numbers import brief
 from tui.drawing.readout import MASKED, write_weight
-from tui.drawing.ticks import brief
 from tui.drawing.view_titles import COMPUTING, ViewTitle
 from tui.state.session import Shown
 from tui.state.stores import Stores

@@ -20,13 +20,12 @@ from engine.values.table import CHANCE, RANK_COLUMNS, Cell, Table
 from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, Query, explain, parts_of
 from tui.drawing.levels import Scale
 from tui.drawing.measure_map import MeasureMap, MeasureScale, scale_of
-from tui.drawing.missing import why_empty
-from tui.drawing.readout import of_measure
+from tui.drawing.readout import of_measure, why_empty
 from tui.drawing.text import first_fitting
-from tui.state.overview_measures import MEASURES, SIGNED, group_after
+from tui.state.overview_measures import MEASURES, SIGNED, group_after, overview_fields
 from tui.state.session import Shown
 from tui.state.stores import Stores
-from tui.toolkit.messages import ConditionWanted, HeadEntered, HeadPicked, MeasureWanted, Told
+from tui.toolkit.messages import ConditionWanted, HeadEntered, HeadPicked, Told
 from tui.views.pane import Pane
 from tui.widgets.head_map import HeadMap
 from tui.widgets.histogram import Histogram
@@ -272,7 +271,7 @@ class OverviewPane(Pane):
     def action_group(self, step: int) -> None:
         """Go to the same measure of the next matrix, or to circuits or patterns."""
         if self.shown is not None:
-            self.post_message(MeasureWanted(group_after(self.shown.measure, step)))
+            self.session.change(**overview_fields(group_after(self.shown.measure, step)))
 
     def action_find(self) -> None:
         """Open the line that takes a measure's name."""
@@ -311,7 +310,7 @@ class OverviewPane(Pane):
             return
         self._close()
         if found and word:
-            self.post_message(MeasureWanted(word if word in MEASURES else found[0]))
+            self.session.change(**overview_fields(word if word in MEASURES else found[0]))
 
     @on(NameInput.Cleared)
     def _close(self) -> None:

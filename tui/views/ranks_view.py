@@ -13,10 +13,11 @@ from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.table import RANK_COLUMNS, AnyTable, Cell, LargeTable
 from tui.drawing.facts import at_distance
 from tui.drawing.numbers import rough, within
+from tui.state.overview_measures import measure_fields
 from tui.state.session import Shown
 from tui.state.spectra_store import measure_named
 from tui.state.stores import Stores
-from tui.toolkit.messages import HeadPicked, RankMeasureWanted
+from tui.toolkit.messages import HeadPicked
 from tui.views.rows import RowsPane
 from tui.widgets.line import Line
 from tui.widgets.table_columns import Columns
@@ -224,7 +225,7 @@ class RanksPane(RowsPane):
     def go_to_column(self, column: str) -> None:
         """Have the measure shown that was named by itself."""
         if any(measure.name == column for measure in MEASURES):
-            self.post_message(RankMeasureWanted(column))
+            self.session.change(**measure_fields(self.session.shown, column))
 
     def explained(self, column: str) -> str:
         """Say what a column holds."""
@@ -236,7 +237,7 @@ class RanksPane(RowsPane):
         """Show the measure that a filter compares; of several none is more meant than others."""
         compared = [each.name for each in MEASURES if each.name in columns]
         if len(compared) == 1 and compared[0] != self.measure.name:
-            self.post_message(RankMeasureWanted(compared[0]))
+            self.session.change(**measure_fields(self.session.shown, compared[0]))
 
     def _leads(self) -> str:
         """Lead to the line under the cursor where it is not selected: moving does that, a filter leaves it to Enter."""

@@ -19,9 +19,8 @@ from engine.values.progress import Progress
 from engine.values.table import CHANCE, Cell, Row, Table, left_out_title
 from engine.values.views import HEADS, Scope, View, explain, ring_of
 from tui.drawing.facts import at_distance, short_name
-from tui.drawing.missing import why_empty
 from tui.drawing.numbers import short, within
-from tui.drawing.readout import of_number, of_row
+from tui.drawing.readout import of_number, of_row, why_empty
 from tui.drawing.text import first_fitting, harmless, quoted
 from tui.drawing.view_titles import COMPUTING
 from tui.state.session import Shown

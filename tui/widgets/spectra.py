@@ -21,21 +21,29 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.drawing.curves import Curve, Span, columns_of, columns_under, read_value, span_of
-from tui.drawing.grid import LOWEST, LOWEST_LINES, Grid, choose_grid
 from tui.drawing.levels import Ink, Scale, choose_ink
-from tui.drawing.lines import LINE, OVER_BAR, OVER_CHANCE, draw_lines, line_colours, with_lines
+from tui.drawing.numbers import brief
 from tui.drawing.plots import (
     COLOUR_PLOT,
+    LINE,
+    LOWEST,
+    LOWEST_LINES,
     NOTHING,
+    OVER_BAR,
+    OVER_CHANCE,
     SHADE_PLOT,
     UNDER_CURSOR,
+    Grid,
     Mark,
     PlotGlyphs,
+    choose_grid,
+    draw_lines,
     draw_plot,
+    line_colours,
     with_cursor,
+    with_lines,
 )
 from tui.drawing.text import centred, fit, harmless
-from tui.drawing.ticks import brief
 from tui.toolkit.messages import DistanceChanged
 from tui.widgets.kept_moves import MovesAhead
 from tui.widgets.paging import paging

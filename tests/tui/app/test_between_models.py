@@ -16,12 +16,10 @@ from tests.tui.explorer import explorer, settle, type_keys, until
 from tui.app.explorer import Explorer
 from tui.screens.chooser import ChooserScreen
 from tui.start import Start
-from tui.toolkit.messages import HeadEntered, MeasureWanted, RankMeasureWanted, TokenPointed
+from tui.toolkit.messages import HeadEntered, TokenPointed
 
 SAID: tuple[Message, ...] = (
     HeadEntered(Head("decoder", 0, 1)),
-    MeasureWanted("q_effective_rank"),
-    RankMeasureWanted("stable_rank"),
     TokenPointed(0, 0),
 )
 """What views say that a person works in."""

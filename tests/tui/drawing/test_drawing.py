@@ -17,23 +17,27 @@ from textual.theme import BUILTIN_THEMES
 from tests.tui.painted import NASTY
 from tui.drawing.axes import lay_out, lay_out_blocks
 from tui.drawing.curves import Curve, Line, Span, columns_of, columns_under, read_value, span_of
-from tui.drawing.grid import Grid, choose_grid
 from tui.drawing.legend import legend
 from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, bounds_of, choose_ink, levels_of
-from tui.drawing.lines import LINE, MOST_LINES, draw_lines, line_colours
+from tui.drawing.numbers import brief
 from tui.drawing.plots import (
     COLOUR_PLOT,
+    LINE,
+    MOST_LINES,
     SHADE_PLOT,
     UNDER_CURSOR,
+    Grid,
     Mark,
     PlotGlyphs,
+    choose_grid,
+    draw_lines,
     draw_plot,
+    line_colours,
     with_cursor,
 )
 from tui.drawing.ramps import lightness, ramp
 from tui.drawing.spelling import SUBSCRIPTS
 from tui.drawing.text import ROOM, centred, clusters, downwards, fit, harmless, label
-from tui.drawing.ticks import brief
 from tui.toolkit.line_filters import ascii_cells
 
 BACKGROUNDS = sorted(
