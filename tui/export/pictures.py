@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.color import Color, blend_rgb
@@ -12,7 +11,6 @@ from rich.segment import Segment, SegmentLines
 from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 from textual._compositor import Compositor
-from textual.geometry import Size
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
@@ -161,17 +159,11 @@ def _draw_anew(widget: Widget) -> None:
 
 def picture_of_screen(screen: Screen[object]) -> Picture:
     """Take a picture of a screen, without notices that will pass."""
-    size = screen.size
-    lines = [Strip([Segment(" " * size.width)], size.width) for _ in range(size.height)]
-    for child in screen.children:
-        if child.display and not isinstance(child, ToastRack):
-            _paste(picture_of(child).lines, child.region.x, child.region.y, lines, size)
-    return Picture(tuple(lines))
-
-
-def _paste(strips: Sequence[Strip], x: int, y: int, lines: list[Strip], size: Size) -> None:
-    for number, strip in enumerate(strips, start=y):
-        if 0 <= number < size.height:
-            below = lines[number]
-            joined = Strip.join([below.crop(0, x), strip, below.crop(x + strip.cell_length, size.width)])
-            lines[number] = joined.crop(0, size.width)
+    notices = list(screen.query(ToastRack))
+    for each in notices:
+        each.visible = False
+    try:
+        return picture_of(screen)
+    finally:
+        for each in notices:
+            each.visible = True
