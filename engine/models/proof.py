@@ -86,7 +86,7 @@ ROUNDING_MODULES = frozenset({"Linear8bitLt"})
 VALUE_NORMS = ("v_norm", "v_layernorm", "value_norm", "value_layernorm", "kv_norm")
 QUERY_NORMS = ("q_norm", "q_layernorm", "query_norm", "query_layernorm", "q_b_norm")
 KEY_NORMS = ("k_norm", "k_layernorm", "key_norm", "key_layernorm", "kv_norm")
-KEY_CONVOLUTION, VALUE_CONVOLUTION = ("k_sconv",), ("v_sconv",)
+CONVOLUTIONS = {"K": ("k_sconv",), "V": ("v_sconv",)}
 QUERY_KEY_NORM, ROTARY_KEY_NORM = ("qk_norm",), ("k_rope_only_layernorm",)
 OUTPUT_NORMS = ("attn_sub_norm", "sub_norm", "inner_attn_ln", "o_norm")
 GATES = ("gate_proj", "g_proj", "g")
@@ -484,10 +484,25 @@ class Case:
             return False
         return any(float(each.min()) < torch.finfo(dtype).eps for each in self.weights.epsilons.values())
 
-    def rows(self, matrix: str) -> Tensor:
-        """Project what the module read by head: (sentences, heads or key/value heads, tokens, rows)."""
-        name = {"Q": "query", "K": "key", "V": "value"}[matrix]
-        return rows_by_head(self.seen.reads[matrix], getattr(self.weights, name), getattr(self.weights, f"{name}_bias"))
+    def rows(self, matrix: str) -> tuple[Tensor, list[str]]:
+        """Project what the module read by head, and do what it does to that before norms, which is named.
+
+        It is (sentences, heads or key/value heads, tokens, rows).
+        """
+        name, names = {"Q": "query", "K": "key", "V": "value"}[matrix], list[str]()
+        bias = getattr(self.weights, f"{name}_bias")
+        rows = rows_by_head(self.seen.reads[matrix], getattr(self.weights, name), bias)
+        if (size := self.latent_size(matrix)) is not None:
+            own = rows.shape[-1] - (self.weights.shared_key_rows if matrix == "K" else 0)
+            shared = rows[..., own:]
+            if shared.shape[-1] and (norm := self.child(ROTARY_KEY_NORM)) is not None:
+                shared = self.call(norm, shared)
+            rows, names = torch.cat([rows[..., :own] * size, shared], -1), ["latent norm"]
+        if self.clip < math.inf:
+            rows, names = rows.clamp(-self.clip, self.clip) if matrix == "V" else rows, [*names, "clipping"]
+        if (convolved := self.convolved(CONVOLUTIONS.get(matrix, ()), rows)) is not None:
+            rows, names = convolved, [*names, "short convolution"]
+        return rows, names
 
     def latent_size(self, matrix: str) -> Tensor | None:
         """Give what a first step's norm multiplies a token's latent by, (sentences, 1, tokens, 1), or None."""
@@ -539,13 +554,7 @@ def rows_by_head(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def _outputs(case: Case) -> Iterator[Try]:
     """Try (a): values, perhaps normed; mixed by the probabilities; perhaps normed or gated; written."""
-    value, names = case.rows("V"), list[str]()
-    if (size := case.latent_size("V")) is not None:
-        value, names = value * size, ["latent norm"]
-    if case.clip < math.inf:
-        value, names = value.clamp(-case.clip, case.clip), [*names, "clipping"]
-    if (convolved := case.convolved(VALUE_CONVOLUTION, value)) is not None:
-        value, names = convolved, [*names, "short convolution"]
+    value, names = case.rows("V")
     yield from _written(case, _mixed(case, value), names)
     marks = case.module.outline.marks
     if "output scaled by a sink" in marks:
@@ -567,7 +576,7 @@ def _mixed(case: Case, value: Tensor) -> Tensor:
 def _sink_scale(case: Case) -> Tensor:
     """Compute ``sigmoid(logsumexp(scores) − sink)``, (sentences, heads, queries, 1), as Granite with sinks does."""
     module: Any = case.seen.module
-    query, key = case.rows("Q"), case.rows("K").repeat_interleave(case.weights.group, 1)
+    query, key = case.rows("Q")[0], case.rows("K")[0].repeat_interleave(case.weights.group, 1)
     scores = (module.scaling * query @ key.mT).masked_fill(case.probabilities == 0, -torch.inf)
     sinks: Tensor = module.sinks.detach().to(scores).reshape(1, -1, 1, 1)
     scale: Tensor = (scores.logsumexp(-1, keepdim=True) - sinks).sigmoid()
@@ -654,19 +663,8 @@ def _gates(case: Case, mixed: Tensor) -> Iterator[Tensor]:
 
 def _scores(case: Case) -> Iterator[Try]:
     """Try (b): queries and keys, perhaps normed; their products scaled, capped, or with a bias of the positions."""
-    query, key, names = case.rows("Q"), case.rows("K"), list[str]()
-    if (size := case.latent_size("Q")) is not None:
-        query = query * size
-    if (size := case.latent_size("K")) is not None:
-        own = key.shape[-1] - case.weights.shared_key_rows
-        shared = key[..., own:]
-        if (norm := case.child(ROTARY_KEY_NORM)) is not None:
-            shared = case.call(norm, shared)
-        key, names = torch.cat([key[..., :own] * size, shared], -1), ["latent norm"]
-    if case.clip < math.inf:
-        names = [*names, "clipping"]
-    if (convolved := case.convolved(KEY_CONVOLUTION, key)) is not None:
-        key, names = convolved, [*names, "short convolution"]
+    (query, of_query), (key, of_key) = case.rows("Q"), case.rows("K")
+    names = list(dict.fromkeys([*of_query, *of_key]))
     actual = case.probabilities.to(query)
     sums = actual.sum(-1, keepdim=True)
     if bool(((sums > 0) & (sums < 1 - SUM_SLACK.get(case.probabilities.dtype, 1e-3))).any()):
