@@ -183,7 +183,7 @@ async def test_c_proves_the_heads_layer_by_layer(tiny_model: TinyModel) -> None:
 
 async def test_tokens_and_sentences_are_never_markup(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="[bold]x[/bold] [/] [red", size=(160, 50)) as (app, pilot):
-        attention = app.views.attention.shown
+        attention = app.views.attention.heatmap.pooled
         assert attention is not None
         assert "".join(attention.query_tokens) == "[bold]x[/bold] [/] [red"
         assert "[│b│o│l│d│]│x│[│/│" in screen_text(app)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from textual.worker import Worker
 
+from engine.values.attention import AttentionMap, Sentence
 from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError, Superseded
@@ -17,27 +17,27 @@ from engine.values.progress import Progress
 from engine.values.table import AnyTable
 from engine.values.views import CONTRIBUTIONS, HEADS, OVERVIEW, VIEWS, Scope, ring_of, view_after
 from tui.app.learning import Learning
-from tui.coloured import Coloured
-from tui.comparing import Comparing
 from tui.export.view_table import subject_of, table_on_screen
 from tui.parts import Parts
-from tui.reading import Reading
 from tui.sentences import Sentences
 from tui.state.heads_off import HeadsOff
+from tui.state.maps import next_averaging
 from tui.state.overview_measures import epsilon_after
+from tui.state.pins import how_to_pin, toggle_pin
 from tui.state.places import head_after, layer_after
+from tui.state.session import Averaging, Side
 from tui.state.spectra_store import measure_named
 from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
 from tui.toolkit.tasks import Work, begin
+from tui.views.compare_view import ComparePane
+from tui.views.layer_maps_view import HeadsPane
 from tui.views.overview_view import OverviewPane
 from tui.views.ranks_view import RanksPane
 from tui.views.table_view import CellPane, TablePane
 from tui.views.text_view import TextPane
 from tui.ways import Ways
-
-if TYPE_CHECKING:
-    from engine.values.attention import AttentionMap
+from tui.widgets.table_grid import NO_ROWS
 
 
 class Conductor:
@@ -46,9 +46,8 @@ class Conductor:
     Attributes
     ----------
     off : switches heads off.
-    coloured : the sentence as coloured text.
     has_chosen_view : whether a person has chosen a view before the first head is on screen.
-    outline, stores, reading, comparing : the open model and what shows it; None until there is one.
+    outline, stores : the open model and what is known of it; None until there is one.
     """
 
     def __init__(self, app: Parts, sentences: Sentences) -> None:
@@ -58,14 +57,11 @@ class Conductor:
         keys = (partial(key_of, app, f"app.{name}") for name in ("switch", "all_on"))
         self.off = HeadsOff(app.session, *keys, is_comparing=app.engine.is_comparing)
         self.sentences = sentences
-        self.coloured = Coloured(app)
         self.has_chosen_view = False
         self._stayed: tuple[str, Head] | None = None
         self._workers: WeakSet[Worker[None]] = WeakSet()
         self.outline: ModelOutline | None = None
         self.stores: Stores | None = None
-        self.reading: Reading | None = None
-        self.comparing: Comparing | None = None
 
     def close(self) -> None:
         """Wait for nothing any more: another model takes the place of this one."""
@@ -109,15 +105,13 @@ class Conductor:
         app, engine, session, views, run = self._app, self._app.engine, self._session, self._app.views, self.run
         self.outline = outline
         stores = self.stores = views.stores = Stores(engine, outline, self._draw, app.report)
-        self.reading = Reading(engine, session, views.attention, outline, run, self._has_read)
-        self.comparing = Comparing(app, session, stores, run)
+        stores.maps.has_read = self._has_read
         app.ways = Ways(
             views, app.tree_widget, session, outline, lambda: stores.labels,
             is_comparing=engine.is_comparing, go_to=self.go_to, show=self.show_named,
             come_back=lambda view, takes_focus: self.show_view(view, takes_focus=takes_focus),
         )  # fmt: skip
-        self._learning = Learning(app, session, stores, self.reading, run)
-        self.coloured.take(self.reading)
+        self._learning = Learning(app, session, stores, run)
         session.follow(self._follow)
         self._follow(frozenset(("measure",)))
         return stores, self._learning
@@ -134,8 +128,6 @@ class Conductor:
         """Draw what a store has an answer to by now."""
         self._app.views.draw_soon()
         self._app.tree_widget.refresh_notes()
-        if self.comparing is not None:
-            self.comparing.draw()
 
     def run(self, work: Work, group: str) -> None:
         """Await an answer beside the event loop's other work; a newer one of the same group replaces it."""
@@ -148,11 +140,18 @@ class Conductor:
 
         self._workers.add(begin(self._app, quietly, group))
 
-    def _has_read(self) -> None:
+    def _has_read(self, sentence: Sentence) -> None:
         """List a sentence that was read, and have the heads labelled."""
-        if self.reading is not None and self.reading.sentence is not None:
-            self.sentences.has_read(self.reading.sentence)
+        if sentence.text == self._session.shown.text:
+            self.sentences.has_read(sentence)
         self._learning.label()
+
+    @property
+    def _sentence(self) -> Sentence | None:
+        """The sentence as the model reads it, once it is read."""
+        stores = self._app.views.stores
+        sentence = None if stores is None else stores.maps.sentence(self._session.shown)
+        return sentence if isinstance(sentence, Sentence) else None
 
     def choose_token(self, number: int) -> None:
         """Take another token's numbers where tables are of one, and show what its logit is made of."""
@@ -161,7 +160,8 @@ class Conductor:
 
     def step_position(self, step: int, here: int | None) -> None:
         """Go to what is predicted at another token than the one that a table is of; say so where there is none."""
-        tokens, at = 0 if self.reading is None else self.reading.tokens, self._session.shown.position
+        sentence, at = self._sentence, self._session.shown.position
+        tokens = 0 if sentence is None else len(sentence.ids)
         at = at if at is not None else tokens - 1 if here is None else here
         if tokens and not 0 <= at + step < tokens:
             self._app.key_line.say(f"this is the {'last' if step > 0 else 'first'} of {quantity(tokens, 'token')}")
@@ -179,9 +179,9 @@ class Conductor:
 
     def advance(self, progress: Progress) -> Progress:
         """Say how far the model is where that is waited for, and give it as it is shown."""
-        if self.reading is None or self.stores is None:
+        if self.stores is None:
             return progress
-        self.reading.advance(progress)
+        self.stores.maps.advance(progress)
         return self.stores.tables.advance(progress)
 
     def change_epsilon(self, step: int) -> str:
@@ -213,13 +213,17 @@ class Conductor:
 
     def show_distance(self, distance: int | None) -> None:
         """Show QK with the key at a distance from the query, or without positions; say why there is none here."""
-        if self.outline is None or self.comparing is None:
+        if self.outline is None:
             return
+        pane, shown = self._app.views.active, self._session.shown
         why_not = "" if self._session.shown.selected else "QK at a distance is that of a head or a layer; choose one"
         if self.outline.no_rotation:
             self._app.notify(self.outline.no_rotation, severity="warning")
-        elif why_not := why_not or self.comparing.why_not_turned:
+        elif why_not:
             self._app.key_line.say(why_not)
+        elif isinstance(pane, ComparePane) and shown.side is not Side.SPECTRA:
+            on = key_of(self._app, "app.compare")
+            self._app.key_line.say(f"these are maps of the sentence; a distance is of spectra: {on} goes on to them")
         else:
             self._session.change(distance=distance)
 
@@ -269,11 +273,9 @@ class Conductor:
         elif name == self._session.shown.view:
             self._app.views.go_to(name)
         elif name == "text":
-            self.coloured.toggle()
-        elif name == "compare" and self.comparing is not None:
-            self.comparing.compare()
-        elif name == "maps" and self.comparing is not None:
-            self.comparing.show_heads()
+            self.toggle_text()
+        elif name == "compare":
+            self.compare()
         else:
             self.show_view(name)
 
@@ -303,34 +305,83 @@ class Conductor:
 
     def look_at_cell(self) -> None:
         """Follow the map's cursor with what is in view beside the map."""
-        self.coloured.follow()
-        self._app.views.draw()
+        self._app.views.draw(only_beside_map=True)
 
     def read(self, text: str) -> None:
         """Have the model read a sentence, once there is one."""
         self.sentences.begin(text)
-        if self.reading is None:
+        stores = self._app.views.stores
+        if stores is None:
             self._session.change(waiting_text=text)
             return
         is_read_again = text == self._session.shown.text
         self._session.change(text=text, waiting_text=None, position=None, token=None)
         if is_read_again:
-            self.reading.read()
+            stores.maps.read_again()
 
     def change_averaging(self) -> str:
-        """Go on to the next kind of mean, and say which."""
-        return "" if self.reading is None else self.reading.change_averaging()
+        """Go on to the next kind of mean that shows another map, and say which."""
+        if self.outline is None:
+            return ""
+        is_long = self._sentence is not None and self._sentence.is_long
+        averaging = next_averaging(self._session.shown, self.outline, is_long=is_long)
+        self._session.change(averaging=averaging)
+        return averaging.value
+
+    def toggle_text(self) -> None:
+        """Go to the coloured text, or back to the map."""
+        views = self._app.views
+        if not views.return_to("text"):
+            views.go_to("attention" if views.active.view == "text" else "text")
+
+    def point(self, query: int | None, key: int | None) -> None:
+        """Move the map's cursor; None leaves that part of it alone."""
+        heatmap = self._app.views.attention.heatmap
+        heatmap.move_to(*(old if new is None else new for old, new in zip(heatmap.cursor, (query, key), strict=True)))
+
+    def pin(self) -> None:
+        """Pin the head of the row under the cursor, or the selected one, or unpin it; the tree shows which are."""
+        if self._app.views.awaits_row:
+            self._app.key_line.say(NO_ROWS)
+            return
+        row = self._app.views.row_head
+        head = self._session.shown.selected if row is None else row
+        if refusal := toggle_pin(self._session, head, key_of(self._app, "app.pin")):
+            self._app.notify(refusal)
+        elif head is not None:
+            self._app.key_line.say(self._said_of_pin(head))
+
+    def _said_of_pin(self, head: Head) -> str:
+        """Say whether a head is pinned by now, and which are."""
+        pins, several = self._session.shown.pins, self.outline is not None and len(self.outline.stacks) > 1
+        pinned = ", ".join(f"{each.stack} {each}" if several else str(each) for each in pins)
+        if head in pins:
+            return f"{pinned} pinned; {key_of(self._app, 'app.compare')} compares"
+        name = f"{head.stack} {head}" if several else str(head)
+        return f"{name} unpinned; {f'{pinned} still pinned' if pinned else 'none is pinned'}"
+
+    def compare(self) -> None:
+        """Show the pinned heads beside each other; where they are shown, the next thing of them."""
+        views, shown = self._app.views, self._session.shown
+        if not shown.pins:
+            self._app.notify(how_to_pin(key_of(self._app, "app.pin"), key_of(self._app, "app.compare")))
+        elif shown.view == ComparePane.view and not views.return_to(ComparePane.view):
+            self._session.change(side=shown.side.next)
+        else:
+            views.go_to(ComparePane.view)
 
     def change_difference(self) -> None:
         """Show what maps are different in, the other model's or those with heads off; where that is seen, the maps."""
         if not self._app.engine.is_comparing and not self._session.shown.off.heads:
             switch = key_of(self._app, "app.switch")
             self._app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with {switch}")
-        elif self.reading is not None:
-            is_seen = self._app.views.attention.display
-            self._app.views.go_to("attention")
-            if is_seen or not self._session.shown.difference:
-                self.reading.change_difference()
+            return
+        is_seen, shown = self._app.views.attention.display, self._session.shown
+        self._app.views.go_to("attention")
+        if shown.averaging is Averaging.ROLLOUT:  # which has no other
+            self._session.change(averaging=Averaging.NOTHING, difference=True)
+        elif is_seen or not shown.difference:
+            self._session.change(difference=not shown.difference)
 
     def step_head(self, step: int) -> None:
         """Go to the head after or before, across layers."""
@@ -342,6 +393,37 @@ class Conductor:
         """Go to the same head of the layer after or before."""
         if self.outline is not None:
             self.go_to(layer_after(self.outline, self._session.shown.selected, step))
+
+    @property
+    def name_of_heads(self) -> tuple[str, str] | None:
+        """Name the table that the active view draws, and what it is of; None where it is not of several heads."""
+        pane, stores = self._app.views.active, self._app.views.stores
+        if stores is None or not isinstance(pane, ComparePane | HeadsPane):
+            return None
+        return pane.table_name(self._session.shown, stores)
+
+    async def table_of_heads(self) -> AnyTable | None:
+        """Give the table that the active view draws; None where it is not of several heads.
+
+        Raises
+        ------
+        EngineError : when the view shows nothing yet.
+        """
+        pane, stores = self._app.views.active, self._app.views.stores
+        if stores is None or not isinstance(pane, ComparePane | HeadsPane):
+            return None
+        return await pane.table_of_heads(self._session.shown, stores)
+
+    async def whole_map(self) -> AttentionMap:
+        """Give all weights of the map on screen.
+
+        Raises
+        ------
+        EngineError : when there is no map on screen, or it cannot be had any more.
+        """
+        if (stores := self._app.views.stores) is None:
+            raise EngineError("no model is open yet; nothing was written")
+        return await self._app.views.attention.whole_map(stores)
 
     def table(self, attention: AttentionMap | None = None) -> tuple[AnyTable, str]:
         """Give the table that the active view draws, and what it is of.
@@ -368,6 +450,5 @@ class Conductor:
             return pane.table_on_screen(), subject_of(selected, None)
         if isinstance(pane, OverviewPane):
             return pane.table_on_screen(), shown.overview
-        attention = attention or views.attention.shown
         table, subject = table_on_screen(shown, views.stores, attention)
         return pane.narrowed(table) if isinstance(pane, RanksPane) else table, subject

@@ -450,7 +450,7 @@ class Explorer(LookActions, SuspendActions):
     def _token_pointed(self, event: TokenPointed) -> None:
         """Move the map's cursor to a token of the text."""
         if self.is_ready:
-            self.conductor.coloured.point(event.query, event.key)
+            self.conductor.point(event.query, event.key)
 
     @on(DistanceChanged)
     def _distance_changed(self, event: DistanceChanged) -> None:
@@ -867,23 +867,23 @@ class Explorer(LookActions, SuspendActions):
     @on(RoomChanged)
     def _room_changed(self) -> None:
         """Draw several heads with the detail that there is room for now."""
-        if self.is_ready and self.conductor.comparing is not None:
-            self.conductor.comparing.draw()
+        if self.is_ready:
+            self.views.draw_soon()
 
     def action_pin(self) -> None:
         """Pin the selected head, or unpin it."""
-        if self.conductor.comparing is not None:
-            self.conductor.comparing.pin()
+        if self.conductor.is_open:
+            self.conductor.pin()
 
     def action_compare(self) -> None:
         """Show the pinned heads beside each other, or the next thing of them."""
-        if self.conductor.comparing is not None:
-            self.conductor.comparing.compare()
+        if self.conductor.is_open:
+            self.conductor.compare()
 
     def action_maps(self) -> None:
         """Show all heads of the selected layer as small maps."""
-        if self.conductor.comparing is not None:
-            self.conductor.comparing.show_heads()
+        if self.conductor.is_open:
+            self.views.go_to("maps")
 
     def action_open_map(self, view: str) -> None:
         """Show the selected head's map in large, from where escape leads back to the view that it was opened from."""
@@ -931,7 +931,7 @@ class Explorer(LookActions, SuspendActions):
 
     def action_text(self) -> None:
         """Show the sentence as coloured text, or its map again."""
-        self.conductor.coloured.toggle()
+        self.conductor.toggle_text()
 
     @on(SentenceInput.Looked)
     @on(Input.Changed, "SentenceInput")

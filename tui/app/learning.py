@@ -14,7 +14,6 @@ from tui.toolkit.tasks import Run
 
 if TYPE_CHECKING:
     from tui.parts import Parts
-    from tui.reading import Reading
     from tui.state.session import Session
     from tui.state.stores import Stores
 
@@ -26,7 +25,7 @@ class Learning:
     ----------
     app : whose model it is.
     session : which says what is shown.
-    stores, reading : who keep what is learned.
+    stores : keep what is learned.
     run : awaits work beside the event loop; newer work under the same name replaces older.
     """
 
@@ -35,12 +34,10 @@ class Learning:
         app: Parts,
         session: Session,
         stores: Stores,
-        reading: Reading,
         run: Run,
     ) -> None:
         self._app = app
         self._stores = stores
-        self._reading = reading
         self._run = run
         self._is_labelled = False
         self._session = session
@@ -104,6 +101,6 @@ class Learning:
             return  # what keeps a model from being measured is said by what needs it
         placement = memory.placement
         if placement is not None:
-            self._reading.warn(placement.refusal or placement.notice)
+            self._stores.maps.warning = placement.refusal or placement.notice
         self._stores.memory = memory
         self._stores.arrived()

@@ -20,6 +20,7 @@ from tui.state.saved import LONGEST, Remembered, model_key, recall, remember
 from tui.state.session import SAVED, Shown
 from tui.views.compare_view import ComparePane
 from tui.views.layer_maps_view import HeadsPane
+from tui.views.text_view import TextPane
 
 if TYPE_CHECKING:
     from tui.app.conductor import Conductor
@@ -106,14 +107,11 @@ class Restoring:
 
     def show_view(self) -> None:
         """Pin the heads that were, and show the view to begin with, before anything is drawn in it."""
-        views, conductor = self._app.views, self._conductor
-        name, comparing = self._last.view, conductor.comparing
+        views, name = self._app.views, self._last.view
         pinned = [head for each in self._last.pins.split(",") if (head := self._known(each)) and not head.is_layer]
         self._app.session.change(pins=tuple(dict.fromkeys(pinned))[:MOST])
-        if name == "text":
-            conductor.coloured.show(takes_focus=False)
-        elif comparing is not None and (name == HeadsPane.view or (name == ComparePane.view and pinned)):
-            comparing.go_to(name, takes_focus=False)
+        if name in (TextPane.view, HeadsPane.view) or (name == ComparePane.view and pinned):
+            views.go_to(name, takes_focus=False)
         elif name in VIEWS:
             if "vs" not in VIEWS[name].needs or self._app.engine.is_comparing:
                 views.go_to(name, takes_focus=False)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar, overload
 
 from rich.cells import cell_len
 
+from engine.values.attention import AT_ONCE
 from tui.drawing.text import across, downwards, fit, label
 
 T = TypeVar("T")
@@ -48,6 +50,21 @@ class Axes:
     cell: int = CELL_WIDTH
 
 
+@lru_cache(maxsize=16)
+def axes_of(
+    query_tokens: tuple[str, ...], key_tokens: tuple[str, ...], block: int, width: int, height: int, cell: int
+) -> Axes:
+    """Label the single weights of a short map, or blocks, or of a long map only those labels that are seen.
+
+    Parameters
+    ----------
+    query_tokens, key_tokens, block, width, height, cell : as in `lay_out_blocks`.
+    """
+    if block == 1 and len(query_tokens) * len(key_tokens) <= AT_ONCE:
+        return lay_out(query_tokens, key_tokens, width, height, cell)
+    return lay_out_blocks(query_tokens, key_tokens, block, width, height, cell)
+
+
 def lay_out(
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
@@ -77,14 +94,13 @@ def lay_out(
     if with_index:
         rows = [f"{number:>{index}} {row}" for number, row in enumerate(rows)]
     gutter = token + 1 + (index + 1 if with_index else 0)
-    corners = _CORNERS
     return Axes(
         rows=tuple(rows),
         columns=tuple(tuple(downwards(key, header, cell)) for key in keys),
         marks=tuple(min(needed, header, _HIGHEST_MARK) for needed in heights),
         gutter=gutter,
         header=header,
-        corner=next(fit(text, gutter) for text in corners if len(text) < gutter or not text),
+        corner=next(fit(text, gutter) for text in _CORNERS if len(text) < gutter or not text),
         cell=cell,
     )
 
@@ -158,14 +174,13 @@ def lay_out_blocks(
         return min(len(across(key(number), cell)), header, _HIGHEST_MARK)
 
     rows, columns = (-(-len(tokens) // block) for tokens in (query_tokens, key_tokens))
-    corners = _CORNERS
     return Axes(
         rows=_Lazily(rows, row),
         columns=_Lazily(columns, column),
         marks=_Lazily(columns, mark),
         gutter=gutter,
         header=header,
-        corner=next(fit(text, gutter) for text in corners if len(text) < gutter or not text),
+        corner=next(fit(text, gutter) for text in _CORNERS if len(text) < gutter or not text),
         cell=cell,
     )
 

@@ -14,9 +14,10 @@ from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.table import AnyTable, Cell, Row
 from tui.drawing.text import fit, harmless
+from tui.state.session import Side
 from tui.toolkit.keys import key_of
 from tui.views.attention_view import AttentionPane
-from tui.views.compare_view import ComparePane, Side
+from tui.views.compare_view import ComparePane
 from tui.views.layer_maps_view import HeadsPane
 from tui.views.overview_view import OverviewPane
 from tui.views.ranks_view import RanksPane
@@ -243,10 +244,8 @@ async def copied_view(pane: Pane, conductor: Conductor) -> Copied:
 
 
 async def _table_of_several(conductor: Conductor) -> AnyTable | None:
-    return None if conductor.comparing is None else await conductor.comparing.table()
+    return await conductor.table_of_heads()
 
 
 async def _whole_map(pane: Pane, conductor: Conductor) -> AttentionMap | None:
-    if not isinstance(pane, AttentionPane) or conductor.reading is None:
-        return None
-    return await conductor.reading.whole_map()
+    return await conductor.whole_map() if isinstance(pane, AttentionPane) else None

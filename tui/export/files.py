@@ -192,16 +192,16 @@ class ExportFiles:
 
     def _table_name(self) -> str:
         """Name the table of the active view as the command line does."""
-        shown, comparing = self._app.views.attention.shown_name, self._conductor.comparing
+        shown = self._app.views.attention.shown_name
         if self.view == "attention" and shown is not None and shown.is_rollout:
             return "rollout"
-        named = None if comparing is None else comparing.named
+        named = self._conductor.name_of_heads
         name = self.view if named is None else named[0]
         return OF_MODEL.get(name, name)
 
     def _stem(self, what: What) -> str:
         outline, shown, name = self.outline, self._app.session.shown, self._table_name()
-        selected, meant, comparing = shown.selected, self._conductor.meant, self._conductor.comparing
+        selected, meant = shown.selected, self._conductor.meant
         stack = None if selected is None else selected.stack
         without = f"-without-{'-'.join(map(str, shown.off.heads))}" if shown.off.heads else ""
         if what is What.SCREEN:
@@ -213,8 +213,8 @@ class ExportFiles:
             subject = subject_of(None, shown.distance if "distance" in options else None).replace("model", "all")
             folded = "-folded" if "fold_norm" in options and shown.folds else ""
             return file_stem(outline, None, subject + folded + without * (name == "attention"), name)
-        if comparing is not None and comparing.named is not None:
-            table_name, subject = comparing.named
+        if (named := self._conductor.name_of_heads) is not None:
+            table_name, subject = named
             return file_stem(outline, None, subject, table_name)
         if self.view != "attention":
             table, subject = self._conductor.table()
@@ -362,10 +362,8 @@ class ExportFiles:
 
     async def _view_work(self, path: Path, format: str) -> Callable[[Check], str]:
         """Write the table of the active view with the rows that are shown."""
-        attention, reading, comparing = None, self._conductor.reading, self._conductor.comparing
-        if self.view == "attention" and reading is not None:
-            attention = await reading.whole_map()
-        table = None if comparing is None else await comparing.table()
+        attention = await self._conductor.whole_map() if self.view == "attention" else None
+        table = await self._conductor.table_of_heads()
         if table is None:
             table, _ = self._conductor.table(attention)
         total = 0 if attention is None else attention.weights.size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.views import OVERVIEW
@@ -35,6 +35,20 @@ class Averaging(Enum):
         return every[(every.index(self) + 1) % len(every)]
 
 
+class Side(Enum):
+    """What of several heads is beside each other."""
+
+    SPECTRA = "spectra"
+    MAPS = "maps"
+    DIFFERENCE = "difference"
+
+    @property
+    def next(self) -> Side:
+        """The one that follows."""
+        every = list(Side)
+        return every[(every.index(self) + 1) % len(every)]
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What a person has chosen to see of the open model.
@@ -49,10 +63,14 @@ class Shown:
     overview : the column of the table of heads that the overview shows.
     epsilon : of the energy rank.
     pins : the heads to be compared, in the order in which they were pinned.
+    side : what of them is compared.
     off : the heads that are switched off while sentences are read.
     distance : by how many tokens the key is before the query in QK; None is without positions.
     averaging : what is averaged in the map.
     difference : whether maps are shown as what they differ in from another model's, or from those with all heads on.
+    cell : the query and the key under the map's cursor, from zero.
+    map_scale : of maps; None is what is usual for as many tokens.
+    is_numbered : whether weights are written into the cells of maps.
     position : the token at which is predicted; None is the last one.
     token : whose logit is looked at; None is the model's first choice.
     folds : whether the gains of norms are folded into directions.
@@ -66,10 +84,14 @@ class Shown:
     overview: str = "ov_energy_rank"
     epsilon: float = 0.01
     pins: tuple[Head, ...] = ()
+    side: Side = Side.SPECTRA
     off: Off = NOTHING_OFF
     distance: int | None = None
     averaging: Averaging = Averaging.NOTHING
     difference: bool = False
+    cell: tuple[int, int] = (0, 0)
+    map_scale: Literal["linear", "log"] | None = None
+    is_numbered: bool = False
     position: int | None = None
     token: str | None = None
     folds: bool = False

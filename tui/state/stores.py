@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tui.state.head_labels import HeadLabels
 from tui.state.head_parts import HeadParts
+from tui.state.maps import Maps
 from tui.state.spectra_store import SpectraStore
 from tui.state.tables import TableStore
 
@@ -31,6 +32,7 @@ class Stores:
     spectra : of heads and of whole layers, and their measures.
     heads : circuits and patterns of all heads.
     tables : those that are worked out.
+    maps : of sentences.
     labels : what heads are called that clearly do one thing.
     memory : what the model takes of memory and what is free, once that is known.
     other : what a second model is called, once it is open.
@@ -48,14 +50,16 @@ class Stores:
         self.spectra = SpectraStore(self.engine, self.outline, self.arrived)
         self.heads = HeadParts(self.engine, self.arrived, self.report)
         self.tables = TableStore(self.engine, self.outline, self.arrived, self.report)
+        self.maps = Maps(self.engine, self.outline, self.arrived)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is on its way."""
-        return self.spectra.is_idle and self.heads.is_idle and self.tables.is_idle
+        return self.spectra.is_idle and self.heads.is_idle and self.tables.is_idle and self.maps.is_idle
 
     def close(self) -> None:
         """Wait for nothing any more: another model takes the place of this one."""
         self.spectra.close()
         self.heads.close()
         self.tables.close()
+        self.maps.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
@@ -10,29 +11,32 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from engine.values.attention import AttentionMap, AttentionMaps, MapName, PooledMap, Sentence
+from engine.values.attention import AttentionMap, MapName, MapQuery, PooledMap
+from engine.values.errors import EngineError
+from engine.values.heads import DELTA, no_attention
 from tui.drawing.levels import Scale
 from tui.drawing.spelling import map_with_parts
 from tui.drawing.text import harmless
+from tui.state.maps import map_name, map_query, map_title
+from tui.state.session import Shown
+from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import CellMoved
-from tui.views.pane import Pane
-from tui.widgets.heatmap import Heatmap
-from tui.widgets.large_map import LargeMap
+from tui.views.sentence_view import SentencePane
+from tui.widgets.heatmap import Heatmap, MapSource
 from tui.widgets.line import Line
 
 
-class AttentionPane(Pane):
+class AttentionPane(SentencePane):
     """The map in character cells, with a readout under the cursor and a legend.
 
     Attributes
     ----------
     opened_from : the view it was opened from, the small maps or the terms of a cell, to which escape leads back; or "".
-    sentence : whose map is shown; another one may have been read by now. None where no map is shown.
+    message : why there is no map; nothing where there is one.
     """
 
     view = "attention"
-    has_scale = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "go_back('maps')", "Back to the layer maps", id="map.back"),
         Binding("escape", "go_back('explain')", "Back to the terms of the cell", id="map.terms"),
@@ -41,13 +45,9 @@ class AttentionPane(Pane):
     def __init__(self) -> None:
         super().__init__()
         self.opened_from = ""
+        self.message = ""
         self.heatmap = Heatmap(name="attention map")
         self.legend_line = Line(classes="pane-legend")
-        self.shown: AttentionMap | None = None
-        self.shown_name: MapName | None = None
-        self.sentence: Sentence | None = None
-        self.title = ""
-        self._message = ""
 
     def compose(self) -> ComposeResult:
         """Stack the title, the map, the legend and the readout."""
@@ -79,63 +79,68 @@ class AttentionPane(Pane):
         """Write as much in the lines as there is room for now."""
         self._refresh_lines()
 
-    def show(self, maps: AttentionMaps, name: MapName, title: str) -> None:
-        """Draw one head's map, or the mean over the heads."""
-        self.shown, self.shown_name, self.sentence = maps.select(name.head), name, maps.sentence
-        self._message, self.is_waiting = "", False
-        self._set_title(title, maps.sentence.notice)
-        self.heatmap.show(map_with_parts(self.shown, maps.sentence))
+    def draw(self, shown: Shown, stores: Stores) -> None:
+        """Draw the map of the sentence; of a long one, what is in view."""
+        title, name = map_title(shown, stores.outline), map_name(shown, stores.outline)
+        if (sentence := self.sentence_of(shown, stores, title)) is None:
+            return
+        if name.stack.endswith(DELTA):
+            self.show_message(title, no_attention(name.stack))
+            return
+        query = map_query(shown, name)
+        if sentence.is_long and not name.is_rollout:
+            part, spelled = partial(stores.maps.part, query, "maps"), partial(map_with_parts, sentence=sentence)
+            tokens = sentence.tokens, sentence.tokens
+            source = MapSource(query, tokens, part, is_signed=query.minuend is not None, spelled=spelled)
+        else:
+            whole = stores.maps.whole(query)
+            if not isinstance(whole, AttentionMap):
+                self.show_missing(title, whole, stores.maps.computing, is_late=stores.maps.is_late(query))
+                return
+            source = MapSource.of(map_with_parts(whole, sentence), query)
+        answer = self.heatmap.show(source, shown.map_scale, is_numbered=shown.is_numbered)
+        if not isinstance(answer, PooledMap) and (answer is not None or self.heatmap.key != query):
+            self.show_missing(title, answer, stores.maps.computing, is_late=stores.maps.is_late(query))
+            return
+        self.message, self.is_waiting = "", False
+        as_text = () if source.is_whole else (f"{key_of(self.app, 'app.text')}: as text",)
+        self._set_title(title, ", ".join(filter(None, (sentence.notice, *as_text))))
         self._refresh_lines()
-
-    def begin_large(self, large: LargeMap) -> None:
-        """Ask for what is to be seen of a long sentence's map; what is on screen stays until it comes."""
-        self.shown = None
-        self.heatmap.show_large(large)
-
-    def receive(self, pooled: PooledMap, sentence: Sentence, title: str) -> None:
-        """Draw what has come of a long sentence's map."""
-        self.shown_name, self.sentence = pooled.name, sentence
-        self._message, self.is_waiting = "", False
-        self._set_title(
-            title, f"{sentence.notice}{', ' if sentence.notice else ''}{key_of(self.app, 'app.text')}: as text"
-        )
-        self.heatmap.receive(map_with_parts(pooled, sentence))
-        self._refresh_lines()
-
-    def await_next(self) -> None:
-        """Take note that another map is to come, while what is on screen stays for a moment."""
-        self.is_waiting = True
-        self.heatmap.expect(True)
-        self.post_message(CellMoved())
 
     def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is no map, or none yet."""
-        self.is_waiting = is_waiting
-        self.heatmap.expect(is_waiting)
-        self.shown = self.shown_name = self.sentence = None
+        self.is_waiting, self.message = is_waiting, message
         self._set_title(title, "")
-        if message == self._message:
-            return
-        self._message = message
         self.heatmap.show_message(message)
-        self.readout_line.show("")
-        self.legend_line.show("")
-        self.post_message(CellMoved())
-
-    def show_waiting(self, title: str) -> None:
-        """Say that a long sentence's map is computed; it is still drawn when it comes."""
-        self.is_waiting = True
-        self.heatmap.expect(True)
-        self.shown_name = self.sentence = None
-        self._set_title(title, "")
-        self.heatmap.wait("computing …")
         self.readout_line.show("")
         self.legend_line.show("")
 
     @property
-    def message(self) -> str:
-        """Why there is no map; nothing where there is one."""
-        return self._message
+    def is_blank(self) -> bool:
+        """Whether there is no map on screen that could stay for a moment."""
+        return self.heatmap.pooled is None
+
+    @property
+    def shown_query(self) -> MapQuery | None:
+        """The map that is on screen."""
+        key = self.heatmap.key
+        return key if isinstance(key, MapQuery) else None
+
+    @property
+    def shown_name(self) -> MapName | None:
+        """The name of the map on screen."""
+        return None if self.shown_query is None else self.shown_query.name
+
+    async def whole_map(self, stores: Stores) -> AttentionMap:
+        """Give all weights of the map on screen.
+
+        Raises
+        ------
+        EngineError : when there is no map on screen, or it cannot be had any more.
+        """
+        if self.shown_query is None:
+            raise EngineError("the attention view shows nothing yet; nothing was written")
+        return await stores.maps.every_weight(self.shown_query)
 
     @property
     def cell(self) -> tuple[int, int] | None:
@@ -156,23 +161,8 @@ class AttentionPane(Pane):
         """Linear or logarithmic."""
         return self.heatmap.scale
 
-    def number(self, is_numbered: bool) -> None:
-        """Write the weights into the map's cells, or not."""
-        self.heatmap.number(is_numbered)
-
-    def begin_on(self, scale: Scale) -> None:
-        """Draw what is shown first on a scale."""
-        self.heatmap.begin_on(scale)
-
-    def toggle_scale(self) -> None:
-        """Change between the linear and the logarithmic scale."""
-        self.heatmap.toggle_scale()
-        self._refresh_lines()
-        self.post_message(CellMoved())
-
     def _set_title(self, name: str, notice: str) -> None:
         """Say what is shown."""
-        self.title = name
         notice = notice.removeprefix("the model reads the ")
         self.title_line.show(Text.assemble(("attention ", "bold"), name, (f"  {notice}" if notice else "", "italic")))
 
@@ -188,4 +178,5 @@ class AttentionPane(Pane):
     def _read_out(self) -> None:
         """Say what is under the cursor, and what a cell is."""
         self._refresh_lines()
-        self.post_message(CellMoved())
+        if not self.session.change(cell=self.heatmap.cursor):
+            self.post_message(CellMoved())

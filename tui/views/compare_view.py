@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from enum import Enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 
+from engine.analysis.attention import attention_table, block_table, difference_of_heads_table
 from engine.analysis.ranks import spectrum_table
 from engine.mathematics.chance import chance_curve
+from engine.values.attention import AT_ONCE, AttentionMap, MapQuery, Sentence
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, MATRICES, Head
@@ -23,36 +26,28 @@ from tui.drawing.facts import at_distance
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import brief
 from tui.drawing.readout import MASKED, write_weight
+from tui.drawing.spelling import map_with_parts
 from tui.drawing.view_titles import COMPUTING, ViewTitle
-from tui.state.session import Shown
+from tui.state.maps import map_of
+from tui.state.pins import compared_heads, compared_pair, how_to_pin
+from tui.state.session import Shown, Side
 from tui.state.stores import Stores
-from tui.toolkit.messages import RoomChanged
-from tui.views.pane import Pane
+from tui.toolkit.keys import key_of
+from tui.views.sentence_view import SentencePane
 from tui.widgets.head_values import HeadValue, HeadValues
+from tui.widgets.heatmap import MapSource
 from tui.widgets.line import Line
 from tui.widgets.map_grid import MapGrid, Titled
 from tui.widgets.spectra import SpectraView
 
-
-class Side(Enum):
-    """What of the heads is beside each other."""
-
-    SPECTRA = "spectra"
-    MAPS = "maps"
-    DIFFERENCE = "difference"
-
-    @property
-    def next(self) -> Side:
-        """The one that follows."""
-        every = list(Side)
-        return every[(every.index(self) + 1) % len(every)]
+COMPARED = "compare difference"
+"""The name of the work that computes a difference."""
 
 
-class ComparePane(Pane):
+class ComparePane(SentencePane):
     """Several heads at once, with what each has under the cursor."""
 
     view = "compare"
-    has_scale = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +60,8 @@ class ComparePane(Pane):
         self._curves: tuple[Curve, ...] = ()
         self._title = ""
         self._state: Sequence[str] = ()
-        self.turn(Side.SPECTRA)
+        self.side = Side.SPECTRA
+        self._turn(Side.SPECTRA)
 
     def compose(self) -> ComposeResult:
         """Stack the title, what is compared, the heads' values, the legend and the readout."""
@@ -76,17 +72,37 @@ class ComparePane(Pane):
         yield self.legend_line
         yield self.readout_line
 
-    def on_resize(self) -> None:
-        """Ask for what is to be drawn, of which nothing can be before there is a place for it."""
-        self.post_message(RoomChanged())
+    def draw(self, shown: Shown, stores: Stores) -> None:
+        """Draw the pinned heads and the selected one: their spectra, their maps or a difference."""
+        if not self.size:
+            return
+        if shown.side is not self.side:
+            self._turn(shown.side)
+        heads = compared_heads(shown)
+        names = [_name(head, stores) for head in heads]
+        if not shown.pins:
+            self.show_message("", how_to_pin(key_of(self.app, "app.pin"), key_of(self.app, "app.compare")))
+        elif self.side is Side.SPECTRA:
+            self.draw_spectra(shown, stores, heads, names)
+        elif (sentence := self.sentence_of(shown, stores, "")) is None:
+            return
+        elif self.side is Side.MAPS:
+            self._draw_maps(shown, stores, sentence, heads, names)
+        elif (pair := compared_pair(shown)) is None:
+            self.show_message(
+                "", f"a difference is of two heads, and {names[0]} is alone: go to another one, or pin it"
+            )
+        else:
+            self._draw_difference(shown, stores, sentence, pair)
 
-    def turn(self, side: Side) -> None:
+    def _turn(self, side: Side) -> None:
         """Show something else of the heads."""
         self.side = side
         is_graph = side is Side.SPECTRA
         self.graph.display, self.maps.display, self.legend_line.display = is_graph, not is_graph, not is_graph
         self.values.display = side is not Side.DIFFERENCE
         self.is_of_sentence, self.is_waiting = not is_graph, True
+        self._names = ()
         if self.is_mounted:
             self._set_title("")
             if self.has_focus_within:
@@ -95,6 +111,11 @@ class ComparePane(Pane):
     def focus_view(self) -> None:
         """Put the focus on what is shown."""
         self.screen.set_focus(self.graph if self.side is Side.SPECTRA else self.maps.leading)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there are no maps on screen that could stay for a moment."""
+        return not self._names
 
     def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is nothing to compare, or nothing yet."""
@@ -135,24 +156,99 @@ class ComparePane(Pane):
         self.graph.show(self._curves)
         self._read_out_spectra()
 
-    def spectra_table(self, shown: Shown, stores: Stores, heads: Sequence[Head]) -> AnyTable:
-        """List every singular value of the heads that are drawn, each head beside its own chance.
+    def _draw_maps(
+        self, shown: Shown, stores: Stores, sentence: Sentence, heads: Sequence[Head], names: Sequence[str]
+    ) -> None:
+        """Draw the heads' maps."""
+        titled, tokens = [], (sentence.tokens, sentence.tokens)
+        for number, (head, name) in enumerate(zip(heads, names, strict=True)):
+            query = MapQuery(sentence.text, map_of(head), shown.off_in_maps)
+            source: MapSource | str
+            if sentence.is_long:
+                part = partial(stores.maps.part, query, f"compare {head.stack} {head}")
+                source = MapSource(query, tokens, part, spelled=partial(map_with_parts, sentence=sentence))
+            else:
+                map = stores.maps.of_head(query)
+                if map is None:  # one layer after the other
+                    self.show_missing("", None, COMPUTING, is_late=stores.maps.is_late(query))
+                    return
+                source = str(map)
+                if isinstance(map, AttentionMap):
+                    source = MapSource.of(map_with_parts(map, sentence), query)
+            titled.append(Titled(Text().append(*self.graph.line_sign(number)).append(f" {name}"), source))
+        self._show_maps(f"{quantity(len(heads), 'head')}{_without(shown)}", titled, shown)
 
-        Raises
-        ------
-        EngineError : when nothing is drawn yet.
-        """
-        found = [spectra for head in heads if (spectra := stores.spectra.listed(head, shown.distance))]
-        if not found:
-            raise EngineError("the compare view shows nothing yet; nothing was written")
-        return spectrum_table(found)
+    def _draw_difference(self, shown: Shown, stores: Stores, sentence: Sentence, pair: tuple[Head, Head]) -> None:
+        """Draw by how much the second head's weights are larger than the first one's, or say why they are not."""
+        base, other = (_name(head, stores) for head in pair)
+        title = f"{other} less {pair[0] if pair[0].stack == pair[1].stack else base}{_without(shown)}"
+        query = difference_query(shown, pair)
+        if sentence.is_long:
+            part, spelled = partial(stores.maps.part, query, COMPARED), partial(map_with_parts, sentence=sentence)
+            source = MapSource(query, (sentence.tokens, sentence.tokens), part, is_signed=True, spelled=spelled)
+        else:
+            map = _difference(stores, query, base, other)
+            if not isinstance(map, AttentionMap):
+                self.show_missing(title, map, COMPUTING, is_late=stores.maps.is_late(query))
+                return
+            source = MapSource.of(map_with_parts(map, sentence), query)
+        self._show_maps(title, [Titled(Text(title, "bold"), source)], shown)
 
-    def show_maps(self, title: str, maps: Sequence[Titled]) -> None:
+    def _show_maps(self, title: str, maps: Sequence[Titled], shown: Shown) -> None:
         """Draw the heads' maps, or a difference."""
         self._names, self._curves, self.is_waiting = tuple(each.title.plain for each in maps), (), False
         self._set_title(title)
-        self.maps.show(maps)
+        self.maps.show(maps, shown.map_scale, is_numbered=shown.is_numbered)
         self._read_out_maps()
+
+    def table_name(self, shown: Shown, stores: Stores) -> tuple[str, str]:
+        """Name the table that is drawn, and what it is of."""
+        if self.side is Side.DIFFERENCE:
+            return "difference", _subject(reversed(compared_pair(shown) or ()), stores, "-less-")
+        heads = _subject(compared_heads(shown), stores)
+        if self.side is Side.MAPS:
+            return "attention", heads
+        return "spectrum", heads if shown.distance is None else f"{heads}-distance{shown.distance}"
+
+    async def table_of_heads(self, shown: Shown, stores: Stores) -> AnyTable:
+        """Give the table that is drawn: of spectra each head's beside its own chance, of maps every weight.
+
+        Of a long sentence's maps it has the blocks that are drawn, and of a difference every weight all the same.
+
+        Raises
+        ------
+        EngineError : when nothing is drawn yet, or the maps cannot be had any more.
+        """
+        heads, pair = compared_heads(shown), compared_pair(shown)
+        nothing = EngineError("the compare view shows nothing yet; nothing was written")
+        if self.side is Side.SPECTRA:
+            found = [spectra for head in heads if (spectra := stores.spectra.listed(head, shown.distance))]
+            if not found:
+                raise nothing
+            return spectrum_table(found)
+        drawn = [each.part for each in self.maps.heatmaps if each.part is not None]
+        if not self._names or not drawn:
+            raise nothing
+        if self.side is Side.DIFFERENCE and pair is not None:
+            query = difference_query(shown, pair)
+            map = _difference(stores, query, str(pair[0]), str(pair[1])) if self._is_whole else None
+            if isinstance(map, EngineError):
+                raise map
+            both = await stores.maps.every_weight(query) if map is None else map
+            return difference_of_heads_table(both, map_of(pair[1]))
+        if not self._is_whole:
+            if len(drawn) < len(heads):
+                raise nothing
+            return block_table(drawn)
+        queries = (MapQuery(shown.text or "", map_of(head), shown.off_in_maps) for head in heads)
+        found_maps = (stores.maps.of_head(query) for query in queries)
+        return attention_table([each for each in found_maps if isinstance(each, AttentionMap)])
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the maps are those of a short sentence, of which all weights are here."""
+        part = self.maps.leading.part
+        return part is not None and len(part.query_tokens) * len(part.key_tokens) <= AT_ONCE
 
     @property
     def under_cursor(self) -> list[tuple[str, float]]:
@@ -169,21 +265,22 @@ class ComparePane(Pane):
         """The names without the signs before them, which a difference has none of."""
         return self._names if self.side is Side.DIFFERENCE else tuple(name.split(" ", 1)[-1] for name in self._names)
 
-    def number(self, is_numbered: bool) -> None:
-        """Write the weights into the maps' cells, or not."""
-        self.maps.number(is_numbered)
-
     def begin_on(self, scale: Scale) -> None:
-        """Draw what is shown first on a scale."""
+        """Draw the spectra that are shown first on a scale."""
         self.graph.begin_on(scale)
-        self.maps.begin_on(scale)
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the spectra, or of the maps."""
+        return self.graph.scale if self.side is Side.SPECTRA else self.maps.leading.scale
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""
-        (self.graph if self.side is Side.SPECTRA else self.maps).toggle_scale()
-        self._set_title(self._title, self._state)
         if self.side is not Side.SPECTRA:
-            self._read_out_maps()
+            super().toggle_scale()
+            return
+        self.graph.toggle_scale()
+        self._set_title(self._title, self._state)
 
     def _set_title(self, title: str, state: Sequence[str] = ()) -> None:
         """Say what is shown, how far that is, and on which scale."""
@@ -229,6 +326,42 @@ class ComparePane(Pane):
         of = f"{self._heads[self.maps.heatmaps.index(leading)]}: " if self.side is Side.MAPS else ""
         said = leading.readout(self.readout_line.size.width - len(of))
         self.readout_line.show(f"{of}{said}" if said else "")
+
+
+def difference_query(shown: Shown, pair: tuple[Head, Head]) -> MapQuery:
+    """Name the second head's map less the first one's."""
+    base, other = map(map_of, pair)
+    return MapQuery(shown.text or "", base, shown.off_in_maps, other)
+
+
+def _difference(stores: Stores, query: MapQuery, base: str, other: str) -> AttentionMap | EngineError | None:
+    """Put two heads' maps of a short sentence together; None while one is to come."""
+    assert query.minuend is not None
+    maps = []
+    for name in (query.name, query.minuend):
+        map = stores.maps.of_head(replace(query, name=name, minuend=None))
+        if not isinstance(map, AttentionMap):
+            return map
+        maps.append(map)
+    less, more = maps
+    if (less.query_tokens, less.key_tokens) != (more.query_tokens, more.key_tokens):
+        return EngineError(f"the maps of {base} and {other} have other tokens along their sides")
+    return replace(less, other=more.weights)
+
+
+def _name(head: Head, stores: Stores) -> str:
+    """Name a head, with its stack where there are several."""
+    return f"{head.stack} {head}" if len(stores.outline.stacks) > 1 else str(head)
+
+
+def _subject(heads: Iterable[Head], stores: Stores, between: str = "-") -> str:
+    """Name heads as a part of a file's name."""
+    return between.join(_name(head, stores).replace(" ", ".") for head in heads)
+
+
+def _without(shown: Shown) -> str:
+    """Say which heads are switched off, in a title."""
+    return f" · with {shown.off}" if shown.off.heads else ""
 
 
 def _compared(

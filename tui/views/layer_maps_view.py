@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 
-from engine.values.attention import PooledBlock, PooledMap
+from engine.analysis.attention import attention_table, block_table
+from engine.values.attention import AT_ONCE, MapName, MapQuery, PooledBlock, PooledMap
+from engine.values.display_text import quantity
+from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.table import AnyTable
 from tui.drawing.levels import Scale
 from tui.drawing.readout import of_weight
-from tui.drawing.tiles import Tiles
+from tui.drawing.spelling import map_with_parts
+from tui.state.session import Shown
+from tui.state.stores import Stores
 from tui.toolkit.messages import HeadPicked
-from tui.views.pane import Pane
+from tui.views.sentence_view import SentencePane
 from tui.widgets.line import Line
 from tui.widgets.small_maps import SmallMaps
 
 
-class HeadsPane(Pane):
+class HeadsPane(SentencePane):
     """Small maps on one scale; the head under the cursor is the selected one, which a large terminal shows beside."""
 
     view = "maps"
-    has_scale = True
     is_beside_map = True
     is_of_sentence = True
 
@@ -34,7 +39,10 @@ class HeadsPane(Pane):
         self.maps = SmallMaps()
         self.legend_line = Line(classes="pane-legend")
         self.of_layer: Head | None = None
+        self._count = 0
         self._title = ""
+        self._drawn: Mapping[int, PooledMap] = {}
+        self._spelled: Mapping[int, PooledMap] = {}
 
     def compose(self) -> ComposeResult:
         """Stack the title, the maps, the legend and the readout."""
@@ -43,67 +51,78 @@ class HeadsPane(Pane):
         yield self.legend_line
         yield self.readout_line
 
-    def show(
-        self,
-        layer: Head,
-        title: str,
-        tiles: Tiles,
-        names: Sequence[str],
-        maps: Mapping[int, PooledMap],
-    ) -> None:
-        """Draw the maps of a layer that have come so far, of a long sentence perhaps."""
+    def draw(self, shown: Shown, stores: Stores) -> None:
+        """Draw the maps of the selected layer's heads that have come so far."""
+        selected, outline = shown.selected, stores.outline
+        if selected is None:
+            self.show_message("", "choose a layer or a head in the tree")
+            return
+        layer, heads = selected.whole_layer, outline.layer(selected).head_names()
+        stack = f"{layer.stack} " if len(outline.stacks) > 1 else ""
+        without = f" · with {shown.off}" if shown.off.heads else ""
+        names = tuple(heads)
+        title, self._count = f"{stack}layer {layer.layer} · {quantity(len(names), 'head')}{without}", len(names)
+        sentence = self.sentence_of(shown, stores, title)
+        self.maps.select(None if selected.is_layer else selected.head)
+        if sentence is None or not self.maps.size:
+            return
+        query = MapQuery(shown.text or "", MapName(layer.stack, layer.layer, None), shown.off_in_maps)
+        tiles = self.maps.lay_out(len(names), len(sentence.ids), len(sentence.ids))
+        found = stores.maps.small(query, tiles.block)
+        if isinstance(found, Mapping) and (fitting := self.maps.lay_out(len(names), *_size(found))) != tiles:
+            tiles = fitting  # other tokens are along the sides than those of the sentence itself
+            found = stores.maps.small(query, tiles.block)
+        if not isinstance(found, Mapping):
+            self.show_missing(title, found, "computing …", is_late=stores.maps.is_small_late(query, tiles.block))
+            return
+        if found is not self._drawn:
+            self._drawn, self._spelled = found, {at: map_with_parts(each, sentence) for at, each in found.items()}
         self.of_layer, self.is_waiting = layer, False
-        self._set_title(title)
-        self.maps.show(tiles, names, maps)
+        notice = sentence.notice.removeprefix("the model reads the ")
+        labels = (stores.labels.short(head) for head in names)  # maps may be as narrow as the tree
+        written = [
+            f"H{head.head}{'*' if head in shown.pins else ''}{f' {label}' if label else ''}"
+            for head, label in zip(names, labels, strict=True)
+        ]
+        self.maps.show(tiles, written, self._spelled, shown.map_scale)
+        self._title = f"{title}  {notice}".rstrip()
         self._read_out()
 
-    def show_waiting(self, layer: Head, title: str, heads: int) -> None:
-        """Say that the maps of a layer's heads are to come."""
-        self.show_message(title, "computing …", heads, is_waiting=True)
-        self.of_layer = layer
-
-    def show_message(self, title: str, message: str, heads: int = 0, *, is_waiting: bool = False) -> None:
-        """Say why there are no maps, of how many heads."""
-        self.of_layer, self.is_waiting = None, is_waiting
-        self._set_title(title)
-        self.maps.show_message(message, heads)
-        self.maps.expect(is_waiting)
+    def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
+        """Say why there are no maps, or none yet."""
+        self.of_layer, self.is_waiting, self._title = None, is_waiting, title
+        self.maps.show_message(message, self._count if is_waiting else 0)
+        self._set_title()
         self.legend_line.show("")
         self.readout_line.show("")
 
-    def select(self, head: Head | None) -> None:
-        """Put the cursor on the selected head."""
-        self.maps.select(None if head is None or head.is_layer else head.head)
-        self._read_out()
+    @property
+    def is_blank(self) -> bool:
+        """Whether there are no maps on screen that could stay for a moment."""
+        return not self.maps.maps
 
-    def begin_on(self, scale: Scale) -> None:
-        """Draw what is shown first on a scale."""
-        self.maps.begin_on(scale)
+    @property
+    def scale(self) -> Scale:
+        """Linear or logarithmic."""
+        return self.maps.scale
 
-    def toggle_scale(self) -> None:
-        """Change between the linear and the logarithmic scale."""
-        self.maps.toggle_scale()
-        self._read_out()
-
-    def _set_title(self, title: str) -> None:
+    def _set_title(self) -> None:
         """Say what is shown, and which of the maps the cursor is on where not all are in view."""
-        self._title, at = title, self.maps.position
-        layer, dot, rest = title.partition(" · ")
+        at, (layer, dot, rest) = self.maps.position, self._title.partition(" · ")
         self.title_line.show(Text.assemble(("maps ", "bold"), f"{layer}{dot}{f'{at} of ' * bool(at)}{rest}"))
 
     def _read_out(self) -> None:
         """Explain the levels, and name the largest weight of the map under the cursor."""
-        if self.of_layer is None or not self.maps.has_maps:
+        if self.of_layer is None:
             return
-        self._set_title(self._title)
+        self._set_title()
         self.legend_line.show(self.maps.legend(self.legend_line.size.width - 2))
         pooled, number = self.maps.pooled, self.maps.cursor
         if pooled is None or not pooled.values.size:
             self.readout_line.show("")
             return
-        start, block = f"H{number} max ", _largest(pooled)
-        room = self.readout_line.size.width - len(start)
-        words = of_weight(block, pooled.query_tokens, pooled.key_tokens, room)
+        start, room = f"H{number} max ", self.readout_line.size.width
+        words = of_weight(_largest(pooled), pooled.query_tokens, pooled.key_tokens, room - len(start))
         self.readout_line.show(start + words)
 
     @property
@@ -117,14 +136,41 @@ class HeadsPane(Pane):
     @on(SmallMaps.Picked)
     def _pick(self, event: SmallMaps.Picked) -> None:
         """Have the head selected that a person went to."""
+        selected = self.session.shown.selected
         self._read_out()
-        if self.of_layer is not None:
-            self.post_message(HeadPicked(Head(self.of_layer.stack, self.of_layer.layer, event.number)))
+        if selected is not None:
+            self.post_message(HeadPicked(Head(selected.stack, selected.layer, event.number)))
 
     @on(SmallMaps.Opened)
     def _open(self) -> None:
         """Show the head's map in large."""
         self.app.call_later(self.app.run_action, "app.open_map('maps')")
+
+    def table_name(self, shown: Shown, stores: Stores) -> tuple[str, str]:
+        """Name the table that is drawn, and what it is of."""
+        return "attention", f"{shown.selected and shown.selected.whole_layer}-heads"
+
+    async def table_of_heads(self, shown: Shown, stores: Stores) -> AnyTable:
+        """Give every weight of the maps that are drawn; of a long sentence's the blocks that are drawn.
+
+        Raises
+        ------
+        EngineError : when nothing is drawn yet.
+        """
+        layer, drawn = self.of_layer, self._drawn
+        if layer is None or len(drawn) < self._count:
+            raise EngineError("the heads view does not show all its maps yet; nothing was written")
+        queries, keys = _size(drawn)
+        if queries * keys > AT_ONCE:
+            return block_table(list(drawn.values()))
+        query = MapQuery(shown.text or "", MapName(layer.stack, layer.layer, None), shown.off_in_maps)
+        maps = await stores.maps.every_map(query)
+        return attention_table(maps.select(number) for number in range(len(maps.weights)))
+
+
+def _size(maps: Mapping[int, PooledMap]) -> tuple[int, int]:
+    """Count the queries and the keys of whole maps."""
+    return len(maps[0].query_tokens), len(maps[0].key_tokens)
 
 
 def _largest(pooled: PooledMap) -> PooledBlock:

@@ -56,9 +56,6 @@ class Pane(Vertical):
         """Take back one thing before escape leads out of the view; False where there is none."""
         return False
 
-    def number(self, is_numbered: bool) -> None:
-        """Write weights into the cells of maps, where there are any, or not."""
-
     def begin_on(self, scale: Scale) -> None:
         """Draw what is shown first on a scale, where there is one."""
 

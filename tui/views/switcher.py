@@ -66,13 +66,13 @@ class Views(Container):
         self._beside: Pane | None = None
         self._zoomed_from: tuple[Widget, Pane] | None = None
         self.is_beside = False
-        self._is_numbered = False
         self._scale: Scale | None = None if log_scale is None else "log" if log_scale else "linear"
         self._last_of_ring = dict[tuple[str, ...], str]()
         self.has_opened = asyncio.Event()
         self.has_opened.set()
         self._left = Vertical(self.spectra, self.ranks, id="left")
         self._looked_at = self.active
+        session.change(map_scale=self._scale)
         for pane in self.panes:
             pane.session = session
             self._begin_on_scale(pane)
@@ -80,7 +80,13 @@ class Views(Container):
         session.follow(self._follow)
 
     def _follow(self, changed: frozenset[str]) -> None:
-        """Show another view, strike out the rows of heads that are switched off, and draw the views on screen."""
+        """Show another view, strike out the rows of heads that are switched off, and draw the views on screen.
+
+        The map's cursor is followed by those views alone that are beside it.
+        """
+        if changed == {"cell"}:
+            self.draw(only_beside_map=True)
+            return
         if "view" in changed:
             self._activate()
         if "off" in changed:
@@ -92,12 +98,13 @@ class Views(Container):
         """Draw the views that there is room for now."""
         self.call_after_refresh(self.draw)
 
-    def draw(self) -> None:
-        """Draw the views on screen, of what is shown now and of what is known."""
+    def draw(self, *, only_beside_map: bool = False) -> None:
+        """Draw the views on screen, of what is shown now and of what is known; and the map, which others follow."""
         self._is_to_draw = False
         if self.stores is not None:
             for pane in self.panes:
-                if pane.display:
+                is_to_draw = pane.display or pane is self.attention
+                if is_to_draw and (pane.is_beside_map or not only_beside_map):
                     pane.draw(self._session.shown, self.stores)
 
     @property
@@ -151,7 +158,6 @@ class Views(Container):
             others += self.screen.query("#side, #tree")  # which give their room to one view that shares none
         if any(changed) or others:
             self._restyle(*others)
-        self._number_what_is_seen()
 
     def _restyle(self, *others: Widget) -> None:
         """Style anew what looks otherwise by which view is active or has all the room, and no more: that is little.
@@ -284,14 +290,7 @@ class Views(Container):
     def _number(self, event: Numbered) -> None:
         """Write weights into the cells of all maps, or not."""
         event.stop()
-        self._is_numbered = event.is_numbered
-        self._number_what_is_seen()
-
-    def _number_what_is_seen(self) -> None:
-        """Write weights into the cells of the maps that are on screen; a hidden one would be worked out for nobody."""
-        for pane in self.panes:
-            if pane.display:
-                pane.number(self._is_numbered)
+        self._session.change(is_numbered=event.is_numbered)
 
     def toggle_scale(self) -> bool:
         """Change the scale of the active view, or of what it is beside; False where none is in view."""

@@ -31,7 +31,7 @@ from tui.toolkit.keys import key_of
 from tui.toolkit.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked, Told
 from tui.views.attention_view import AttentionPane
 from tui.views.rows import RowsPane
-from tui.waiting import no_sentence
+from tui.views.sentence_view import no_sentence
 from tui.widgets.line import Line
 from tui.widgets.table_grid import TableGrid
 

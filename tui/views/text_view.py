@@ -7,24 +7,27 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from engine.values.attention import MapLines, Spelling
+from engine.values.attention import AttentionMap, MapLines, Sentence, Spelling, is_of_one_text
 from engine.values.errors import EngineError
+from engine.values.heads import DELTA, no_attention
 from engine.values.table import TEXT_COLUMNS, Cell, Table
 from tui.drawing.legend import legend
-from tui.drawing.levels import Ink, Levels, Scale
+from tui.drawing.levels import Ink, Levels, Scale, usual_scale
 from tui.drawing.ramps import in_pairs
 from tui.drawing.readout import ITSELF, largest_weights, short_token
 from tui.drawing.spelling import meaning, spell_all
 from tui.drawing.text import first_fitting, fit
+from tui.state.maps import map_name, map_query, map_title
+from tui.state.session import Shown
+from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import CellMoved, TokenPointed, Told
-from tui.views.pane import Pane
+from tui.toolkit.messages import TokenPointed, Told
+from tui.views.sentence_view import SentencePane
 from tui.widgets.line import Line
 from tui.widgets.token_text import TokenText
 
@@ -57,7 +60,7 @@ def lines_table(lines: MapLines, spellings: tuple[Spellings, Spellings]) -> Tabl
     return Table.of_rows("text", TEXT_COLUMNS, rows)
 
 
-class TextPane(Pane):
+class TextPane(SentencePane):
     """Shows the keys coloured by a query's row and the queries coloured by a key's column, one or both.
 
     Where both are the same sentence they have one cursor; else each text has its own.
@@ -86,6 +89,7 @@ class TextPane(Pane):
         self._wants_both: bool | None = None
         self._shares = (False, True)
         self._ink = Ink.COLOUR
+        self._scale: Scale = "linear"
         self._legend: Callable[[int], Text] = lambda width: Text()
 
     def compose(self) -> ComposeResult:
@@ -102,49 +106,64 @@ class TextPane(Pane):
         """Put the focus on the text that the cursor is moved in."""
         self.screen.set_focus(self.keys if self._is_of_keys else self.queries)
 
-    def show(
-        self,
-        lines: MapLines,
-        spellings: tuple[Spellings, Spellings],
-        title: str,
-        scale: Scale,
-        ink: Ink,
-        styles: tuple[Style, ...],
-        *,
-        is_waiting: bool,
-    ) -> None:
-        """Colour the texts by a row and a column of a map.
+    def draw(self, shown: Shown, stores: Stores) -> None:
+        """Colour the texts by the row and the column of the map's cursor."""
+        title, name, maps = map_title(shown, stores.outline), map_name(shown, stores.outline), stores.maps
+        if not self.size or (sentence := self.sentence_of(shown, stores, title)) is None:
+            return
+        if name.stack.endswith(DELTA):
+            self.show_message(title, no_attention(name.stack))
+            return
+        query, lines = map_query(shown, name), None
+        if sentence.is_long and not name.is_rollout:
+            place = (min(shown.cell[0], len(sentence.ids) - 1), min(shown.cell[1], len(sentence.ids) - 1))
+            lines = maps.lines(query, place if name.stack == "cross" else (place[0], place[0]))
+        elif isinstance(whole := maps.whole(query), AttentionMap):
+            row, column = (min(at, count - 1) for at, count in zip(shown.cell, whole.weights.shape, strict=True))
+            is_one = is_of_one_text(whole.name, whole.query_tokens, whole.key_tokens)
+            lines = MapLines.of(whole, row, row if is_one else column)
+        else:
+            lines = whole
+        if isinstance(lines, MapLines):
+            self._colour(lines, sentence, title, shown.map_scale or usual_scale(len(lines.key_tokens)))
+        else:
+            self.show_missing(title, lines, maps.computing, is_late=maps.is_late(query))
 
-        Parameters
-        ----------
-        lines : the row and the column.
-        spellings : what the tokens along the queries, and along the keys, stand for.
-        title : of the map.
-        scale, ink, styles : as the map is drawn; of its colours every second one is used.
-        is_waiting : whether another map is to come, and this one stays for a moment.
-        """
+    def _colour(self, lines: MapLines, sentence: Sentence, title: str, scale: Scale) -> None:
+        """Colour the texts by a row and a column of a map."""
+        ink, styles = self.keys.ink, self.keys.styles_of_levels("text--token", is_signed=lines.is_signed)
         if ink is Ink.COLOUR and not lines.is_signed:  # the colours of differences are as few
             styles = in_pairs(styles)
-        self.shown, self._spellings, self.is_waiting = lines, spellings, is_waiting
+        self._spellings = sentence.spellings_along(lines.query_tokens), sentence.spellings_along(lines.key_tokens)
+        self.shown, self.is_waiting, self._scale = lines, False, scale
         self.title_line.show(Text.assemble(("text ", "bold"), title))
         levels = Levels(scale, lines.largest, ink, lines.is_signed)
         cursors = (lines.query, lines.query) if lines.is_of_one_text else (lines.query, lines.key)
         texts = (self.queries, lines.query_tokens, lines.column), (self.keys, lines.key_tokens, lines.row)
-        for (text, tokens, weights), spelling, cursor in zip(texts, spellings, cursors, strict=True):
+        for (text, tokens, weights), spelling, cursor in zip(texts, self._spellings, cursors, strict=True):
             labels = spell_all(tokens, spelling)
             special = frozenset(at for at, each in enumerate(spelling) if each.kind != "text")
             text.show(labels, special, levels.of(weights), ink, levels.cells, styles, cursor)
-        self._ink = ink
-        self._legend = partial(legend, levels, styles)
+        self._ink, self._legend = ink, partial(legend, levels, styles)
         self._share()
         self._say()
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is no text on screen that could stay for a moment."""
+        return self.shown is None
+
+    @property
+    def scale(self) -> Scale:
+        """Linear or logarithmic."""
+        return self._scale
 
     def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is no text, or none yet."""
         self.shown, self.is_waiting = None, is_waiting
         self.title_line.show(Text.assemble(("text ", "bold"), title))
-        self.keys.show_message(message if self.keys.display else "", is_waiting=is_waiting)
-        self.queries.show_message("" if self.keys.display else message, is_waiting=is_waiting)
+        self.keys.show_message(message if self.keys.display else "")
+        self.queries.show_message("" if self.keys.display else message)
         self.keys_line.show("")
         self.queries_line.show("")
         self.legend_line.show("")
@@ -175,10 +194,6 @@ class TextPane(Pane):
         """Leave two texts both shown in any case."""
         _, is_of_one = self._shares
         return action != "both" or is_of_one
-
-    def on_show(self) -> None:
-        """Catch up with what the map's cursor did meanwhile."""
-        self.post_message(CellMoved())
 
     def on_resize(self) -> None:
         """Share another room."""

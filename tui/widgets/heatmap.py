@@ -2,27 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual import events
 from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
 from textual.message import Message
+from textual.strip import Strip
 
-from engine.values.attention import PooledMap
+from engine.mathematics.pooling import pool
+from engine.values.attention import AttentionMap, MapWindow, PooledMap
+from engine.values.errors import EngineError
+from tui.drawing.axes import axes_of, fitting_block
+from tui.drawing.cells import CURSOR, cell_width, figures_in, in_cell, merged_cells
+from tui.drawing.legend import legend
+from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, usual_scale
+from tui.drawing.ramps import legible
 from tui.drawing.readout import of_block, of_difference, of_weight
+from tui.drawing.text import centred
 from tui.toolkit.messages import Numbered, Told
-from tui.widgets.heatmap_canvas import HeatmapCanvas
-from tui.widgets.kept_moves import MovesAhead
+from tui.widgets.lens import Counts, Lens
 from tui.widgets.paging import lines_of, paging
-from tui.widgets.painted_map import PaintedMap
+from tui.widgets.scrolled import Scrolled
+
+UNSEEN = (32, 32)
+"""Rows and columns of cells to plan for while the widget is not on the screen."""
 
 SINGLE = "each cell is a single weight"
 """Why there is nothing to zoom into, nor to choose from."""
 
+Tokens = tuple[tuple[str, ...], tuple[str, ...]]
+"""The texts along the queries, and along the keys."""
 
-class Heatmap(PaintedMap, can_focus=True):
-    """Shows one attention map and moves a cursor over it."""
+
+@dataclass(frozen=True, eq=False)
+class MapSource:
+    """A map, of which as much is had as is in view.
+
+    Attributes
+    ----------
+    key : what the map is of; the same map has the same key.
+    tokens : along both axes, as far as they are known before any of it has come.
+    window : gives a part of the map, or why there is none; None while it is to come.
+    is_signed : whether it is of differences.
+    is_whole : whether all of it is at hand, so that any part comes at once.
+    spelled : writes the tokens of a part as people read them.
+    """
+
+    key: Hashable
+    tokens: Tokens
+    window: Callable[[MapWindow], PooledMap | EngineError | None]
+    is_signed: bool = False
+    is_whole: bool = False
+    spelled: Callable[[PooledMap], PooledMap] = lambda part: part
+
+    @classmethod
+    def of(cls, map: AttentionMap, key: Hashable) -> MapSource:
+        """Give a map that is all at hand."""
+        tokens = map.query_tokens, map.key_tokens
+        return cls(key, tokens, partial(pool, map), map.is_signed, is_whole=True)
+
+
+class Heatmap(Scrolled, can_focus=True):
+    """Shows one attention map and moves a cursor over it.
+
+    Attributes
+    ----------
+    key : what the map on screen is of; None where there is none.
+    part : what is painted of it, as it came.
+    pooled : the same with its tokens as people read them.
+    scale : linear, from zero to the map's largest value, or logarithmic, from 1e-4 to 1.
+    is_numbered : whether the cells hold their weights as numbers.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1, 0)", "Previous query", show=False, id="heatmap.up"),
@@ -48,14 +107,24 @@ class Heatmap(PaintedMap, can_focus=True):
         Binding("number_sign", "numbers", "Weights as numbers, or as colours alone", show=False, id="heatmap.numbers"),
         Binding("p", "pooling", "Largest weight of each cell, or mean", show=False, id="heatmap.pooling"),
     ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "heatmap--label",
+        "heatmap--label-cursor",
+        "heatmap--cell",
+        "heatmap--cursor",
+        "heatmap--message",
+    }
     DEFAULT_CLASSES = "-single"
     DEFAULT_CSS = """
     Heatmap {
         width: 1fr;
         height: 1fr;
-        layers: under over;
-        & > Rulers { layer: under; }
-        & > HeatmapCanvas { layer: over; }
+        scrollbar-size: 1 1;
+        & > .heatmap--label { color: $text-muted; }
+        & > .heatmap--label-cursor { color: $success; text-style: bold reverse; }
+        & > .heatmap--cell { color: $text; }
+        & > .heatmap--cursor { color: $success; text-style: bold reverse; }
+        & > .heatmap--message { color: $text-muted; }
     }
     """
 
@@ -65,31 +134,78 @@ class Heatmap(PaintedMap, can_focus=True):
         Attributes
         ----------
         heatmap : whose cursor it is.
-        query, key : the cell, from zero.
-        weight : of the cell.
         """
 
-        def __init__(self, heatmap: Heatmap, query: int, key: int, weight: float) -> None:
+        def __init__(self, heatmap: Heatmap) -> None:
             self.heatmap = heatmap
-            self.query = query
-            self.key = key
-            self.weight = weight
             super().__init__()
 
-        @property
-        def control(self) -> Heatmap:
-            """The heatmap, for `textual.on` with a selector."""
-            return self.heatmap
+    def __init__(self, *, name: str | None = None) -> None:
+        super().__init__(name=name)
+        self.part: PooledMap | None = None
+        self.pooled: PooledMap | None = None
+        self.is_numbered = False
+        self._source: MapSource | None = None
+        self.key: Hashable = None
+        self._wanted: tuple[Hashable, MapWindow] | None = None
+        self._lens = Lens()
+        self._chosen_scale: Scale | None = None
+        self._top: float | None = None
+        self._message = ""
+        self._axes = axes_of((), (), 1, 0, 0, cell_width(is_numbered=False))
+        self._styles_now: tuple[Style, ...] = ()
+        self._levels_now: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
 
-    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(name=name, id=id, classes=classes)
-        self._ahead = MovesAhead()
+    # --- what is shown
+
+    def show(
+        self, source: MapSource, scale: Scale | None = None, *, is_numbered: bool = False
+    ) -> PooledMap | EngineError | None:
+        """Show what is in view of a map, and give that, or why there is nothing; None while it is still to come.
+
+        What is on the screen stays until it has come. The cursor stays on its weight as far as another map has it.
+
+        Parameters
+        ----------
+        source : of the map.
+        scale : None for what is usual for as many keys.
+        is_numbered : whether the cells hold their weights as numbers.
+        """
+        looks = self.scale, self.is_numbered
+        self._source, self._chosen_scale, self.is_numbered = source, scale, is_numbered
+        before, answer = self.part, self._look()
+        if self.part is before and looks != (self.scale, is_numbered):
+            self._paint()
+        return answer
+
+    def show_message(self, text: str) -> None:
+        """Show a sentence in place of a map."""
+        if self.pooled is not None or text != self._message:
+            self.part = self.pooled = self._source = self.key = None
+            self._message = text
+            self._paint()
+
+    def share_scale(self, top: float | None) -> None:
+        """Let the linear scale end at another value than at this map's own largest, so that maps can be compared."""
+        if top != self._top:
+            self._top = top
+            self.refresh()
+
+    def begin_as(self, other: Heatmap) -> None:
+        """Look at the map that is shown first as at another one, if it is of the same size."""
+        self._lens = other._lens
 
     def follow(self, other: Heatmap) -> None:
         """Look at the same weight as in another map, in cells of the same size."""
-        if self.pooled is not None and self._lens.look_as(other._lens):
-            self._draw()
-        self.move_to(*other.cursor)
+        lens = replace(other._lens, counts=self._lens.counts).at(*other.cursor)
+        if self.pooled is not None and lens != self._lens:
+            self._turn(lens)
+
+    @property
+    def scale(self) -> Scale:
+        """Linear or logarithmic."""
+        keys = len(self._source.tokens[1]) if self._source is not None else 0
+        return self._chosen_scale or usual_scale(keys)
 
     @property
     def cursor(self) -> tuple[int, int]:
@@ -103,144 +219,6 @@ class Heatmap(PaintedMap, can_focus=True):
         if pooled is None or not pooled.holds(*self._cell):
             return None
         return pooled.at(*self._cell).place if pooled.window.block > 1 else self.cursor
-
-    def move_to(self, query: int, key: int) -> None:
-        """Put the cursor on a weight, or on the nearest that the map has."""
-        if self.pooled is not None and self._lens.move_to(query, key):
-            self._canvas.move_cursor(self._cell)
-            self._tell()
-
-    def readout(self, width: int = 120) -> str:
-        """Say in plain text what is under the cursor, or nothing when no map is shown.
-
-        Tokens are cut and numbers left out until the line fits into ``width`` cells.
-        """
-        pooled = self.pooled
-        if pooled is None or not pooled.holds(*self._cell):
-            return ""
-        block = pooled.at(*self._cell)
-        tokens, drawn = (pooled.query_tokens, pooled.key_tokens), pooled.window.pooling
-        if pooled.window.block > 1:
-            return of_block(block, *tokens, width, drawn=drawn)
-        return (of_difference if pooled.is_signed else of_weight)(block, *tokens, width)
-
-    def expect(self, is_expected: bool) -> None:
-        """Keep moves until there is a map to make them on, or keep none: there will not be one."""
-        self._ahead.expect(is_expected)
-
-    def _paint(self, pooled: PooledMap) -> None:
-        """Paint a map, and make the moves on it that waited for it."""
-        super()._paint(pooled)
-        self._ahead.make()
-
-    def _once_there(self, move: Callable[[], None]) -> None:
-        """Move on the map, or on the one that is expected."""
-        if self.pooled is not None:
-            move()
-        else:
-            self._ahead.add(move)
-
-    def action_move(self, rows: int, columns: int) -> None:
-        """Move the cursor by cells."""
-        self._once_there(partial(self._step, rows, columns))
-
-    def _step(self, rows: int, columns: int) -> None:
-        """Move the cursor by cells of the map that is there."""
-        if self.pooled is not None:
-            self.move_to(*self._lens.step(rows, columns, self.pooled.window.block))
-
-    def action_page(self, pages: float) -> None:
-        """Move the cursor by as many queries as are in view, less one."""
-        self._once_there(lambda: self._step(lines_of(pages, len(self._canvas.window[0]) - 1), 0))
-
-    def action_key_page(self, pages: float) -> None:
-        """Move the cursor by as many keys as are in view, less one."""
-        self._once_there(lambda: self._step(0, lines_of(pages, len(self._canvas.window[1]) - 1)))
-
-    def action_key_edge(self, last: bool) -> None:
-        """Move the cursor to the row's first or last key."""
-        self._once_there(lambda: self.move_to(self.cursor[0], self._lens.counts[1] - 1 if last else 0))
-
-    def action_query_edge(self, last: bool) -> None:
-        """Move the cursor to the column's first or last query."""
-        self._once_there(lambda: self.move_to(self._lens.counts[0] - 1 if last else 0, self.cursor[1]))
-
-    def action_zoom(self, is_in: bool) -> None:
-        """Make cells of half or twice as many queries and keys; say where that cannot be."""
-        block = self._lens.block
-        if is_in and block == 1:
-            self._tell_why(SINGLE)
-        elif not is_in and block >= self._fitting():
-            self._tell_why("the whole map is in view")
-        else:
-            self._look_closer(block // 2) if is_in else self._look_wider(block * 2)
-
-    def action_fit(self) -> None:
-        """Show the whole map, or where that is shown, single weights."""
-        fitting = self._fitting()
-        if self.is_single:
-            self._tell_why(f"the whole map is in view, and {SINGLE}")
-        else:
-            self._look_closer(1) if self._lens.block == fitting else self._look_wider(fitting)
-
-    def action_pooling(self) -> None:
-        """Change between the largest weight of each cell and the mean; say where a cell is one weight."""
-        if self._lens.block == 1:
-            self._tell_why(SINGLE)
-            return
-        self._lens.pooling = "mean" if self._lens.pooling == "max" else "max"
-        if self.pooled is not None:
-            self._draw()
-
-    def action_numbers(self) -> None:
-        """Write the weights into the cells, or draw them by their colours alone, and have other maps do the same."""
-        self.number(not self.is_numbered)
-        self.post_message(Numbered(self.is_numbered))
-
-    def number(self, is_numbered: bool) -> None:
-        """Write the weights into the cells, or not, and say again what is under the cursor."""
-        if is_numbered != self.is_numbered:
-            super().number(is_numbered)
-            if self.pooled is not None:
-                self._tell()
-
-    def _tell_why(self, said: str) -> None:
-        """Say why a key does nothing, where there is a map for it."""
-        if self.pooled is not None:
-            self.post_message(Told(said))
-
-    def _note_room(self) -> None:
-        """Have the line of keys begin with what can be done: zoom in, out, or neither."""
-        if not self._canvas.size:
-            return  # out of sight nothing is known of the room; there will most likely be as much as before
-        before, is_near = self.classes, self._lens.block == 1
-        for name, holds in (("-single", self.is_single), ("-near", is_near and not self.is_single)):
-            self.set_class(holds, name, update=False)  # nothing looks otherwise
-        if self.classes != before:
-            self.refresh_bindings()
-
-    def _look_closer(self, block: int) -> None:
-        """Make cells smaller, and go to where the largest weight of the one under the cursor is."""
-        pooled = self.pooled
-        if pooled is not None:
-            place = pooled.at(*self._cell).place if pooled.holds(*self._cell) else None
-            if self._lens.closer(block, place):
-                self._draw()
-
-    def _look_wider(self, block: int) -> None:
-        """Make cells larger, until the whole map is in view."""
-        if self.pooled is not None and self._lens.wider(block, self._fitting()):
-            self._draw()
-
-    def on_heatmap_canvas_picked(self, message: HeatmapCanvas.Picked) -> None:
-        """Move the cursor to where the mouse pointed."""
-        message.stop()
-        block = self.pooled.window.block if self.pooled is not None else 1
-        query, key = self.cursor
-        self.move_to(
-            query if message.query is None else message.query * block,
-            key if message.key is None else message.key * block,
-        )
 
     @property
     def value(self) -> float:
@@ -256,6 +234,366 @@ class Heatmap(PaintedMap, can_focus=True):
         pooled, cell = self.pooled, self._cell
         return pooled is not None and pooled.holds(*cell) and pooled.at(*cell).is_masked
 
-    def _tell(self) -> None:
-        """Tell whoever listens where the cursor is."""
-        self.post_message(self.CursorMoved(self, *self.cursor, self.value))
+    def readout(self, width: int = 120) -> str:
+        """Say in plain text what is under the cursor, or nothing when no map is shown.
+
+        Tokens are cut and numbers left out until the line fits into ``width`` cells.
+        """
+        pooled = self.pooled
+        if pooled is None or not pooled.holds(*self._cell):
+            return ""
+        block = pooled.at(*self._cell)
+        tokens, drawn = (pooled.query_tokens, pooled.key_tokens), pooled.window.pooling
+        if pooled.window.block > 1:
+            return of_block(block, *tokens, width, drawn=drawn)
+        return (of_difference if pooled.is_signed else of_weight)(block, *tokens, width)
+
+    def legend(self, width: int = 80) -> Text:
+        """Explain the levels in one line of at most ``width`` cells, by the weights between them."""
+        pooled = self.pooled
+        if pooled is None:
+            return Text("")
+        block = pooled.window.block
+        of = f"{pooled.window.pooling} of {block}×{block}" if block > 1 else ""
+        if self.is_numbered and self.ink is not Ink.COLOUR:
+            return Text(f"{of} {'differences' if pooled.is_signed else 'weights'} as numbers".lstrip(), no_wrap=True)
+        return legend(self._levels, self._styles, width, of)
+
+    # --- what is had of the map
+
+    def _look(self) -> PooledMap | EngineError | None:
+        """Have what is to be seen, with as much around it of a long map, and paint it once it is there."""
+        source = self._source
+        if source is None:
+            return None
+        painted = self.pooled if source.key == self.key else None
+        tokens = (painted.query_tokens, painted.key_tokens) if painted is not None else source.tokens
+        lens = self._lens.on((len(tokens[0]), len(tokens[1])), partial(self._fitting, tokens, source.is_signed))
+        window = lens.whole if source.is_whole else self._window(source, painted, lens)
+        if painted is not None and source.is_whole and painted.window == window:
+            self._lens = lens
+            return painted
+        answer = source.window(window)
+        if isinstance(answer, PooledMap) and (answer is not self.part or painted is None):
+            self._take(source, lens, answer)
+        elif painted is not None:
+            self._lens = lens
+        return answer
+
+    def _window(self, source: MapSource, painted: PooledMap | None, lens: Lens) -> MapWindow:
+        """Choose what to ask for: nothing new where a part that is there, or on its way, holds what is near."""
+        seen = self.window if painted is not None and painted.window.block == lens.block else None
+        cells = self._room(source.tokens, max(lens.block, 2), source.is_signed)
+        near = lens.around(seen, cells, 0.5)
+        parts = [self._wanted[1]] if self._wanted is not None and self._wanted[0] == source.key else []
+        parts += [] if painted is None else [painted.window]
+        window = next((part for part in parts if part.covers(near)), None) or lens.around(seen, cells, 1.0)
+        self._wanted = source.key, window
+        return window
+
+    def _take(self, source: MapSource, lens: Lens, part: PooledMap) -> None:
+        """Paint what has come, and ask for what is to be seen and is not in it."""
+        self.part, self.pooled, self.key, self._message = part, source.spelled(part), source.key, ""
+        tokens = self.pooled.query_tokens, self.pooled.key_tokens
+        self._lens = lens.on((len(tokens[0]), len(tokens[1])), partial(self._fitting, tokens, source.is_signed))
+        self._paint()
+        self.post_message(self.CursorMoved(self))
+        if not source.is_whole:
+            self._look()
+
+    def _fitting(self, tokens: Tokens, is_signed: bool) -> int:
+        """Find the smallest block with which the whole map is in view."""
+        counts = len(tokens[0]), len(tokens[1])
+        rows, columns = self._room(tokens, 1, is_signed)  # single weights are labelled in another way than blocks
+        if counts[0] <= rows and counts[1] <= columns:
+            return 1
+        return max(fitting_block(*counts, *self._room(tokens, 2, is_signed)), 2)
+
+    @property
+    def _fits_in(self) -> int:
+        """The smallest block with which the whole map that is painted is in view."""
+        pooled = self.pooled
+        return 1 if pooled is None else self._fitting((pooled.query_tokens, pooled.key_tokens), pooled.is_signed)
+
+    def _room(self, tokens: Tokens, block: int, is_signed: bool) -> Counts:
+        """Count the rows and columns of cells that the pane has room for."""
+        (width, height), cell = self.size, cell_width(is_numbered=self.is_numbered, is_signed=is_signed)
+        if not width or not height:
+            return UNSEEN
+        if block == 1 and (len(tokens[0]) > height or len(tokens[1]) * cell > width):
+            return 0, 0  # there is no need to lay out hundreds of labels to see that
+        axes = axes_of(*tokens, block, width, height, cell)
+        return max(height - axes.header, 1), max((width - axes.gutter) // axes.cell, 1)
+
+    @property
+    def _cell(self) -> tuple[int, int]:
+        """The row and column of the cell under the cursor, in the blocks that are painted."""
+        return self._lens.cell(self.pooled.window.block if self.pooled is not None else 1)
+
+    # --- keys and the mouse
+
+    def move_to(self, query: int, key: int) -> None:
+        """Put the cursor on a weight, or on the nearest that the map has."""
+        self._turn(self._lens.at(query, key))
+
+    def _turn(self, lens: Lens) -> None:
+        """Look at the map in another way."""
+        before, self._lens = self._lens, lens
+        if self.pooled is None or lens == before:
+            return
+        if (lens.block, lens.pooling) != (before.block, before.pooling):
+            self._look()
+            self._note_room()
+        else:
+            self._repaint_cursor(before)
+        self.post_message(self.CursorMoved(self))
+
+    def _step(self, rows: int, columns: int) -> None:
+        """Move the cursor by cells."""
+        if self._has_map():
+            self._turn(self._lens.step(rows, columns, self.pooled.window.block if self.pooled is not None else 1))
+
+    def _has_map(self) -> bool:
+        """Say whether there is a map for a key, and to the person where there is none."""
+        if self.pooled is None:
+            self.post_message(Told("there is no map yet to move on"))
+        return self.pooled is not None
+
+    def action_move(self, rows: int, columns: int) -> None:
+        """Move the cursor by cells."""
+        self._step(rows, columns)
+
+    def action_page(self, pages: float) -> None:
+        """Move the cursor by as many queries as are in view, less one."""
+        self._step(lines_of(pages, len(self.window[0]) - 1), 0)
+
+    def action_key_page(self, pages: float) -> None:
+        """Move the cursor by as many keys as are in view, less one."""
+        self._step(0, lines_of(pages, len(self.window[1]) - 1))
+
+    def action_key_edge(self, last: bool) -> None:
+        """Move the cursor to the row's first or last key."""
+        if self._has_map():
+            self.move_to(self.cursor[0], self._lens.counts[1] if last else 0)
+
+    def action_query_edge(self, last: bool) -> None:
+        """Move the cursor to the column's first or last query."""
+        if self._has_map():
+            self.move_to(self._lens.counts[0] if last else 0, self.cursor[1])
+
+    def action_zoom(self, is_in: bool) -> None:
+        """Make cells of half or twice as many queries and keys; say where that cannot be."""
+        block = self._lens.block
+        if not self._has_map():
+            return
+        if is_in and block == 1:
+            self.post_message(Told(SINGLE))
+        elif not is_in and block >= self._fits_in:
+            self.post_message(Told("the whole map is in view"))
+        else:
+            self._zoom(block // 2 if is_in else block * 2)
+
+    def action_fit(self) -> None:
+        """Show the whole map, or where that is shown, single weights."""
+        if not self._has_map():
+            return
+        if self._is_single:
+            self.post_message(Told(f"the whole map is in view, and {SINGLE}"))
+        else:
+            self._zoom(1 if self._lens.block == self._fits_in else self._fits_in)
+
+    def _zoom(self, block: int) -> None:
+        """Make cells of another size; smaller ones, where the largest weight of the one under the cursor is."""
+        lens = self._lens.zoomed(block, self._fits_in)
+        place = self.looked_at if lens.block < self._lens.block else None
+        self._turn(lens if place is None else lens.at(*place))
+
+    def action_pooling(self) -> None:
+        """Change between the largest weight of each cell and the mean; say where a cell is one weight."""
+        if not self._has_map():
+            return
+        if self._lens.block == 1:
+            self.post_message(Told(SINGLE))
+        else:
+            self._turn(replace(self._lens, pooling="mean" if self._lens.pooling == "max" else "max"))
+
+    def action_numbers(self) -> None:
+        """Have all maps hold their weights as numbers, or colours alone."""
+        self.post_message(Numbered(not self.is_numbered))
+
+    @property
+    def _is_single(self) -> bool:
+        """Whether all of the map is in view, in single weights."""
+        return self._lens.block == 1 and self._fits_in == 1
+
+    def _note_room(self) -> None:
+        """Have the line of keys begin with what can be done: zoom in, out, or neither."""
+        if not self.size:
+            return  # out of sight nothing is known of the room; there will most likely be as much as before
+        before, is_single = self.classes, self._is_single
+        for name, holds in (("-single", is_single), ("-near", self._lens.block == 1 and not is_single)):
+            self.set_class(holds, name, update=False)  # nothing looks otherwise
+        if self.classes != before:
+            self.refresh_bindings()
+
+    def on_click(self, event: events.Click) -> None:
+        """Move the cursor to the cell that was clicked, or by a label to its row or column alone."""
+        offset, pooled, axes = event.get_content_offset(self), self.pooled, self._axes
+        if offset is None or pooled is None:
+            return
+        queries, keys = self.window
+        row = queries.start + offset.y - axes.header
+        column = keys.start + (offset.x - axes.gutter) // axes.cell
+        in_rows, in_columns = offset.y >= axes.header, offset.x >= axes.gutter
+        if (not in_rows or row in queries) and (not in_columns or column in keys) and (in_rows or in_columns):
+            query, key, block = *self.cursor, pooled.window.block
+            self.move_to(row * block if in_rows else query, column * block if in_columns else key)
+
+    def on_resize(self) -> None:
+        """Keep the whole map in view, or the cursor, and have what there is room for now."""
+        part = self.part
+        self._look()
+        if self.part is part:
+            self._paint()
+        self._note_room()
+
+    def watch_scroll_x(self, old_value: float, new_value: float) -> None:
+        """Have what has come into view."""
+        super().watch_scroll_x(old_value, new_value)
+        self._look()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Have what has come into view."""
+        super().watch_scroll_y(old_value, new_value)
+        self._look()
+
+    # --- painting
+
+    @property
+    def window(self) -> tuple[range, range]:
+        """The rows and the columns of blocks in view."""
+        if self.pooled is None:
+            return range(0), range(0)
+        axes = self._axes
+        width, height = self.scrollable_content_region.size
+        top, left = self.scroll_offset.y, -(-self.scroll_offset.x // axes.cell)
+        return (
+            range(top, min(len(axes.rows), top + height - axes.header)),
+            range(left, min(len(axes.columns), left + (width - axes.gutter) // axes.cell)),
+        )
+
+    @property
+    def _levels(self) -> Levels:
+        """How the values of the map become cells."""
+        pooled = self.pooled
+        largest = 0.0 if pooled is None else pooled.largest
+        is_signed = pooled is not None and pooled.is_signed
+        return Levels(self.scale, largest if self._top is None or is_signed else self._top, self.ink, is_signed)
+
+    @property
+    def _styles(self) -> tuple[Style, ...]:
+        """The style of each level."""
+        return self.styles_of_levels("heatmap--cell", is_signed=self._levels.is_signed)
+
+    def _lay_out(self) -> None:
+        """Lay out the labels for the map and the pane."""
+        pooled = self.pooled
+        if pooled is not None:
+            cell = cell_width(is_numbered=self.is_numbered, is_signed=pooled.is_signed)
+            self._axes = axes_of(pooled.query_tokens, pooled.key_tokens, pooled.window.block, *self.size, cell)
+
+    def _paint(self) -> None:
+        """Paint everything anew, with the cursor in view."""
+        self._lay_out()
+        axes, before = self._axes, self.virtual_size
+        size = Size(axes.gutter + axes.cell * len(axes.columns), axes.header + len(axes.rows))
+        self.virtual_size = size if self.pooled is not None else Size(0, 0)
+        self.refresh()
+        self._reveal_cursor()
+        if self.virtual_size != before:
+            self.call_after_refresh(self._reveal_cursor)  # another size can be scrolled only once it is laid out
+        self._note_room()
+
+    def _repaint_cursor(self, before: Lens) -> None:
+        """Scroll the cursor into view, and paint the lines that show it or did."""
+        self._reveal_cursor()
+        block = self.pooled.window.block if self.pooled is not None else 1
+        top, header, width = self.scroll_offset.y, self._axes.header, self.size.width
+        rows = {lens.cell(block)[0] - top + header for lens in (before, self._lens)}
+        header_lines = Region(0, 0, width, header)
+        self.refresh(header_lines, *(Region(0, row, width, 1) for row in rows if header <= row < self.size.height))
+
+    def _reveal_cursor(self) -> None:
+        """Scroll as little as brings the cursor into view."""
+        queries, keys = self.window
+        if not queries or not keys:
+            return
+        row, column = self._cell
+        top = min(max(queries.start, row - len(queries) + 1), row)
+        left = min(max(keys.start, column - len(keys) + 1), column)
+        if (top, left) != (queries.start, keys.start):
+            self.scroll_to(left * self._axes.cell, top, animate=False, immediate=True)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Paint some lines; what all of them need is found once."""
+        self._lay_out()  # it is painted before it is told its new size
+        if self.pooled is not None:
+            self._levels_now, self._styles_now = self._levels.in_view(self.pooled, *self.window), self._styles
+            if self.is_numbered and len(self._styles_now) > 1:
+                faint = self.get_component_rich_style("heatmap--label")
+                styles = legible(self._styles_now, None)
+                self._styles_now = tuple(faint if each.bgcolor == faint.bgcolor else each for each in styles)
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """Paint one line: of the header, of a query's cells, or blank."""
+        width, height = self.size
+        if self.pooled is None:
+            message = centred(self._message, width, height)[y]
+            style = self.get_component_rich_style("heatmap--message")
+            return Strip([Segment(message, style if message.strip() else Style(bgcolor=style.bgcolor))], width)
+        queries, keys = self.window
+        plain = self.get_component_rich_style("heatmap--label")
+        blank = Style(bgcolor=plain.bgcolor)
+        row = queries.start + y - self._axes.header
+        if y < self._axes.header:
+            return Strip(self._header_line(y, keys)).adjust_cell_length(width, blank)
+        if row not in queries:
+            return Strip.blank(width, blank)
+        label = [Segment(self._axes.rows[row], plain)]
+        if row == self._cell[0]:
+            marked = Segment(self._axes.rows[row][:-1], self.get_component_rich_style("heatmap--label-cursor"))
+            label = [marked, Segment(" ", plain)]
+        return Strip([*label, *self._cells(self.pooled, row, queries, keys)]).adjust_cell_length(width, blank)
+
+    def _header_line(self, y: int, keys: range) -> list[Segment]:
+        """Paint one line of the column labels, that of the cursor's column set off."""
+        axes, cursor = self._axes, self._cell[1]
+        plain = self.get_component_rich_style("heatmap--label")
+        characters = [axes.columns[key][y] for key in keys]
+        before = axes.corner if y == axes.header - 1 else " " * axes.gutter
+        if cursor not in keys or y < axes.header - axes.marks[cursor]:
+            return [Segment(before + "".join(characters), plain)]
+        at = cursor - keys.start
+        return [
+            Segment(before + "".join(characters[:at]), plain),
+            Segment(characters[at], self.get_component_rich_style("heatmap--label-cursor")),
+            Segment("".join(characters[at + 1 :]), plain),
+        ]
+
+    def _cells(self, pooled: PooledMap, row: int, queries: range, keys: range) -> Iterator[Segment]:
+        """Paint one row of cells, equal neighbours as one segment."""
+        width, cursor = self._axes.cell, self._cell
+        levels = self._levels_now[row - queries.start].copy()
+        figures = figures_in(pooled, row, keys) if self.is_numbered else []
+        style = self.get_component_rich_style
+        at_cursor = "[]"
+        if row == cursor[0] and cursor[1] in keys:
+            levels[cursor[1] - keys.start] = CURSOR
+            at_cursor = figures[cursor[1] - keys.start] if figures else at_cursor
+        others = {
+            CURSOR: (at_cursor if at_cursor.strip() else at_cursor.replace("  ", "[]", 1), style("heatmap--cursor")),
+            NOT_FINITE: (in_cell("?", width) if figures else "??", style("heatmap--cell")),
+            ABSENT: (" " * width, style("heatmap--label")),
+        }
+        return merged_cells(levels, self._levels.cells, self._styles_now, others, figures)

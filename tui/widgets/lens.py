@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
 from engine.values.attention import MapWindow, Pooling
 
 SCROLLED = 128
 """Tokens up to which a map begins with its single weights, even where they do not fit; a longer one begins whole."""
 
+Counts = tuple[int, int]
+"""Queries and keys, or rows and columns of cells."""
 
+
+@dataclass(frozen=True, slots=True)
 class Lens:
-    """The state of looking at a map of so many queries and keys.
+    """A way of looking at a map of so many queries and keys.
 
     Attributes
     ----------
@@ -20,71 +27,44 @@ class Lens:
     pooling : which weight stands for a cell.
     """
 
-    def __init__(self) -> None:
-        self.counts = (0, 0)
-        self.cursor = (0, 0)
-        self.block = 1
-        self.is_fitted = False
-        self.pooling: Pooling = "max"
+    counts: Counts = (0, 0)
+    cursor: tuple[int, int] = (0, 0)
+    block: int = 1
+    is_fitted: bool = False
+    pooling: Pooling = "max"
 
-    def is_new(self, queries: int, keys: int) -> bool:
-        """Turn to a map; say whether it has another size than the one before, whose cells tell nothing about it."""
-        if (queries, keys) == self.counts:
-            return False
-        self.counts = (queries, keys)
-        self.cursor = (min(self.cursor[0], queries - 1), min(self.cursor[1], keys - 1))
-        return True
+    def on(self, counts: Counts, fitting: Callable[[], int]) -> Lens:
+        """Look at a map of some size: at another one of the same size in the same way, at any other from its beginning.
 
-    def open(self, fitting: int) -> None:
-        """Begin with a map, given the smallest block with which all of it is in view."""
-        self.is_fitted = max(self.counts) > SCROLLED
-        self.block = fitting if self.is_fitted else 1
+        Parameters
+        ----------
+        fitting : finds the smallest block with which all of it is in view.
+        """
+        is_fitted = self.is_fitted if counts == self.counts else max(counts) > SCROLLED
+        block = fitting() if is_fitted else self.block if counts == self.counts else 1
+        return replace(self, counts=counts, is_fitted=is_fitted, block=block).at(*self.cursor)
 
-    def fit_again(self, fitting: int) -> bool:
-        """Keep the whole map in view; say whether that takes other cells."""
-        if not self.is_fitted or self.block == fitting:
-            return False
-        self.block = fitting
-        return True
-
-    def move_to(self, query: int, key: int) -> bool:
-        """Put the cursor on a weight, or on the nearest that the map has; say whether it was elsewhere."""
+    def at(self, query: int, key: int) -> Lens:
+        """Put the cursor on a weight, or on the nearest that the map has."""
         queries, keys = self.counts
-        before, self.cursor = self.cursor, (min(max(query, 0), queries - 1), min(max(key, 0), keys - 1))
-        return self.cursor != before
+        return replace(self, cursor=(max(min(query, queries - 1), 0), max(min(key, keys - 1), 0)))
 
-    def step(self, rows: int, columns: int, block: int) -> tuple[int, int]:
-        """Find the first query and key of the cell so many cells of a block away; at an edge, where the cursor is."""
+    def step(self, rows: int, columns: int, block: int) -> Lens:
+        """Go to the first query and key of the cell so many cells of a block away; at an edge the cursor stays."""
         query, key = (
             old if (cell := min(max(old // block + step, 0), (count - 1) // block)) == old // block else cell * block
             for old, step, count in zip(self.cursor, (rows, columns), self.counts, strict=True)
         )
-        return query, key
+        return self.at(query, key)
 
     def cell(self, block: int) -> tuple[int, int]:
         """Give the row and column of the cell under the cursor, when cells are blocks of some size."""
         return self.cursor[0] // block, self.cursor[1] // block
 
-    def closer(self, block: int, place: tuple[int, int] | None) -> bool:
-        """Make cells smaller, at a place if one is given; say whether they were larger than one weight."""
-        if self.block == 1:
-            return False
-        self.cursor = place or self.cursor
-        self.block, self.is_fitted = max(block, 1), False
-        return True
-
-    def wider(self, block: int, fitting: int) -> bool:
-        """Make cells larger, until all of the map is in view; say whether some was not."""
-        if self.block >= fitting:
-            return False
-        self.block, self.is_fitted = min(block, fitting), block >= fitting
-        return True
-
-    def look_as(self, other: Lens) -> bool:
-        """Take the cells that another map is looked at with; say whether they were others."""
-        before = self.block, self.pooling
-        self.block, self.pooling, self.is_fitted = other.block, other.pooling, other.is_fitted
-        return before != (self.block, self.pooling)
+    def zoomed(self, block: int, fitting: int) -> Lens:
+        """Make cells of another size, up to one with which the whole map is in view."""
+        is_in = block < self.block
+        return replace(self, block=max(min(block, fitting), 1), is_fitted=not is_in and block >= fitting)
 
     @property
     def whole(self) -> MapWindow:
@@ -92,7 +72,7 @@ class Lens:
         rows, columns = (range(-(-count // self.block)) for count in self.counts)
         return MapWindow(self.block, rows, columns, self.pooling)
 
-    def around(self, seen: tuple[range, range] | None, cells: tuple[int, int], share: float) -> MapWindow:
+    def around(self, seen: tuple[range, range] | None, cells: Counts, share: float) -> MapWindow:
         """Give what is in view and some more on every side; where nothing is in view yet, what is near the cursor.
 
         Parameters

@@ -12,11 +12,10 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.message import Message
 
-from engine.values.attention import AttentionMap, PooledMap
+from engine.values.errors import EngineError
 from tui.drawing.axes import CELL_WIDTH
 from tui.drawing.levels import Scale
-from tui.widgets.heatmap import Heatmap
-from tui.widgets.large_map import LargeMap
+from tui.widgets.heatmap import Heatmap, MapSource
 from tui.widgets.line import TitleLine
 
 
@@ -27,11 +26,11 @@ class Titled:
     Attributes
     ----------
     title : what stands above it.
-    map : its weights, or where they are to be asked for, or why there are none.
+    map : where it is had from, or why there is none.
     """
 
     title: Text
-    map: AttentionMap | LargeMap | str
+    map: MapSource | str
 
 
 class MapCell(Vertical):
@@ -45,7 +44,6 @@ class MapCell(Vertical):
         super().__init__()
         self.title_line = TitleLine("map-title")
         self.heatmap = Heatmap(name="attention map" if not number else f"attention map {number + 1}")
-        self.shown: Titled | None = None
 
     def compose(self) -> ComposeResult:
         """Stack the title and the map."""
@@ -68,57 +66,36 @@ class MapGrid(Container):
         super().__init__()
         self._cells = [MapCell(0)]
         self._count = 1
-        self._is_numbered = False
 
     def compose(self) -> ComposeResult:
         """Begin with one cell; more are made when there are more maps."""
         yield from self._cells
 
-    def show(self, maps: Sequence[Titled]) -> None:
-        """Show maps; the linear scale of all goes to the largest weight of any."""
+    def show(self, maps: Sequence[Titled], scale: Scale | None = None, *, is_numbered: bool = False) -> None:
+        """Show maps; the linear scale of all goes to the largest weight of any.
+
+        Parameters
+        ----------
+        maps : at least one.
+        scale, is_numbered : as for `Heatmap.show`.
+        """
         more = [MapCell(number) for number in range(len(self._cells), len(maps))]
         for each in more:
-            each.heatmap.number(self._is_numbered)
             each.heatmap.begin_as(self._cells[0].heatmap)
         self._cells += more
         self.mount(*more)
         self._count = len(maps)
         self._arrange()
-        plain = [each.map for each in maps if isinstance(each.map, AttentionMap) and each.map.other is None]
-        top = max((float(each.weights.max(initial=0.0)) for each in plain), default=None)
         for cell, titled in zip(self._cells, maps, strict=False):
             cell.title_line.show(titled.title)
-            self._fill(cell, titled, top)
-            cell.shown = titled
-
-    def _fill(self, cell: MapCell, titled: Titled, top: float | None) -> None:
-        """Show one of the maps, or why it is not there; one that is shown already stays as it is."""
-        if cell.shown is not None and cell.shown.map is titled.map:
-            cell.heatmap.share_scale(top if isinstance(titled.map, AttentionMap) else self._top_of_large)
-            return
-        if isinstance(titled.map, str):
-            cell.heatmap.show_message(titled.map)
-        elif isinstance(titled.map, LargeMap):
-            cell.heatmap.show_large(titled.map)
-        else:
-            cell.heatmap.share_scale(top)
-            cell.heatmap.show(titled.map)
-
-    def receive(self, number: int, pooled: PooledMap) -> None:
-        """Show what was asked for of a long sentence's map."""
-        self._cells[number].heatmap.receive(pooled)
-        for each in self.heatmaps:
-            each.share_scale(self._top_of_large)
-        self.post_message(self.Moved())
-
-    def show_error(self, number: int, message: str) -> None:
-        """Say why one of the maps is not there."""
-        self._cells[number].heatmap.show_message(message)
-
-    @property
-    def _top_of_large(self) -> float:
-        """The largest weight of the maps whose weights are elsewhere, as far as it is known."""
-        return max((each.largest for each in self.heatmaps), default=0.0)
+            said: object = titled.map
+            if isinstance(titled.map, MapSource):
+                said = cell.heatmap.show(titled.map, scale, is_numbered=is_numbered)
+            if isinstance(said, str | EngineError):
+                cell.heatmap.show_message(str(said))
+        plain = [each.pooled for each in self.heatmaps if each.pooled is not None and not each.pooled.is_signed]
+        for heatmap in self.heatmaps:
+            heatmap.share_scale(max((pooled.largest for pooled in plain), default=None))
 
     @property
     def heatmaps(self) -> list[Heatmap]:
@@ -129,21 +106,6 @@ class MapGrid(Container):
     def leading(self) -> Heatmap:
         """The map with the focus, which the others follow, or else the first."""
         return next((each for each in self.heatmaps if each.has_focus), self._cells[0].heatmap)
-
-    def number(self, is_numbered: bool) -> None:
-        """Write the weights into the cells of all maps, those to come too, or not."""
-        self._is_numbered = is_numbered
-        for each in self._cells:
-            each.heatmap.number(is_numbered)
-
-    def begin_on(self, scale: Scale) -> None:
-        """Draw what is shown first on a scale."""
-        self._cells[0].heatmap.begin_on(scale)
-
-    def toggle_scale(self) -> None:
-        """Change the scale of all maps."""
-        for each in self.heatmaps:
-            each.toggle_scale()
 
     def on_resize(self) -> None:
         """Choose the rows and columns for the new size."""

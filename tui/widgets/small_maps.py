@@ -1,22 +1,41 @@
-"""Small maps of many heads, with a cursor that keys and the mouse move from head to head."""
+"""Small maps of many heads on one scale, with a cursor that keys and the mouse move from head to head."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
 from textual.message import Message
+from textual.strip import Strip
 
-from tui.widgets.kept_moves import MovesAhead
+from engine.values.attention import PooledMap
+from tui.drawing.cells import halved_cells
+from tui.drawing.legend import legend
+from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, usual_scale
+from tui.drawing.text import centred, fit
+from tui.drawing.tiles import GAP, Tiles, lay_out_tiles
+from tui.toolkit.messages import RoomChanged
 from tui.widgets.paging import lines_of, paging
-from tui.widgets.small_canvas import SmallCanvas
+from tui.widgets.scrolled import Scrolled
 
 
-class SmallMaps(SmallCanvas, can_focus=True):
-    """Shows a small map of each head, and moves a cursor over the heads."""
+class SmallMaps(Scrolled, can_focus=True):
+    """Shows a small map of each head, and moves a cursor over the heads.
+
+    Attributes
+    ----------
+    cursor : the number of the head under it, from zero; None where it is on none.
+    maps : by the number of the head, those that are drawn.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("l,right", "step(1, 0)", "Next head", show=False, id="heads.next"),
@@ -28,6 +47,7 @@ class SmallMaps(SmallCanvas, can_focus=True):
         Binding("G,end,ctrl+end", "edge(True)", "Last head", show=False, id="heads.last"),
         Binding("enter", "app.open_map('maps')", "Enlarge the head's map", show=False, id="heads.open"),
     ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"small--name", "small--name-cursor", "small--cell", "small--message"}
     DEFAULT_CSS = """
     SmallMaps {
         width: 1fr; height: 1fr; scrollbar-size: 1 1;
@@ -54,54 +74,98 @@ class SmallMaps(SmallCanvas, can_focus=True):
         """A person clicked on the head under the cursor, whose map is wanted in large."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(name="small maps")
+        self.cursor: int | None = None
+        self.maps: Mapping[int, PooledMap] = {}
+        self._tiles = Tiles(0, 1, 0, 0, 1, 1)
+        self._names: tuple[str, ...] = ()
+        self._levels: dict[int, NDArray[np.uint8]] = {}
+        self._sorted_for: object = None
+        self._message = ""
+        self._chosen_scale: Scale | None = None
         self._picked: int | None = None
         self._is_pointed_at = False
-        self._ahead = MovesAhead()
 
-    def expect(self, is_expected: bool) -> None:
-        """Keep moves until there are heads to go to, or keep none: there will not be any."""
-        self._ahead.expect(is_expected)
+    # --- what is shown
 
-    def _once_there(self, move: Callable[[], None]) -> None:
-        """Move among the heads, or among those that are expected, once it is known how their maps stand."""
-        if self._tiles.count and not self._ahead.has_moves:
-            move()
-        else:
-            self._ahead.add(move)
+    def lay_out(self, count: int, queries: int, keys: int) -> Tiles:
+        """Choose how so many maps of a size share this pane; a line has two rows where half a cell can be coloured."""
+        return lay_out_tiles(count, queries, keys, *self.size, 2 if self.has_half_blocks else 1)
+
+    def show(
+        self, tiles: Tiles, names: Sequence[str], maps: Mapping[int, PooledMap], scale: Scale | None = None
+    ) -> None:
+        """Show maps by the number of the head, all in blocks of the size that the tiles are for; others may follow."""
+        names, is_same = tuple(names), self.maps is maps and (self._tiles, self._chosen_scale) == (tiles, scale)
+        if is_same and names == self._names:
+            return
+        self._tiles, self._names, self.maps, self._message, self._chosen_scale = tiles, names, maps, "", scale
+        self._measure()
+        self._sort()
+        self.refresh()
+        if not is_same:
+            self.call_after_refresh(self._reveal)  # how far it can be scrolled is known then
+
+    def show_message(self, message: str, count: int = 0) -> None:
+        """Show a sentence in place of maps; between so many heads the cursor can be moved all the same."""
+        self._tiles = replace(self._tiles, count=count)
+        if message != self._message:
+            self._message = message
+            self.maps, self._levels = {}, {}
+            self.virtual_size = Size(0, 0)
+            self.refresh()
 
     def select(self, number: int | None) -> None:
         """Put the cursor on a head, unless a person has gone on to another one since."""
         if self._picked is None or number is None or number == self._picked:
             self._picked = None
             self._move(number)
-        if self.has_maps:
-            self._ahead.make()
+
+    @property
+    def scale(self) -> Scale:
+        """Linear, to the largest weight of all maps, or logarithmic."""
+        return self._chosen_scale or usual_scale(max((len(each.key_tokens) for each in self.maps.values()), default=0))
+
+    @property
+    def largest(self) -> float:
+        """The upper end of the linear scale: the largest weight of all maps."""
+        return max((each.largest for each in self.maps.values()), default=0.0)
+
+    @property
+    def position(self) -> int | None:
+        """Which map the cursor is on, counted from 1, where not all are in view at once."""
+        is_scrolled = self.maps and self.virtual_size.height > self.size.height
+        return self.cursor + 1 if is_scrolled and self.cursor is not None else None
+
+    @property
+    def pooled(self) -> PooledMap | None:
+        """The map under the cursor."""
+        return None if self.cursor is None else self.maps.get(self.cursor)
+
+    def legend(self, width: int) -> Text:
+        """Explain the levels in a line."""
+        block = self._tiles.block
+        pooled = f"max of {block}×{block}" if block > 1 else ""
+        return legend(self._scaled, self.styles_of_levels("small--cell"), width, pooled)
+
+    # --- keys and the mouse
 
     def action_step(self, columns: int, rows: int) -> None:
-        """Go to another head, so many tiles away; past the end of a row to the next one."""
-        self._once_there(partial(self._step, columns, rows))
-
-    def _step(self, columns: int, rows: int) -> None:
-        """Go so many tiles on; from nowhere to the first."""
+        """Go to another head, so many tiles away; past the end of a row to the next one, from nowhere to the first."""
         self._is_pointed_at = False
         self._pick(0 if self.cursor is None else self.cursor + columns + rows * self._tiles.columns)
 
     def action_page(self, pages: float) -> None:
-        """Go a page up or down."""
-        self._once_there(partial(self._page, pages))
-
-    def _page(self, pages: float) -> None:
         """Go as many rows of maps up or down as are in view, as far as there are any."""
         rows = lines_of(pages, max(self.size.height // max(self._tiles.pitch[1], 1), 1))
         here = self.cursor or 0
         while rows and not 0 <= here + rows * self._tiles.columns < self._tiles.count:
             rows -= 1 if rows > 0 else -1
-        self._step(0, rows)
+        self.action_step(0, rows)
 
     def action_edge(self, last: bool) -> None:
         """Go to the first or the last head."""
-        self._once_there(lambda: self._pick(self._tiles.count - 1 if last else 0))
+        self._pick(self._tiles.count - 1 if last else 0)
 
     def _pick(self, number: int) -> None:
         """Go to a head, if there is one, and tell so."""
@@ -117,7 +181,8 @@ class SmallMaps(SmallCanvas, can_focus=True):
             return
         for each in (before, number):
             if each is not None and each < self._tiles.count:
-                self.refresh(self._on_screen(each, only_name=True))
+                (x, y), width = self._tiles.origin(each), self._tiles.pitch[0]
+                self.refresh(Region(x, y - self.scroll_offset.y, width, 1))
         self._reveal()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
@@ -139,9 +204,92 @@ class SmallMaps(SmallCanvas, can_focus=True):
     def _point(self, event: events.MouseEvent) -> bool:
         """Go to where the mouse is; say whether a head is there."""
         offset = event.get_content_offset(self)
-        if offset is None or not self._maps:
+        if offset is None or not self.maps:
             return False
         number = self._tiles.at(offset.x, offset.y + self.scroll_offset.y)
         if number is not None:
             self._pick(number)
         return number is not None
+
+    def on_resize(self) -> None:
+        """Have maps pooled for the new size."""
+        self._measure()
+        self.post_message(RoomChanged())
+
+    def notify_style_update(self) -> None:
+        """Have maps pooled for as many lines as the new theme's half blocks leave."""
+        super().notify_style_update()
+        if self.is_attached:
+            self.post_message(RoomChanged())
+
+    # --- painting
+
+    def _reveal(self) -> None:
+        """Scroll until the map under the cursor is in view."""
+        if self.cursor is not None and self.cursor < self._tiles.count and self.maps:
+            top = self._tiles.line_of(self.cursor, self.scroll_offset.y, self.size.height)
+            self.scroll_to(y=top, animate=False, immediate=True)
+
+    def _measure(self) -> None:
+        """Say how much there is to scroll."""
+        if self.maps:
+            width = self._tiles.columns * self._tiles.pitch[0] - GAP
+            self.virtual_size = Size(width, self._tiles.scrolled_height(self.size.height))
+
+    @property
+    def _scaled(self) -> Levels:
+        """How weights become cells."""
+        return Levels(self.scale, self.largest, self.ink)
+
+    def _sort(self) -> None:
+        """Sort all weights into levels, as large as they are drawn: (rows, columns) of each map."""
+        zoom, levels = self._tiles.zoom, self._scaled
+        self._sorted_for = self.ink
+        self._levels = {
+            number: levels.of(each.values).repeat(zoom, axis=0).repeat(zoom, axis=1)
+            for number, each in self.maps.items()
+        }
+
+    def render_line(self, y: int) -> Strip:
+        """Paint a line: of names, of maps, or of the message."""
+        width, height = self.size
+        blank = Style(bgcolor=self.get_component_rich_style("small--name").bgcolor)
+        if self._message or not self._names:
+            text = centred(self._message, width, height)[y]
+            return Strip([Segment(text, self.get_component_rich_style("small--message"))], width)
+        row, inner = divmod(y + self.scroll_offset.y, self._tiles.pitch[1])
+        if inner == 0 and 0 < y == height - 1:  # names without anything of their maps
+            return Strip.blank(width, blank)
+        segments: list[Segment] = []
+        if self._sorted_for is not self.ink:  # Textual paints a new theme before it tells of it
+            self._sort()
+        for number in range(row * self._tiles.columns, min((row + 1) * self._tiles.columns, self._tiles.count)):
+            segments += self._cells(number, inner - 1, blank) if inner else [self._label(number)]
+            segments.append(Segment(" " * GAP, blank))
+        return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
+
+    def _label(self, number: int) -> Segment:
+        """Write the name over a map."""
+        style = self.get_component_rich_style(f"small--name{'-cursor' if number == self.cursor else ''}")
+        return Segment(fit(self._names[number], self._tiles.width), style)
+
+    def _cells(self, number: int, line: int, blank: Style) -> Iterator[Segment]:
+        """Paint one line of a map, of a row of it or of two; blank where the map has not come.
+
+        Where no colour tells levels apart, one level's sign stands for both halves of a cell.
+        """
+        levels, per_line, width = self._levels.get(number), self._tiles.rows_per_line, self._tiles.width
+        if levels is None or line * per_line >= len(levels):
+            yield Segment(" " * width, blank)
+            return
+        below, plain = (line + 1) * per_line - 1, self.get_component_rich_style("small--cell")
+        upper = levels[line * per_line, :width]
+        lower = levels[below, :width] if below < len(levels) else np.zeros_like(upper)
+        larger = np.maximum(upper, lower)
+        is_sign = (larger == NOT_FINITE) | (self.ink is not Ink.COLOUR)
+        upper, lower = (np.where(is_sign, larger, half) for half in (upper, lower))
+        styles = self.styles_of_levels("small--cell")
+        colours = {level: style.bgcolor for level, style in enumerate(styles)} if len(styles) > 1 else {}
+        signs = {NOT_FINITE: ("?", plain)} | {level: (cell[-1], plain) for level, cell in enumerate(self.ink.cells)}
+        yield from halved_cells(upper, lower, colours, signs)
+        yield Segment(" " * (width - len(upper)), blank)

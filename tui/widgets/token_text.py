@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -75,8 +75,6 @@ class TokenText(Scrolled, can_focus=True):
         self._laid_out_for: object = None
         self._message = ""
         self._is_pointed_at = False
-        self._ahead: list[Callable[[int], int]] = []
-        self._is_expected = True
         self.cursor = 0
 
     def show(
@@ -111,17 +109,9 @@ class TokenText(Scrolled, can_focus=True):
         else:
             self._refresh_tokens(changed)
         self.reveal()
-        if labels and self._ahead:
-            token, ahead = cursor, self._ahead
-            self._ahead = []
-            for where in ahead:
-                token = self._within(where(token))
-            self._go(token)
 
-    def show_message(self, message: str, *, is_waiting: bool = False) -> None:
-        """Show a sentence in the place of tokens, or nothing; where these are still to come, moves wait for them."""
-        self._is_expected = is_waiting
-        self._ahead = self._ahead if is_waiting else []
+    def show_message(self, message: str) -> None:
+        """Show a sentence in the place of tokens, or nothing."""
         self.show((), frozenset(), np.zeros(0, dtype=np.uint8), self._ink, (), (), 0)
         if message != self._message:
             self._message = message
@@ -230,32 +220,27 @@ class TokenText(Scrolled, can_focus=True):
 
     def _go(self, token: int) -> None:
         """Ask for the cursor to be on another token."""
-        if self._labels and (token := self._within(token)) != self.cursor:
+        token = min(max(token, 0), len(self._labels) - 1)
+        if self._labels and token != self.cursor:
             self.post_message(self.Moved(self, token))
 
-    def _within(self, token: int) -> int:
-        """Give the token of that number, or the nearest."""
-        return min(max(token, 0), len(self._labels) - 1)
-
-    def _once_there(self, where: Callable[[int], int]) -> None:
-        """Go from the token under the cursor to another one, or once there are tokens."""
+    def _go_down(self, lines: int) -> None:
+        """Go to the nearest token so many lines below."""
         if self._labels:
-            self._go(where(self.cursor))
-        elif self._is_expected:
-            self._ahead.append(where)
+            self._go(self._flow.step(self.cursor, lines))
 
     def action_move(self, step: int) -> None:
         """Go to the token before or after."""
-        self._once_there(lambda token: token + step)
+        self._go(self.cursor + step)
 
     def action_line(self, step: int) -> None:
         """Go to the nearest token of the line above or below."""
-        self._once_there(lambda token: self._flow.step(token, step))
+        self._go_down(step)
 
     def action_page(self, pages: float) -> None:
         """Go as many lines up or down as are in view, less one."""
-        self._once_there(lambda token: self._flow.step(token, lines_of(pages, self.size.height - 1)))
+        self._go_down(lines_of(pages, self.size.height - 1))
 
     def action_edge(self, last: bool) -> None:
         """Go to the first or the last token."""
-        self._once_there(lambda token: len(self._labels) - 1 if last else 0)
+        self._go(len(self._labels) - 1 if last else 0)

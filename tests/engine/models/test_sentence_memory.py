@@ -130,14 +130,14 @@ async def test_the_pane_says_why_a_sentence_is_not_read_and_reads_it_when_there_
 ) -> None:
     monkeypatch.setattr(size_bounds, "free_memory", lambda: 1000)
     async with explorer(tiny_model("llama"), text=SENTENCE, head="L0H0", size=(160, 50)) as (app, pilot):
-        assert "to read a sentence (float32), 1.0 kB are free in main memory" in app.views.attention._message
-        assert "its spectra work all the same" in app.views.attention._message
+        assert "to read a sentence (float32), 1.0 kB are free in main memory" in app.views.attention.message
+        assert "its spectra work all the same" in app.views.attention.message
         for word in ("(float32),", "1.0", "--dtype", "bfloat16", "σ₁"):  # lines end where the folder's name lets them
             assert word in screen_text(app).split()
         monkeypatch.undo()
         app.conductor.read(SENTENCE)
         await settle(pilot)
-        assert app.views.attention.shown is not None
+        assert app.views.attention.heatmap.pooled is not None
 
 
 async def test_the_models_page_says_what_it_takes(tiny_model: TinyModel) -> None:
@@ -148,7 +148,7 @@ async def test_the_models_page_says_what_it_takes(tiny_model: TinyModel) -> None
         assert "in 1 file" in said
         assert "looking at a layer reads 12 kB" in said
         assert "of weights as float32" in said
-        assert app.views.attention._message == "press i and type a sentence"
+        assert app.views.attention.message == "press i and type a sentence"
         whole = app.views.spectra.graph._message  # of which the screen breaks lines
         assert "a sentence of 64 tokens takes" in whole
         assert "are free on cpu" in whole
@@ -171,7 +171,7 @@ async def test_before_a_sentence_is_typed_the_pane_says_that_none_can_be_read(
 ) -> None:
     monkeypatch.setattr(size_bounds, "free_memory", lambda: 1000)
     async with explorer(tiny_model("llama"), size=(160, 50)) as (app, _):
-        assert "1.0 kB are free in main memory" in app.views.attention._message
+        assert "1.0 kB are free in main memory" in app.views.attention.message
 
 
 def test_nothing_is_loaded_where_it_does_not_fit(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_i
         time.sleep(0.3)
         return (yield from read(self, text, off))
 
-    monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 0.0)
+    monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
     monkeypatch.setattr(OpenModel, "read", slowly)  # what takes no time is not said
     async with explorer(tiny_model("llama")) as (app, pilot):
         said: list[str] = []

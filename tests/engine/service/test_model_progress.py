@@ -132,7 +132,7 @@ def held_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 0.0)
+    monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         free, pane = held_back(monkeypatch), app.views.attention
         app.conductor.read(SENTENCE)
@@ -148,13 +148,13 @@ async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
         await until(pilot, lambda: not shown(app.progress_line))
         free.set()
         await settle(pilot)
-        assert pane.shown is not None
+        assert pane.heatmap.pooled is not None
 
 
 async def test_what_is_known_not_to_fit_is_said_before_it_is_tried(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 0.0)
+    monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         free, pane, said = held_back(monkeypatch), app.views.attention, list[str]()
         monkeypatch.setattr("engine.checkpoints.size_bounds.free_memory", lambda: 1000)

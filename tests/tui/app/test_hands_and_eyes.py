@@ -99,7 +99,7 @@ async def test_a_key_goes_through_the_themes_and_the_last_one_comes_back(
             said += [str(each.message) for each in app._notifications]
         assert {"theme light", "theme colour-blind", "theme colour-blind-light", "theme dark"} <= set(said)
         assert tuple(seen) == (*OWN, next(iter(OWN)))
-        assert app.views.attention.heatmap._canvas.ink is Ink.COLOUR
+        assert app.views.attention.heatmap.ink is Ink.COLOUR
         await until(pilot, lambda: recall_theme() == app.theme)
     assert next_theme("nord") == next(iter(OWN))
 
@@ -201,7 +201,7 @@ async def test_a_cell_a_row_and_the_view_are_copied_as_they_are_written(
             assert cells[0] in cells[1].split("\t")
             if view == "3":
                 assert float(cells[0]) == app.views.attention.heatmap.value
-                assert len(cells[1].split("\t")) == app.conductor.reading.tokens  # type: ignore[union-attr]
+                assert len(cells[1].split("\t")) == len(app.views.attention.heatmap.pooled.key_tokens)  # type: ignore[union-attr]
         hints = [each for each in app._notifications if "set-clipboard on" in str(each.message)]
         assert hints == []  # said with the first copy, and not again
 
@@ -216,7 +216,7 @@ async def test_what_is_larger_than_terminals_take_is_refused(tiny_model: TinyMod
         assert clipboard(app) == "before"
         await pilot.press("Y")
         await settle(pilot)
-        assert len(clipboard(app).split("\t")) == app.conductor.reading.tokens > 60  # type: ignore[union-attr]
+        assert len(clipboard(app).split("\t")) == len(app.views.attention.heatmap.pooled.key_tokens) > 60  # type: ignore[union-attr]
 
 
 async def test_head_view_sentence_measure_and_epsilon_come_back(tiny_model: TinyModel) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from engine.analysis.heads import Part
 from engine.values.heads import Head
 from engine.values.progress import Work
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, hold, screen_text, settle, type_keys, until
+from tests.tui.explorer import explorer, screen_text, settle, type_keys, until
 
 TEXT = "the cat sat on the mat"
 
@@ -56,31 +55,3 @@ async def test_what_is_about_a_row_that_has_not_come_says_that_there_is_none(
         assert not app.session.shown.pins
         assert not app.session.shown.off.heads
         assert app.session.shown.selected == Head("decoder", 0, 0)
-
-
-@pytest.mark.parametrize("keys", ["jjll", ["G", "k"], ["down", "end", "left"], ["ctrl+right", "pagedown", "G", "gg"]])
-@pytest.mark.parametrize("text", [TEXT, f"{TEXT} and " * 100], ids=["short", "long"])
-async def test_keys_move_the_cursor_on_the_map_that_comes(
-    tiny_model: TinyModel, keys: Sequence[str], text: str
-) -> None:
-    pressed = [each for key in keys for each in (["g", "g"] if key == "gg" else [key])]
-    async with explorer(tiny_model("llama"), text=text) as (app, pilot):
-        await pilot.press("3", *pressed)
-        await settle(pilot)
-        wanted = app.views.attention.heatmap.cursor
-        assert wanted != (0, 0)
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("3", "j", "l")  # there is no sentence: nothing is to come
-        app.sentence_input.value = text
-        free = hold(app)
-        await pilot.press("i", "enter")
-        await until(pilot, lambda: app.views.attention.is_waiting)
-        heatmap = app.views.attention.heatmap
-        heatmap.focus()
-        await until(pilot, lambda: app.focused is heatmap)
-        await pilot.press(*pressed)
-        await pilot.pause()
-        assert (heatmap.pooled, heatmap.cursor) == (None, (0, 0))
-        free.set()
-        await settle(pilot)
-        assert heatmap.cursor == wanted

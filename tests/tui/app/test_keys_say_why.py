@@ -15,7 +15,8 @@ from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapte
 from tests.tui.app.test_keys_and_commands import foot, press
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app.explorer import Explorer
-from tui.views.compare_view import ComparePane, Side
+from tui.state.session import Side
+from tui.views.compare_view import ComparePane
 from tui.views.table_view import TablePane
 
 TEXT = "the cat sat on the mat and the dog"

@@ -90,8 +90,8 @@ async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -
         assert app.session.shown.selected == Head("encoder", 0, 0)
         assert app.views.active.view == "circuits", "the view that was looked at is looked at again"
         assert app.sentence_input.value == TEXT
-        assert app.views.attention.shown is not None, "the same sentence is read again"
-        assert app.views.attention.shown.query_tokens[0] == "[CLS]"
+        assert app.views.attention.heatmap.pooled is not None, "the same sentence is read again"
+        assert app.views.attention.heatmap.pooled.query_tokens[0] == "[CLS]"
         assert app.session.shown.off.heads == ()
         text = screen_text(app)
         assert first.name not in text
@@ -168,7 +168,7 @@ async def test_ten_changes_with_keys_in_between_leave_nothing_behind(
         await pilot.press("t", "1", "right_curly_bracket")
         await settle(pilot)
         assert "rank 8/8" in screen_text(app)
-        assert app.views.attention.shown is not None
+        assert app.views.attention.heatmap.pooled is not None
         assert len(sessions) == 11
         gc.collect()
         alive = [session for each in sessions if (session := each()) is not None]

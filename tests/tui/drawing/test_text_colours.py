@@ -26,12 +26,12 @@ async def test_text_has_half_the_maps_colours_and_says_what_the_token_under_the_
     async with explorer(folder, text=TEXT, head="L1H2", size=(160, 50)) as (app, pilot):
         await press(pilot, "T", "l", "l", "l")
         pane, heatmap = pane_of(app), app.views.attention.heatmap
-        in_text, in_map = ([style.bgcolor for style in styles] for styles in (pane.keys._styles, heatmap.level_styles))
+        in_text, in_map = ([style.bgcolor for style in styles] for styles in (pane.keys._styles, heatmap._styles))
         assert len(set(in_map)) == 16
         assert in_text[::2] == in_text[1::2]
         assert len(set(in_text)) == 8
         assert all(colour in in_map[2 * pair : 2 * pair + 2] for pair, colour in enumerate(in_text[::2]))
-        assert [style.bgcolor for style in in_pairs(heatmap.level_styles)] == in_text
+        assert [style.bgcolor for style in in_pairs(heatmap._styles)] == in_text
         legend = pane.legend_line.shown
         assert {legend.get_style_at_offset(app.console, at).bgcolor for at in range(len(legend))} >= set(in_text)
         assert f"token 3 of {len(weights)} · itself {weights[3, 3]:.3f} · " in shown(pane.readout_line)

@@ -227,7 +227,7 @@ async def test_the_list_shows_a_sentence_that_was_read_without_running_the_model
         await pilot.press("t", "S", "G", "enter")
         await pilot.pause()
         await settle(pilot)
-        shown = app.views.attention.shown
+        shown = app.views.attention.heatmap.pooled
         assert shown is not None
         assert "".join(shown.query_tokens) == "the cat sat" == app.sentence_input.value
         assert app.views.active is app.views.attention

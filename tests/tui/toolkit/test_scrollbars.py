@@ -32,7 +32,7 @@ async def test_the_bars_of_a_map_are_where_the_map_is_after_other_sizes(
         for size in sizes:
             await pilot.resize_terminal(*size)
             await settle(pilot)
-        canvas = app.views.attention.heatmap._canvas
+        canvas = app.views.attention.heatmap
         assert canvas.show_vertical_scrollbar
         assert canvas.vertical_scrollbar.position == canvas.scroll_y
         assert canvas.horizontal_scrollbar.position == canvas.scroll_x

@@ -20,8 +20,9 @@ from tests.tui.explorer import explorer, screen_text, settle, shown
 from tui.app.explorer import Explorer
 from tui.drawing.plots import SHADE_PLOT
 from tui.state.pins import MOST, how_to_pin
+from tui.state.session import Side
 from tui.toolkit.line_filters import ascii_cells
-from tui.views.compare_view import ComparePane, Side
+from tui.views.compare_view import ComparePane
 from tui.views.layer_maps_view import HeadsPane
 
 TEXT = "the cat sat on the mat"
@@ -218,13 +219,13 @@ async def test_the_maps_of_a_long_sentence_come_pooled(
         pane = heads_of(app)
         block = pane.maps._tiles.block
         assert block > 1
-        for number, pooled in pane.maps._maps.items():
+        for number, pooled in pane.maps.maps.items():
             assert pooled.values.shape == (-(-tokens // block),) * 2
             whole = app.engine.whole_map(MapQuery(LONG, MapName("decoder", 0, number))).result().weights
             assert float(pooled.values[-1, 0]) == whole[(tokens - 1) // block * block :, :block].max()
         await press(pilot, "e", "v")
         rows = written(tmp_path, "*-L0-heads-attention.csv")
-        assert len(rows) == 4 * len(pane.maps._maps[0].values) ** 2
+        assert len(rows) == 4 * len(pane.maps.maps[0].values) ** 2
         await press(pilot, "P ] C", "C")
         compare = compared(app, Side.MAPS)
         assert [each.pooled is not None for each in compare.maps.heatmaps] == [True, True]
@@ -241,8 +242,7 @@ async def test_the_maps_of_a_long_sentence_come_pooled(
         corner = difference[: drawn.window.block, : drawn.window.block]
         assert drawn.values[0, 0] == corner.flat[np.abs(corner).argmax()]
         assert drawn.largest == np.abs(difference).max()
-        assert app.conductor.comparing is not None
-        table = await app.conductor.comparing.table()
+        table = await app.conductor.table_of_heads()
         assert table is not None
         values = [float(str(row[table.columns.index("difference")])) for row in islice(table, 5000)]
         np.testing.assert_allclose(values, difference.ravel()[:5000], rtol=0, atol=1e-7)

@@ -73,7 +73,7 @@ async def test_a_failure_of_the_labels_disturbs_nothing_and_is_tried_again(
             broken.setattr(Engine, "labels", failing)
             app.conductor.read(TEXT)
             await settle(pilot)
-        assert app.views.attention.shown is not None
+        assert app.views.attention.heatmap.pooled is not None
         assert not app._notifications
         asked = counted(monkeypatch)
         app.conductor.read("Another one.")
@@ -89,16 +89,16 @@ async def test_a_reaches_the_rollout_and_it_is_written(
         await pilot.press("3", "a", "a", "a", "a")
         await settle(pilot)
         assert shown(app.views.attention.title_line) == "attention rollout"
-        found = app.views.attention.shown
+        found = app.views.attention.heatmap.pooled
         assert found is not None
-        np.testing.assert_allclose(found.weights.sum(1), 1, rtol=1e-5)
-        assert found.chance is not None
+        np.testing.assert_allclose(found.values.sum(1), 1, rtol=1e-5)
+        assert found.chances is not None
         await pilot.press("j", "j", "l")
-        weight, chance = float(found.weights[2, 1]), float(found.chance[2, 1])
+        weight, chance = float(found.values[2, 1]), float(found.chances[2, 1])
         assert shown(app.views.attention.readout_line).endswith(f"  {weight:.4f}  chance {chance:.4f}")
         await pilot.press("e", "v")
         await settle(pilot)
     (file,) = tmp_path.glob("*-rollout.csv")
     lines = file.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "stack,query,key,query_token,key_token,weight,weight_chance"
-    assert len(lines) == found.weights.size + 1
+    assert len(lines) == found.values.size + 1

@@ -147,13 +147,13 @@ async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel)
         await pilot.press("i", *"question 1", "enter")
         await settle(pilot)
         assert app.sentence_input.value == "question 1"
-        attention = app.views.attention.shown
+        attention = app.views.attention.heatmap.pooled
         assert attention is not None
         assert "".join(attention.query_tokens) == "question 1"
         assert "q 0 " in shown(app.views.attention.readout_line)
         await pilot.press("down", "down", "right")
         assert "q 2 " in shown(app.views.attention.readout_line)
-        assert f"{attention.weights[2, 1]:.4f}" in shown(app.views.attention.readout_line)
+        assert f"{attention.values[2, 1]:.4f}" in shown(app.views.attention.readout_line)
         await pilot.press("right", "right")
         assert shown(app.views.attention.readout_line).endswith("  masked"), "the key comes after the query"
 
@@ -163,8 +163,8 @@ async def test_a_goes_through_the_means(tiny_model: TinyModel) -> None:
         names = []
         for _ in Averaging:
             await settle(pilot)
-            assert app.views.attention.shown is not None
-            names.append(app.views.attention.shown.name)
+            assert app.views.attention.heatmap.pooled is not None
+            names.append(app.views.attention.heatmap.pooled.name)
             await pilot.press("a")
         assert names == [
             MapName("decoder", 1, 2), MapName("decoder", 1, None), MapName("decoder", None, 2),
@@ -177,8 +177,8 @@ async def test_on_a_whole_layer_every_a_shows_another_map(tiny_model: TinyModel)
         names = []
         for _ in range(4):
             await settle(pilot)
-            assert app.views.attention.shown is not None
-            names.append(app.views.attention.shown.name)
+            assert app.views.attention.heatmap.pooled is not None
+            names.append(app.views.attention.heatmap.pooled.name)
             await pilot.press("a")
         assert names == [
             MapName("decoder", 1, None), MapName("decoder", None, None),
@@ -202,8 +202,8 @@ async def test_moving_to_another_head_or_layer_moves_the_map(tiny_model: TinyMod
         seen = []
         for _ in range(5):
             await settle(pilot)
-            assert app.views.attention.shown is not None
-            seen.append((app.views.attention.shown.name, app.views.attention.shown.weights))
+            assert app.views.attention.heatmap.pooled is not None
+            seen.append((app.views.attention.heatmap.pooled.name, app.views.attention.heatmap.pooled.values))
             await pilot.press("right_square_bracket")
         assert [str(name) for name, _ in seen] == ["L0H0", "L0H1", "L0H2", "L0H3", "L1H0"]
         assert all(not np.allclose(one[1], other[1]) for one, other in itertools.pairwise(seen))

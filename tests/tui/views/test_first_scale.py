@@ -7,8 +7,9 @@ import pytest
 from tests.tui.explorer import explorer, settle, type_keys
 from tui.drawing.levels import Scale
 from tui.start import Start
+from tui.state.session import Side
 from tui.views.attention_view import AttentionPane
-from tui.views.compare_view import ComparePane, Side
+from tui.views.compare_view import ComparePane
 from tui.views.layer_maps_view import HeadsPane
 from tui.views.pane import Pane
 from tui.views.spectra_view import SpectraPane

@@ -107,7 +107,7 @@ async def test_the_sentence_after_a_long_one_is_shown_as_ever(folder: Path) -> N
         await pilot.press("enter")
         await settle(pilot)
         assert on_screen(app).window.block == 1
-        assert app.views.attention.shown is not None
+        assert app.views.attention.heatmap.pooled is not None
         assert "q 0 " in shown(app.views.attention.readout_line)
 
 
@@ -127,7 +127,7 @@ async def test_small_maps_begin_on_the_scale_of_the_large_one_until_another_is_c
             maps = pane.maps
             assert maps.scale == scale
             assert f" {scale} " in f" {shown(pane.legend_line)}"
-            for number, pooled in maps._maps.items():
+            for number, pooled in maps.maps.items():
                 levels = levels_of(pooled.values, maps.scale, maps.largest, maps.ink.levels)
                 np.testing.assert_array_equal(maps._levels[number][:: maps._tiles.zoom, :: maps._tiles.zoom], levels)
 

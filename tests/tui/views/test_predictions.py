@@ -150,8 +150,8 @@ async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model
 
 def attention(app: Explorer) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     """Give the weights on screen."""
-    assert app.views.attention.shown is not None
-    return app.views.attention.shown.weights
+    assert app.views.attention.heatmap.pooled is not None
+    return app.views.attention.heatmap.pooled.values
 
 
 async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
@@ -223,17 +223,16 @@ async def test_with_heads_off_titles_say_what_they_are_of_and_maps_before_and_af
         off = attention(app).copy()
         await press(pilot, "D")
         assert shown(app.views.attention.title_line) == "attention L1H2 · with L0H1 off less with all on"
-        shown_map = app.views.attention.shown
+        shown_map = app.views.attention.heatmap.pooled
         assert shown_map is not None
-        assert shown_map.other is not None
-        np.testing.assert_array_equal(shown_map.other, off)
-        assert np.abs(shown_map.weights - off).max() > 0
+        on = app.engine.attention(TEXT, "decoder", 1).result().weights[2]
+        np.testing.assert_array_equal(shown_map.values, off - on)
         await press(pilot, "a", "a", "a", "a")
         assert shown(app.views.attention.title_line) == "attention rollout · with all heads on"
         await press(pilot, "D")
         assert shown(app.views.attention.title_line) == "attention L1H2 · with L0H1 off less with all on"
         await press(pilot, "O")
-        np.testing.assert_array_equal(attention(app), shown_map.weights)
+        np.testing.assert_array_equal(attention(app), on)
         assert "less with" not in shown(app.views.attention.title_line)
 
 

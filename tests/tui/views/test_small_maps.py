@@ -24,7 +24,7 @@ async def test_small_maps_are_those_of_the_engine(
     tiny_model: TinyModel, model: str, layer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model(model), text=TEXT, head=f"{layer}H0") as (app, pilot):
-        monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 60)
+        monkeypatch.setattr("tui.state.store.PATIENCE", 60)
         free = threading.Event()
         hold_up(app.engine, free)
         for key, title in (("4", "circuits "), ("x", "explain "), ("A", "maps ")):
@@ -40,13 +40,13 @@ async def test_small_maps_are_those_of_the_engine(
         assert name is not None
         weights = app.engine.attention(TEXT, name.stack, name.layer).result().weights
         maps = pane.maps
-        assert sorted(maps._maps) == list(range(len(weights)))
+        assert sorted(maps.maps) == list(range(len(weights)))
         block, top = maps._tiles.block, float(weights.max())
         assert maps.largest == top
         for number, expected in enumerate(weights):
             window = MapWindow(block, range(99), range(99))
             asked = app.engine.pooled(MapQuery(TEXT, MapName(name.stack, name.layer, number)), window).result()
-            np.testing.assert_array_equal(maps._maps[number].values, asked.values)
+            np.testing.assert_array_equal(maps.maps[number].values, asked.values)
             if block == 1:
                 np.testing.assert_array_equal(asked.values, expected)
             zoom = maps._tiles.zoom
@@ -86,7 +86,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         assert app.views.active is app.views.attention
         await press(pilot, "A", "e t")
         (file,) = tmp_path.glob("*-heads-attention.txt")
-        tiles, first = pane.maps._tiles, pane.maps._maps[0].values
+        tiles, first = pane.maps._tiles, pane.maps.maps[0].values
         assert tiles.rows_per_line == 2, "a line holds two rows in colour"
         levels = levels_of(first, "linear", pane.maps.largest, Ink.SHADES.levels)
         levels = levels.repeat(tiles.zoom, axis=0).repeat(tiles.zoom, axis=1)

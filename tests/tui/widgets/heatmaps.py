@@ -10,7 +10,9 @@ from textual.pilot import Pilot
 
 from engine.values.attention import AttentionMap, MapName
 from tests.tui.painted import PaintedApp
-from tui.widgets.heatmap import Heatmap
+from tui.drawing.levels import Scale
+from tui.toolkit.messages import Numbered, Told
+from tui.widgets.heatmap import Heatmap, MapSource
 
 WORDS = ["The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", "."]
 
@@ -41,7 +43,11 @@ class HeatmapApp(PaintedApp):
     def __init__(self, *, ascii: bool = False) -> None:
         super().__init__(ascii_only=ascii)
         self.heatmap = Heatmap()
+        self.shown: AttentionMap | None = None
+        self.scale: Scale | None = None
+        self.is_numbered = False
         self.moves: list[tuple[int, int, float]] = []
+        self.said: list[str] = []
 
     def compose(self) -> ComposeResult:
         yield self.heatmap
@@ -50,14 +56,27 @@ class HeatmapApp(PaintedApp):
         self.heatmap.focus()
 
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
-        assert message.control is self.heatmap
-        self.moves.append((message.query, message.key, message.weight))
+        self.moves.append((*message.heatmap.cursor, message.heatmap.value))
+
+    def on_told(self, message: Told) -> None:
+        self.said.append(message.said)
+
+    def on_numbered(self, message: Numbered) -> None:
+        self.is_numbered = message.is_numbered
+        self.draw()
+
+    def draw(self, shown: AttentionMap | None = None) -> None:
+        """Show a map, or the same one in another way."""
+        self.shown = self.shown if shown is None else shown
+        if self.shown is not None:
+            self.heatmap.show(MapSource.of(self.shown, id(self.shown)), self.scale, is_numbered=self.is_numbered)
 
 
-async def show(pilot: Pilot[None], shown: AttentionMap | None) -> HeatmapApp:
+async def show(pilot: Pilot[None], shown: AttentionMap | None = None, scale: Scale | None = None) -> HeatmapApp:
     app = pilot.app
     assert isinstance(app, HeatmapApp)
-    app.heatmap.show(shown)
+    app.scale = scale or app.scale
+    app.draw(shown)
     await pilot.pause()
     return app
 

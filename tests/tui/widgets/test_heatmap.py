@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 from textual.events import MouseScrollDown
-from textual.pilot import Pilot
 
 from engine.mathematics.pooling import pool
-from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
+from engine.values.attention import AttentionMap, MapName, MapWindow, PooledMap, VisibleKeys
 from tests.tui.painted import NASTY, good_terminal
 from tests.tui.widgets.heatmaps import CURSOR_STYLE, HeatmapApp, attention, rgb, show
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import ramp
 from tui.drawing.readout import of_block
 from tui.toolkit.line_filters import ascii_cells
-from tui.widgets.heatmap import Heatmap
-from tui.widgets.large_map import LargeMap
+from tui.widgets.heatmap import Heatmap, MapSource
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +59,7 @@ async def test_equal_neighbours_are_one_run() -> None:
     async with HeatmapApp().run_test(size=(100, 20)) as pilot:
         flat = AttentionMap(MapName("decoder", 0, 0), ("a",) * 30, ("b",) * 30, np.zeros((30, 30), dtype=np.float32))
         app = await show(pilot, flat)
-        strip = app.heatmap.query_one("HeatmapCanvas").render_line(5)
+        strip = app.heatmap.render_lines(app.heatmap.size.region)[5]
         assert max(cell_len(segment.text) for segment in strip) == 60
 
 
@@ -72,9 +70,7 @@ async def test_the_log_scale_shows_what_the_linear_one_cannot() -> None:
         background = app.heatmap.background_colors[1].rgb
         row, column = 1, app.picture.line(1).index("[") + 4
         assert rgb(app.picture.style(row, column)) == background
-        app.heatmap.toggle_scale()
-        await pilot.pause()
-        assert app.heatmap.scale == "log"
+        await show(pilot, scale="log")
         assert rgb(app.picture.style(row, column)) == ramp(background, "truecolor")[8].triplet
         app.assert_nothing_is_stale()
 
@@ -194,7 +190,7 @@ async def test_the_legend_has_the_colours_of_the_map_and_the_meaning_of_the_high
         legend = app.heatmap.legend(100)
         assert legend.plain.endswith("1 = largest weight of the map")
         assert len(legend.spans) == 16
-        app.heatmap.toggle_scale()
+        await show(pilot, scale="log")
         assert app.heatmap.legend(100).plain.endswith("1 = largest there can be")
 
 
@@ -206,8 +202,7 @@ async def test_any_map_can_be_walked_in_any_pane(size: tuple[int, int], shape: t
         await pilot.press("G", "end", "k", "h", "gg", "j", "home", "pagedown", "ctrl+right")
         await pilot.pause()
         app.assert_nothing_is_stale()
-        app.heatmap.toggle_scale()
-        await show(pilot, attention(*shape, seed=1))
+        await show(pilot, attention(*shape, seed=1), "log")
         app.assert_nothing_is_stale()
         if size >= (40, 8):
             assert sum("[]" in app.picture.line(row) for row in range(size[1])) == 1
@@ -259,8 +254,7 @@ async def test_weights_that_are_not_finite_are_marked_and_do_not_spoil_the_scale
         assert app.heatmap.readout().endswith("  nan")
         nothing = np.full((1, 1), np.nan, dtype=np.float32)
         await show(pilot, AttentionMap(MapName("decoder", 0, 0), ("a",), ("b",), nothing))
-        app.heatmap.toggle_scale()
-        await pilot.pause()
+        await show(pilot, scale="log")
         app.assert_nothing_is_stale()
 
 
@@ -277,15 +271,12 @@ async def test_without_a_map_a_message_is_shown_in_the_middle_and_keys_do_nothin
         app.assert_nothing_is_stale()
         await show(pilot, attention(30))
         assert app.heatmap.cursor == (0, 0)
-        await show(pilot, None)
-        app.assert_nothing_is_stale()
-        await show(pilot, AttentionMap(MapName("decoder", 0, 0), (), (), np.zeros((0, 0), dtype=np.float32)))
-        assert app.heatmap.map is None
+        assert set(app.said) == {"there is no map yet to move on"}
 
 
 async def test_a_map_given_before_the_widget_is_on_the_screen_appears_with_it() -> None:
     app = HeatmapApp()
-    app.heatmap.show(attention(4))
+    app.draw(attention(4))
     async with app.run_test(size=(60, 20)) as pilot:
         await pilot.pause()
         assert app.picture.line(5).startswith("0   The []")
@@ -358,8 +349,7 @@ async def test_the_mouse_puts_the_cursor_on_a_cell_a_row_or_a_column() -> None:
 async def test_the_wheel_scrolls_and_leaves_the_cursor() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         app = await show(pilot, attention(60))
-        canvas = app.heatmap.query_one("HeatmapCanvas")
-        await pilot._post_mouse_events([MouseScrollDown], widget=canvas, offset=(20, 10))
+        await pilot._post_mouse_events([MouseScrollDown], widget=app.heatmap, offset=(20, 10))
         await pilot.pause()
         assert app.heatmap.cursor == (0, 0)
         assert app.picture.line(5).startswith(" 2 brown")
@@ -399,39 +389,13 @@ async def test_stepping_from_map_to_map_keeps_the_cursor_where_it_fits() -> None
         app.assert_nothing_is_stale()
 
 
-async def test_a_move_in_256_colours_writes_less_than_500_bytes_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLORTERM", "")
-    async with HeatmapApp().run_test(size=(80, 24)) as pilot:
-        app = await show(pilot, attention(30, causal=False))
-        app.heatmap.toggle_scale()
-        app.heatmap.move_to(4, 10)
-        await pilot.pause()
-        for key in ["right"] * 9 + ["down"] * 3 + ["left"] * 9 + ["up"] * 3:
-            app.written = 0
-            await pilot.press(key)
-            await pilot.pause()
-            assert 0 < app.written < 500, (key, app.heatmap.cursor)
-
-
-async def test_another_map_is_painted_only_where_it_differs() -> None:
-    async with HeatmapApp().run_test(size=(80, 24)) as pilot:
-        app = await show(pilot, attention(30))
-        await pilot.pause()
-        app.written = 0
-        await show(pilot, app.heatmap.map)
-        assert app.written == 0
-        await show(pilot, attention(30, seed=1))
-        assert 0 < app.written < 10_000
-        app.assert_nothing_is_stale()
-
-
 def block_of(app: HeatmapApp) -> int:
     assert app.heatmap.pooled is not None
     return app.heatmap.pooled.window.block
 
 
 def cells_seen(app: HeatmapApp) -> tuple[int, int]:
-    rows, columns = app.heatmap.query_one("HeatmapCanvas").window  # type: ignore[attr-defined]
+    rows, columns = app.heatmap.window
     return len(rows), len(columns)
 
 
@@ -442,20 +406,17 @@ async def test_a_long_map_opens_whole_and_a_short_one_weight_by_weight() -> None
         await show(pilot, attention(200))
         assert block_of(app) == 16
         assert cells_seen(app) == (13, 13)
-        assert not app.heatmap.query_one("HeatmapCanvas").show_vertical_scrollbar
+        assert not app.heatmap.show_vertical_scrollbar
         assert app.heatmap.legend(60).plain.startswith("max of 16×16  log ≤1e-4")
         app.assert_nothing_is_stale()
 
 
-async def test_a_map_of_many_tokens_begins_on_the_logarithmic_scale_unless_another_was_chosen() -> None:
+async def test_a_map_of_many_tokens_is_on_the_logarithmic_scale_unless_another_was_chosen() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         scales = [(await show(pilot, attention(tokens))).heatmap.scale for tokens in (64, 65, 64)]
         assert scales == ["linear", "log", "linear"]
-        app = await show(pilot, attention(65))
-        app.heatmap.toggle_scale()
+        app = await show(pilot, attention(200), "linear")
         assert app.heatmap.scale == "linear"
-        await show(pilot, attention(200))
-        assert app.heatmap.scale == "linear", "which is what was chosen"
 
 
 async def test_labels_of_blocks_are_their_first_query_and_key() -> None:
@@ -606,28 +567,30 @@ class Elsewhere:
         self.app = app
         self.shown = shown
         self.asked: list[MapWindow] = []
-        self.large = LargeMap(shown.name, shown.query_tokens, shown.key_tokens, self.asked.append)
+        self.answers: dict[MapWindow, PooledMap] = {}
+        self.source = MapSource(id(shown), (shown.query_tokens, shown.key_tokens), self._window)
+
+    def _window(self, window: MapWindow) -> PooledMap | None:
+        if not self.asked or self.asked[-1] != window:
+            self.asked.append(window)
+        return self.answers.get(window)
 
     def answer(self) -> None:
-        self.app.heatmap.receive(pool(self.shown, self.asked[-1]))
+        self.answers[self.asked[-1]] = pool(self.shown, self.asked[-1])
+        self.app.heatmap.show(self.source)
 
 
-def heatmap_of(pilot: Pilot[None]) -> tuple[HeatmapApp, Heatmap]:
-    assert isinstance(pilot.app, HeatmapApp)
-    return pilot.app, pilot.app.heatmap
-
-
-async def test_of_a_large_map_only_what_is_in_view_and_around_it_is_asked_for() -> None:
+async def test_of_a_long_map_only_what_is_in_view_and_around_it_is_asked_for() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        app, heatmap = heatmap_of(pilot)
+        app = await show(pilot)
+        heatmap = app.heatmap
         far = Elsewhere(app, attention(3000))
-        heatmap.show_large(far.large)
+        assert heatmap.show(far.source) is None
         (wanted,) = far.asked
         assert (wanted.block, len(wanted.rows), len(wanted.columns)) == (192, 16, 16)
         far.answer()
         await pilot.pause()
-        assert block_of(app) == 192
-        assert len(far.asked) == 1
+        assert (block_of(app), heatmap.scale, len(far.asked)) == (192, "log", 1)
         heatmap.move_to(1500, 700)
         await pilot.press("f")
         assert block_of(app) == 192
@@ -653,9 +616,10 @@ async def test_of_a_large_map_only_what_is_in_view_and_around_it_is_asked_for() 
 
 async def test_what_has_not_come_yet_is_blank_and_then_painted() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        app, heatmap = heatmap_of(pilot)
+        app = await show(pilot)
+        heatmap = app.heatmap
         far = Elsewhere(app, attention(3000))
-        heatmap.show_large(far.large)
+        heatmap.show(far.source)
         far.answer()
         await pilot.press("f")
         far.answer()
@@ -670,37 +634,17 @@ async def test_what_has_not_come_yet_is_blank_and_then_painted() -> None:
         app.assert_nothing_is_stale()
 
 
-async def test_an_answer_about_another_map_is_not_shown() -> None:
+async def test_another_map_takes_the_place_of_one_once_it_is_there() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        app, heatmap = heatmap_of(pilot)
+        app = await show(pilot)
+        heatmap = app.heatmap
         one, other = Elsewhere(app, attention(600)), Elsewhere(app, attention(600, seed=1))
-        heatmap.show_large(one.large)
+        heatmap.show(one.source)
         one.answer()
-        heatmap.show_large(other.large)
-        one.answer()
+        assert heatmap.show(other.source) is None
         assert heatmap.pooled is not None
         assert heatmap.pooled.name == one.shown.name
         other.answer()
         assert heatmap.pooled.name == other.shown.name
         heatmap.show_message("no map")
-        other.answer()
         assert heatmap.pooled is None
-
-
-async def test_a_long_sentences_map_begins_on_the_logarithmic_scale_until_another_is_chosen() -> None:
-    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        app, heatmap = heatmap_of(pilot)
-        far = Elsewhere(app, attention(3000))
-        scales = []
-        heatmap.show_large(far.large)
-        far.answer()
-        await pilot.pause()
-        scales.append(heatmap.scale)
-        heatmap.show(attention(10))
-        scales.append(heatmap.scale)
-        heatmap.show_large(far.large)
-        heatmap.toggle_scale()
-        scales.append(heatmap.scale)
-        far.answer()
-        scales.append(heatmap.scale)
-        assert scales == ["log", "linear", "linear", "linear"]
