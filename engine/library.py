@@ -193,8 +193,8 @@ class Model:
 
     def attention(self, text: str, layer: str, *, off: Sequence[str] = ()) -> NDArray[np.float32]:
         """Give a layer's attention maps for a sentence, (heads, query, key), or one head's, (query, key)."""
-        head = self._named(layer)
-        weights = self.maps(text, layer, off=off).weights
+        head, switched = self._named(layer), Off(tuple(map(self._named, off)))
+        weights: NDArray[np.float32] = finish(self._fresh().maps(text, head.stack, head.layer, switched)).weights
         return weights if head.is_layer else weights[head.head]
 
     def maps(self, text: str, layer: str, *, off: Sequence[str] = ()) -> AttentionMaps:

@@ -122,10 +122,7 @@ def _in_groups(attention: AttentionMap) -> Groups:
 def attention_rows(attention: AttentionMap, some: range | None = None) -> Iterator[Row]:
     """Yield one row per query and key, positions from 0, with a second map's weight and by how much it is larger.
 
-    Parameters
-    ----------
-    attention : the map; one query's weights become Python's numbers at a time.
-    some : of some queries alone.
+    One query's weights become Python's numbers at a time, of some queries alone where these are given.
     """
     place = (attention.name.stack, attention.name.layer_label, attention.name.head_label)
     count, keys = len(attention.query_tokens), attention.key_tokens
@@ -190,9 +187,7 @@ def rows_of_rollout(model: OpenModel, query: Query) -> Groups:
 def rollout_of(model: OpenModel, text: str, stack: str) -> Work[AttentionMaps]:
     """Give a stack's rollout in a sentence, in the place of one head.
 
-    Raises
-    ------
-    EngineError : when it has none: across stacks, for a sentence that is too long, or for want of a layer's map.
+    Raises `EngineError` when it has none: across stacks, for a sentence that is too long, or for want of a layer's map.
     """
     yield Lane.MODEL
     sentence = yield from model.read(text)

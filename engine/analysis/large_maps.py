@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from engine.analysis.open_model import OpenModel
 from engine.analysis.two_models import beside_other, check_maps_of_both
+from engine.mathematics.patterns import visible_keys
 from engine.mathematics.pooling import largest_value, pool
 from engine.values.attention import (
     AttentionMap,
@@ -33,15 +32,15 @@ Check = Callable[[], None]
 Reading = tuple[str, Off]
 """A sentence, and the heads that are switched off while it is read."""
 
+Key = tuple[Reading, str, int | None]
+"""A reading, a stack, and a layer of it or None for their mean."""
+
 
 def large_map(model: OpenModel, query: MapQuery) -> Work[AttentionMap]:
     """Give one map of a sentence, with the one that it is subtracted from beside it.
 
-    It is true until another one is asked for: to be used within the same unit.
-
-    Raises
-    ------
-    EngineError : when a map cannot be had, does not fit into memory, or has other tokens along its sides.
+    It is true until another one is asked for: to be used within the same unit. Raises `EngineError` when a map cannot
+    be had, does not fit into memory, or has other tokens along its sides.
     """
     name, minuend = query.name, query.minuend
     reading = query.text, query.off
@@ -74,91 +73,55 @@ def large_maps(model: OpenModel) -> LargeMaps:
 def _large_maps(model: OpenModel, asked: Sequence[tuple[Reading, MapName]]) -> Work[list[AttentionMap]]:
     """Give maps that stay here, reading the sentence for those that are not there."""
     for _, name in asked:
-        model.check_attends(name.stack, name.layer)
-    reader = yield from model.reader()
+        reader = yield from model.reader(stack=name.stack, layer=name.layer)
     return large_maps(model).maps(asked, reader, model.check)
 
 
-class LayerMaps:
-    """One layer's maps, or the means over a stack's layers, at a time.
+class LargeMaps:
+    """The maps of as many layers, or readings, as are looked at together: of one, or of two for their difference.
 
-    Nobody else ever holds the array, so that the next layer's maps can take its place without memory being given back
-    and fetched anew. What crosses is pooled, or a copy.
+    What crosses is pooled, or a copy, so that the memory of maps is free as soon as others are looked at.
     """
 
     def __init__(self) -> None:
-        self._buffer: np.ndarray[Any, np.dtype[np.float32]] | None = None
-        self._reading: Reading | None = None
-        self._maps: AttentionMaps | None = None
-        self._mean: AttentionMap | None = None
-
-    def holds(self, reading: Reading, name: MapName) -> bool:
-        """Say whether a map is there."""
-        maps = self._maps
-        return maps is not None and (self._reading, maps.stack, maps.layer) == (reading, name.stack, name.layer)
-
-    def compute(self, reading: Reading, name: MapName, reader: MapReader, check: Check) -> None:
-        """Compute a layer's maps, having the sentence read unless it was the last one."""
-        self._maps = self._mean = None  # while the array is written they are not true
-        if reading != self._reading:
-            self._buffer = None  # before the memory is needed to read
-        self._reading = reading
-        reader.read(reading[0], check, reading[1])
-        if name.layer is None:
-            self._maps = reader.mean_over_layers(name.stack, check, self._buffer)
-        else:
-            self._maps = reader.layer_maps(Head(name.stack, name.layer), check, self._buffer)
-        self._buffer = self._maps.weights
-
-    def map(self, head: int | None) -> AttentionMap:
-        """Give a head's map, or the mean over the heads, of the layer that is there."""
-        assert self._maps is not None
-        if head is not None:
-            return self._maps.select(head)
-        if self._mean is None:
-            self._mean = self._maps.select(None)
-        return self._mean
-
-
-class LargeMaps:
-    """The maps of as many layers, or readings, as are looked at together: of one, or of two for their difference."""
-
-    def __init__(self) -> None:
-        self._layers: list[LayerMaps] = []
+        self._layers: dict[Key, AttentionMaps] = {}
+        self._means: dict[Key, AttentionMap] = {}
         self._largest: dict[Hashable, float] = {}
 
     def holds(self, reading: Reading, name: MapName) -> bool:
         """Say whether a map is there."""
-        return any(each.holds(reading, name) for each in self._layers)
+        return (reading, name.stack, name.layer) in self._layers
 
     def maps(self, asked: Sequence[tuple[Reading, MapName]], reader: MapReader, check: Check) -> list[AttentionMap]:
         """Give maps to be looked at together, in one unit and before others are asked for.
 
-        Layers that are not asked for now are let go of once one has to be computed.
-
-        Raises
-        ------
-        EngineError : when a map cannot be had, or does not fit into memory.
+        Layers that are not asked for now are let go of once one has to be computed. Raises `EngineError` when a map
+        cannot be had, or does not fit into memory.
         """
-        wanted = [each for each in asked if not self.holds(*each)]
-        if wanted:
-            self._largest.clear()
-            kept = [layer for layer in self._layers if any(layer.holds(*each) for each in asked)]
-            spare = [layer for layer in self._layers if layer not in kept][: len(wanted)]  # no array but those needed
-            self._layers = kept
-            for reading, name in wanted:
-                if not self.holds(reading, name):  # two heads of one layer come together
-                    layer = spare.pop() if spare else LayerMaps()
-                    layer.compute(reading, name, reader, check)
-                    self._layers.append(layer)
-        return [next(layer for layer in self._layers if layer.holds(*each)).map(each[1].head) for each in asked]
+        keys = [(reading, name.stack, name.layer) for reading, name in asked]
+        if not self._layers.keys() >= {*keys}:
+            self._largest, self._means = {}, {}
+            self._layers = {key: maps for key, maps in self._layers.items() if key in keys}
+            for key in dict.fromkeys(keys):  # two heads of one layer come together
+                if key not in self._layers:
+                    (text, off), stack, layer = key
+                    reader.read(text, check, off)
+                    maps = reader.layer_maps(stack if layer is None else Head(stack, layer), check)
+                    self._layers[key] = replace(maps, visible=visible_keys(maps.weights, check))
+        return [self._map(key, name.head) for key, (_, name) in zip(keys, asked, strict=True)]
+
+    def _map(self, key: Key, head: int | None) -> AttentionMap:
+        """Give a head's map, or the mean over the heads, which is taken once."""
+        if head is not None:
+            return self._layers[key].select(head)
+        if key not in self._means:
+            self._means[key] = self._layers[key].select(None)
+        return self._means[key]
 
     def window(self, attention: AttentionMap, known_as: Hashable, window: MapWindow, check: Check) -> PooledMap:
         """Pool a rectangle of a map, or of the difference of two.
 
-        Parameters
-        ----------
-        known_as : what the map is, by which the end of its scale is kept while it is there.
+        The end of its scale is kept while the map is there, by what it is ``known_as``.
         """
         largest = self._largest_of(attention, known_as, window.block, window.pooling, check)
         return pool(attention, window, largest, check)
@@ -166,9 +129,7 @@ class LargeMaps:
     def lines(self, attention: AttentionMap, known_as: Hashable, place: tuple[int, int], check: Check) -> MapLines:
         """Give the row of one query and the column of one key of a map, or of the difference of two.
 
-        Raises
-        ------
-        EngineError : when the map has no such query or key.
+        Raises `EngineError` when the map has no such query or key.
         """
         if any(not 0 <= at < count for at, count in zip(place, attention.weights.shape, strict=True)):
             raise EngineError(f"the map has no query {place[0]} with a key {place[1]}")

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
-import threading
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from engine.analysis.spectra import SpectraStore, with_torch
 from engine.architectures.tensors import TensorsReadOnce
+from engine.checkpoints import size_bounds
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.locate import find_other, find_source
-from engine.checkpoints.size_bounds import free_memory
 from engine.checkpoints.tensor_reader import OpenedFiles
-from engine.models.memory import WeightCount, place
+from engine.mathematics.patterns import visible_keys
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.comparison import HOW_TO_COMPARE, Comparison, compare_outlines
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, NOTHING_OFF, Head, Off, no_attention
-from engine.values.memory import MemoryReport
+from engine.values.memory import FreeMemory, MemoryReport, Placement, SentenceNeed, place_sentence
 from engine.values.progress import LOADING, Lane, Progress, ProgressReporter, Work
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from engine.values.outline import ModelOutline
 
 Value = TypeVar("Value")
-
-LOOK = 0.1
-"""Seconds between two looks at how much of a model is loaded."""
 
 
 def _no_one(said: object) -> None:
@@ -81,9 +78,7 @@ class OpenModel:
     def open(cls, name: str, options: EngineOptions, report: Callable[[Progress], None] = _no_one) -> OpenModel:
         """Find a model, downloading it if it must be, and read its headers.
 
-        Raises
-        ------
-        EngineError : when it cannot be found, read, or taken apart into heads.
+        Raises `EngineError` when it cannot be found, read, or taken apart into heads.
         """
         return cls(find_source(name, options, report), options)
 
@@ -118,23 +113,30 @@ class OpenModel:
 
     # --- the model itself
 
-    def reader(self) -> Work[MapReader]:
+    def reader(
+        self, text: str | None = None, off: Off = NOTHING_OFF, *, stack: str = "", layer: int | None = None
+    ) -> Work[MapReader]:
         """Give the model itself, on its lane, loading it first where no sentence has been read yet.
 
-        Raises
-        ------
-        EngineError : when it cannot be loaded, or its files have been written over since.
+        With a text it has read that sentence, for the rest of this unit. What has no maps of a stack and layer that are
+        asked for is refused before the model is loaded. Raises `EngineError` for that, when it cannot be loaded, when
+        its files have been written over since, or when it fails on the sentence.
         """
+        if stack.endswith(DELTA):
+            raise EngineError(no_attention(stack))
+        if layer is not None:
+            self.outline.layer(Head(stack, layer))
         yield Lane.MODEL
         if self._reader is None:
             if self._failure is not None:
                 raise self._failure
-            reader = self._load()
-            if not self.options.use_cache:
-                reader.folder = None
-            reader.tell = self._tell
-            self._reader = reader
+            self._reader = self._load()
+            self._reader.tell = self._tell
         self._opened_files.check()  # on a CPU its weights may stay in their files
+        if text is not None:
+            if self._reader.sentence is not None and self._reader.sentence.text != text:
+                self._cached.pop("large maps", None)  # before the memory is needed for the new ones
+            self._reader.read(text, self.check, off)
         return self._reader
 
     @property
@@ -149,20 +151,15 @@ class OpenModel:
         device = self._choose_device()
         try:
             with IMPORTING:
-                from engine.models.loading import load_reader
-            with self._telling_of_loading() as weights, weights.counting():
+                from engine.models.loading import load_reader, reporting_weights
+            with self.telling(LOADING, "bytes") as report, reporting_weights(report):
                 return load_reader(self.source, device, self.options.dtype)
         except EngineError as error:
             self._failure = error
             raise
 
     def _choose_device(self) -> str:
-        """Choose where the model is loaded.
-
-        Raises
-        ------
-        EngineError : when it does not fit into the memory that is free now.
-        """
+        """Choose where the model is loaded; `EngineError` when it does not fit into the memory that is free now."""
         need = self.source.sentence_need(self.options.dtype)
         if need is None:
             from engine.models.devices import choose_device
@@ -172,24 +169,6 @@ class OpenModel:
         if placement.refusal:
             raise EngineError(placement.refusal)
         return placement.device
-
-    @contextmanager
-    def _telling_of_loading(self) -> Iterator[WeightCount]:
-        """Tell from a thread beside this one how many bytes of weights are there."""
-        weights, telling, ended = WeightCount(), self.telling(LOADING, "bytes"), threading.Event()
-
-        def watch() -> None:
-            while not ended.wait(LOOK):
-                telling(weights.done, weights.total)
-
-        watcher = threading.Thread(target=watch, name="loading", daemon=True)
-        watcher.start()
-        try:
-            yield weights
-        finally:
-            ended.set()
-            watcher.join()
-            telling.end()
 
     def memory(self) -> MemoryReport:
         """Say what browsing reads, and what a sentence would take against what is free now."""
@@ -202,7 +181,7 @@ class OpenModel:
         is_known = self.options.device == "cpu" or hasattr(sys.modules.get("torch"), "nn")
         placement = place(self.outline.name, need, self.options.device) if need and is_known else None
         files, stored_bytes = len(self.source.files), self.outline.stored_bytes
-        return MemoryReport(files, stored_bytes, layer_bytes, need, placement, free_memory())
+        return MemoryReport(files, stored_bytes, layer_bytes, need, placement, size_bounds.free_memory())
 
     # --- sentences
 
@@ -214,12 +193,7 @@ class OpenModel:
         return self.words().read(text, self.outline.context)
 
     def words(self) -> Words:
-        """Give the tokenizer, opening it the first time.
-
-        Raises
-        ------
-        EngineError : when there is none.
-        """
+        """Give the tokenizer, opening it the first time; `EngineError` when there is none."""
 
         def opened() -> Words:
             with IMPORTING:
@@ -231,35 +205,27 @@ class OpenModel:
 
     def read(self, text: str, off: Off = NOTHING_OFF) -> Work[Sentence]:
         """Run the model on a sentence, unless that was the last one, so that its layers' maps can be recomputed."""
-        sentence = (yield from self._read(text, off)).sentence
+        sentence = (yield from self.reader(text, off)).sentence
         assert sentence is not None
         return sentence
 
-    def _read(self, text: str, off: Off = NOTHING_OFF) -> Work[MapReader]:
-        """Give what has read a sentence, for the rest of this unit."""
-        reader = yield from self.reader()
-        if not reader.has_read(text, off):
-            self.forget_large_maps()  # before the memory is needed for the new ones
-        reader.read(text, self.check, off)
-        return reader
-
-    def attention(self, text: str, stack: str, layer: int | None, off: Off = NOTHING_OFF) -> Work[AttentionMaps]:
+    def maps(self, text: str, stack: str, layer: int | None, off: Off = NOTHING_OFF) -> Work[AttentionMaps]:
         """Give the maps of one layer, or the means over a stack's layers, for a sentence.
 
-        Raises
-        ------
-        EngineError : when there are no such maps.
+        Raises `EngineError` when there are no such maps.
         """
-        self.check_attends(stack, layer)
-        reader = yield from self._read(text, off)
-        if layer is None:
-            return reader.mean_over_layers(stack, self.check)
-        return reader.layer_maps(Head(stack, layer), self.check)
+        reader = yield from self.reader(text, off, stack=stack, layer=layer)
+        return reader.layer_maps(stack if layer is None else Head(stack, layer), self.check)
+
+    def attention(self, text: str, stack: str, layer: int | None, off: Off = NOTHING_OFF) -> Work[AttentionMaps]:
+        """Give the same with the keys that each query sees, by which chance is told."""
+        maps = yield from self.maps(text, stack, layer, off)
+        return replace(maps, visible=visible_keys(maps.weights, self.check))
 
     def scoring(self, text: str, layer: Head) -> Work[tuple[ScoreFormula, Tokens]]:
         """Take one layer's scores for a sentence apart, and give the tokens along both axes of its maps."""
-        self.check_attends(layer.stack, layer.layer)
-        return (yield from self._read(text)).scoring(layer, self.check)
+        reader = yield from self.reader(text, stack=layer.stack, layer=layer.layer)
+        return reader.scoring(layer, self.check)
 
     def forget_sentence(self, text: str) -> Work[None]:
         """Let go of what is kept of a sentence that was read, unless it was the last one."""
@@ -271,25 +237,12 @@ class OpenModel:
         """Let go of the maps of a long sentence, which are `engine.analysis.large_maps`."""
         self._cached.pop("large maps", None)
 
-    def check_attends(self, stack: str, layer: int | None) -> None:
-        """Refuse what has no maps, or is not there, before the model is loaded for it."""
-        if stack.endswith(DELTA):
-            raise EngineError(no_attention(stack))
-        if layer is not None:
-            self.outline.layer(Head(stack, layer))
-
     # --- two models
 
     def other(self, report: Callable[[Progress], None] | None = None) -> Work[OpenModel]:
-        """Give the second model that the options name, opening it for whoever asks first.
+        """Give the second model that the options name, opening it for whoever asks first, and telling of its download.
 
-        Parameters
-        ----------
-        report : told how far a download is; `tell` unless given.
-
-        Raises
-        ------
-        EngineError : when none is named, or it cannot be opened or compared.
+        Raises `EngineError` when none is named, or it cannot be opened or compared.
         """
         if self._other is None:
             if not self.options.is_comparing:
@@ -303,12 +256,7 @@ class OpenModel:
         return cast("OpenModel", self._other)
 
     def compare_with(self, other: OpenModel) -> None:
-        """Take an open model for the second one.
-
-        Raises
-        ------
-        EngineError : when no layer of both can be compared.
-        """
+        """Take an open model for the second one; `EngineError` when no layer of both can be compared."""
         self._comparison = compare_outlines(self.outline, other.outline)
         self._other = other
 
@@ -342,3 +290,25 @@ class OpenModel:
         self.forget_other()
         if other is not None:
             other.close()
+
+
+def place(model: str, need: SentenceNeed, wish: str) -> Placement:
+    """Decide where a model reads sentences, by what is free now; unless that is to be the CPU it needs torch.
+
+    Raises `EngineError` when there is no such device as the person wishes.
+    """
+    cpu = FreeMemory("cpu", size_bounds.free_memory())
+    chosen = cpu
+    others: list[FreeMemory] = []
+    if wish != "cpu":
+        from engine.models.devices import choose_device, free_of_gpus
+
+        device = choose_device(wish)
+        if device.startswith("cuda"):
+            chosen, *others = free_of_gpus(device, alone=wish not in ("auto", "cuda"))
+        elif device != "cpu":
+            chosen = FreeMemory(device, cpu.free)  # such a GPU shares the main memory
+    return place_sentence(
+        model, need, chosen, others, cpu,
+        may_spread=wish in ("auto", "cuda"), has_accelerate=importlib.util.find_spec("accelerate") is not None,
+    )  # fmt: skip

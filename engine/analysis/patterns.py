@@ -205,7 +205,7 @@ def _on_repeat(
     reader.tell = lambda progress: told(progress.done) if progress.activity == READING else None
 
     def read() -> Measured:
-        reader.read_ids(repeat.ids, model.check)
+        reader.read(repeat.ids, model.check)
         return Measured()
 
     def on_layer(layer: Head) -> Measured:

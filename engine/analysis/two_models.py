@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from engine.analysis.open_model import OpenModel
-from engine.models.memory import place
+from engine.analysis.open_model import OpenModel, place
 from engine.values.attention import AttentionMap, AttentionMaps
 from engine.values.errors import EngineError, NotFinite
 from engine.values.heads import MATRICES, Head

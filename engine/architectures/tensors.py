@@ -23,8 +23,14 @@ STORED_EPSILONS = {
 }  # fmt: skip
 """The same with what stands for numbers only with a scale beside it."""
 
-DTYPE_BITS = {"64": 64, "32": 32, "16": 16, "nf4": 4, "fp4": 4, "int4": 4, "int2": 2}
-"""Bits of a number, by what its dtype's name ends with; others have eight."""
+DTYPE_BITS = {
+    **dict.fromkeys(("float64", "int64", "uint64"), 64),
+    **dict.fromkeys(("float32", "int32", "uint32"), 32),
+    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 16),
+    **dict.fromkeys(("nf4", "fp4", "int4"), 4),
+    "int2": 2,
+}
+"""Bits of a number by its dtype; others have eight."""
 
 PART = 2**26
 """Numbers of a tensor that are read at once where it is gone through in parts."""
@@ -50,8 +56,7 @@ class TensorEntry:
     @property
     def stored_bytes(self) -> int:
         """How many bytes it takes on disk."""
-        bits = next((bits for ending, bits in DTYPE_BITS.items() if self.dtype.endswith(ending)), 8)
-        return self.parameters * bits // 8
+        return math.prod(self.shape) * DTYPE_BITS.get(self.dtype, 8) // 8
 
 
 UNKNOWN = TensorEntry((0,), "unknown")

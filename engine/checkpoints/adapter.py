@@ -105,9 +105,7 @@ class Change:
     def of(self, weight: Tensor) -> Tensor:
         """Give the change of a weight, in its own shape and in float64.
 
-        Raises
-        ------
-        EngineError : when the weight has another shape than the change, or the change has none.
+        Raises `EngineError` when the weight has another shape than the change, or the change has none.
         """
         is_embedding = "embedding_A" in self.parts
         sides = ("embedding_A", "embedding_B") if is_embedding else ("A", "B")
@@ -142,9 +140,7 @@ class Change:
 def read_settings(directory: Path) -> dict[str, Any]:
     """Read ``adapter_config.json``.
 
-    Raises
-    ------
-    EngineError : when it cannot be read, or the adapter is of a kind that is no change of weights.
+    Raises `EngineError` when it cannot be read, or the adapter is of a kind that is no change of weights.
     """
     settings = read_object(directory / ADAPTER_CONFIG, FIELDS)
     kind = settings.get("peft_type")

@@ -80,12 +80,7 @@ class ConvertedTensors(Tensors):
         return view(self._conversions[name].make())
 
     def parts(self, name: str) -> Iterator[Tensor]:
-        """Go through the numbers of one tensor.
-
-        Raises
-        ------
-        EngineError : when there is no room to make it.
-        """
+        """Go through the numbers of one tensor; `EngineError` when there is no room to make it."""
         needed, free = CONVERSION_BYTES * self.entries[name].parameters, free_memory()
         if name in self._conversions and free is not None and needed > free:
             raise EngineError(f"to decode it takes {size(needed)} of memory, and {size(free)} are free")
@@ -113,9 +108,7 @@ class ModuleTensors(Tensors):
 def rename_tensors(stored: Tensors, directory: Path) -> Tensors:
     """See a checkpoint's tensors under the names that they have in the loaded model.
 
-    Raises
-    ------
-    EngineError : when transformers cannot build the model.
+    Raises `EngineError` when transformers cannot build the model.
     """
     try:
         config = library_config(directory)
@@ -173,12 +166,7 @@ def _convert(
 
 
 def whole_model(directory: Path) -> Tensors:
-    """Load a whole model into main memory and see its parameters by name.
-
-    Raises
-    ------
-    EngineError : when it cannot be loaded.
-    """
+    """Load a whole model into main memory and see its parameters by name; `EngineError` when it cannot be loaded."""
     try:
         return ModuleTensors(load_pretrained(directory, "auto"))
     except Exception as error:  # whatever a model's own loading code raises

@@ -32,13 +32,8 @@ Message = dict[str, Any]
 def download_model(name: str, revision: str | None, report: Callable[[Progress], None]) -> Path:
     """Download a model's configuration, tokenizer and weights into the local Hub cache.
 
-    Parameters
-    ----------
-    report : told of the bytes that are here, several times a second; what it raises ends the download.
-
-    Raises
-    ------
-    EngineError : when the Hub cannot be reached, has no such model, or does not hand it out.
+    ``report`` is told of the bytes that are here, several times a second; what it raises ends the download. Raises
+    `EngineError` when the Hub cannot be reached, has no such model, or does not hand it out.
     """
     progress, pace, before = Progress(f"asking the Hub for {name}", 0, 0, ""), Rate(), 0
     end = None

@@ -47,15 +47,9 @@ def write(**message: Any) -> None:
 
 
 def needed(sizes: dict[str, int]) -> dict[str, int]:
-    """Choose the files to fetch: settings, tokenizer, and one form of the weights.
+    """Choose the files to fetch of a repository by their bytes: settings, tokenizer, and one form of the weights.
 
-    Parameters
-    ----------
-    sizes : bytes by file, of the whole repository.
-
-    Raises
-    ------
-    NotAModel : when there is no model among them.
+    Raises `NotAModel` when there is no model among them.
     """
     top = {file: size for file, size in sizes.items() if "/" not in file}
     chosen = {file: size for file, size in top.items() if file.endswith(SETTINGS) and not file.endswith(".index.json")}

@@ -92,14 +92,8 @@ OBJECT_OF_NUMBERS = Kind("an object of numbers", (dict,), (int, float))
 def plain_file(file: Path, folder: Path | None = None) -> Path:
     """Make sure that a path is a plain file inside a model's folder, or of the blobs of its repository's cache.
 
-    Parameters
-    ----------
-    file : the path.
-    folder : the model's; the one that the file is in unless given.
-
-    Raises
-    ------
-    EngineError : when it is not there, is a pipe, a device or a folder, or leads out of the folder.
+    The folder is the one that the file is in unless given. Raises `EngineError` when it is not there, is a pipe, a
+    device or a folder, or leads out of the folder.
     """
     folder = (folder or file.parent).resolve()
     blobs = [folder.parent.parent / "blobs"] if folder.parent.parent.name.startswith(CACHED) else []
@@ -119,9 +113,7 @@ def plain_file(file: Path, folder: Path | None = None) -> Path:
 def read_object(file: Path, fields: Mapping[str, Kind]) -> dict[str, Any]:
     """Read a JSON file of a model, and check the types of the fields that are used of it, wherever in it they are.
 
-    Raises
-    ------
-    EngineError : when it is no such file, or a field holds something else, naming both.
+    Raises `EngineError` when it is no such file, or a field holds something else, naming both.
     """
     plain_file(file)
     try:
@@ -133,12 +125,7 @@ def read_object(file: Path, fields: Mapping[str, Kind]) -> dict[str, Any]:
 
 
 def parse_object(raw: bytes, fields: Mapping[str, Kind], where: str) -> dict[str, Any]:
-    """Make an object of the bytes of ``where``, as `read_object`.
-
-    Raises
-    ------
-    EngineError : as `read_object`.
-    """
+    """Make an object of the bytes of ``where``, as `read_object`; `EngineError` as `read_object`."""
     again = "download or save the model again"
     if len(raw) > LARGEST:
         raise EngineError(f"{where} is larger than {LARGEST >> 20} MB, which no such file is; {again}")
@@ -170,9 +157,7 @@ def _too_deep(where: str) -> EngineError:
 def walk(content: Mapping[str, Any], where: str) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every value in an object, and in the objects and lists inside it, with the names that lead to it.
 
-    Raises
-    ------
-    EngineError : when it is nested too deep.
+    Raises `EngineError` when it is nested too deep.
     """
     left: list[tuple[tuple[str, ...], Any]] = [((), content)]
     while left:
@@ -230,9 +215,7 @@ FIELDS: Mapping[str, Kind] = {
 def read_config(directory: Path) -> dict[str, Any]:
     """Read ``config.json``; a text model inside a larger one is taken from its ``text_config``.
 
-    Raises
-    ------
-    EngineError : when it is not a JSON object, or one of its `FIELDS` is of another type.
+    Raises `EngineError` when it is not a JSON object, or one of its `FIELDS` is of another type.
     """
     config = read_object(directory / "config.json", FIELDS)
     return {**config, **(config.get("text_config") or {})}

@@ -62,9 +62,8 @@ class Description:
 def read_layout(file: Path) -> tuple[Description, ...]:
     """Read a description of a state dict.
 
-    Raises
-    ------
-    EngineError : when the file cannot be read, or says something that is not understood; it names the line to mend.
+    Raises `EngineError` when the file cannot be read, or says something that is not understood; it names the line to
+    mend.
     """
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))

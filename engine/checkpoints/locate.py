@@ -35,9 +35,7 @@ LONGEST = 100
 def find_source(name: str, options: EngineOptions, report: Callable[[Progress], None]) -> Source:
     """Find a model, downloading it when it is neither here nor in the cache.
 
-    Raises
-    ------
-    EngineError : when there is no such model, or it cannot be taken apart into heads.
+    Raises `EngineError` when there is no such model, or it cannot be taken apart into heads.
     """
     name = clean_name(name)
     name = model_at_path(name, is_described=options.layout is not None) or name
@@ -70,9 +68,7 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
 def find_other(name: str, source: Source, options: EngineOptions, report: Callable[[Progress], None]) -> Source:
     """Find the second model of two; ``base``, unless something here is called so, is the one that an adapter changes.
 
-    Raises
-    ------
-    EngineError : as in `find_source`, and when the base is asked for of what is no adapter.
+    Raises `EngineError` as in `find_source`, and when the base is asked for of what is no adapter.
     """
     if options.other == BASE and not Path(BASE).exists():
         if (base := getattr(source, "base", None)) is not None:
@@ -86,15 +82,9 @@ def locate(
 ) -> Location:
     """Find a model's folder, downloading it when it is neither here nor in the cache.
 
-    Parameters
-    ----------
-    name : ``demo``, a folder, or a Hub id such as ``gpt2`` or ``FacebookAI/roberta-base``.
-    revision : a branch, tag or commit of a Hub model.
-    report : told of a download's progress in bytes.
-
-    Raises
-    ------
-    EngineError : when there is no such model, or the Hub cannot be asked.
+    The name is ``demo``, a folder, or a Hub id such as ``gpt2`` or ``FacebookAI/roberta-base``, the revision a branch,
+    tag or commit; ``report`` is told of a download's progress in bytes. Raises `EngineError` when there is no such
+    model, or the Hub cannot be asked.
     """
     if not name.strip():
         raise EngineError("the model's name is empty; give a Hub id, a folder, or demo")

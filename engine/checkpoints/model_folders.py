@@ -97,15 +97,9 @@ def clean_name(text: str) -> str:
 def model_at_path(name: str, *, is_described: bool = False) -> str:
     """Give the model that a path leads to which is no model by itself: a file beside one, or its folder of a cache.
 
-    Parameters
-    ----------
-    name : a path or an id, as `clean_name` gives it.
-    is_described : whether the heads are described apart, so that any file of weights can be opened.
-
-    Returns
-    -------
-    name : the folder that a configuration or weights are in; for a folder of the Hub's cache the model's id, or of
-        another cache the snapshot; empty where the path itself is to be opened.
+    It is the folder that a configuration or weights are in; for a folder of the Hub's cache the model's id, or of
+    another cache the snapshot; empty where the path itself is to be opened. Where the heads are described apart
+    (``is_described``), any file of weights can be opened.
     """
     try:
         path = Path(name).expanduser()
@@ -136,9 +130,7 @@ def adapter_file(directory: Path) -> Path | None:
 def promised_tensors(weights: Path) -> dict[str, str]:
     """Name the tensors that an index lists, and the file of each; a single file lists none.
 
-    Raises
-    ------
-    EngineError : when the index cannot be read, or names files outside its folder.
+    Raises `EngineError` when the index cannot be read, or names files outside its folder.
     """
     if not weights.name.endswith(".index.json"):
         return {}
@@ -159,9 +151,7 @@ def missing_shards(weights: Path) -> int:
 def find_in_cache(name: str, revision: str | None) -> Path | None:
     """Find a complete snapshot of a model in the local Hub cache.
 
-    Raises
-    ------
-    EngineError : when the name cannot be that of a Hub model.
+    Raises `EngineError` when the name cannot be that of a Hub model.
     """
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # as its reference says

@@ -43,17 +43,9 @@ _PARTS = ("qweight", "qzeros", "scales", "g_idx")
 
 
 def dequantise(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensors:
-    """See a checkpoint's tensors as what they stand for.
+    """See a checkpoint's tensors as what they stand for, as the configuration's ``quantization_config`` says.
 
-    Parameters
-    ----------
-    stored : as they are in the files.
-    config : of the model, whose ``quantization_config`` says how.
-    model : its name, for messages.
-
-    Raises
-    ------
-    EngineError : when it is quantised in a way that cannot be read, naming the way.
+    Raises `EngineError` when it is quantised in a way that cannot be read, naming the model and the way.
     """
     settings = config.get("quantization_config") or {}
     method = settings.get("quant_method") or ""

@@ -12,7 +12,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,40 +75,28 @@ def free_memory() -> int | None:
     bytes : what Linux calls available, or a container's limit where that is less; elsewhere the free pages; None where
         nothing says.
     """
-    try:
-        lines = dict(line.split(":", 1) for line in MEMORY_INFO.read_text(encoding="ascii").splitlines())
-        free = int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        try:
-            return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (AttributeError, OSError, ValueError):
-            return None
-    left = _container_memory()
-    return free if left is None else min(free, left)
-
-
-def _container_memory() -> int | None:
-    """Count what is left of a container's limit; None where there is none."""
-    try:
+    free = None
+    with suppress(OSError, AttributeError, ValueError):
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError):
+        if said := re.search(r"^MemAvailable:\s*(\d+) kB$", MEMORY_INFO.read_text(encoding="ascii"), re.MULTILINE):
+            free = int(said[1]) * 1024
+    with suppress(OSError, ValueError):  # no such files, or no limit, which is written as a word
         limit, used = (int((CONTAINER / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
-        counts = dict(line.split() for line in (CONTAINER / "memory.stat").read_text(encoding="ascii").splitlines())
-        return max(0, limit - used + int(counts.get("inactive_file", 0)))
-    except (OSError, ValueError):  # no such files, or no limit, which is written as a word
-        return None
+        stat = (CONTAINER / "memory.stat").read_text(encoding="ascii")
+        cached = re.search(r"^inactive_file (\d+)$", stat, re.MULTILINE)
+        left = max(0, limit - used + (int(cached[1]) if cached else 0))
+        free = left if free is None else min(free, left)
+    return free
 
 
 def sentence_need(
     outline: ModelOutline, entries: Mapping[str, TensorEntry], config: Mapping[str, Any], dtype: str, *, is_mapped: bool
 ) -> SentenceNeed:
-    """Estimate what a checkpoint's model takes to read a sentence.
+    """Estimate what a checkpoint's model takes to read a sentence, computing in ``dtype``.
 
-    Parameters
-    ----------
-    outline : of the model.
-    entries : its tensors as stored.
-    config : as ``config.json`` has it.
-    dtype : in which it is to compute; ``auto`` is the one in the configuration, or else the stored one.
-    is_mapped : whether its tensors can be used as they are in the files.
+    That is as ``--dtype`` takes it: ``auto`` is the one in the configuration, or else the stored one. Tensors that can
+    be used as they are in the files (``is_mapped``) need not be in memory.
     """
     named = config.get("dtype") or config.get("torch_dtype")
     chosen = dtype if dtype != "auto" else named if isinstance(named, str) else outline.dtype
@@ -130,17 +118,10 @@ def sentence_need(
 
 
 def check_sizes(config: Mapping[str, Any], entries: Mapping[str, TensorEntry], where: str) -> None:
-    """Compare the sizes that a configuration names with the tensors that are stored.
+    """Compare the sizes that a configuration names, as the file has it, with the tensors that are stored.
 
-    Parameters
-    ----------
-    config : as the file has it.
-    entries : the stored tensors by name.
-    where : the file, for messages.
-
-    Raises
-    ------
-    EngineError : when one is too large by far, naming the field, what it says and what is stored.
+    Raises `EngineError` when one is too large by far, naming the file (``where``), the field, what it says and what is
+    stored.
     """
     numbered = len({found for name in entries for found in NUMBER.findall(name)})
     layers = max(LAYERS, 2 * numbered)
@@ -164,13 +145,9 @@ def check_sizes(config: Mapping[str, Any], entries: Mapping[str, TensorEntry], w
 
 
 def text_growth(tokenizer: Mapping[str, Any]) -> int:
-    """Say how many times as long a text may become by what a tokenizer does before and after it cuts it.
+    """Say how many times as long a text may become by what a ``tokenizer.json`` does before and after it is cut.
 
     What one replacement writes may be replaced again by another whose pattern has some of its characters.
-
-    Parameters
-    ----------
-    tokenizer : as ``tokenizer.json`` has it.
     """
     steps = [value for _, value in walk({name: tokenizer.get(name) for name in REWRITING}, "tokenizer.json")]
     replacing = [each for each in steps if isinstance(each, dict) and each.get("type") == "Replace"]
@@ -199,29 +176,20 @@ def drop_labels(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def bound_size(entries: Mapping[str, TensorEntry], config: Any) -> Iterator[None]:
-    """Let this thread make no larger a model than what is stored lets expect.
+    """Let this thread make no larger a model, by a configuration of transformers, than what is stored lets expect.
 
     Modules, and tensors without memory (on PyTorch's meta device), are counted as they are registered, so that it is
-    stopped before there is memory for any.
-
-    Parameters
-    ----------
-    entries : the stored tensors by name.
-    config : of the model, as transformers has it, which says whether weights are packed into fewer bits.
-
-    Raises
-    ------
-    EngineError : within, where there are too many, naming what is asked for and what is stored.
+    stopped before there is memory for any, by an `EngineError` that names what is asked for and what is stored.
     """
     from torch import nn
     from torch.nn.modules import module as hooks
 
     thread = threading.get_ident()
-    stored = sum(entry.stored_bytes for entry in entries.values())
+    stored = sum([entry.stored_bytes for entry in entries.values()])
     is_packed = bool(getattr(config, "quantization_config", None))
     most_bytes = TIMES * stored * (PACKED if is_packed else 1) + FURTHER_BYTES
     most_modules = MODULES + MODULES_FOR_A_TENSOR * len(entries)
-    most_rows = max(TABLE, TIMES * max((entry.parameters for entry in entries.values()), default=0))
+    most_rows = max(TABLE, TIMES * max([math.prod(entry.shape) for entry in entries.values()], default=0))
     counts: Counter[str] = Counter()
 
     def refuse(what: str, held: str) -> EngineError:

@@ -93,9 +93,7 @@ class Source(ABC):
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through the numbers of a listed tensor, at most `engine.architectures.tensors.PART` at a time.
 
-        Raises
-        ------
-        EngineError : when it cannot be read.
+        Raises `EngineError` when it cannot be read.
         """
         return self.tensors.parts(name)
 

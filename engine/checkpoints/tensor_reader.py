@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -180,9 +181,7 @@ class Checkpoint(Tensors):
     def read(self, name: str, view: View = whole) -> Tensor:
         """Read what a view leaves of one tensor, as stored.
 
-        Raises
-        ------
-        EngineError : when the file no longer holds what its header said, or is another than was opened.
+        Raises `EngineError` when the file no longer holds what its header said, or is another than was opened.
         """
         import torch
 
@@ -214,12 +213,12 @@ def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
             header = json.loads(stream.read(length))
         tensors = [(*each["data_offsets"], name, each) for name, each in header.items() if name != "__metadata__"]
         reached = 0
-        for begin, end, name, described in sorted(tensors, key=lambda each: each[:2]):
+        for begin, end, name, described in sorted(tensors, key=itemgetter(0, 1)):
             shape, dtype = tuple(described["shape"]), described["dtype"]
             entry = TensorEntry(shape, DTYPE_NAMES.get(dtype, dtype.lower()))
             is_known = dtype in DTYPE_NAMES  # and else of four bits or more
             is_filled = entry.stored_bytes == end - begin if is_known else entry.parameters <= 2 * (end - begin)
-            is_whole = all(type(number) is int and number >= 0 for number in (begin, *shape))
+            is_whole = {*map(type, (begin, *shape))} == {int} and min((begin, *shape)) >= 0
             if begin != reached or end < begin or not is_filled or not is_whole:
                 raise ValueError(f"its header is wrong at '{name}'")
             found[name] = entry, LENGTH_BYTES + length + begin
@@ -234,15 +233,8 @@ def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
 def read_tensor(file: Path, placed: TensorInFile, view: View = whole) -> Tensor:
     """Read a tensor, or what a view leaves of it; no more is resident than that, and `AT_ONCE` bytes while it is read.
 
-    Parameters
-    ----------
-    file : in which it is.
-    placed : where.
-    view : what is wanted of it. Where it makes a copy, the whole tensor is read and given to it.
-
-    Raises
-    ------
-    OSError : when the file ends before it does, or cannot be read.
+    Where a view makes a copy, the whole tensor is read and given to it. Raises ``OSError`` when the file ends before it
+    does, or cannot be read.
     """
     import torch
 
@@ -276,11 +268,8 @@ def read_pickled(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
     """Find the tensors of an old PyTorch file; ``weights_only`` executes nothing that is in it.
 
     Since PyTorch 1.6 they are ZIP archives that hold the memory of each tensor as it is; of these no numbers are read.
-    The tensors of other files are given themselves.
-
-    Raises
-    ------
-    EngineError : when it is no such file, or holds no tensors by name.
+    The tensors of other files are given themselves. Raises `EngineError` when it is no such file, or holds no tensors
+    by name.
     """
     import torch
 

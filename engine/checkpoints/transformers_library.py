@@ -74,9 +74,7 @@ def silence() -> None:
 def library_config(directory: Path) -> Any:
     """Make the configuration of a folder's model; no code of the folder runs.
 
-    Raises
-    ------
-    EngineError : when it cannot be read, transformers knows no such type, or refuses what it says.
+    Raises `EngineError` when it cannot be read, transformers knows no such type, or refuses what it says.
     """
     silence()
     with IMPORTING:
@@ -105,9 +103,7 @@ def library_config(directory: Path) -> Any:
 def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any]:
     """Give what a tokenizer is loaded with in the place of the configuration that transformers would read by itself.
 
-    Raises
-    ------
-    EngineError : when a file that it may read is not plain, or a field of one is wrong.
+    Raises `EngineError` when a file that it may read is not plain, or a field of one is wrong.
     """
     if trust_remote_code:
         return {}
@@ -203,9 +199,7 @@ def class_named(name: str, config: Any) -> Any:
 def complete_config(directory: Path) -> dict[str, Any]:
     """Read a configuration with the defaults of its type filled in; a text model inside a larger one comes first.
 
-    Raises
-    ------
-    EngineError : when transformers knows no such type.
+    Raises `EngineError` when transformers knows no such type.
     """
     config = library_config(directory)
     try:
@@ -225,15 +219,9 @@ def settings_of_config(config: PretrainedConfig) -> dict[str, Any]:
 def load_pretrained(directory: Path, dtype: str, **options: Any) -> Any:
     """Load a folder's model into main memory, or as ``device_map`` lays it out; what its checkpoint lacks is NaN.
 
-    Parameters
-    ----------
-    dtype : ``auto`` keeps the stored one.
-    options : go to ``from_pretrained``.
-
-    Raises
-    ------
-    EngineError : when a file is not plain, the configuration cannot be read, or asks for too large a model.
-    Exception : whatever a model's own loading code raises.
+    The dtype ``auto`` keeps the stored one; ``options`` go to ``from_pretrained``. Raises `EngineError` when a file is
+    not plain, or the configuration cannot be read or asks for too large a model, and whatever a model's own loading
+    code raises.
     """
     silence()
     import torch
@@ -263,16 +251,9 @@ def blank(model: Any, lacking: Iterable[str]) -> None:
     """Put NaN in the place of parameters that a checkpoint lacks, for which transformers makes up random numbers.
 
     What such a parameter takes part in is NaN then, and is refused with the parameter's name (`broken_parameter`,
-    `choosing_by_numbers`); what it takes no part in, as a pooler in maps, is as it would be without it.
-
-    Parameters
-    ----------
-    model : as transformers has loaded it.
-    lacking : names of parameters, among which may be those of buffers; these begin with fixed numbers.
-
-    Raises
-    ------
-    ValueError : of a parameter that holds whole numbers, which cannot be NaN.
+    `RefusedChoices`); what it takes no part in, as a pooler in maps, is as it would be without it. Buffers may be named
+    too; these begin with fixed numbers. Raises ``ValueError`` of a parameter that holds whole numbers, which cannot be
+    NaN.
     """
     import torch
 

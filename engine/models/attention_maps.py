@@ -10,7 +10,6 @@ import math
 import mmap
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from engine.models.memory import TOGETHER, heads_lie_together, need_memory
-from engine.values.attention import AT_ONCE
+from engine.checkpoints import size_bounds
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 
@@ -44,20 +42,10 @@ REASONS: Mapping[str, str] = {
 
 
 def probabilities_of(module: nn.Module, returned: Any, heads: int, tokens: int, sentences: int = 1) -> Tensor | None:
-    """Find the probabilities in what an attention module returned.
+    """Find the probabilities (sentences, heads, queries, keys) in all that an attention module returned.
 
-    Parameters
-    ----------
-    module : the attention module.
-    returned : all that it returned.
-    heads : how many it has.
-    tokens : of a sentence; modules that work in blocks pad it.
-    sentences : how many it read.
-
-    Returns
-    -------
-    Tensor or None
-        (sentences, heads, queries, keys), or None where there is nothing of that shape that sums to at most one.
+    Modules that work in blocks pad the tokens, of which ``tokens`` are the sentence's. None is given where there is
+    nothing of that shape that sums to at most one.
     """
     kind = type(module).__name__
     if kind not in _CONVERSIONS:
@@ -68,8 +56,8 @@ def probabilities_of(module: nn.Module, returned: Any, heads: int, tokens: int, 
     return None if found is None else returned_probabilities((found,), sentences, heads)
 
 
-def reason_without_map(module: nn.Module, returned: Any, heads: int, pairs: tuple[int, int]) -> str | None:
-    """Say in a few words why what an attention module returned is no map of its heads over (queries, keys) tokens.
+def reason_without_map(module: nn.Module, returned: Any, heads: int, queries: int, keys: int) -> str | None:
+    """Say in a few words why what an attention module returned is no map of its heads over queries and keys.
 
     None where it holds NaN or infinite numbers, which is for `engine.models.loaded_model` to say.
     """
@@ -80,10 +68,8 @@ def reason_without_map(module: nn.Module, returned: Any, heads: int, pairs: tupl
     others = [part.shape for part in parts if isinstance(part, Tensor) and part.ndim == 4]
     if others and others[-1][1] != heads:
         return f"it returns probabilities of {quantity(others[-1][1], 'head')}, and its weights are cut into {heads}"
-    if others and others[-1][2:] != pairs:
-        return (
-            f"it attends from {others[-1][2]} to {others[-1][3]} places, and the tokens are {pairs[0]} and {pairs[1]}"
-        )
+    if others and others[-1][2:] != (queries, keys):
+        return f"it attends from {others[-1][2]} to {others[-1][3]} places, and the tokens are {queries} and {keys}"
     if any(not bool(part.isfinite().all()) for part in parts if isinstance(part, Tensor)):
         return None
     return "it does not return its probabilities"
@@ -215,113 +201,58 @@ def longest_in_full(model: Any) -> int | None:
     return int((5 + 2 * config.num_random_blocks) * config.block_size)
 
 
-Check = Callable[[], None]
-"""Called between the steps of long work; it raises to give up."""
-
-
 # The array
 
 
-HIDING = -9999.0
-"""What a mask adds at most to the score of a key that is hidden."""
+SMALL = 2**24
+"""Bytes that are there wherever a model is loaded, so that it is not asked whether they are free."""
+
+TOGETHER = 64
+"""Queries whose weights are written together, from the first key that any of them sees to the last."""
+
+ROW_PAGES = 4
+"""Pages of memory from which on a row of one head's map gives those back that lie behind what its query sees."""
 
 
-class MapArray:
-    """One float32 array (heads, queries, keys), into which a layer's blocks go, or the mean over several layers'.
+def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, states: int = 0) -> None:
+    """Refuse a sentence of which one layer's maps do not fit, of which ``copies`` are held while they are made.
 
-    What a mask hides, half of the weights where queries look back only, is zero and is never written: it takes no
-    memory. There is never a second copy of the maps.
+    Beside them ``states`` bytes are kept. Raises `EngineError` when there is less memory than they need.
+    """
+    needed = heads * queries * keys * np.dtype(np.float32).itemsize
+    free = size_bounds.free_memory() if copies * needed + states > SMALL else None
+    if free is not None and copies * needed + states > free:
+        while_made = f", {copies} times that while they are made," if copies > 1 else ""
+        raise EngineError(
+            f"one layer's maps of {quantity(max(queries, keys), 'token')} need {(needed + states) / 1e9:.1f} GB"
+            f"{while_made} and {free / 1e9:.1f} GB are free; type a shorter sentence; the spectra still work"
+        )
+
+
+def add_block(maps: NDArray[np.float32], first: int, block: Tensor, layers: int = 1) -> None:
+    """Add a block (heads, some queries, keys), which begins with the query ``first``, to maps that began as zeros.
+
+    What a mask hides, half of the weights where queries look back only, is never written: it takes no memory.
 
     Parameters
     ----------
-    buffer : an array that nobody looks at any more, to be used again where it has the right shape.
-    layers : of how many layers this is the mean.
-    report : called with how many of how many queries of a layer are there; None reports nothing.
-
-    Attributes
-    ----------
-    weights : the array, once a layer has begun.
+    layers : of how many layers the maps are the mean.
     """
-
-    weights: NDArray[np.float32]
-
-    def __init__(
-        self,
-        buffer: NDArray[np.float32] | None = None,
-        layers: int = 1,
-        report: Callable[[int, int], None] | None = None,
-    ) -> None:
-        self._buffer, self._layers, self._report = buffer, layers, report
-        self._begun = 0
-        self._is_zero = False  # what has not been written since
-
-    def begin(self, shape: tuple[int, int, int], mask: Tensor | None = None) -> None:
-        """Begin with a layer.
-
-        Parameters
-        ----------
-        shape : heads, queries, keys.
-        mask : what will be added to the scores, if it is known; what it hides takes no memory.
-
-        Raises
-        ------
-        EngineError : when there is no room for it, or it has another shape than the layers before.
-        """
-        self._begun += 1
-        if self._begun > 1:
-            if self.weights.shape != shape:
-                raise EngineError("the layers' maps differ in their shape, so there is no mean over layers")
-        elif self._buffer is not None and self._buffer.shape == shape:
-            self.weights = self._buffer
-        else:
-            need_memory(*shape, seen=None if mask is None else partial(seen_through, mask, *shape[1:]))
-            is_small = shape[1] * shape[2] <= AT_ONCE
-            self.weights = np.zeros(shape, np.float32) if is_small else pages_of_zeros(shape)
-            self._is_zero = True
-
-    def put(self, first: int, block: Tensor) -> None:
-        """Take in a block (heads, some queries, keys) that begins with the query ``first``.
-
-        Of queries that are written together it writes the keys from the first that any of them looks at to the last.
-        """
-        places = torch.from_numpy(self.weights)[:, first : first + block.shape[1]]
-        for some, place in zip(block.split(TOGETHER, 1), places.split(TOGETHER, 1), strict=True):
-            looked_at = some.amax((0, 1)).nonzero()  # none is below zero, and NaN is not zero
-            seen = slice(int(looked_at[0]), int(looked_at[-1]) + 1) if len(looked_at) else slice(0, 0)
-            part = some[..., seen] if self._layers == 1 else some[..., seen].to(place) / self._layers
-            if self._begun > 1:
-                place[..., seen] += part
-                continue
-            if not self._is_zero:
-                for hidden in (place[..., : seen.start], place[..., seen.stop :]):
-                    if bool(hidden.any()):  # it is read, which takes no memory where it was never written
-                        hidden.zero_()
-            place[..., seen].copy_(part)
-        if self._report is not None:
-            self._report(first + block.shape[1], self.weights.shape[1])
-
-
-def seen_through(mask: Tensor, queries: int, keys: int) -> float:
-    """Give the share of keys that a mask, which broadcasts to (sentences, heads, queries, keys), lets queries see.
-
-    Of queries that are written together it counts the keys from the first that any of them sees to the last.
-    """
-    seen = 0
-    for start in range(0, queries, TOGETHER):
-        some = mask if mask.shape[-2] == 1 else mask[..., start : start + TOGETHER, :]
-        is_seen = some if some.dtype == torch.bool else some > HIDING
-        found = is_seen.expand(*is_seen.shape[:-1], keys).flatten(0, -2).any(0).nonzero()
-        if len(found):
-            seen += min(TOGETHER, queries - start) * (int(found[-1]) + 1 - int(found[0]))
-    return seen / (queries * keys)
+    places = torch.from_numpy(maps)[:, first : first + block.shape[1]]
+    for some, place in zip(block.split(TOGETHER, 1), places.split(TOGETHER, 1), strict=True):
+        looked_at = some.amax((0, 1)).nonzero()  # none is below zero, and NaN is not zero
+        if len(looked_at):
+            seen = slice(int(looked_at[0]), int(looked_at[-1]) + 1)
+            place[..., seen] += some[..., seen].to(place) / layers
 
 
 def pages_of_zeros(shape: tuple[int, int, int]) -> NDArray[np.float32]:
     """Make room for large maps (heads, queries, keys): zeros, laid out so that what a mask hides takes little.
 
-    The operating system fills them with memory page by page, where they are written; what is read before takes none.
-    NumPy's own arrays ask for pages of two mebibytes, of which a row of a map would take all for the half that its mask
-    lets it use.
+    The operating system fills them with memory page by page, where they are written. NumPy's own arrays ask for pages
+    of two mebibytes, of which a row of a map would take all for the half that its mask lets it use. A row of a short
+    map has few pages, so that all heads' weights for a query and a key are one run there. Of long rows they are not,
+    for a single head would be read in steps.
 
     Examples
     --------
@@ -337,7 +268,7 @@ def pages_of_zeros(shape: tuple[int, int, int]) -> NDArray[np.float32]:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_NOHUGEPAGE"):  # of Linux, where pages may be large unasked
         pages.madvise(mmap.MADV_NOHUGEPAGE)
-    zeros = np.frombuffer(pages, np.float32, numbers)
-    if heads_lie_together(*shape):
-        return zeros.reshape(queries, keys, heads).transpose(2, 0, 1)
-    return zeros.reshape(shape)
+    made = np.frombuffer(pages, np.float32, numbers)
+    if keys * np.dtype(np.float32).itemsize < ROW_PAGES * mmap.PAGESIZE:
+        return made.reshape(queries, keys, heads).transpose(2, 0, 1)
+    return made.reshape(shape)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from engine.checkpoints import size_bounds
 from engine.values.errors import EngineError
 from engine.values.memory import FreeMemory
 
@@ -51,9 +52,7 @@ class CheckedLookups(TorchFunctionMode):
 def choose_device(wish: str) -> str:
     """Turn ``auto`` into the best device there is, and check any other wish.
 
-    Raises
-    ------
-    EngineError : when this machine has no such device.
+    Raises `EngineError` when this machine has no such device.
     """
     if wish == "auto":
         if torch.cuda.is_available():
@@ -99,6 +98,11 @@ def free_of_gpus(device: str, alone: bool = False) -> list[FreeMemory]:
     numbers = [first, *others]
     names = {number: f"cuda:{number}" for number in numbers} | {first: device}
     return [FreeMemory(names[number], _free_of(number)) for number in numbers]
+
+
+def free_memories() -> tuple[FreeMemory, ...]:
+    """Say what is free in main memory and on each GPU of CUDA."""
+    return FreeMemory("cpu", size_bounds.free_memory()), *free_of_gpus("cuda:0")
 
 
 def _free_of(number: int) -> int:
@@ -166,13 +170,9 @@ def _let_go(hook: Any, part: nn.Module) -> None:
 
 
 def bring_along(model: nn.Module, module: nn.Module, device: torch.device) -> None:
-    """Have a module beside a spread model compute on a device, with copies of what it shares with weights that wait.
+    """Have a module beside a model that accelerate has laid out compute on a device.
 
-    Parameters
-    ----------
-    model : as accelerate has laid it out.
-    module : with parameters of its own; those that are tied to some of the model's are the same objects.
-    device : where it computes.
+    Of the parameters that it shares with weights that wait, it gets copies; those that are tied are the same objects.
     """
     hooks: Any = importlib.import_module("accelerate.hooks")
     owners = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -45,20 +44,8 @@ def sentence_inputs(model: Any, words: Words, name: str, device: str, sentence: 
     """Give what a model of transformers is called with for a sentence, ids (1, tokens) each.
 
     The decoder of an encoder–decoder model reads the same sentence after its start token, and without the last one,
-    which in training it is to predict. It is always given its ids: it would make up its own.
-
-    Parameters
-    ----------
-    model : of transformers.
-    words : what made ids of the sentence.
-    name : of the model, as errors say it.
-    device : where the ids are to be.
-    sentence : what it is to read.
-
-    Raises
-    ------
-    EngineError : when a sentence of token numbers has one that there is no token of, or the model reads no tokens, or
-        not them alone.
+    which in training it is to predict. It is always given its ids: it would make up its own. Raises `EngineError` when
+    a sentence of token numbers has one that there is no token of, or the model reads no tokens, or not them alone.
     """
     taken = inspect.signature(model.forward).parameters
     asked = [name for name, each in taken.items() if each.default is each.empty and each.kind not in _ANY_NUMBER]
@@ -88,12 +75,7 @@ def empty_boxes(ids: Tensor) -> Tensor:
 
 
 def attention_in(model: nn.Module, anatomy: Anatomy) -> dict[Head, nn.Module]:
-    """Find every layer's attention module in a loaded model.
-
-    Raises
-    ------
-    EngineError : when one is not there.
-    """
+    """Find every layer's attention module in a loaded model; `EngineError` when one is not there."""
     named = dict(model.named_modules())
     found: dict[Head, nn.Module] = {}
     for layer, described in anatomy.modules.items():
@@ -122,24 +104,16 @@ def find_path(modules: Mapping[str, nn.Module], path: str) -> str | None:
         return path
     parts = path.split(".")
     numbers = [place for place, part in enumerate(parts) if part.isdigit()]
-    least = len(parts) - numbers[0] + 1 if numbers else 2
-    shared: dict[str, int] = {}
-    for name in modules:
-        if tower_of(name) is None:
-            pairs = zip(reversed(parts), reversed(name.split(".")), strict=False)
-            shared[name] = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-    most = max(shared.values(), default=0)
-    found = [name for name, count in shared.items() if count == most >= min(least, len(parts))]
-    return found[0] if len(found) == 1 else _alike(modules, path)
+    for begin in range(max(numbers[0], 1) if numbers else len(parts)):
+        end = f".{'.'.join(parts[begin:])}"
+        found = [name for name in modules if f".{name}".endswith(end) and tower_of(name) is None]
+        if found:
+            return found[0] if len(found) == 1 else _alike(modules, path)
+    return _alike(modules, path)
 
 
 def path_of(modules: Mapping[str, nn.Module], path: str) -> str:
-    """Find what a loaded model calls a checkpoint's module.
-
-    Raises
-    ------
-    EngineError : when it has none.
-    """
+    """Find what a loaded model calls a checkpoint's module; `EngineError` when it has none."""
     found = find_path(modules, path)
     if found is None:
         raise EngineError(f"the loaded model has no module {path}")
@@ -167,9 +141,7 @@ def loaded_attention(modules: Mapping[str, nn.Module]) -> Iterator[tuple[str, Ru
 def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, nn.Module]:
     """Find the modules of a layer's queries and keys in a loaded model, the first steps of those that take two.
 
-    Raises
-    ------
-    EngineError : when there are none, for their weights belong to no module of their own.
+    Raises `EngineError` when there are none, for their weights belong to no module of their own.
     """
     named = dict(model.named_modules())
     loaded = dict(loaded_attention(named))
@@ -247,15 +219,8 @@ def _lacks(names: list[str]) -> str:
 def broken_parameter(model: nn.Module, within: nn.Module, check: Callable[[], None]) -> str | None:
     """Name the first parameter of a part of a loaded model that holds NaN or infinite numbers, and how many.
 
-    Parameters
-    ----------
-    model : whose names parameters have.
-    within : the part of it that is looked at.
-    check : called between parameters, of which a large model has many gigabytes.
-
-    Returns
-    -------
-    What is said of it, or of those that the checkpoint lacks where all others are numbers; None where there are none.
+    Where all are numbers but those that the checkpoint lacks, these are said; where there are none of these, None is
+    given. ``check`` is called between parameters, of which a large model has many gigabytes.
     """
     prefix = next(path for path, module in model.named_modules() if module is within)
     lacking = []

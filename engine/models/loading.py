@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from engine.checkpoints.adapter import AdapterSource
 from engine.checkpoints.layout import LayoutSource
@@ -24,17 +27,9 @@ from engine.values.memory import ACROSS_DEVICES
 
 @singledispatch
 def load_reader(source: Source, device: str, dtype: str) -> MapReader:
-    """Make a model ready to read sentences.
+    """Make a model ready to read sentences; `EngineError` when it cannot be run, saying why.
 
-    Parameters
-    ----------
-    source : what it is opened from.
-    device : as torch names it, or `engine.values.memory.ACROSS_DEVICES`.
-    dtype : ``auto`` keeps the stored one.
-
-    Raises
-    ------
-    EngineError : when it cannot be run, saying why.
+    The device is as torch names it, or `engine.values.memory.ACROSS_DEVICES`; the dtype ``auto`` keeps the stored one.
     """
     raise NotImplementedError(type(source))
 
@@ -43,9 +38,7 @@ def load_reader(source: Source, device: str, dtype: str) -> MapReader:
 def words_of(source: Source) -> Words:
     """Give what makes texts of a model's token ids, without loading the model.
 
-    Raises
-    ------
-    EngineError : when there is none that opens.
+    Raises `EngineError` when there is none that opens.
     """
     raise NotImplementedError(type(source))
 
@@ -107,6 +100,31 @@ def _(source: LayoutSource) -> Words:
     return TokenNumbers()
 
 
+@contextmanager
+def reporting_weights(report: Callable[[int, int], None]) -> Iterator[None]:
+    """Report how many bytes of a model's weights this thread has put in their place, and of how many.
+
+    A model is made without memory first, and then each weight is put in its place.
+    """
+    own, made, done = threading.get_ident(), 0, 0
+
+    def count(module: nn.Module, name: str, parameter: Tensor | None) -> None:
+        nonlocal made, done
+        if parameter is None or threading.get_ident() != own:
+            return
+        if parameter.is_meta:
+            made += parameter.nbytes
+        elif made:
+            done += parameter.nbytes
+            report(done, made)
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
 def input_device(model: Any) -> str:
     """Say where a model that is spread over devices wants its token ids: where its embeddings compute."""
     return str(computing_device(model.get_input_embeddings()))
@@ -115,11 +133,8 @@ def input_device(model: Any) -> str:
 def load_model(name: str, directory: Path, device: str, dtype: str, **options: Any) -> Any:
     """Load a folder's model alone; ``options`` go to ``from_pretrained``.
 
-    With `ACROSS_DEVICES` accelerate fills one GPU after the other and then main memory.
-
-    Raises
-    ------
-    EngineError : when it cannot be loaded, or does not fit.
+    With `ACROSS_DEVICES` accelerate fills one GPU after the other and then main memory. Raises `EngineError` when it
+    cannot be loaded, or does not fit.
     """
     is_spread = device == ACROSS_DEVICES
     if is_spread:
@@ -145,13 +160,11 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
 def _add_changes(model: nn.Module, source: AdapterSource) -> None:
     """Change the weights of a loaded base model in their place.
 
-    Raises
-    ------
-    EngineError : when the model has no such module, or keeps its weight in a form that nothing can be added to.
+    Raises `EngineError` when the model has no such module, or keeps its weight in a form that nothing can be added to.
     """
     named, name = dict(model.named_modules()), source.location.name
     for change in source.changes:
-        module = _module(named, change.module)
+        module = named.get(find_path(named, change.module) or "")
         weight = getattr(module, "weight", None)
         if module is None and "lm_head" in change.module:
             continue  # a head after the layers, which the maps do not need
@@ -166,18 +179,7 @@ def _add_changes(model: nn.Module, source: AdapterSource) -> None:
             weight.copy_(weight.double() + change.of(weight.detach()))
     for wanted, stored in source.replaced.items():
         path, _, kind = wanted.rpartition(".")
-        parameter = getattr(_module(named, path), kind, None)
+        parameter = getattr(named.get(find_path(named, path) or ""), kind, None)
         if isinstance(parameter, nn.Parameter):
             with torch.no_grad():
                 parameter.copy_(source.adapter.read(stored))
-
-
-def _module(named: Mapping[str, nn.Module], path: str) -> nn.Module | None:
-    """Find a module whose name may begin otherwise, because the model was trained with a head and is loaded without."""
-    tail = path
-    while tail:
-        if tail in named:
-            return named[tail]
-        tail = tail.partition(".")[2]
-    found = find_path(named, path)
-    return None if found is None else named[found]

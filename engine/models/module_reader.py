@@ -12,7 +12,6 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -22,12 +21,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from engine.architectures.outline import AttentionModule
-from engine.models.attention_maps import MapArray
 from engine.models.devices import CheckedLookups, lacks_memory
 from engine.models.loaded_model import vocabulary_of
 from engine.models.predictions import Asked, checked_position
 from engine.models.proof import Observation
-from engine.models.reader import MapReader, Tokens, evaluating
+from engine.models.reader import Blocks, MapReader, Text, Tokens, evaluating
 from engine.models.score_formula import SOFTMAXES, ScoreFormula
 from engine.models.tokenizer import Words
 from engine.values.attention import Sentence
@@ -360,7 +358,6 @@ class ModuleReader(MapReader):
     ) -> None:
         self.outline, self.words = outline, words
         self.tell: Tell = tell_nobody
-        self.folder: Path | None = None
         self._name = outline.name
         self._model, self._found, self._example = model, found, example
         self.sentence: Sentence | None = None
@@ -371,10 +368,6 @@ class ModuleReader(MapReader):
         other = copy.copy(self)
         other.sentence, other._calls, other.tell = None, {}, tell_nobody
         return other
-
-    def has_read(self, text: str, off: Off = NOTHING_OFF) -> bool:
-        """Say whether a sentence is the one that was read last; none of the heads can be off."""
-        return self.sentence is not None and self.sentence.text == text and not off.heads
 
     def _example_of_tokens(self, reason: str = "") -> Example:
         """Give the example where it is of tokens; else that is said, with what it is the reason of."""
@@ -393,7 +386,7 @@ class ModuleReader(MapReader):
         self._example_of_tokens(" that random ones could stand for")
         return vocabulary_of(self._model)
 
-    def read(self, text: str, check: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
+    def read(self, text: Text, check: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
         """Run the module on a sentence, unless it is the one that was read last; none of its heads can be off."""
         if off.heads:
             raise EngineError(
@@ -401,7 +394,10 @@ class ModuleReader(MapReader):
             )
         if self.sentence is not None and self.sentence.text == text:
             return self.sentence
-        if self._example.reads_tokens:
+        if not isinstance(text, str):
+            self._run(self._example_of_tokens().with_ids(text), check)
+            sentence = Sentence("", text, self.words.texts(text), len(text))
+        elif self._example.reads_tokens:
             sentence = self.words.read(text, None)
             self._run(self._example.with_ids(sentence.ids), check)
         elif text.strip() == EXAMPLE:
@@ -415,11 +411,6 @@ class ModuleReader(MapReader):
             )
         self.sentence = sentence
         return sentence
-
-    def read_ids(self, ids: tuple[int, ...], check: Callable[[], None]) -> None:
-        """Run the module on token ids in the place of a sentence."""
-        self._run(self._example_of_tokens().with_ids(ids), check)
-        self.sentence = Sentence("", ids, self.words.texts(ids), len(ids))
 
     def predicted(self, text: str, position: int | None, check: Callable[[], None]) -> tuple[Asked, Tensor]:
         """Read a sentence, and give what the module says comes after one of its tokens, the last unless it is named.
@@ -499,17 +490,14 @@ class ModuleReader(MapReader):
             raise EngineError(f"the logits that {self._name} gives here are NaN, nothing is predicted")
         return own.log() if bool((own >= 0).all()) and abs(float(own.sum()) - 1) < OF_ONE else own
 
-    def gather(self, layer: Head, array: MapArray, check: Callable[[], None]) -> Tokens:
+    def blocks(self, layer: Head, check: Callable[[], None]) -> Blocks:
         """See the maps of one layer by calling its attention once more."""
         if self.sentence is None:
             raise EngineError("no sentence has been read; type one")
         weights = self._watch(layer).weights
-        heads, queries, keys = weights.shape
-        array.begin((heads, queries, keys))
-        array.put(0, weights)
-        tokens = self.sentence.tokens
-        names = [tokens if count == len(tokens) else tuple(map(str, range(count))) for count in (queries, keys)]
-        return names[0], names[1]
+        own = self.sentence.tokens
+        queries, keys = (own if count == len(own) else tuple(map(str, range(count))) for count in weights.shape[1:])
+        yield (queries, keys), 0, weights
 
     def _watch(self, layer: Head) -> ProjectionWatch:
         """Call a layer's attention once more as it was called, and see what it computes."""

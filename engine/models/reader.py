@@ -2,9 +2,9 @@
 
 The model runs once, keeping what each attention module was called with; a layer's maps are then computed by calling
 just that module again. So memory holds one layer's maps, not all layers'. The run makes no maps where kernels can read
-(`engine.models.attention_capture`). The second call is eager, because only that returns the probabilities, and goes
-through the queries of a large map in blocks where the model's code is called through the same interface. The masks are
-explicit in both, so that a second call sees what the first saw.
+(`engine.models.attention_capture`). In the second call the module's eager function is captured, and made for some
+queries after the other; a module outside the interface returns its probabilities as it was made to. The masks are
+explicit in both calls, so that the second sees what the first saw.
 """
 
 from __future__ import annotations
@@ -13,44 +13,44 @@ import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import torch
 import transformers
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+from torch.utils.hooks import RemovableHandle
 
 from engine.architectures.outline import Anatomy
 from engine.checkpoints.transformers_library import first_line
-from engine.mathematics.patterns import visible_keys
 from engine.models.attention_capture import (
     FAILURES,
     NAME,
     WAY,
-    AttentionCalls,
-    CapturedCall,
-    Unsuitable,
+    Attended,
+    Check,
+    EagerCall,
     Way,
-    attend_without_maps,
-    eager_function,
-    keeping_calls,
-    queries_at_once,
+    attend_with_kernel,
+    eagerly,
     take_over_attention,
 )
 from engine.models.attention_maps import (
-    Check,
-    MapArray,
+    add_block,
     attend_in_full,
+    is_distribution,
     longest_in_full,
+    need_memory,
+    pages_of_zeros,
     probabilities_of,
     reason_without_map,
 )
-from engine.models.devices import CheckedLookups, lacks_memory, weights_loaded
+from engine.models.devices import CheckedLookups, is_spread, lacks_memory, weights_loaded
 from engine.models.interventions import Outputs
 from engine.models.loaded_model import (
     RefusedChoices,
@@ -61,11 +61,9 @@ from engine.models.loaded_model import (
     vocabulary_of,
     why_no_numbers,
 )
-from engine.models.memory import need_memory, need_memory_to_read, sparing_memory
 from engine.models.proof import Observation, observe
 from engine.models.score_formula import CALLS, ScoreFormula
 from engine.models.tokenizer import Words
-from engine.store.files import cache_directory
 from engine.values.attention import AT_ONCE, AttentionMaps, Sentence
 from engine.values.errors import EngineError, NoMap
 from engine.values.heads import NOTHING_OFF, Head, Off
@@ -78,12 +76,20 @@ COPIES = 4
 SCORING_COPIES = 16
 """Of a layer's maps, that taking its scores apart holds at a time: in float64, with all that gradients need."""
 
+STATES = 6
+"""Tensors as large as a layer's queries held beside its maps: queries, keys, values, and what comes of them."""
+
 EARLIER_BYTES, EARLIER_SENTENCES = 256 * 2**20, 16
-"""How much is kept of the sentences before the one that was read last, in memory and on disk, and of how many."""
+"""How much is kept of the sentences before the one that was read last, and of how many."""
 
-
-Tokens = tuple[tuple[str, ...], tuple[str, ...]]
+Tokens: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 """The texts along the axis of the queries and along that of the keys."""
+
+Blocks: TypeAlias = Iterator[tuple[Tokens, int, Tensor]]
+"""Some queries' probabilities (heads, some queries, keys), after the tokens along both axes and the first query."""
+
+Text: TypeAlias = str | tuple[int, ...]
+"""A sentence, or token ids in its place, special tokens included."""
 
 
 class MapReader(ABC):
@@ -94,56 +100,35 @@ class MapReader(ABC):
     outline : of the model.
     words : what makes ids of text.
     tell : gets how far the reading of a long sentence is.
-    folder : where that leaves what it keeps beside memory; None where it leaves nothing on disk.
     sentence : the one that was read last.
     """
 
     outline: ModelOutline
     words: Words
     tell: Tell
-    folder: Path | None
     sentence: Sentence | None
 
     @property
     @abstractmethod
     def vocabulary(self) -> int:
-        """How many token ids the model knows.
-
-        Raises
-        ------
-        EngineError : when it reads no tokens.
-        """
+        """How many token ids the model knows; `EngineError` when it reads no tokens."""
 
     @abstractmethod
     def sharing_model(self) -> Self:
         """Give another reader of the same loaded model, which has read nothing yet; this one's sentence stays."""
 
     @abstractmethod
-    def has_read(self, text: str, off: Off = NOTHING_OFF) -> bool:
-        """Say whether a sentence is the one that was read last, with the same heads switched off."""
-
-    @abstractmethod
-    def read(self, text: str, check: Check, off: Off = NOTHING_OFF) -> Sentence:
-        """Run the model on a sentence, unless it is the one that was read last.
+    def read(self, text: Text, check: Check, off: Off = NOTHING_OFF) -> Sentence:
+        """Run the model on a sentence, unless it was read before and is still kept.
 
         Parameters
         ----------
-        text : the sentence.
         check : called before every attention module.
         off : heads that are switched off meanwhile.
 
         Raises
         ------
         EngineError : when the sentence is empty, or the model fails on it.
-        """
-
-    @abstractmethod
-    def read_ids(self, ids: tuple[int, ...], check: Check) -> None:
-        """Run the model on token ids in the place of a sentence, special tokens included.
-
-        Raises
-        ------
-        EngineError : when the model fails on them, or reads no tokens.
         """
 
     def forget(self, text: str) -> None:  # noqa: B027  # where no more than the last one is kept
@@ -154,12 +139,11 @@ class MapReader(ABC):
         return () if self.sentence is None else self.sentence.ids
 
     @abstractmethod
-    def gather(self, layer: Head, array: MapArray, check: Check) -> Tokens:
-        """Put the maps of all heads of one layer, for the sentence that was read last, into an array.
+    def blocks(self, layer: Head, check: Check) -> Blocks:
+        """Give the maps of all heads of one layer, for the sentence that was read last, in blocks of queries.
 
-        Raises
-        ------
-        EngineError : when the layer was not run, has no maps to show, or they do not fit into memory, saying why.
+        Raises `EngineError` when the layer was not run, has no maps to show, or they do not fit into memory, saying
+        why.
         """
 
     @abstractmethod
@@ -170,60 +154,50 @@ class MapReader(ABC):
     def scoring(self, layer: Head, check: Check) -> tuple[ScoreFormula, Tokens]:
         """Take one layer's scores apart for the sentence that was read last, and give the tokens along both axes.
 
-        Raises
-        ------
-        EngineError : when the layer was not run, or its scores are more than products of queries and keys.
+        Raises `EngineError` when the layer was not run, or its scores are more than products of queries and keys.
         """
 
-    def layer_maps(
-        self, layer: Head, check: Check = lambda: None, buffer: NDArray[np.float32] | None = None
-    ) -> AttentionMaps:
-        """Compute the maps of all heads of one layer for the sentence that was read last.
+    def layer_maps(self, layer: Head | str, check: Check = lambda: None) -> AttentionMaps:
+        """Compute the maps of all heads of one layer, or their means over a stack's layers, for the sentence read last.
 
-        Parameters
-        ----------
-        layer : whose.
-        check : called between blocks of queries.
-        buffer : an array that nobody looks at any more, to hold them where it has the right shape.
-
-        Raises
-        ------
-        EngineError : as in `gather`.
+        No more than one layer's maps are held; ``check`` is called between blocks of queries. Raises `EngineError` as
+        in `blocks`, and when layers differ in their number of heads, so that no head has a counterpart in the others.
         """
-        with ProgressReporter(self.tell, "computing maps", "queries") as report:
-            array = MapArray(buffer, report=report)
-            check()
-            tokens = self.gather(layer, array, check)
-        assert self.sentence is not None  # else nothing would have been gathered
-        visible = visible_keys(array.weights, check)
-        return AttentionMaps(self.sentence, layer.stack, layer.layer, *tokens, array.weights, visible=visible)
-
-    def mean_over_layers(self, stack: str, check: Check, buffer: NDArray[np.float32] | None = None) -> AttentionMaps:
-        """Average the maps over a stack's layers, head by head, holding as much as one layer's maps.
-
-        Raises
-        ------
-        EngineError : as in `gather`, and when the layers differ in their number of heads, so that no head has a
-            counterpart.
-        """
-        layers = self.outline.stack_layers(stack)
-        if len({layer.heads for layer in layers}) > 1:
-            raise EngineError("the layers differ in their number of heads, so there is no mean over layers by head")
+        layers = [layer] if isinstance(layer, Head) else [each.name for each in self.outline.stack_layers(layer)]
         if not layers:
-            raise EngineError(f"{self.outline.name} has no stack '{stack}'")
-        array = MapArray(buffer, len(layers))
-        tokens: Tokens = (), ()
-        with ProgressReporter(self.tell, "computing maps", "layers") as report:
-            for layer in layers:
+            raise EngineError(f"{self.outline.name} has no stack '{layer}'")
+        number = layer.layer if isinstance(layer, Head) else None
+        report = ProgressReporter(self.tell, "computing maps", "layers" if number is None else "queries")
+        weights: NDArray[np.float32] | None = None
+        try:
+            for done, each in enumerate(layers):
                 check()
-                report.step(len(layers))
-                tokens = self.gather(layer.name, array, check)
-        assert self.sentence is not None  # else nothing would have been gathered
-        visible = visible_keys(array.weights, check)
-        return AttentionMaps(self.sentence, stack, None, *tokens, array.weights, visible=visible)
+                for tokens, first, block in self.blocks(each, check):
+                    shape = block.shape[0], len(tokens[0]), len(tokens[1])
+                    if weights is None:
+                        need_memory(*shape)
+                        is_small = shape[1] * shape[2] <= AT_ONCE
+                        weights = np.zeros(shape, np.float32) if is_small else pages_of_zeros(shape)
+                    if weights.shape != shape:
+                        raise EngineError("the layers' maps differ in their shape, so there is no mean over layers")
+                    add_block(weights, first, block, len(layers))
+                    if number is None:
+                        report(done, len(layers))
+                    else:
+                        report(first + block.shape[1], shape[1])
+                    del block  # before there are those of the next queries
+        finally:
+            report.end()
+        assert self.sentence is not None
+        assert weights is not None  # a sentence has tokens
+        return AttentionMaps(self.sentence, layers[0].stack, number, *tokens, weights)
 
 
 # Models of transformers
+
+
+Call: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
+"""The arguments of one call."""
 
 
 @dataclass(frozen=True)
@@ -240,10 +214,14 @@ class Reading:
     """
 
     sentence: Sentence
-    calls: AttentionCalls
+    calls: Mapping[Head, Call]
     nbytes: int
     decoder_ids: tuple[int, ...]
     tokens: Mapping[str, Tokens]
+
+
+class _AllCalled(Exception):
+    """Every attention module has been called: what the model does from there on, nobody looks at."""
 
 
 @contextmanager
@@ -302,7 +280,6 @@ class Reader(MapReader):
         self.anatomy, self.outline, self.words = anatomy, anatomy.outline, words
         self.model = model
         self.tell: Tell = tell_nobody
-        self.folder: Path | None = cache_directory()
         self._device = device
         if not is_borrowed:
             attend_in_full(model)
@@ -315,17 +292,19 @@ class Reader(MapReader):
         self._state = partial(borrowed, model, attention) if is_borrowed else nullcontext
         lacking = lacking_parameters(model)
         self._refusing = partial(RefusedChoices, lacking) if lacking else nullcontext
+        self._bringing = weights_loaded if is_spread(model) else nullcontext
         self._checking = nullcontext if device == "cpu" else CheckedLookups
         makes_biases = any(isinstance(part, nn.Embedding) for each in self.modules.values() for part in each.modules())
-        copies = 1 if self.reads_with_kernels and not makes_biases else COPIES  # T5 makes a bias as large as the maps
-        itemsize = model.dtype.itemsize if device == "cpu" else 0
+        self._copies = 1 if self.reads_with_kernels and not makes_biases else COPIES  # T5's bias is as large as maps
         layers = self.outline.attending_layers
-        self._need_memory = partial(need_memory_to_read, layers, model.config, copies=copies, itemsize=itemsize)
-        self._unsuitable: set[type[nn.Module]] = set()
+        self._heads = max((layer.heads for layer in layers), default=1)
+        width = max((layer.heads * layer.head_dim for layer in layers), default=0)
+        kept = width * model.dtype.itemsize if device == "cpu" else 0
+        self._token_bytes = (STATES + len(layers)) * kept
         self.inputs = partial(sentence_inputs, model, words, self.outline.name, device)
         self.sentence: Sentence | None = None
         self._reading: Reading | None = None
-        self._readings: dict[tuple[str, Off], Reading] = {}  # it is the last of these
+        self._readings: dict[tuple[Text, Off], Reading] = {}  # it is the last of these
 
     def sharing_model(self) -> Self:
         """Give another reader of the same loaded model, which has read nothing yet; this one's sentence stays."""
@@ -338,23 +317,6 @@ class Reader(MapReader):
         """How many rows its embedding has."""
         return vocabulary_of(self.model)
 
-    def has_read(self, text: str, off: Off = NOTHING_OFF) -> bool:
-        """Say whether a sentence is the one that was read last, with the same heads switched off."""
-        return next(reversed(self._readings), None) == (text, off)
-
-    def read(self, text: str, check: Check, off: Off = NOTHING_OFF) -> Sentence:
-        """Tokenize a sentence and run the model on it, unless it was read before and is still kept."""
-        earlier = self._readings.pop((text, off), None)
-        if earlier is None:
-            return self._run(self.words.read(text, self.outline.context), check, off)
-        self._reading = self._readings[text, off] = earlier
-        self.sentence = earlier.sentence
-        return self.sentence
-
-    def read_ids(self, ids: tuple[int, ...], check: Check) -> None:
-        """Run the model on token ids in the place of a sentence."""
-        self._run(Sentence("", ids, self.words.texts(ids), len(ids)), check)
-
     def forget(self, text: str) -> None:
         """Let go of what is kept of a sentence, unless it is the one that was read last."""
         for key in list(self._readings)[:-1]:
@@ -366,9 +328,23 @@ class Reader(MapReader):
         reading = self._reading
         return () if reading is None else reading.sentence.ids if stack == "encoder" else reading.decoder_ids
 
-    def _run(self, sentence: Sentence, check: Check, off: Off = NOTHING_OFF) -> Sentence:
-        """Run the model, and keep what its attention modules are called with."""
-        count, readings = len(sentence.ids), self._readings
+    def read(self, text: Text, check: Check, off: Off = NOTHING_OFF) -> Sentence:
+        """Run the model on a sentence, and keep what its attention modules are called with.
+
+        The run ends at the last of them: what follows is that layer's mixing and, in a model that has one, the logits
+        of all tokens, which are by far the largest of all that a sentence makes.
+        """
+        readings = self._readings
+        earlier = readings.pop((text, off), None)
+        if earlier is not None:
+            self._reading = readings[text, off] = earlier
+            self.sentence = earlier.sentence
+            return self.sentence
+        if isinstance(text, str):
+            sentence = self.words.read(text, self.outline.context)
+        else:
+            sentence = Sentence("", text, self.words.texts(text), len(text))
+        count = len(sentence.ids)
         if self._longest is not None and count > self._longest:
             raise EngineError(
                 f"{self.outline.name} reads more than {self._longest} tokens in sparse blocks, which have no maps; "
@@ -376,28 +352,47 @@ class Reader(MapReader):
             )
         while len(readings) > EARLIER_SENTENCES or sum(each.nbytes for each in readings.values()) > EARLIER_BYTES:
             del readings[next(iter(readings))]
-        self._need_memory(count)
+        need_memory(self._heads, count, count, self._copies, states=self._token_bytes * count)
         inputs = self.inputs(sentence)
-        calls = AttentionCalls(self.folder if sentence.is_long else None)
-        means: dict[Head, Tensor] = {}
+        report = ProgressReporter(self.tell, READING, "layers")
+        calls: dict[Head, Call] = {}
+        waiting: dict[nn.Module, list[Head]] = {}  # layers may share a module, which is called for one after the other
+        for layer, module in self.modules.items():
+            waiting.setdefault(module, []).append(layer)
+
+        def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            report(len(calls), len(self.modules))
+            check()
+            if waiting[module]:
+                calls[waiting[module].pop(0)] = args, kwargs
+            if len(calls) == len(self.modules):
+                raise _AllCalled
+
+        hooks: list[RemovableHandle] = []
         try:
-            with self.running(count, check), ProgressReporter(self.tell, READING, "layers") as report:
+            with self.running(count, check):
+                means: dict[Head, Tensor] = {}
                 if off.by_mean:
                     with self.outputs.keeping_means(off.heads, means):
                         self.model(**inputs)
+                hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in waiting]
                 by = means if off.by_mean else None
-                switching = self.outputs.switching(off.heads, by) if off.heads else nullcontext()
-                with keeping_calls(self.modules, calls, check, report), switching:
+                with self.outputs.switching(off.heads, by) if off.heads else nullcontext():
                     self.model(**inputs)
         except EngineError as error:
             self._refuse_unknown(sentence, error)
             raise
+        finally:
+            report.end()
+            for hook in hooks:
+                hook.remove()
         ids, tokens, own = sentence.ids, sentence.tokens, sentence.tokens
         if "decoder_input_ids" in inputs:
             ids = tuple(inputs["decoder_input_ids"][0].tolist())
             tokens = self.words.texts(ids)
         axes = {"encoder": (own, own), "decoder": (tokens, tokens), "cross": (tokens, own)}
-        self._reading = readings[sentence.text, off] = Reading(sentence, calls, calls.nbytes, ids, axes)
+        sizes = {id(each): each.nbytes for each in tree_leaves(list(calls.values())) if isinstance(each, Tensor)}
+        self._reading = readings[text, off] = Reading(sentence, calls, sum(sizes.values()), ids, axes)
         self.sentence = sentence
         return sentence
 
@@ -413,24 +408,22 @@ class Reader(MapReader):
                 ) from error
 
     @contextmanager
-    def running(self, tokens: int, check: Check) -> Iterator[None]:
-        """Let the model, or what is built around it, run as sentences are read: with kernels where they can.
+    def running(self, tokens: int, check: Check, way: Way | None = None) -> Iterator[None]:
+        """Let the model, or what is built around it or a part of it, run; `EngineError` when it fails.
 
-        Parameters
-        ----------
-        tokens : of the sentence, for what is said when they do not fit.
-        check : called between the blocks of what has no kernel.
-
-        Raises
-        ------
-        EngineError : when the model fails.
+        Attention modules attend as sentences are read, with kernels where they can, unless another way is given;
+        ``check`` is called between the blocks of what has no kernel.
         """
-        way = partial(attend_without_maps, check) if self.reads_with_kernels else None
+        before = WAY.set(way or (partial(attend_with_kernel, check) if self.reads_with_kernels else eagerly))
         try:
-            with self._calling(tokens, way):
+            with self._state(), self._refusing(), self._checking(), torch.inference_mode():
                 yield
         except EngineError:
             raise
+        except _AllCalled as end:
+            # In some versions of Python the frame that throws it in here holds it, and it, by its traceback, that
+            # frame: with them the states of the last block would stay until the collector comes.
+            end.__traceback__ = None
         except Exception as error:  # whatever a model's own code raises
             if isinstance(error, RuntimeError) and lacks_memory(error):
                 self._readings, self._reading = {}, None  # the sentence that is wanted comes before those that were
@@ -438,78 +431,98 @@ class Reader(MapReader):
             raise EngineError(
                 f"{self.outline.name} fails on this sentence: {first_line(error)}; try another one"
             ) from error
-
-    @contextmanager
-    def _calling(self, tokens: int, way: Way | None = None) -> Iterator[None]:
-        """Let the model or a module of it be called, attending in a way; without one in its eager way."""
-        before = WAY.set(way)
-        try:
-            sparing = sparing_memory(self.model) if tokens**2 > AT_ONCE else nullcontext()
-            with self._state(), sparing, self._refusing(), self._checking(), torch.inference_mode():
-                yield
         finally:
             WAY.reset(before)
 
-    def gather(self, layer: Head, array: MapArray, check: Check) -> Tokens:
-        """Call one layer's attention module again, for a large map in blocks of queries where its code allows it."""
-        module = self.modules[layer]
-        call, (queries, keys) = self._call_of(layer)
-        heads = self.anatomy.modules[layer].outline.heads
-        shape = heads, len(queries), len(keys)
-        if queries_at_once(heads, len(keys), self.model.dtype.itemsize) < len(queries):
-            if self._gather_in_blocks(layer, call, shape, array, check):
-                return queries, keys
-            call, _ = self._call_of(layer)
+    def blocks(self, layer: Head, check: Check) -> Blocks:
+        """Call one layer's attention module again, and compute its eager function in blocks of queries.
+
+        A module that does more with its probabilities than to make them once and hand them on, or is outside the
+        interface, is called as it was made to be.
+        """
+        bound, tokens = self._call_of(layer)
+        module, heads = self.modules[layer], self.anatomy.modules[layer].outline.heads
+        shape = heads, len(tokens[0]), len(tokens[1])
+        captured: list[EagerCall] = []
+
+        def capture(call: EagerCall) -> Attended:
+            """Keep the call of the eager function, and give something small that stands for what it computes."""
+            query, key, value = call.query, call.key, call.value
+            if captured or (query.shape[1], query.shape[2], key.shape[2]) != shape:
+                raise ValueError("it attends twice, or to other places")
+            # Nobody looks at what the heads would write, so the eager function mixes one column of the values only.
+            # What lies apart would be laid together for every block anew, and keeps in memory what it lies between.
+            states = query.contiguous(), key.contiguous(), value[..., :1].contiguous()
+            captured.append(EagerCall(call.eager, call.module, *states, call.mask, call.settings))
+            stand_ins.append(query.new_zeros(()).expand(1, *shape))
+            return value.new_zeros(()).expand(1, shape[1], heads, value.shape[-1]), stand_ins[0]
+
+        stand_ins: list[Tensor] = []
+        is_handed_on = False
+        if self.reads_with_kernels:
+            with suppress(EngineError), self.running(max(shape[1:]), check, capture):
+                returned = module(*bound.args, **bound.kwargs)
+                is_handed_on = any(each is stand_ins[0] for each in tree_leaves(returned))
+                del returned
+        if is_handed_on:
+            del bound  # before there is the memory of maps
+            try:
+                with self._state(), torch.inference_mode(), self._bringing(module):
+                    for first, _, weights in captured.pop().blocks(check):
+                        if weights is None or weights.ndim != 4 or not is_distribution(weights[0]):
+                            raise self._no_map(layer, reason_without_map(module, (weights,), *shape), check)
+                        yield tokens, first, weights[0]
+                        del weights  # before there are those of the next block
+                return
+            except FAILURES as error:
+                raise self._failure(error, shape) from error
         need_memory(*shape, COPIES)
         try:
-            with self._calling(max(shape[1:])):
-                returned = module(*call.args, **call.kwargs)
-        except FAILURES as error:
-            raise NoMap(
-                f"{self.outline.name} cannot show this layer's maps: {first_line(error)}; its spectra still work"
-            ) from error
-        del call
-        found = probabilities_of(module, returned, heads, len(keys))
-        if found is not None and self.sentence and found.shape[3] == len(queries) + len(self.sentence.ids):
-            keys = (*queries, *self.sentence.tokens)  # one softmax over the decoder's own and the encoder's tokens
-        if found is None or found.shape[2:] != (len(queries), len(keys)):
-            known = reason_without_map(module, returned, heads, (len(queries), len(keys)))
-            raise self._no_map(layer, f"{known}; its spectra still work" if known else None, check)
+            with self.running(max(shape[1:]), check, eagerly):
+                returned = module(*bound.args, **bound.kwargs)
+        except EngineError as error:
+            if isinstance(error.__cause__, FAILURES):
+                raise self._failure(error.__cause__, shape) from error
+            raise
+        del bound
+        found = probabilities_of(module, returned, heads, shape[2])
+        if found is not None and self.sentence and found.shape[3] == shape[1] + len(self.sentence.ids):
+            tokens = (
+                tokens[0],
+                (*tokens[0], *self.sentence.tokens),
+            )  # one softmax over the decoder's own and the encoder's
+        if found is None or found.shape[2:] != (len(tokens[0]), len(tokens[1])):
+            raise self._no_map(layer, reason_without_map(module, returned, *shape), check)
         del returned
-        array.begin((heads, len(queries), len(keys)))
-        array.put(0, found[0])
-        return queries, keys
+        yield tokens, 0, found[0]
+
+    def _failure(self, error: Exception, shape: tuple[int, int, int]) -> EngineError:
+        """Say of a layer's module that failed whether for want of memory."""
+        if isinstance(error, RuntimeError) and lacks_memory(error):
+            return EngineError(f"the maps of {shape[1]} tokens do not fit on {self._device}; type a shorter sentence")
+        return NoMap(f"{self.outline.name} cannot show this layer's maps: {first_line(error)}; its spectra still work")
 
     def _no_map(self, layer: Head, reason: str | None, check: Check) -> NoMap:
         """Say why a layer has no map: for a reason that is known, or for numbers that are none."""
-        reason = reason or why_no_numbers(self.model, self.modules[layer], check)
+        reason = (
+            f"{reason}; its spectra still work" if reason else why_no_numbers(self.model, self.modules[layer], check)
+        )
         return NoMap(f"{layer.stack} {layer} of '{self.outline.model_type}' has no map to show: {reason}")
 
     def _call_of(self, layer: Head) -> tuple[inspect.BoundArguments, Tokens]:
         """Give what a layer's attention module is called with for its weights, and the tokens along both axes.
 
-        It is what it was called with, but without a cache, which holds this very sentence.
-
-        Raises
-        ------
-        EngineError : when no sentence has been read, or not by this layer, or it cannot be read back.
+        It is what it was called with, but without a cache, which holds this very sentence. Raises `EngineError` when no
+        sentence has been read, or not by this layer.
         """
         reading = self._reading
         if reading is None:
             raise EngineError("no sentence has been read; type one")
-        if layer not in reading.calls.by_layer:
+        if layer not in reading.calls:
             raise NoMap(
                 f"{layer.stack} {layer} took no part in reading this sentence and has no map to show; its spectra work"
             )
-        try:
-            args, kwargs = reading.calls.of(layer)
-        except OSError as error:
-            self._readings.popitem()
-            self._reading = None
-            raise EngineError(
-                f"what was kept of this sentence on disk cannot be read back ({error.strerror or error}); "
-                "look again and it is read anew"
-            ) from error
+        args, kwargs = reading.calls[layer]
         signature = inspect.signature(self.modules[layer].forward)
         call = signature.bind(*args, **kwargs)
         for name, value in call.arguments.items():
@@ -518,38 +531,6 @@ class Reader(MapReader):
         if "output_attentions" in signature.parameters:
             call.arguments["output_attentions"] = True
         return call, reading.tokens[layer.stack]
-
-    def _gather_in_blocks(
-        self, layer: Head, call: inspect.BoundArguments, shape: tuple[int, int, int], array: MapArray, check: Check
-    ) -> bool:
-        """Gather a layer's maps as its eager function makes them; False where the module does not just hand them on.
-
-        Of the call, nothing is left afterwards.
-        """
-        module = self.modules[layer]
-        if not self.reads_with_kernels or type(module) in self._unsuitable or eager_function(type(module)) is None:
-            return False
-        captured, has_begun = CapturedCall(shape), False
-        try:
-            with self._calling(max(shape[1:]), captured.keep):
-                captured.expect_in(module(*call.args, **call.kwargs))
-            call.arguments.clear()  # before there is the memory of maps
-            with self._state(), torch.inference_mode(), weights_loaded(module):
-                for first, weights in captured.blocks(check):
-                    if not has_begun:
-                        array.begin(shape, captured.mask)
-                        has_begun = True
-                    array.put(first, weights)
-                    del weights  # before there are those of the next block
-            return True
-        except (Unsuitable, *FAILURES) as error:
-            if isinstance(error, RuntimeError) and lacks_memory(error):
-                raise EngineError(f"this layer's maps do not fit on {self._device}; type a shorter sentence") from error
-            if has_begun:
-                reason = None if isinstance(error, Unsuitable) else first_line(error)
-                raise self._no_map(layer, reason, check) from error
-            self._unsuitable.add(type(module))  # called as it was made to be called, it may show its maps all the same
-            return False
 
     def scoring(self, layer: Head, check: Check) -> tuple[ScoreFormula, Tokens]:
         """Take one layer's scores apart by calling its attention module again, in float64 too."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.checkpoints.json_files import CACHED
 from engine.checkpoints.library_imports import IMPORTING
-from engine.checkpoints.model_folders import cached_id
 from engine.checkpoints.size_bounds import text_growth
 from engine.checkpoints.transformers_library import first_line, silence, tokenizer_options
 from engine.values.attention import Sentence, Spelling
@@ -52,6 +49,9 @@ _LONGEST_CHARACTER = 8
 """Tokens that one broken character may begin and end in: four bytes, each perhaps with whole characters beside it."""
 
 
+PASSED_ON = (EngineError, KeyboardInterrupt, SystemExit)
+"""What is raised within a tokenizer and is no fault of it."""
+
 EMPTY = "the sentence is empty; type some words"
 NO_TOKENS = "the tokenizer makes no tokens of this sentence; type some words"
 """Said of a sentence of which nothing is left."""
@@ -75,9 +75,7 @@ class Words(ABC):
     def read(self, text: str, context: int | None) -> Sentence:
         """Turn a sentence into ids, shortened to a model's context where it must be.
 
-        Raises
-        ------
-        EngineError : when nothing comes of it, or it is refused.
+        Raises `EngineError` when nothing comes of it, or it is refused.
         """
 
     @abstractmethod
@@ -121,22 +119,6 @@ def _is_broken(raw: bytes) -> bool:
     return False
 
 
-@contextmanager
-def _refusing(said: str, what_next: str) -> Iterator[None]:
-    """Refuse what a tokenizer raises within, of whatever kind: those of Rust panic where a search takes too long.
-
-    Raises
-    ------
-    EngineError : in its place.
-    """
-    try:
-        yield
-    except (EngineError, KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:
-        raise EngineError(f"{said} ({first_line(error)}); {what_next}") from error
-
-
 class Tokenizer(Words):
     """A model's own tokenizer, with token texts as people read them (`` the``, not ``Ġthe`` or ``▁the``)."""
 
@@ -159,26 +141,29 @@ class Tokenizer(Words):
     def of_folder(cls, directory: Path, trust_remote_code: bool = False, **options: Any) -> Tokenizer:
         """Load the tokenizer in a folder; ``options`` go to ``from_pretrained``.
 
-        Raises
-        ------
-        EngineError : when there is none that opens.
+        Raises `EngineError` when there is none that opens.
         """
         silence()
         with IMPORTING:
             from transformers import AutoTokenizer
-        refused = f"{directory} has no tokenizer that opens", "its spectra work, attention needs one"
-        with _refusing(*refused):
+        try:
             tokenizer = AutoTokenizer.from_pretrained(
                 directory, local_files_only=True, trust_remote_code=trust_remote_code, **options
             )
-        if "gguf_file" not in options and not _has_vocabulary(directory, tokenizer):
-            raise EngineError(
-                f"{directory} has no tokenizer, or one without words; its spectra work, attention needs one"
-            )
-        with _refusing(*refused):
+            if "gguf_file" not in options and not _has_vocabulary(directory, tokenizer):
+                raise EngineError(
+                    f"{directory} has no tokenizer, or one without words; its spectra work, attention needs one"
+                )
             found = cls(tokenizer)
             found.frame()  # asks it for all that it is asked for later
-        return found
+            return found
+        except PASSED_ON:
+            raise
+        except BaseException as error:  # those of Rust panic where a search takes too long
+            why = first_line(error)
+            raise EngineError(
+                f"{directory} has no tokenizer that opens ({why}); its spectra work, attention needs one"
+            ) from error
 
     def read(self, text: str, context: int | None) -> Sentence:
         """Tokenize a sentence, special tokens included."""
@@ -204,14 +189,17 @@ class Tokenizer(Words):
     def _ids_and_marks(self, text: str, **settings: Any) -> list[tuple[int, bool]]:
         """Tokenize without padding, which a tokenizer may add unasked; say of each id whether it stands for no text.
 
-        Raises
-        ------
-        EngineError : when the tokenizer fails.
+        Raises `EngineError` when the tokenizer fails.
         """
         if self._growth * len(text) > LONGEST_TEXT:
             raise EngineError(f"the tokenizer makes a text {self._growth} times as long; type a shorter sentence")
-        with _refusing("the tokenizer does not read this sentence", "type another one"):
+        try:
             encoded = self._tokenizer(text, return_special_tokens_mask=True, **settings)
+        except PASSED_ON:
+            raise
+        except BaseException as error:  # as when it is opened
+            why = first_line(error)
+            raise EngineError(f"the tokenizer does not read this sentence ({why}); type another one") from error
         ids: list[int] = list(encoded["input_ids"])
         kept = encoded.get("attention_mask") or [1] * len(ids)
         added = encoded.get("special_tokens_mask") or [0] * len(ids)
@@ -249,12 +237,20 @@ class Tokenizer(Words):
         return bytes(_BYTES[character] for character in token)
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Give each token's text, with what cannot be shown escaped; of an id that is no token, ``#`` and the id."""
-        names = self._tokenizer.convert_ids_to_tokens(list(ids))
-        return tuple(
-            f"#{each}" if name is None else visible(name if each in self.special else self._text(name))
-            for each, name in zip(ids, names, strict=True)
-        )
+        """Give each token's text, with what cannot be shown escaped; of an id that is no token, ``#`` and the id.
+
+        A tokenizer's own spelling of spaces and bytes is undone; bytes that are no UTF-8 by themselves become escapes.
+        """
+        texts = []
+        for each, name in zip(ids, self._tokenizer.convert_ids_to_tokens(list(ids)), strict=True):
+            text = f"#{each}" if name is None else name
+            if name is not None and each not in self.special:
+                if not self._is_byte_level:
+                    text = name.replace("▁", " ")
+                elif all(character in _BYTES for character in name):  # else it was added, and is spelled as it is
+                    text = bytes(_BYTES[character] for character in name).decode(errors="backslashreplace")
+            texts.append(visible(text))
+        return tuple(texts)
 
     def known(self, rows: int) -> list[int]:
         """List the ids below a number of rows that are tokens."""
@@ -276,31 +272,15 @@ class Tokenizer(Words):
         text = [place for place, each in enumerate(ids) if each not in self.special]
         return (tuple(ids[: text[0]]), tuple(ids[text[-1] + 1 :])) if text else ((), ())
 
-    def _text(self, token: str) -> str:
-        """Undo a tokenizer's own spelling of spaces and bytes; bytes that are no UTF-8 by themselves become escapes."""
-        if not self._is_byte_level:
-            return token.replace("▁", " ")
-        if not all(character in _BYTES for character in token):
-            return token  # an added token, which is spelled as it is
-        return bytes(_BYTES[character] for character in token).decode("utf-8", errors="backslashreplace")
-
 
 class TokenNumbers(Words):
-    """Sentences written as token numbers, for a model that came without a tokenizer.
-
-    Parameters
-    ----------
-    missing : says that there is none, where something else is typed.
-    """
-
-    def __init__(self, missing: str = "this model came without a tokenizer") -> None:
-        self._missing = missing
+    """Sentences written as token numbers, for a model that came without a tokenizer."""
 
     def read(self, text: str, context: int | None) -> Sentence:
         """Read numbers between spaces or commas, in brackets or not."""
         parts = text.strip().strip("[]()").replace(",", " ").split()
         if not parts or not all(part.isascii() and part.isdigit() for part in parts):
-            raise EngineError(f"{self._missing}; type token numbers, such as 5 17 3")
+            raise EngineError("this model came without a tokenizer; type token numbers, such as 5 17 3")
         return self._sentence(text, tuple(map(int, parts)), context)
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
@@ -340,9 +320,7 @@ class Codec(Words):
 def words_from(tokenizer: Any) -> Words:
     """Take a tokenizer of transformers, anything with ``encode`` and ``decode``, or None.
 
-    Raises
-    ------
-    EngineError : when it is none of these.
+    Raises `EngineError` when it is none of these.
     """
     if tokenizer is None:
         return TokenNumbers()
@@ -356,9 +334,7 @@ def words_from(tokenizer: Any) -> Words:
 def words_of_folder(directory: Path, trust_remote_code: bool = False) -> Words:
     """Load the tokenizer in a folder; where no file of one is there, sentences are token numbers.
 
-    Raises
-    ------
-    EngineError : when there is one that does not open.
+    Raises `EngineError` when there is one that does not open.
     """
     try:
         return Tokenizer.of_folder(directory, trust_remote_code, **tokenizer_options(directory, trust_remote_code))
@@ -366,10 +342,4 @@ def words_of_folder(directory: Path, trust_remote_code: bool = False) -> Words:
         names = [each.name for each in directory.iterdir()]
         if "tokenizer_config.json" in names or any(map(VOCABULARY_FILE.fullmatch, names)):
             raise
-    of_repository = directory.parent.parent.name
-    if not of_repository.startswith(CACHED):
-        return TokenNumbers()
-    name = cached_id(of_repository)
-    return TokenNumbers(
-        f"{name} is in the local cache without a tokenizer; hf download {name} brings it if there is one"
-    )
+    return TokenNumbers()

@@ -97,18 +97,21 @@ class ProgressReporter:
     def __init__(self, tell: Tell, activity: str, unit: str) -> None:
         self._tell = tell
         self._activity, self._unit = activity, unit
-        self._rate = Rate()
+        self._rate: Rate | None = None
         self._due = time.monotonic() + EVERY
         self._total = self._begun = 0
+        self._first = self._due, 0
         self._has_told = False
 
     def __call__(self, done: int, total: int) -> None:
         """Say how much is done; total 0 means that it is not known. A report goes out where one is due."""
         now = time.monotonic()
         if total and not self._total:
-            self._total = total
-            self._rate.rate(now, done)
+            self._total, self._first = total, (now, done)
         if now >= self._due and total:
+            if self._rate is None:
+                self._rate = Rate()
+                self._rate.rate(*self._first)
             self._due, self._has_told = now + EVERY, True
             self._tell(Progress(self._activity, min(done, total), total, self._unit, self._rate.rate(now, done)))
 

@@ -77,14 +77,14 @@ def measure(folder: str, tokens: int) -> dict[str, float]:
     assert len(sentence.ids) == tokens
     read_memory, held = resident_mib(peak=True) - before, resident_mib()
     forget_peak()
-    maps, first = timed(lambda: reader.layer_maps(layers[0], rest))
+    _, first = timed(lambda: reader.layer_maps(layers[0], rest))
     maps_memory = resident_mib(peak=True) - held
-    again, second = timed(lambda: reader.layer_maps(layers[1], rest, maps.weights))
+    again, second = timed(lambda: reader.layer_maps(layers[1], rest))
     all_memory = max(read_memory, resident_mib(peak=True) - before)  # with what is kept of all layers
     size = again.weights.nbytes
     mean = float("nan")
     if size / 4 * len(layers) <= MOST_AVERAGED:
-        _, mean = timed(lambda: reader.mean_over_layers(layers[0].stack, rest, again.weights))
+        _, mean = timed(lambda: reader.layer_maps(layers[0].stack, rest))
     return {
         "read": read, "first": first, "second": second, "mean": mean,
         "read_memory": read_memory, "maps_memory": maps_memory, "all_memory": all_memory, "maps": size / 2**20,

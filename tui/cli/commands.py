@@ -205,8 +205,7 @@ def info() -> None:
         click.echo(f"{name:<18}{path}{'' if os.path.exists(path) else '  (not there yet)'}")
     with suppress(OSError):  # where the current folder is gone
         click.echo(f"{'exports go to':<18}{Path.cwd()}  (the current folder)")
-    from engine.models.devices import describe_devices
-    from engine.models.memory import free_memories
+    from engine.models.devices import describe_devices, free_memories
     from engine.values.memory import size
 
     click.echo(f"{'devices':<18}{describe_devices()}")

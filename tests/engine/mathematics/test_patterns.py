@@ -225,7 +225,7 @@ def test_the_table_agrees_with_loops_over_the_models_own_maps(model_type: str, t
             middle = [each for each in repeat.ids if each not in special]
             assert middle[: repeat.distance] == middle[repeat.distance :]
             assert len(set(middle)) == repeat.distance
-            reader.read_ids(repeat.ids, lambda: None)
+            reader.read(repeat.ids, lambda: None)
         for layer in reader.modules:
             read[repeat, layer] = reader.layer_maps(layer).weights, reader.ids_along(layer.stack)
     for head, row in by_head(table):
@@ -309,12 +309,13 @@ def test_ids_read_with_the_same_model_leave_the_sentence_as_it_is(tiny_model: Ti
     reader, other = (open_reader(tiny_model("bart")) for _ in range(2))
     reader.read(SENTENCE, lambda: None)
     beside = reader.sharing_model()
-    beside.read_ids((5, 6, 7, 5, 6, 7), lambda: None)
+    beside.read((5, 6, 7, 5, 6, 7), lambda: None)
     other.read(SENTENCE, lambda: None)
     for layer in reader.modules:
         np.testing.assert_array_equal(reader.layer_maps(layer).weights, other.layer_maps(layer).weights)
     assert beside.layer_maps(Head("decoder", 0)).weights.shape[1:] == (6, 6)
-    assert reader.has_read(SENTENCE)
+    assert reader.sentence is not None
+    assert reader.sentence.text == SENTENCE
 
 
 def test_ordinary_tokens_are_neither_special_nor_placeholders(tiny_model: TinyModel) -> None:

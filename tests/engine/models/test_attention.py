@@ -129,7 +129,7 @@ def test_the_mean_over_layers_is_taken_head_by_head(model_type: str, stack: str,
     sentence = reader.read(SENTENCE, no_hurry)
     expected = eager_maps(folder, sentence.ids)
     mean = np.mean(expected.get(stack, expected.get("", [])), axis=0)
-    maps = reader.mean_over_layers(stack, no_hurry)
+    maps = reader.layer_maps(stack)
     np.testing.assert_allclose(maps.weights, mean, rtol=0, atol=1e-5)
     np.testing.assert_allclose(maps.select(None).weights, mean.mean(0), rtol=0, atol=1e-5)
     assert maps.layer is None

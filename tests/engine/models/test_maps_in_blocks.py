@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from engine.models import attention_capture
-from engine.models.attention_maps import MapArray
+from engine.models import reader as reader_module
+from engine.models.attention_maps import add_block
 from engine.values.errors import Superseded
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.engine.models.test_attention import ANOTHER, SENTENCE, assert_same_maps, eager_maps, shown_maps
+from tests.engine.models.test_attention import SENTENCE, assert_same_maps, eager_maps, shown_maps
 from tests.opening import no_hurry, open_reader
 
 FAMILIES: list[tuple[str, dict[str, Any]]] = [
@@ -40,13 +41,12 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def blocks_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """List the first queries of all blocks that are taken in from now on."""
     taken: list[int] = []
-    put = MapArray.put
 
-    def keeping(self: MapArray, first: int, block: Tensor) -> None:
+    def keeping(maps: Any, first: int, block: Tensor, layers: int) -> None:
         taken.append(first)
-        put(self, first, block)
+        add_block(maps, first, block, layers)
 
-    monkeypatch.setattr(MapArray, "put", keeping)
+    monkeypatch.setattr(reader_module, "add_block", keeping)
     return taken
 
 
@@ -99,7 +99,7 @@ def test_the_mean_over_layers_in_blocks(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama", num_hidden_layers=5)
     reader = open_reader(folder)
     sentence = reader.read(SENTENCE, no_hurry)
-    maps = reader.mean_over_layers("decoder", no_hurry)
+    maps = reader.layer_maps("decoder")
     returned = np.mean(eager_maps(folder, sentence.ids)[""], axis=0)
     np.testing.assert_allclose(maps.weights, returned, rtol=0, atol=1e-5)
     layers = np.stack([reader.layer_maps(Head("decoder", layer)).weights for layer in range(5)])
@@ -124,7 +124,7 @@ def test_a_module_that_changes_its_probabilities_is_called_as_it_was_made_to_be(
 
     monkeypatch.setattr(kind, "forward", halved)
     np.testing.assert_allclose(reader.layer_maps(Head("decoder", 1)).weights, plain / 2, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(reader.mean_over_layers("decoder", no_hurry).weights.sum(-1), 0.5, rtol=1e-5)
+    np.testing.assert_allclose(reader.layer_maps("decoder").weights.sum(-1), 0.5, rtol=1e-5)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -145,47 +145,13 @@ def test_it_can_be_given_up_between_blocks(tiny_model: TinyModel) -> None:
     assert_same_maps(shown_maps(reader, folder), eager_maps(folder, sentence.ids))
 
 
-def test_a_buffer_is_used_again_where_it_fits(tiny_model: TinyModel) -> None:
-    reader = open_reader(tiny_model("llama"))
-    reader.read(SENTENCE, no_hurry)
-    first = reader.layer_maps(Head("decoder", 0)).weights
-    expected = reader.layer_maps(Head("decoder", 1)).weights
-    again = reader.layer_maps(Head("decoder", 1), no_hurry, first).weights
-    assert again is first
-    np.testing.assert_array_equal(again, expected)
-    reader.read(ANOTHER, no_hurry)
-    other = reader.layer_maps(Head("decoder", 1), no_hurry, first).weights
-    assert other is not first
-    np.testing.assert_array_equal(first, expected)
-
-
-def test_what_one_layer_saw_is_gone_from_a_buffer_where_the_next_sees_less() -> None:
+def test_means_are_of_layers_that_see_unlike_keys_and_numbers_that_are_none_stay() -> None:
     generator, causal = torch.Generator().manual_seed(0), torch.ones(150, 150).tril()
-    all_seen, some_seen = torch.rand(2, 150, 150, generator=generator), torch.rand(2, 150, 150, generator=generator)
-    all_seen /= all_seen.sum(-1, keepdim=True)
-    some_seen *= causal.triu(-20)  # through a window
-    some_seen /= some_seen.sum(-1, keepdim=True)
-    buffer = None
-    for weights in (some_seen, all_seen, some_seen):
-        array = MapArray(buffer)
-        array.begin((2, 150, 150))
-        for first in range(0, 150, 70):
-            array.put(first, weights[:, first : first + 70])
-        found = array.weights
-        np.testing.assert_array_equal(found, weights)
-        assert buffer is None or found is buffer
-        buffer = found
-    both = MapArray(buffer, 2)
+    all_seen = torch.rand(2, 150, 150, generator=generator)
+    some_seen = torch.rand(2, 150, 150, generator=generator) * causal.triu(-20)  # through a window
+    some_seen[1, 100, 90] = torch.nan
+    mean = np.zeros((2, 150, 150), np.float32)
     for weights in (some_seen, all_seen):
-        both.begin((2, 150, 150))
-        both.put(0, weights)
-    np.testing.assert_allclose(both.weights, (some_seen + all_seen) / 2, rtol=1e-6)
-
-
-def test_numbers_that_are_none_are_kept_wherever_they_are() -> None:
-    weights = torch.zeros(1, 2, 3)
-    weights[0, 1, 2] = torch.nan
-    array = MapArray()
-    array.begin((1, 2, 3))
-    array.put(0, weights)
-    np.testing.assert_array_equal(array.weights, weights)
+        for first in range(0, 150, 70):
+            add_block(mean, first, weights[:, first : first + 70], 2)
+    np.testing.assert_allclose(mean, (some_seen + all_seen) / 2, rtol=1e-6)

@@ -33,7 +33,7 @@ def saved(folder: Path, model_type: str, **settings: Any) -> Path:
 def call(reader: Reader, layer: Head) -> tuple[Any, Tensor]:
     """Give a layer's attention module and the hidden states (tokens, width) that it was called with."""
     assert reader._reading is not None
-    args, kwargs = reader._reading.calls.of(layer)
+    args, kwargs = reader._reading.calls[layer]
     states = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
     return reader.modules[layer], states[0, : len(reader._reading.sentence.ids)]
 
@@ -69,7 +69,7 @@ def test_a_band_beside_global_tokens_is_declined() -> None:
     band, others = torch.full((1, 6, 4, 5), 0.1), torch.full((1, 4, 6, 6), 0.1)
     assert attention_maps.probabilities_of(module, (torch.zeros(1, 6, 8), band), 4, 6) is not None
     assert attention_maps.probabilities_of(module, (torch.zeros(1, 6, 8), band, others), 4, 6) is None
-    assert "globally" in (attention_maps.reason_without_map(module, (), 4, (6, 6)) or "")
+    assert "globally" in (attention_maps.reason_without_map(module, (), 4, 6, 6) or "")
 
 
 def test_the_encoder_of_led_is_a_band_too() -> None:
@@ -268,4 +268,4 @@ def test_pooled_queries_are_declined_and_unpooled_ones_are_not() -> None:
     shapes = [tuple(attention_maps.probabilities_of(module, (None, each), 4, 9).shape[2:]) for each in attentions]  # type: ignore[union-attr]
     assert shapes[0] == (9, 9)
     assert shapes[1] != (9, 9)
-    assert "pools" in (attention_maps.reason_without_map(module, (), 4, (9, 9)) or "")
+    assert "pools" in (attention_maps.reason_without_map(module, (), 4, 9, 9) or "")

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-from engine.models.attention_capture import AttentionCalls
 from tests.pretended_gpu import DEVICE, PretendedGpu
 
 
@@ -52,5 +51,4 @@ def computing(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedGpu]:
     with monkeypatch.context() as changed, PretendedGpu() as gpu:
         changed.setattr(torch, "tensor", tensor)
         changed.setattr(torch, "inference_mode", lambda mode=True: torch.no_grad() if mode else torch.enable_grad())
-        changed.setattr(AttentionCalls, "nbytes", 0)  # memories have no addresses there
         yield gpu

@@ -27,9 +27,9 @@ PATIENCE = 60
 
 
 @contextmanager
-def watched(model: object, told: list[Progress]) -> Iterator[Engine]:
+def watched(model: object, told: list[Progress], dtype: str = "auto") -> Iterator[Engine]:
     """Open a model whose progress is noted."""
-    engine = Engine(EngineOptions(device="cpu", use_cache=False))
+    engine = Engine(EngineOptions(device="cpu", dtype=dtype, use_cache=False))
     engine.watcher = told.append
     try:
         engine.open(str(model), lambda progress: None).result(PATIENCE)
@@ -56,26 +56,15 @@ def test_the_layers_that_are_told_are_those_that_have_run(
 def test_the_bytes_that_are_told_are_those_of_the_weights(
     tiny_model: TinyModel, dtype: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.models.memory import WeightCount
-
-    counts: list[WeightCount] = []
-    made = WeightCount.__init__
-
-    def noted(self: WeightCount) -> None:
-        made(self)
-        counts.append(self)
-
-    monkeypatch.setattr(WeightCount, "__init__", noted)
+    monkeypatch.setattr("engine.values.progress.EVERY", 0.0)
+    told: list[Progress] = []
     folder = tiny_model("llama")
-    engine = Engine(EngineOptions(device="cpu", dtype=dtype, use_cache=False))
-    try:
-        engine.open(str(folder), lambda progress: None).result(PATIENCE)
+    with watched(folder, told, dtype) as engine:
         engine.read(SENTENCE).result(PATIENCE)
-    finally:
-        engine.stop()
     with safe_open(folder / "model.safetensors", framework="pt") as file:
         stored = sum(file.get_tensor(name).nbytes for name in file.keys() if name != "lm_head.weight")  # noqa: SIM118
-    assert counts[0].done == counts[0].total == share * stored
+    loaded = [each for each in told if each.unit == "bytes"]
+    assert loaded[-2].done == loaded[-2].total == share * stored
 
 
 class Clock:
