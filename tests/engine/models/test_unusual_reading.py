@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -254,15 +253,6 @@ def test_a_tokenizer_that_does_not_open_is_still_said_to_be_damaged(bare: Path) 
     (bare / "tokenizer.json").unlink()
     (bare / "tokenizer_config.json").write_text("{}")
     assert "has no tokenizer, or one without words" in refusal_of_sentence(bare, "attention", "--text", "5 17 3")
-
-
-def test_one_of_the_hub_cache_may_have_its_tokenizer_elsewhere(bare: Path, tmp_path: Path) -> None:
-    snapshot = tmp_path / "hub" / "models--some--body" / "snapshots" / ("0" * 40)
-    shutil.copytree(bare, snapshot)
-    assert "hf download some/body brings it if there is one" in refusal_of_sentence(
-        snapshot, "attention", "--text", "the cat"
-    )
-    assert rows(snapshot, "attention", "--text", "5 17 3", "--head", "L0H0")
 
 
 async def test_the_explorer_says_what_to_type_and_reads_it(bare: Path) -> None:
