@@ -60,19 +60,17 @@ class LayerWeights:
     def of_head(self, head: int) -> dict[str, Tensor]:
         """Name one head's arrays: ``W_Q`` to ``W_O``, and ``b_Q`` to ``b_O`` where the model has them."""
         shared = head // self.group
-        arrays = {
-            "W_Q": self.query[head],
-            "W_K": self.key[shared],
-            "W_V": self.value[shared],
-            "W_O": self.output[head],
-        }
-        biases = {
-            "b_Q": None if self.query_bias is None else self.query_bias[head],
-            "b_K": None if self.key_bias is None else self.key_bias[shared],
-            "b_V": None if self.value_bias is None else self.value_bias[shared],
-            "b_O": self.output_bias,
-        }
-        return arrays | {name: bias for name, bias in biases.items() if bias is not None}
+        own = {"Q": self.query[head], "K": self.key[shared], "V": self.value[shared], "O": self.output[head]}
+        arrays = {f"W_{matrix}": part for matrix, part in own.items()}
+        for name, bias, place in (
+            ("b_Q", self.query_bias, head),
+            ("b_K", self.key_bias, shared),
+            ("b_V", self.value_bias, shared),
+            ("b_O", self.output_bias, slice(None)),
+        ):
+            if bias is not None:
+                arrays[name] = bias[place]
+        return arrays
 
 
 def read_layer(

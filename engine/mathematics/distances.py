@@ -16,7 +16,7 @@ from torch import Tensor
 
 from engine.mathematics.chance import gaussian_pair
 from engine.mathematics.factored_matrices import FactoredMatrix, FactoredProduct, factor_matrices
-from engine.mathematics.spectra import MOST_SMALL_VALUES, smallest_singular_spaces
+from engine.mathematics.spectra import MOST_SMALL_VALUES, smallest_singular_values
 
 CANCELLED = 1e-8
 """Share of its bound up to which a squared norm is computed again by QR; above it, it has at least eight digits."""
@@ -208,9 +208,9 @@ def image_in_kernel(matrix: FactoredProduct, rank: int, tolerance: float) -> int
         return 0
     if matrix.is_whole and kernel <= MOST_SMALL_VALUES:
         # What lies in the kernel and in the image is orthogonal to the image's complement, which is as small as it.
-        spaces = smallest_singular_spaces(matrix.core[0], kernel)
+        spaces = smallest_singular_values(matrix.core[0], kernel)
         if spaces is not None:
-            return count_lost(spaces[1][None], spaces[0][None], tolerance)
+            return count_lost(spaces[2][None], spaces[1][None], tolerance)
     left, right = matrix.left, matrix.right
     if rank < min(matrix.core.shape[-2:]) or matrix.core.shape[-2] != matrix.core.shape[-1]:
         inner_left, _, inner_right = torch.linalg.svd(matrix.core, full_matrices=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import torch
 from torch import Tensor
 
@@ -37,8 +35,14 @@ class ShuffledChanges:
     def __init__(self, before: Tensor, after: Tensor) -> None:
         before, after = before.detach().cpu().double(), after.detach().cpu().double()
         self._takes_part = before.isfinite() & after.isfinite()
-        self._before, self._changes = before[self._takes_part], (after - before)[self._takes_part]
-        self.logit_change = float(root_mean_square(self._changes))
+        changes = (after - before)[self._takes_part]
+        self.logit_change = float(root_mean_square(changes))
+        if not len(changes):
+            return
+        self._probabilities = before[self._takes_part].softmax(0)  # of each token before
+        self._factors = (changes - changes.max()).exp()  # of its share, but for what they have in common
+        spectrum = torch.fft.rfft(self._probabilities).conj() * torch.fft.rfft(self._factors)
+        self._sums: Tensor = torch.fft.irfft(spectrum, n=len(changes))  # of all shares then, for each s
 
     def change(self, token: int) -> float:
         """Give the root mean square, over all s, of what a token's probability changes by; NaN if it takes no part.
@@ -54,20 +58,3 @@ class ShuffledChanges:
         own = self._probabilities[place] * self._factors.roll(-place)
         sums = self._sums.maximum(own)  # of which it is one part, so that rounding cannot make them less
         return float(root_mean_square(own / sums - self._probabilities[place]))
-
-    @cached_property
-    def _probabilities(self) -> Tensor:
-        """Give the tokens' probabilities before: (tokens,)."""
-        return self._before.softmax(0)
-
-    @cached_property
-    def _factors(self) -> Tensor:
-        """Give what each change multiplies a token's share by, but for what they have in common: (tokens,)."""
-        return (self._changes - self._changes.max()).exp()
-
-    @cached_property
-    def _sums(self) -> Tensor:
-        """Give, for each s, what the shares then add up to: (tokens,)."""
-        spectrum = torch.fft.rfft(self._probabilities).conj() * torch.fft.rfft(self._factors)
-        sums: Tensor = torch.fft.irfft(spectrum, n=len(self._factors))
-        return sums

@@ -142,12 +142,6 @@ def frobenius_norm(sigma: FloatArray) -> FloatArray:
     return result
 
 
-def nuclear_norm(sigma: FloatArray) -> FloatArray:
-    """Compute ``Σσ``."""
-    result: FloatArray = sigma.sum(-1)
-    return result
-
-
 def condition_number(sigma: FloatArray) -> FloatArray:
     """Compute ``σ₁ / σ_r``, r the structural rank; infinite when σ_r is zero."""
     first, last = sigma[..., 0], sigma[..., -1]
@@ -189,7 +183,7 @@ MEASURES: tuple[Measure, ...] = (
     Measure("participation_ratio", "participation ratio", lambda sigma, *_: participation_ratio(sigma)),
     Measure("spectral_norm", "spectral norm", lambda sigma, *_: spectral_norm(sigma), is_norm=True),
     Measure("frobenius_norm", "Frobenius norm", lambda sigma, *_: frobenius_norm(sigma), is_norm=True),
-    Measure("nuclear_norm", "nuclear norm", lambda sigma, *_: nuclear_norm(sigma), is_norm=True),
+    Measure("nuclear_norm", "nuclear norm", lambda sigma, *_: sigma.sum(-1), is_norm=True),
     Measure("condition_number", "condition number", lambda sigma, *_: condition_number(sigma), is_heavy_tailed=True),
 )
 """Every measure, in the order of the table's columns."""

@@ -116,7 +116,7 @@ def _without_gram(wide: Tensor, roots: Tensor) -> Tensor:
         if len(wide) == 1 and 0 < lost <= MOST_SMALL_VALUES and float(roots[0, 0]) ** 2 > LEAST_EIGENVALUE:
             small = smallest_singular_values(wide[0], lost)
             if small is not None:
-                return torch.cat([roots[:, :-lost], small[None].cpu()], -1)
+                return torch.cat([roots[:, :-lost], small[0][None].cpu()], -1)
     values: Tensor = torch.linalg.svdvals(wide)
     return values.cpu()
 
@@ -218,39 +218,25 @@ def layer_norms(heads: Tensor) -> tuple[float, float]:
     return frobenius, largest
 
 
-def smallest_singular_values(square: Tensor, count: int) -> Tensor | None:
-    """Compute the smallest singular values of a matrix (n, n) float64, which squaring it has lost: (count,).
-
-    They are the largest of the inverse, which a block of vectors turns towards when it is multiplied by ``M⁻¹ M⁻ᵀ``
-    again and again (subspace iteration; Golub & Van Loan 2013, §8.2). The singular values of M on the space that the
-    block then spans are theirs (Rayleigh–Ritz), with errors of ``eps · σ₁``, as those of a dense decomposition have.
-    Largest first; None where they are not found in this way, as when the matrix is singular.
-    """
-    found = _inverse_iteration(square, count)
-    return None if found is None else found[0]
-
-
-def smallest_singular_spaces(square: Tensor, count: int) -> tuple[Tensor, Tensor] | None:
-    """Compute what belongs to a matrix's smallest singular values: nearly its image's complement, and its kernel.
-
-    They are (n, count) left and (n, count) right, orthonormal. Each is iterated by itself: the one from the other, as
-    ``M v / σ``, would lose what σ has lost. None as of `smallest_singular_values`.
-    """
-    found = _inverse_iteration(square, count)
-    if found is None:
-        return None
-    _, left, right = found
-    return _least(square.mT, torch.linalg.qr(left)[0], count), _least(square, right, count)
-
-
 def _least(square: Tensor, block: Tensor, count: int) -> Tensor:
     """Take of a block (n, m) of orthonormal columns the directions that a matrix shrinks most: (n, count)."""
     right: Tensor = torch.linalg.svd(square @ block, full_matrices=False)[2]
     return block @ right.mT[:, -count:]
 
 
-def _inverse_iteration(square: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Iterate a block towards the smallest singular values; give those, and the blocks on the left and the right."""
+def smallest_singular_values(square: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Compute a square matrix's smallest singular values, which squaring it has lost, and what belongs to them.
+
+    They are the largest of the inverse, which a block of vectors turns towards when it is multiplied by ``M⁻¹ M⁻ᵀ``
+    again and again (subspace iteration; Golub & Van Loan 2013, §8.2). The singular values of M on the space that the
+    block then spans are theirs (Rayleigh–Ritz), with errors of ``eps · σ₁``, as those of a dense decomposition have.
+
+    Returns
+    -------
+    (count,) float64, largest first, and of (n, n) orthonormal (n, count) left and right: nearly the complement of the
+    image, and the kernel. Each is iterated by itself: the one from the other, as ``M v / σ``, would lose what σ has
+    lost. None where they are not found in this way, as when the matrix is singular.
+    """
     n = square.shape[-1]
     factors, pivots, failed = torch.linalg.lu_factor_ex(square)
     if bool(failed):
@@ -268,6 +254,6 @@ def _inverse_iteration(square: Tensor, count: int) -> tuple[Tensor, Tensor, Tens
         block = torch.linalg.qr(solved)[0]
         values: Tensor = torch.linalg.svdvals(torch.linalg.qr(square @ block, mode="r")[1])[-count:]
         if bool(((before - values).abs() <= CONVERGED * values + noise).all()):
-            return values, back, block
+            return values, _least(square.mT, torch.linalg.qr(back)[0], count), _least(square, block, count)
         before = values
     return None

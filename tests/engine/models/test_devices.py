@@ -124,9 +124,9 @@ def rotated(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> Tensor
 def smallest(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Any]:
     """Find the smallest singular values of a square, and what belongs to them."""
     square = query.flatten(0, 1)
-    found = spectra.smallest_singular_spaces(square, 2)
+    found = spectra.smallest_singular_values(square, 2)
     assert found is not None
-    return [spectra.smallest_singular_values(square, 2), *(each @ each.mT for each in found)]
+    return [found[0], *(each @ each.mT for each in found[1:])]
 
 
 WORK: dict[str, tuple[str, Callable[..., Any]]] = {
