@@ -66,6 +66,8 @@ def _measure(
     model: OpenModel, parameter: Parameter, by_name: Mapping[str, Parameter], measured: dict[str, Found]
 ) -> None:
     """Find a parameter's norm, or why it has none, and whether the same numbers are stored under another name."""
+    from engine.mathematics.measures import tensor_norm
+
     name, tied_to = parameter.name, parameter.tied_to
     if name in measured:
         return
@@ -75,30 +77,22 @@ def _measure(
         measured[name] = measured[tied_to][0], ""
         return
     try:
-        norm = _norm(model, name)
-    except _Unmeasured as reason:
-        measured[name] = NOTHING, str(reason)
+        norm = tensor_norm(_parts(model, name))
+    except Superseded:
+        raise
+    except (EngineError, RuntimeError) as error:
+        measured[name] = NOTHING, " ".join(str(error).split())
     else:
         measured[name] = norm, _stored_twice(model, parameter, norm, by_name, measured)
 
 
-def _norm(model: OpenModel, name: str) -> float:
-    """Measure one tensor, part by part; `_Unmeasured` where it holds no numbers of a weight, or cannot be read."""
-    from engine.mathematics.measures import tensor_norm
-
-    def parts() -> Iterator[Tensor]:
-        for part in model.source.parts(name):
-            if not part.is_floating_point():
-                raise _Unmeasured(f"{str(part.dtype).removeprefix('torch.')} numbers, which are no weights")
-            yield part
-            model.check()
-
-    try:
-        return tensor_norm(parts())
-    except Superseded:
-        raise
-    except (EngineError, RuntimeError) as error:
-        raise _Unmeasured(" ".join(str(error).split())) from error
+def _parts(model: OpenModel, name: str) -> Iterator[Tensor]:
+    """Go through the numbers of a tensor of weights."""
+    for part in model.source.parts(name):
+        if not part.is_floating_point():
+            raise EngineError(f"{str(part.dtype).removeprefix('torch.')} numbers, which are no weights")
+        yield part
+        model.check()
 
 
 def _stored_twice(
@@ -124,10 +118,6 @@ def _is_same(model: OpenModel, one: str, other: str) -> bool:
         if ours.dtype != theirs.dtype or not bool((ours == theirs).all()):
             return False
     return True
-
-
-class _Unmeasured(Exception):
-    """Why a tensor has no norm."""
 
 
 def _narrowed(listed: tuple[Parameter, ...], query: Query) -> tuple[Parameter, ...]:
