@@ -47,11 +47,7 @@ Deliver = Callable[[Head, bool, SpectraGroup | EngineError, Progress], None]
 class SpectraStore:
     """Gives a model's spectra, computing each once; lanes may ask for different ones at the same time.
 
-    Parameters
-    ----------
-    source : of the weights.
-    options : the device, whether spectra are kept on disk, and whether what takes much is left out as in browsing.
-    notify : told in a sentence what takes much memory or time, or goes another way than was asked for.
+    It tells in a sentence what takes much memory or time, or goes another way than was asked for.
     """
 
     def __init__(self, source: Source, options: EngineOptions, notify: Callable[[str], None]) -> None:
@@ -216,12 +212,7 @@ class SpectraStore:
                 yield None
 
     def _with_room(self, layer: LayerOutline, missing: list[str], is_all: bool) -> tuple[list[str], str]:
-        """Give those matrices of a layer as a whole that have room, and why the others are left out.
-
-        Raises
-        ------
-        EngineError : when they are all that is asked for, and none has room.
-        """
+        """Give those matrices of a layer as a whole that have room, and why others are left out, which not all may be."""
         fitting, lacking, notice = room_for(layer, missing, self._options.is_browsing)
         if is_all and not fitting:
             raise EngineError(lacking)

@@ -76,10 +76,7 @@ def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: 
 
 
 def head_widths(config: Mapping[str, Any], place: Head) -> frozenset[int]:
-    """Collect every width that the configuration names for a head, of whatever part or layer.
-
-    There are none where it is one of several models, whose widths could be another's.
-    """
+    """Collect every width that the configuration names for a head; none where it is one of several models."""
     text = config.get("text_config")
     parts = [name for name, value in config.items() if name.endswith("_config") and isinstance(value, dict)]
     several = set(parts) - {"text_config", "quantization_config", "per_layer_config"}
@@ -106,7 +103,7 @@ def context(config: Mapping[str, Any], model_type: str) -> int | None:
 def unscaled_length(config: Mapping[str, Any], rope: Mapping[str, Any] | None) -> int | None:
     """Read up to which length of sentence, in tokens, rotary positions are as they are, where longer ones are scaled.
 
-    ``rope`` are the settings of the positions, if there are any; a fixed α, as HunYuan's, is the same for all lengths.
+    A fixed α among the settings of the positions, as HunYuan's, is the same for all lengths.
     """
     if not rope or rope.get("alpha"):
         return None

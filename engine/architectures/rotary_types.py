@@ -124,7 +124,7 @@ def why_not_rotated(model_type: str, rotary: RotaryType | None) -> str:
 def why_never_rotated(model_type: str, config: Mapping[str, Any]) -> str:
     """Say of a model whose configuration was just read why there is no QK at a distance; nothing where that is open.
 
-    It is open where a part of the model has a type of its own, or may have, and where a setting decides.
+    It is where a part of the model has a type of its own, or may have, and where a setting decides.
     """
     has_parts = any(isinstance(each, Mapping) and "model_type" in each for each in config.values())
     is_of_parts = has_parts or any(whole == model_type for whole, _ in PARTS)

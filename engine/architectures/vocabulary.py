@@ -34,11 +34,8 @@ TOP_UNEMBEDDINGS = ("decoder", "output")
 class Vocabulary:
     """The tensors through which one stack's heads meet tokens, each (tokens, d), or None where there is none.
 
-    Attributes
-    ----------
-    queries : the embedding of what queries read.
-    source : the embedding of what keys and values read; another one in attention across stacks.
-    unembedding : what turns the stack's residual stream into logits.
+    They are the embeddings of what queries read, and of what keys and values read, which is another one in attention
+    across stacks; and the unembedding, which turns the stack's residual stream into logits.
     """
 
     queries: str | None

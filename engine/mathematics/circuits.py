@@ -140,8 +140,7 @@ def _solve_with_noise(squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def copying(found: Tensor) -> Tensor:
     """Compute ``Σλ / Σ|λ|`` over eigenvalues (..., r): 1 where all that is read is written as it was, −1 if reversed.
 
-    Elhage et al. 2021, of the eigenvalues of ``W_E · OV · W_U``, tokens to tokens. Complex ones come in pairs whose sum
-    is real.
+    Elhage et al. 2021, of the eigenvalues of ``W_E · OV · W_U``, tokens to tokens.
     """
     total: Tensor = found.abs().sum(-1)
     summed: Tensor = found.real.sum(-1)
@@ -209,13 +208,10 @@ class Frame:
 
     Attributes
     ----------
-    compared : the circuits (``QK``, ``OV``) whose two sides are the same space; of the others nothing is said that
-        takes one side for the other.
+    compared : the circuits whose two sides are the same space; of the others nothing takes one side for the other.
     tolerance : by circuit, the cosine below which a direction counts as orthogonal (`measures.cosine_noise`).
-    of_heads : whether it is heads that are measured. Where heads share keys a layer's circuit is no product of its
-        stacked projections.
-    spectra : those of `SPECTRA` whose eigenvalues are found, each of them defined here (see `spectra_of`); it takes
-        long where layers are wide.
+    of_heads : whether it is heads that are measured; where these share keys a layer's circuit is no product.
+    spectra : those of `SPECTRA` whose eigenvalues are found, each of them defined here; long where layers are wide.
     token_map : (d, d) float64 ``W_Uᵀ W_E`` where OV leads from tokens to tokens.
     """
 
@@ -380,10 +376,7 @@ def circuit_chance(sizes: Sizes, frame: Frame) -> Numbers:
 
 
 def mass_chance(r: int, d: int) -> float:
-    """Average `positive_mass` over Gaussian products ``W_Qᵀ W_K`` of (r, d) factors; that of −λ is the same.
-
-    Turning the sign of W_Q leaves a head as probable and changes one into the other, so both are averaged together.
-    """
+    """Average `positive_mass` over Gaussian products ``W_Qᵀ W_K`` of (r, d) factors; that of −λ is the same."""
     query, key = map(torch.from_numpy, gaussian_pair(r, r, d))
     small = query.mT @ key if query.shape[-1] <= query.shape[-2] else key @ query.mT
     found = torch.linalg.eigvals(small.float())

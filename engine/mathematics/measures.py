@@ -154,7 +154,6 @@ class Measure:
 
     Attributes
     ----------
-    name : the column.
     title : what a screen calls it.
     compute : (singular values (..., r), ε, noise (...)) to one number per spectrum.
     is_count : whether its values are whole numbers.

@@ -145,13 +145,13 @@ def uniform_attention(visible: VisibleKeys, keys: int) -> Floats:
 
 @dataclass(frozen=True)
 class Spread:
-    """How far a layer's heads spread their attention.
+    """How far a layer's heads spread their attention, as means over queries, (heads,).
 
     Attributes
     ----------
-    entropy : (heads,) mean over queries of ``−Σ_j p_j ln p_j`` in nats, p_j the shares of the row's sum.
-    mean_distance : (heads,) mean over queries of ``Σ_j p_j |i − j|`` in tokens.
-    to_none : (heads,) mean over queries of ``1 − Σ_j A[i, j]``: what goes to a sink that is no token.
+    entropy : ``−Σ_j p_j ln p_j`` in nats, p_j the shares of the row's sum.
+    mean_distance : ``Σ_j p_j |i − j|`` in tokens.
+    to_none : ``1 − Σ_j A[i, j]``: what goes to a sink that is no token.
     """
 
     entropy: Floats
