@@ -212,7 +212,7 @@ class SpectraStore:
                 yield None
 
     def _with_room(self, layer: LayerOutline, missing: list[str], is_all: bool) -> tuple[list[str], str]:
-        """Give those matrices of a layer as a whole that have room, and why others are left out, which not all may be."""
+        """Give those matrices of a layer as a whole that have room, and why others are left out."""
         fitting, lacking, notice = room_for(layer, missing, self._options.is_browsing)
         if is_all and not fitting:
             raise EngineError(lacking)

@@ -281,11 +281,11 @@ def _key_value_heads(layout: Layout, shapes: Mapping[str, Shape], heads: int, va
 def describe_attention(
     place: Head, found: Found, entries: Mapping[str, TensorEntry], config: Mapping[str, Any]
 ) -> AttentionModule:
-    """Describe one layer's attention.
+    """Describe one attention module, whose keys and values may be another one's.
 
     Raises
     ------
-    EngineError : when tensors are missing, or their shapes do not fit each other or the configuration.
+    EngineError : when its shapes do not fit each other or the number of heads.
     """
     module, rule, owner = found.module, found.rule, found.key_value_owner or found.module
     owners = {"Q": module, "K": owner, "V": owner, "O": module}
