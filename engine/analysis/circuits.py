@@ -97,7 +97,10 @@ def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
     weights = model.layer_weights(layer.name)
     factors = factors_at(model, layer, weights, query)
     if query.fold_norm:  # gains leave weights as finely stored as they are
-        folded = replace(weights, query=factors[0], key=factors[1], value=factors[2], circuits=None)
+        stored = {
+            matrix: np.full_like(each, each.max()) if whole_layer else each for matrix, each in weights.epsilons.items()
+        }
+        folded = LayerWeights(*factors, None, None, None, None, stored)
         rows = yield from model.spectra.decompose(folded, whole_layer)
         group = group_of(layer, [layer.name] if whole_layer else list(layer.head_names()), rows)
     else:
@@ -109,9 +112,8 @@ def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
         for matrix in spectra[0]
     }
     noise = np.array([own["QK"].noise for own in spectra])  # turned keys are as large as they were
-    stored = weights.epsilons
     tolerance = {
-        circuit: cosine_noise(max(layer.shape(circuit, False)), max(stored[each].max() for each in circuit))
+        circuit: cosine_noise(max(layer.shape(circuit, False)), max(weights.epsilons[each].max() for each in circuit))
         for circuit in CIRCUITS_OF
     }
     compared, token_map = _compared(layer), (yield from _token_map(model, layer, query.fold_norm))
