@@ -12,11 +12,10 @@ import torch
 
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
-from engine.service.engine import Engine
 from engine.values.errors import Superseded
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from engine.values.progress import FOLLOWING, PREDICTING, SWITCHING, TAKING_APART, Progress, Work
+from engine.values.progress import FOLLOWING, PREDICTING, TAKING_APART, Progress, Work
 from engine.values.table import Table
 from engine.values.views import Query
 from tests.conftest import TinyModel
@@ -87,21 +86,6 @@ def test_the_steps_that_are_told_are_the_layers_that_run(
     assert {each.total for each in steps} == {len(called)}
     assert len(called) % LAYERS == 0
     assert [each.finished for each in steps] == [*[False] * len(called), True]
-
-
-@pytest.mark.usefixtures("told_at_once")
-def test_heads_that_are_switched_off_are_counted_and_the_layer_that_runs_is_named(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, told):
-        worked_out(model, "predictions", Query(text=TEXT))
-        monkeypatch.setattr("engine.models.interventions.TOKENS_AT_ONCE", 1)
-        told.clear()
-        worked_out(model, "ablation", Query(text=TEXT, layer=Head("decoder", 1)))
-    heads = [each for each in told if each.activity == SWITCHING]
-    expected = [(head, f"layer {layer} of {LAYERS}") for head in range(4) for layer in range(1, LAYERS + 1)]
-    assert [(each.done, each.note) for each in heads] == [*expected, (4, "")]
-    assert {(each.total, each.unit) for each in heads} == {(4, "heads")}
 
 
 @pytest.mark.parametrize("table", ["predictions", "lens", "contributions", "ablation"])
@@ -176,22 +160,3 @@ def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.M
     assert done.exit_code == 0
     assert "following the residual stream 3 / 4 layers run" in " ".join(lines)
     assert not done.stderr
-
-
-def test_a_newer_request_stops_a_table_between_layers(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, told_at_once: None
-) -> None:
-    engine = Engine(EngineOptions(device="cpu", use_cache=False))
-    engine.open(str(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)), lambda progress: None).result(60)
-    told: list[Progress] = []
-
-    def watch(progress: Progress) -> None:
-        told.append(progress)
-        if progress.activity == PREDICTING and progress.done == 1:
-            engine.give_up("table")
-
-    engine._model.tell = watch  # type: ignore[union-attr]  # it is open
-    with pytest.raises(Superseded):
-        engine.table("predictions", Query(text=TEXT), "table").result(60)
-    engine.stop()
-    assert max(each.done for each in told if each.activity == PREDICTING and not each.finished) == 1

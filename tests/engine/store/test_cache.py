@@ -193,17 +193,6 @@ def test_what_is_used_again_is_not_the_oldest_any_more(tmp_path: Path) -> None:
     assert left(tmp_path, ages) == ["used again"]
 
 
-def test_one_model_that_is_too_large_alone_is_kept_in_part(tmp_path: Path) -> None:
-    limit = 64 * 1024
-    cache = SpectraCache(tmp_path, "huge", limit)
-    for layer in range(100):
-        cache.save(f"decoder-{layer}-heads", {"Q": np.full(500, float(layer))})
-        assert sum(each.stat().st_size for each in tmp_path.rglob("*") if each.is_file()) <= limit
-    last = cache.load("decoder-99-heads")
-    assert last is not None
-    np.testing.assert_array_equal(last["Q"], np.full(500, 99.0))
-
-
 def moved(one: Path, other: Path) -> None:
     """Put a file in the place of another."""
     other.write_bytes(one.read_bytes())
