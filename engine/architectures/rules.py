@@ -191,6 +191,7 @@ RULES: tuple[Rule, ...] = (
          has_tail=True),
     Rule("q_head", "k_head", "v_head", "post_proj", biases={"Q": "r_w_bias"}, model_types=frozenset({"funnel"})),
     Rule("query_key", "query_key", "value", "../output.dense", model_types=frozenset({"reformer"})),
+    Rule("linears.0", "linears.1", "linears.2", "linears.3"),  # modules after The Annotated Transformer
     Rule("query_net", "key_net", "value_net", "out_projection"),  # the decoder of cohere_asr
     Rule("q_proj", "k_proj", "v_proj", "o_proj"),
     Rule("q_proj", "k_proj", "k_proj", "o_proj", model_types=frozenset(

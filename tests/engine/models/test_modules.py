@@ -264,6 +264,26 @@ class OddNames(FusedCausal):
         self._modules["together"] = self._modules.pop("c_attn")
 
 
+class Annotated(FusedCausal):
+    """Four projections in a list, as The Annotated Transformer has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linears = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (each(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for each in self.linears[:3])
+        mixed = functional.scaled_dot_product_attention(query, key, value)
+        written: Tensor = self.linears[3](mixed.transpose(1, 2).flatten(2))
+        return written
+
+
+def test_projections_in_a_list_are_found() -> None:
+    torch.manual_seed(1)
+    opened = engine.open_module(Speaker(Annotated))
+    assert verdicts_of(opened) == {"output": {"verified"}, "scores": {"verified"}}
+
+
 def test_projections_of_other_names_are_found_once_they_are_given() -> None:
     model = Speaker(OddNames)
     with pytest.raises(EngineError, match=r"blocks\.0\.looking computes attention whose .*give projections="):
