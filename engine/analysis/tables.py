@@ -79,11 +79,6 @@ def groups(model: OpenModel, name: str, query: Query) -> Groups:
 
     Those of a table that is ranked, or whose cells come later, come in one group at the end.
 
-    Parameters
-    ----------
-    name : one of `COLUMNS`.
-    query : which part of the table; everything unless it is narrowed.
-
     Raises
     ------
     EngineError : when there is no such table, layer or head, or it cannot be had of this model.
@@ -177,7 +172,6 @@ class _Grown:
         self._lacking: dict[str, None] = {}
 
     def add(self, group: RowGroup) -> None:
-        """Take in what a group says."""
         if self._places:
             new = {tuple(row[each] for each in self._places): tuple(row) for row in group.rows}
             if new.keys() >= self._by_place.keys():
@@ -190,10 +184,8 @@ class _Grown:
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows that are known."""
         return list(self._by_place.values()) if self._places else self._rows
 
     def table(self) -> Table:
-        """Give what is known as a table."""
         columns = columns_of(self._name, self._query)
         return Table.of_rows(self._name, columns, self.rows, dict(self._left_out), tuple(self._lacking))

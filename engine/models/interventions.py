@@ -49,12 +49,7 @@ class Outputs:
         self._found: dict[Head, nn.Module] | None = None
 
     def module(self, layer: Head) -> nn.Module:
-        """Give the module of a layer's output projection.
-
-        Raises
-        ------
-        EngineError : when its heads go through no module of their own.
-        """
+        """Give the module of a layer's output projection; `EngineError` where its heads go through none."""
         found = self.layers.get(layer.whole_layer)
         if found is None:
             raise EngineError(

@@ -220,13 +220,10 @@ def _unwrap(module: nn.Module) -> nn.Module:
 
 def _parameters_left_out(module: nn.Module, anatomy: Anatomy) -> list[str]:
     """Name a projection that keeps more than a weight and a bias, of which the heads know nothing."""
-    parts = dict(module.named_modules())
     paths = {name.removesuffix(".weight") for each in anatomy.modules.values() for name in each.weights.values()}
+    parts = [(path, part) for path, part in module.named_modules() if path in paths]
     others = [
-        (path, name)
-        for path in sorted(paths & parts.keys())
-        for name, _ in parts[path].named_parameters()
-        if name not in ("weight", "bias")
+        (path, name) for path, part in parts for name in dict(part.named_parameters()).keys() - {"weight", "bias"}
     ]
     return [f"{path} keeps {name} beside its weight, which is not in its heads' matrices" for path, name in others[:1]]
 

@@ -160,12 +160,7 @@ class AttentionWatch(TorchFunctionMode):
 
     @property
     def weights(self) -> Tensor:
-        """The probabilities of all heads that were seen, (heads, queries, keys).
-
-        Raises
-        ------
-        EngineError : when they are of several kinds.
-        """
+        """The probabilities of all heads that were seen, (heads, queries, keys), where they are of one kind."""
         if len({each.weights.shape[1:] for each in self.seen}) != 1:
             raise EngineError("it computes attention of several kinds in one call; attn-tui follows one")
         return torch.cat([each.weights for each in self.seen])
@@ -377,12 +372,7 @@ class ModuleReader(MapReader):
 
     @property
     def vocabulary(self) -> int:
-        """How many rows its smallest embedding has.
-
-        Raises
-        ------
-        EngineError : when it reads no tokens.
-        """
+        """How many rows its smallest embedding has."""
         self._example_of_tokens(" that random ones could stand for")
         return vocabulary_of(self._model)
 
@@ -413,12 +403,7 @@ class ModuleReader(MapReader):
         return sentence
 
     def predicted(self, text: str, position: int | None, check: Callable[[], None]) -> tuple[Asked, Tensor]:
-        """Read a sentence, and give what the module says comes after one of its tokens, the last unless it is named.
-
-        Raises
-        ------
-        EngineError : when there is no such token, or what the module returns is no logits that can be told.
-        """
+        """Read a sentence, and give what the module says comes after one of its tokens, the last unless it is named."""
         example = self._example_of_tokens(", so it predicts none")
         if "decoder" not in self.outline.stacks:
             raise EngineError(

@@ -374,7 +374,6 @@ def _place(whole: Any, model: Any) -> tuple[str, ...]:
 
 
 def _tensors(whole: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield parameters and buffers, those under several names under each."""
     yield from whole.named_parameters(remove_duplicate=False)
     yield from whole.named_buffers(remove_duplicate=False)
 
