@@ -97,7 +97,7 @@ async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_expor
         await settle(pilot)
         left = [row for row in whole if row[3] == "OV" and row[2] != "all"]
         assert 0 < len(left) < len(whole)
-        assert f"{len(left)} of {len(whole)}  matrix = OV and head != all" in shown(pane.title_line)
+        assert f"{len(left)} of {len(whole)}  matrix = OV and head" in shown(pane.title_line)
         lines = [line(pane, number) for number in range(len(pane.table.order))]
         assert lines == [[f"H{row[2]}", "", "", "", "", "", str(row[6])] for row in left]
         assert list(app.conductor.table()[0]) == left
