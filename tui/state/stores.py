@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tui.state.head_labels import HeadLabels
-from tui.state.head_parts import HeadParts
 from tui.state.maps import Maps
 from tui.state.spectra_store import SpectraStore
 from tui.state.tables import TableStore
@@ -30,7 +29,6 @@ class Stores:
     arrived : called, on any thread, when a store has an answer that it did not have: all views on screen are drawn.
     report : told, on any thread, how far long work has come.
     spectra : of heads and of whole layers, and their measures.
-    heads : circuits and patterns of all heads.
     tables : those that are worked out.
     maps : of sentences.
     labels : what heads are called that clearly do one thing.
@@ -48,18 +46,16 @@ class Stores:
 
     def __post_init__(self) -> None:
         self.spectra = SpectraStore(self.engine, self.outline, self.arrived)
-        self.heads = HeadParts(self.engine, self.arrived, self.report)
         self.tables = TableStore(self.engine, self.outline, self.arrived, self.report)
         self.maps = Maps(self.engine, self.outline, self.arrived)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is on its way."""
-        return self.spectra.is_idle and self.heads.is_idle and self.tables.is_idle and self.maps.is_idle
+        return self.spectra.is_idle and self.tables.is_idle and self.maps.is_idle
 
     def close(self) -> None:
         """Wait for nothing any more: another model takes the place of this one."""
         self.spectra.close()
-        self.heads.close()
         self.tables.close()
         self.maps.close()

@@ -25,6 +25,7 @@ from tui.drawing.text import first_fitting
 from tui.state.overview_measures import MEASURES, SIGNED, group_after, overview_fields
 from tui.state.session import Shown
 from tui.state.stores import Stores
+from tui.state.tables import TableKey
 from tui.toolkit.messages import ConditionWanted, HeadEntered, HeadPicked, Told
 from tui.views.pane import Pane
 from tui.widgets.head_map import HeadMap
@@ -71,6 +72,7 @@ class OverviewPane(Pane):
         self._places: Mapping[Head, int] = {}
         self._scales: dict[str, Scale] = {name: "log" for name in RANK_MEASURES if "condition" in name}
         self._trouble = ""
+        self._part: TableKey | None = None
         self._moving: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -116,15 +118,17 @@ class OverviewPane(Pane):
     def _cells(self, shown: Shown, stores: Stores) -> tuple[Sequence[Cell | None], str]:
         """Give the measure's cells, None for what is still to come, and why there are none where that is known."""
         if shown.overview in RANK_MEASURES:
-            stores.heads.look_at(None)
+            if self._part is not None and stores.tables.is_asked(self._part):
+                stores.engine.give_up(f"growing {HEADS.name}")  # which may take the whole model
+            self._part = None
             if shown.selected is not None and not shown.selected.is_layer:
                 stores.spectra.get(shown.selected)  # before the sweep comes to it
             return self._ranks(shown, stores), ""
-        query = _query(shown)
-        found = stores.heads.look_at(query)
+        self._part = _part(shown)
+        found = stores.tables.get(self._part)
         if isinstance(found, EngineError):
             return [""] * len(self._places), str(found)
-        missing = "" if stores.heads.is_complete(query) else None
+        missing = "" if stores.tables.is_complete(self._part) else None
         if found is None:
             return [missing] * len(self._places), ""
         cells = [missing if cell is None else cell for cell in found.frame[shown.overview].to_list()]
@@ -180,7 +184,7 @@ class OverviewPane(Pane):
         if shown.overview in RANK_MEASURES:
             matrix, measure = RANK_MEASURES[shown.overview]
             return stores.spectra.chance(head, measure, shown.epsilon).get(matrix), stores.spectra.why_not(head)
-        found = stores.heads.peek(_query(shown))
+        found = stores.tables.peek(_part(shown))
         if not isinstance(found, Table):
             return None, ""
         row = found.frame.row(self._places[head], named=True)
@@ -209,11 +213,6 @@ class OverviewPane(Pane):
         if self.shown is None or not self.shown.known:
             raise EngineError("the overview shows nothing yet; nothing was written")
         return self.shown.table()
-
-    def on_hide(self) -> None:
-        """Have nothing worked on that nobody sees."""
-        if self._drawn is not None:
-            self._drawn[1].heads.look_at(None)
 
     def on_resize(self, event: events.Resize) -> None:
         """Give the histogram what the map does not need, and the lines as much as they have room for."""
@@ -321,7 +320,7 @@ class OverviewPane(Pane):
         self.read_out()
 
 
-def _query(shown: Shown) -> Query:
-    """Say what is asked for the overview's measure, which is of circuits or of patterns."""
+def _part(shown: Shown) -> TableKey:
+    """Say which part of the table of all heads the measure is of: circuits or patterns."""
     (part,) = parts_of((shown.overview,))
-    return Query(text=(shown.text or None) if part == "patterns" else None, parts=(part,))
+    return HEADS.name, Query(text=(shown.text or None) if part == "patterns" else None, parts=(part,))
