@@ -1,22 +1,12 @@
-"""Work beside the event loop's other work, and waiting for the engine without making a view blink."""
+"""Work beside the event loop's other work."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any
 
 from textual.dom import DOMNode
 from textual.worker import Worker
-
-from engine.values.errors import EngineError, Superseded
-
-Answer = TypeVar("Answer")
-
-PATIENCE = 0.2
-"""Seconds for which what was there before stays on screen while the next is computed."""
-
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 """What is to be done. It is called when its turn has come, and only then: a coroutine made before would be left behind,
@@ -43,29 +33,3 @@ def begin(owner: DOMNode, work: Work, group: str, *, is_alone: bool = True) -> W
     if not owner.app.is_running:
         worker.cancel()
     return worker
-
-
-async def patiently(asked: Future[Answer], waiting: Callable[[], None]) -> Answer | EngineError:
-    """Wait for an answer, or for the reason why there is none.
-
-    Parameters
-    ----------
-    asked : of the engine.
-    waiting : called when it has not come after a moment.
-
-    Raises
-    ------
-    Superseded : when newer work has taken its place.
-    """
-    answer = asyncio.wrap_future(asked)
-    try:
-        await asyncio.wait([answer], timeout=PATIENCE)
-        if not answer.done():
-            waiting()
-        return await answer
-    except Superseded:
-        raise
-    except EngineError as error:
-        return error
-    finally:
-        answer.cancel()  # where newer work has taken the place of this

@@ -123,7 +123,7 @@ class ComparePane(SentencePane):
         self._names, self._curves = (), ()
         self._set_title(title)
         if self.side is Side.SPECTRA:
-            self.graph.show_message(message, is_waiting=is_waiting)
+            self.graph.show_message(message)
         else:
             self.maps.show([Titled(Text(""), message)])
         self.values.show(())

@@ -105,7 +105,7 @@ class SpectraPane(Pane):
         self._has_curves(is_waiting)
         self._set_title(name)
         self._say_left_out("")
-        self.graph.show_message(message, is_waiting=is_waiting)
+        self.graph.show_message(message)
         self.readout_line.show("")
 
     def _set_title(self, name: Sequence[Part], state: str = "") -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar
 
@@ -44,8 +44,7 @@ from tui.drawing.plots import (
     with_lines,
 )
 from tui.drawing.text import centred, fit, harmless
-from tui.toolkit.messages import DistanceChanged
-from tui.widgets.kept_moves import MovesAhead
+from tui.toolkit.messages import DistanceChanged, Told
 from tui.widgets.paging import paging
 
 _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
@@ -117,7 +116,6 @@ class SpectraView(Widget, can_focus=True):
         self._message = ""
         self._room = Size(0, 0)
         self._grid: Grid | None = None
-        self._ahead = MovesAhead()
 
     def compose(self) -> ComposeResult:
         """Put the plots into the grid."""
@@ -138,12 +136,10 @@ class SpectraView(Widget, can_focus=True):
         self._arrange()
         if self._curves:
             self._tell()
-            self._ahead.make()
 
-    def show_message(self, text: str, *, is_waiting: bool = False) -> None:
-        """Show a sentence in place of the curves; where these are still to come, moves wait for them."""
+    def show_message(self, text: str) -> None:
+        """Show a sentence in place of the curves."""
         self._curves = ()
-        self._ahead.expect(is_waiting)
         self._message = "\n".join(harmless(line) for line in text.split("\n"))
         self._arrange()
         self.refresh()
@@ -203,20 +199,16 @@ class SpectraView(Widget, can_focus=True):
             return ""
         return harmless(read_value(self._curves[self._selected], self._at, width))
 
-    def _once_there(self, move: Callable[[], None]) -> None:
-        """Move on the curves, or on those that are expected."""
-        if self._curves:
-            move()
-        else:
-            self._ahead.add(move)
+    def _has_curves(self) -> bool:
+        """Say whether there are curves for a key, and to the person where there are none."""
+        if not self._curves:
+            self.post_message(Told("there are no spectra to move on"))
+        return bool(self._curves)
 
     def action_move(self, values: int) -> None:
-        """Move the cursor along the curve."""
-        self._once_there(partial(self._step, values))
-
-    def _step(self, values: int) -> None:
         """Move the cursor along the curve, up to its last value."""
-        self._move(self._selected, min(self._at + values, len(self._curves[self._selected].values) - 1))
+        if self._has_curves():
+            self._move(self._selected, min(self._at + values, len(self._curves[self._selected].values) - 1))
 
     def action_page(self, pages: float) -> None:
         """Move the cursor along the curve by ten values, or by five."""
@@ -231,19 +223,15 @@ class SpectraView(Widget, can_focus=True):
 
     def action_edge(self, last: bool) -> None:
         """Move the cursor to the first or the last value."""
-        self._once_there(
-            lambda: self._move(self._selected, len(self._curves[self._selected].values) - 1 if last else 0)
-        )
+        if self._has_curves():
+            self._move(self._selected, len(self._curves[self._selected].values) - 1 if last else 0)
 
     def action_select(self, places: int) -> None:
-        """Move the cursor to another matrix: down a column of plots, then down the next."""
-        self._once_there(partial(self._step_between, places))
-
-    def _step_between(self, places: int) -> None:
-        """Move the cursor to another matrix, up to the last."""
-        walk = (self._grid or Grid(1, len(self._curves))).walk(len(self._curves))
-        place = min(max(walk.index(self._selected) + places, 0), len(walk) - 1)
-        self._move(walk[place], self._index)
+        """Move the cursor to another matrix, up to the last: down a column of plots, then down the next."""
+        if self._has_curves():
+            walk = (self._grid or Grid(1, len(self._curves))).walk(len(self._curves))
+            place = min(max(walk.index(self._selected) + places, 0), len(walk) - 1)
+            self._move(walk[place], self._index)
 
     def render_line(self, y: int) -> Strip:
         """Paint the message, or what is behind the plots."""

@@ -131,7 +131,7 @@ def pane(app: Explorer) -> TablePane:
 async def test_the_view_says_how_far_its_table_is_and_escape_gives_it_up(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.toolkit.tasks.PATIENCE", 0.0)
+    monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
         free, begun = held_back(monkeypatch)
         await pilot.press("8")

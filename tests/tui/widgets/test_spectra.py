@@ -243,25 +243,6 @@ async def test_every_key_moves_the_cursor_where_it_says() -> None:
             app.assert_nothing_is_stale()
 
 
-@pytest.mark.parametrize(
-    ("keys", "matrix", "index"), [(["l", "j", "l"], "K", 3), (["G", "h"], "Q", 63), (["pagedown", "j", "j"], "QK", 11)]
-)
-async def test_moves_wait_for_curves_that_are_to_come(keys: list[str], matrix: str, index: int) -> None:
-    async with SpectraApp().run_test(size=(80, 24)) as pilot:
-        app = await show(pilot, curves())
-        app.view.show_message("no such head")
-        await pilot.press("j", "j")
-        app.view.show_message("computing …", is_waiting=True)
-        await pilot.press(*keys)
-        app.view.show_message("computing: 1 of 2", is_waiting=True)
-        app.view.show(curves())
-        await pilot.pause()
-        assert (app.view.matrix, app.view.index) == (matrix, index)
-        app.view.show(curves())
-        assert (app.view.matrix, app.view.index) == (matrix, index), "moves are made once"
-        app.assert_nothing_is_stale()
-
-
 async def test_every_binding_can_be_remapped_and_says_what_it_does() -> None:
     bindings = [binding for binding in SpectraView.BINDINGS if not isinstance(binding, tuple)]
     assert len({binding.id for binding in bindings}) == len(SpectraView.BINDINGS)
