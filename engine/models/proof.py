@@ -63,11 +63,9 @@ TELLING = 1e-12
 """Probabilities below this say more about rounding than about a score."""
 
 PARTS = {
-    "Q": ("query", "query_bias", "gate", "gate_bias"),
-    "K": ("key", "key_bias"),
-    "V": ("value", "value_bias"),
-    "O": ("output", "output_bias"),
-}
+    "Q": ("query", "query_bias", "gate", "gate_bias"), "K": ("key", "key_bias"),
+    "V": ("value", "value_bias"), "O": ("output", "output_bias"),
+}  # fmt: skip
 """What a layer's weights hold of each projection."""
 
 BEYOND = frozenset({
@@ -436,9 +434,11 @@ def _as_loaded(module: AttentionModule, weights: LayerWeights, dtype: torch.dtyp
 
 def _first_that_holds(case: Case, tries: Iterator[Try], seen: Tensor) -> Finding:
     """Try modifiers in turn, the plain formula first; without one that holds give the smallest residual."""
-    tolerance = TOLERANCES[seen.dtype]
-    if case.loads_rounded:
-        tolerance = max(tolerance, TOLERANCES[case.seen.loaded_as or seen.dtype])
+    tolerance, loaded_as = TOLERANCES[seen.dtype], case.seen.loaded_as
+    if loaded_as is not None and (case.module.latents or case.module.output_first):
+        smallest = min(float(each.min()) for each in case.weights.epsilons.values())
+        if smallest < torch.finfo(loaded_as).eps:  # what was rounded as it was loaded, of which the product is known
+            tolerance = max(tolerance, TOLERANCES[loaded_as])
     best = math.inf
     for modifier, residual, size in tries:
         if residual <= max(tolerance, ROUNDINGS * torch.finfo(seen.dtype).eps * size):
@@ -475,14 +475,6 @@ class Case:
         module: Any = self.seen.module
         clip = getattr(module, CLIP, getattr(getattr(module, "config", None), CLIP, None))
         return math.inf if clip is None else float(clip)
-
-    @property
-    def loads_rounded(self) -> bool:
-        """Whether projections in two steps were rounded as they were loaded, of which only the product is known."""
-        dtype = self.seen.loaded_as
-        if dtype is None or not (self.module.latents or self.module.output_first):
-            return False
-        return any(float(each.min()) < torch.finfo(dtype).eps for each in self.weights.epsilons.values())
 
     def rows(self, matrix: str) -> tuple[Tensor, list[str]]:
         """Project what the module read by head, and do what it does to that before norms, which is named.
