@@ -11,8 +11,6 @@ import pytest
 
 from engine.values.filters import FilterError, parse_filter
 from engine.values.table import Cell
-from engine.values.views import HEADS
-from tui.widgets.name_input import comparable
 
 COLUMNS = ("layer", "head", "x", "x_chance", "kind", "token")
 ROWS: list[tuple[Cell, ...]] = [
@@ -268,13 +266,3 @@ def test_nested_filters_mean_what_three_valued_logic_says() -> None:
     for _ in range(300):
         text, meaning = drawn(chance, chance.randrange(5))
         assert kept(text) == [number for number, row in enumerate(ROWS) if meaning(row) is True], text
-
-
-def test_behind_a_comparison_of_numbers_columns_of_numbers_are_offered_those_of_the_same_kind_first() -> None:
-    columns = HEADS.columns
-    offered = comparable("stack = decoder and induction>", columns)
-    assert offered[0] == "induction_chance"
-    assert not {"stack", "head", "label", "induction"} & set(offered)
-    assert {name.partition("_")[2] for name in comparable("OV_energy_rank <= ", columns)[1:6]} == {"energy_rank"}
-    assert comparable("layer > 3 or label =", columns) == columns
-    assert comparable("", columns) == columns

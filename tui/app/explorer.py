@@ -221,7 +221,7 @@ class Explorer(LookActions, SuspendActions):
         self.progress_line = Line(classes="progress-line")
         self.key_line = KeyLine()
         self.key_line.leaves_out = self.is_in_vain
-        self.prompt = Prompt(lambda: self.keys_pressed)
+        self.prompt = Prompt()
         self.sentence_input = SentenceInput()
         self.name_keys()
         self.start = start

@@ -39,8 +39,6 @@ class Whats(Choices):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "screen.format(1)", "Next format", show=False, id="export.next_format"),
         Binding("left,h", "screen.format(-1)", "Previous format", show=False, id="export.previous_format"),
-        Binding("g", "first", "First", show=False, id="export.first"),
-        Binding("G", "last", "Last", show=False, id="export.last"),
     ]
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.segment import Segment
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 from textual import on
@@ -52,16 +51,6 @@ MOUSE = (
 """What the mouse does, which no binding says."""
 
 
-OTHER_NAMES = {
-    "enter": "return",
-    "escape": "esc",
-    "pagedown": "page down",
-    "pageup": "page up",
-    "delete": "del",
-    "full_stop": "dot period",
-}
-"""What keys are called beside the names that the toolkit has for them."""
-
 WIDEST = 16
 """Cells that the keys' column takes at least where some keys take more; what they do stands below each other."""
 
@@ -100,22 +89,8 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
 def _line(app: App[None], bindings: list[Binding]) -> Line:
     """Write the keys that do the same."""
     keys = " ".join(dict.fromkeys(map(app.get_key_display, bindings)))
-    return Line(keys, bindings[0].description, " ".join(_names(each.key) for each in bindings))
-
-
-def _names(key: str) -> str:
-    """Give what a key may be called, whatever stands for it on the screen.
-
-    Examples
-    --------
-    >>> _names("ctrl+d"), _names("G"), _names("question_mark"), _names("pagedown")
-    ('ctrl+d', 'shift+g', 'question mark', 'pagedown page down')
-    """
-    *modifiers, last = key.split("+")
-    if len(last) == 1 and last.isupper():
-        modifiers, last = [*modifiers, "shift"], last.lower()
-    name = "+".join((*modifiers, last.replace("_", " ")))
-    return f"{name} {OTHER_NAMES[last]}" if last in OTHER_NAMES else name
+    names = " ".join(each.key.replace("_", " ") for each in bindings)
+    return Line(keys, bindings[0].description, names)
 
 
 def _title(binding: Binding) -> str:
@@ -142,19 +117,6 @@ class HelpSearch(Field):
         super().__init__(compact=True, placeholder="a key, or what it does", id="help-search")
         self.cursor_blink = False
         self.display = False
-
-
-class LaidOutOnce:
-    """What is laid out once for each width, however often it is asked how high it is and what is in its lines."""
-
-    def __init__(self, shown: RenderableType) -> None:
-        self._shown = shown
-        self._laid_out: dict[int, list[Segment]] = {}
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if options.max_width not in self._laid_out:
-            self._laid_out[options.max_width] = list(console.render(self._shown, options))
-        yield from self._laid_out[options.max_width]
 
 
 class HelpScreen(ListScreen):
@@ -223,7 +185,7 @@ class HelpScreen(ListScreen):
                     table.add_row(Text(f"  {line.keys}"), Text(line.said, overflow="fold"))
                 parts += (Text(section.title, style="bold"), table, Text(""))
         none = f"no key does that; {key_of(self.app, 'help.all')} shows all"
-        self.body.update(LaidOutOnce(Group(*parts)) if parts else none)
+        self.body.update(Group(*parts) if parts else none)
 
 
 def _said(section: Section, line: Line) -> str:

@@ -8,12 +8,10 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.widgets.option_list import Option
 
 from engine.values.found_models import GONE, FoundModel, Origin, Place
@@ -163,13 +161,6 @@ class FoundList(Menu):
     models : by name, in the order in which they are listed within their origin.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor_down", "Down", show=False, id="models.down"),
-        Binding("k", "cursor_up", "Up", show=False, id="models.up"),
-        Binding("g", "first", "First model", show=False, id="models.first"),
-        Binding("G", "last", "Last model", show=False, id="models.last"),
-    ]
-
     def __init__(self) -> None:
         super().__init__(markup=False, name="list of models")
         self.models: dict[str, FoundModel] = {}
@@ -275,35 +266,31 @@ class FoundList(Menu):
     def _row_as_typed(self, width: int) -> Text:
         """Write what is typed, and that it is that."""
         said = " as typed"
-        name = self._within(self._typed, width - len(said))
+        name = path_within(self._typed, width - len(said))
         return Text.assemble(set_cell_size(name, width - len(said)), (said, "dim"))
 
     def _row(self, model: FoundModel, width: int) -> Text:
         """Write one model's row."""
-        beside = [
-            set_cell_size(f"{text:>{columns}}" if columns < 10 else f"  {text}", columns)
-            for (columns, least), text in zip(COLUMNS, cells(model, self._now), strict=True)
-            if width >= least
-        ]
-        room = width - sum(map(cell_len, beside))
-        name = set_cell_size(self._within(model.name, room - 2 if model.missing else room - 1), room - 1)
+        beside = _beside(cells(model, self._now), width)
+        room = width - cell_len(beside)
+        name = set_cell_size(path_within(model.name, room - 2 if model.missing else room - 1), room - 1)
         mark = "!" if model.missing else " "
-        return Text.assemble((name, "dim" if model.missing else ""), (mark, "bold"), ("".join(beside), "dim"))
-
-    def _within(self, name: str, width: int) -> str:
-        """Write a name in so many cells."""
-        return path_within(name, width)
+        return Text.assemble((name, "dim" if model.missing else ""), (mark, "bold"), (beside, "dim"))
 
     def heading(self) -> Text:
         """Write what the columns are."""
         width = max(self.scrollable_content_region.width - 2, 10)
-        names = ("size", "type", "L × H", "last used")
-        beside = [
-            set_cell_size(f"{text:>{columns}}" if columns < 10 else f"  {text}", columns)
-            for (columns, least), text in zip(COLUMNS, names, strict=True)
-            if width >= least
-        ]
-        return Text("model".ljust(width - sum(map(cell_len, beside))) + "".join(beside), "dim")
+        beside = _beside(("size", "type", "L × H", "last used"), width)
+        return Text("model".ljust(width - cell_len(beside)) + beside, "dim")
+
+
+def _beside(texts: Sequence[str], width: int) -> str:
+    """Write what stands beside a model's name, of which a narrow list has less."""
+    return "".join(
+        set_cell_size(f"{text:>{columns}}" if columns < 10 else f"  {text}", columns)
+        for (columns, least), text in zip(COLUMNS, texts, strict=True)
+        if width >= least
+    )
 
 
 OFFLINE = "HF_HUB_OFFLINE keeps"

@@ -23,7 +23,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.drawing.text import quoted
 from tui.parts import Parts
-from tui.screens.commands import ALSO_CALLED, LETTERS, THEME, Doable, doables, fit_of, in_view
+from tui.screens.commands import ALSO_CALLED, THEME, Doable, doables, fit_of, in_view
 from tui.state.places import parse_place, split_digits
 from tui.state.tree_search import is_condition, is_name
 from tui.toolkit.keys import key_of
@@ -66,13 +66,10 @@ class Commands(Provider):
         best: dict[str, tuple[float, Doable]] = {}
         every = list(self._every())
         every += [replace(each, name=name) for each in every for name in ALSO_CALLED.get(each.name, ())]
-        fits = [fit_of(query, each.name, each.description) for each in every]
-        least = LETTERS + 1 if max(fits) > LETTERS else LETTERS  # letters alone count where there is nothing better
-        for place, (each, fit) in enumerate(zip(every, fits, strict=True)):
-            if fit >= least:
-                score = (fit - place / 1000) / 10
-                if score > best.get(each.description, (0.0, each))[0]:
-                    best[each.description] = (score, each)
+        for place, each in enumerate(every):
+            score = (fit_of(query, each.name, each.description) - place / 1000) / 10
+            if score > best.get(each.description, (0.0, each))[0]:
+                best[each.description] = (score, each)
         for score, each in best.values():
             yield Hit(score, matcher.highlight(_shown(each, query)), each.do, _shown(each, query))
 

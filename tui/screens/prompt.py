@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 from rich.cells import cell_len
@@ -17,7 +16,7 @@ from textual.widgets import Input
 from engine.values.errors import EngineError
 from tui.drawing.text import fit
 from tui.main_screen import is_displayed
-from tui.widgets.field import Field
+from tui.widgets.field import CompletingField
 from tui.widgets.line import Line
 
 GAPS = 6
@@ -52,7 +51,7 @@ class Question(Protocol):
         """Take that there is no answer."""
 
 
-class PromptInput(Field):
+class PromptInput(CompletingField):
     """The answer itself."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,7 +59,6 @@ class PromptInput(Field):
         Binding("enter", "answer", "Go", id="prompt.answer", priority=True),
         Binding("escape,ctrl+c", "leave", "Leave", id="prompt.leave", priority=True),
         Binding("g", "first", "First line", id="prompt.first", priority=True),
-        Binding("colon", "anew", "Start again after a refused answer", False, id="prompt.anew", priority=True),
         Binding("tab", "complete(1)", "Complete", id="prompt.complete"),
         Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, id="prompt.complete_back"),
     ]
@@ -75,7 +73,6 @@ class PromptInput(Field):
     def __init__(self) -> None:
         super().__init__(compact=True, select_on_focus=False, name="prompt")
         self.cursor_blink = False
-        self._completed: tuple[str, str, int] | None = None
 
     @property
     def prompt(self) -> Prompt:
@@ -84,24 +81,8 @@ class PromptInput(Field):
         return self.parent
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Take ``g`` for the first line only where nothing was typed since the ``g`` that opened the line.
-
-        And a colon for the beginning of another command only where an answer was refused and nothing was typed since.
-        """
-        if action == "anew":
-            return self.prompt.is_refused
-        return action != "first" or (self.prompt.is_untouched and not self.value)
-
-    async def _on_key(self, event: events.Key) -> None:
-        """Take a character behind a refused answer for the key that it is elsewhere; other keys mend the answer."""
-        if event.is_printable and self.prompt.is_refused:
-            event.stop()
-            event.prevent_default()
-            self.prompt.leave_question()
-            self.prompt.close()
-            await self.prompt.press(event.key, event.character)
-        else:
-            await super()._on_key(event)
+        """Take ``g`` for the first line only where nothing is typed."""
+        return action != "first" or not self.value
 
     def action_answer(self) -> None:
         """Give the keys back, and the answer once it is complete."""
@@ -114,14 +95,9 @@ class PromptInput(Field):
         self.post_message(self.Ended(is_answer=False))
 
     async def action_first(self) -> None:
-        """Leave, and go to the first line of what had the keys."""
+        """Leave, and press the key of two letters, which no keyboard has, for what had the keys."""
         self.prompt.close()
-        await self.prompt.first_line()
-
-    async def action_anew(self) -> None:
-        """Ask where to go, or what to do, with nothing typed, as the key does where no line is open."""
-        self.prompt.leave_question()
-        await self.run_action("app.jump")
+        await self.app.on_event(events.Key("gg", None))
 
     async def action_submit(self) -> None:
         """Take a key that some remapping has left to the toolkit for the same."""
@@ -134,31 +110,19 @@ class PromptInput(Field):
         else:
             self.action_leave()
 
-    def action_complete(self, step: int) -> None:
-        """Put a name in the place of what is typed; again: the next one."""
-        if self._completed is not None and self._completed[0] == self.value:
-            _, word, place = self._completed
-            place += step
-        else:
-            word, place = self.value, 0
-        found = self.prompt.completions(word)
-        if found:
-            self.value = found[place % len(found)]
-            self.cursor_position = len(self.value)
-            self._completed = self.value, word, place
-        else:
-            self.prompt.say_none()
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List what a text may become."""
+        return self.prompt.completions(text)
+
+    def say_none(self, text: str) -> None:
+        """Say that what is typed cannot be completed."""
+        self.prompt.say_none()
 
 
 class Prompt(Horizontal):
-    """A question over the line of keys, with what there is to say about the answer at its right.
+    """A question over the line of keys, with what there is to say about the answer at its right."""
 
-    Parameters
-    ----------
-    keys_pressed : counts the keys that have been pressed, the one being handled among them.
-    """
-
-    def __init__(self, keys_pressed: Callable[[], int]) -> None:
+    def __init__(self) -> None:
         super().__init__(id="prompt")
         self.display = False
         self.input = PromptInput()
@@ -167,19 +131,6 @@ class Prompt(Horizontal):
         self._question: Question | None = None
         self._before: Widget | None = None
         self._has_given_back = False
-        self._keys_pressed = keys_pressed
-        self._opened_at = 0
-        self._refused_at: int | None = None
-
-    @property
-    def is_untouched(self) -> bool:
-        """Whether no key has been pressed between the one that opened the line and this one."""
-        return self._keys_pressed() == self._opened_at + 1
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the answer was refused, and no key has been pressed between that and this one."""
-        return self._refused_at is not None and self._keys_pressed() == self._refused_at + 1
 
     def compose(self) -> ComposeResult:
         """Put the question, the answer and what is said about it beside each other."""
@@ -198,8 +149,6 @@ class Prompt(Horizontal):
         if self.screen.focused is not self.input:
             self._before = self.screen.focused
         self._question = question
-        self._opened_at = self._keys_pressed()
-        self._refused_at = None
         self.label.show(question.label)
         with self.prevent(Input.Changed):
             self.input.value = text
@@ -239,20 +188,6 @@ class Prompt(Horizontal):
         self._question = None
         self.display = False
 
-    def leave_question(self) -> None:
-        """Give the keys back, as another question is about what has them; what was asked has no answer."""
-        self.give_back()
-        if self._question is not None:
-            self._question.leave()
-
-    async def first_line(self) -> None:
-        """Press the key of two letters, which no keyboard has, for whoever has the keys now."""
-        await self.press("gg", None)
-
-    async def press(self, key: str, character: str | None) -> None:
-        """Press a key that another one has become, before what was typed behind that."""
-        await self.app.on_event(events.Key(key, character))
-
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         """Say what there is to say about the answer so far."""
@@ -275,8 +210,8 @@ class Prompt(Horizontal):
             question.answer(self.input.value)
         except EngineError as error:
             self.said.show(str(error))
-            self._refused_at = self._keys_pressed()
             self._take_keys()
+            self.input.offer_to_replace()
         else:
             self.close()
 

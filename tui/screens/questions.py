@@ -1,20 +1,28 @@
-"""What is asked at the foot: where to go, and what to search in the tree."""
+"""What is asked at the foot: where to go or what to do, and what to search in the tree."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
+
+import click
 
 from engine.mathematics.patterns import LABELS
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.outline import EVERY, heads_named
 from tui.app.conductor import Conductor
 from tui.parts import Parts
-from tui.screens.commands import NamedCommands
-from tui.screens.off_by_name import OffByName
+from tui.screens.commands import THEME, Doable, doables, in_view
+from tui.state.heads_off import HeadsOff
 from tui.state.places import NoPlaceError, example
 from tui.state.tree_search import is_condition
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import ConditionWanted
+from tui.toolkit.themes import SHORT, find_theme
+from tui.views.rows import RowsPane
 from tui.ways import Ways, place_after
 from tui.widgets.name_input import candidates
 
@@ -34,6 +42,13 @@ MOST_TOKENS = 999_999_999
 """The largest distance that can be typed, far beyond any context."""
 
 
+OFF, ON = "off", "on"
+"""The words that stand before the names of heads."""
+
+FOUND = "found"
+"""Stands for the heads of the rows that a filter leaves, or of the matches of a search."""
+
+
 class WhereTo:
     """The question where to go, or what to do."""
 
@@ -44,11 +59,15 @@ class WhereTo:
         self._conductor = conductor
         self._ways = ways
         self._first, self._complete = (key_of(app, f"prompt.{name}") for name in ("first", "complete"))
-        self._commands = NamedCommands(app)
+        self._by_name: dict[str, Doable] = {}
+        for each in doables(app, app.screen):
+            self._by_name.setdefault(each.name, each)
+        themes = (*SHORT, *sorted(app.available_themes.keys() - set(SHORT.values())))
         stacks = ways.outline.stacks
         self._off = OffByName(app, conductor.off, ways)
         places = (*ways.views, *(f"{stack}." for stack in stacks if len(stacks) > 1))
-        self.names = tuple(dict.fromkeys((*places, *self._commands.names, *self._off.names)))
+        named = (*self._by_name, *(f"{THEME}{name}" for name in themes))
+        self.names = tuple(dict.fromkeys((*places, *named, OFF, ON)))
 
     def typed(self, text: str) -> str:
         """Say what can be typed."""
@@ -67,8 +86,8 @@ class WhereTo:
         return self._off.completions(text) if " " in text else (f"{text} ", *self._off.completions(f"{text} "))
 
     def answer(self, text: str) -> None:
-        """Go there, or do that; nothing where nothing is typed."""
-        typed = text.strip()
+        """Go there, or do that; nothing where nothing is typed. A colon is typed behind an answer that was refused."""
+        typed = text.strip().removeprefix(":")
         if not typed:
             return
         if self._off.is_meant(typed):
@@ -94,17 +113,58 @@ class WhereTo:
             self._ways.go_to_head(behind)
             self._ways.go(word)
             return
-        do = None if typed.lower() in self._ways.views else self._commands.named(typed.lower())
+        do = None if typed.lower() in self._ways.views else self._named(typed.lower())
         if do is None:
             try:
                 self._ways.go(typed)
             except NoPlaceError:
-                do = self._commands.begun(typed)
+                do = self._begun(typed)
         if do is not None:
             app.call_later(do)
 
     def leave(self) -> None:
         """Stay."""
+
+    def _named(self, text: str) -> Callable[[], object] | None:
+        """Find what a name by itself does; None where nothing is called so.
+
+        Raises
+        ------
+        EngineError : when there is no such theme, or when something stands behind what takes nothing.
+        """
+        complete = key_of(self._app, "prompt.complete")
+        if text == THEME.strip():
+            raise EngineError(f"theme takes a name; {complete} completes those there are")
+        if text.startswith(THEME):
+            try:
+                theme = find_theme(text.removeprefix(THEME).strip())
+            except click.BadParameter:
+                raise EngineError(f"no such theme; {complete} completes names") from None
+            return partial(self._app.choose_theme, theme)
+        word, _, behind = text.partition(" ")
+        if behind and word in self._by_name:
+            raise EngineError(f"{word} takes nothing behind it; type it alone")
+        if text in self._by_name:
+            return self._by_name[text].do
+        return next((each.do for each in in_view(self._app) if each.name == text), None)
+
+    def _begun(self, text: str) -> Callable[[], object]:
+        """Find what a key does that is typed as it is written, or a name that begins with what is typed.
+
+        Raises
+        ------
+        EngineError : when there is none, or more than one.
+        """
+        every, begin = list(self._by_name.values()), text.lower()
+        of_key = [each for each in every if text in each.keys]
+        named = [each for each in every if each.name.startswith(begin)]
+        found = of_key or named or [each for each in every if each.description.lower().startswith(begin)]
+        if len(found) == 1:
+            return found[0].do
+        if found:
+            raise EngineError(f"could be {', '.join(each.name for each in found)}")
+        palette, keys = key_of(self._app, "app.palette"), key_of(self._app, "app.help")
+        raise EngineError(f"no head, view or command; {palette} finds all, {keys} keys")
 
 
 def _epsilon(text: str) -> float:
@@ -178,7 +238,6 @@ class Search:
         if not self._ways.is_labelled:
             return "no match; heads have labels once a sentence is read"
         word = text.strip().lower()
-
         return f"no head is called {word}" if word in LABELS.values() else "no match"
 
     def _go_to(self, head: Head | None) -> None:
@@ -213,3 +272,120 @@ class Search:
         """Go back to where the search began, and show what was found before."""
         self._go_to(self._from)
         self._app.tree_widget.mark_found(self._ways.find(self._ways.searched))
+
+
+class OffByName:
+    """Takes a line that begins with ``off`` or ``on``.
+
+    Parameters
+    ----------
+    app : the explorer.
+    off : switches heads off.
+    ways : through the open model.
+    """
+
+    names = (OFF, ON)
+
+    def __init__(self, app: Parts, off: HeadsOff, ways: Ways) -> None:
+        self._app = app
+        self._off = off
+        self._ways = ways
+
+    def is_meant(self, text: str) -> bool:
+        """Say whether a text begins with one of the two words."""
+        return text.strip().lower().partition(" ")[0] in self.names
+
+    def typed(self, text: str) -> str:
+        """Say how many heads are named, or what can be."""
+        word, _, behind = text.strip().lower().partition(" ")
+        if not behind.strip():
+            head = example(self._ways.outline)
+            which = f"{head}  L{head.layer}  {FOUND}" if word == OFF else f"{EVERY}  {head}  {FOUND}"
+            return f"{which} · {key_of(self._app, 'prompt.complete')} completes"
+        try:
+            return quantity(len(self._heads(behind)), "head") + (" so far" if self._is_to_grow(behind) else "")
+        except EngineError:
+            return ""  # it may not be typed to its end
+
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List what the last word of a text may become: a layer or head, one that is off behind ``on``."""
+        before, _, word = text.rpartition(" ")
+        is_on = before.strip().lower().partition(" ")[0] == ON
+        off = self._app.session.shown.off.heads
+        layers = {head.whole_layer for head in off} if is_on else None
+        names = [EVERY, FOUND] if is_on else [FOUND, EVERY]
+        for layer in self._ways.outline.attending_layers:
+            if layers is None or layer.name in layers:
+                stack = f"{layer.stack}." if len(self._ways.outline.stacks) > 1 else ""
+                names.append(f"{stack}{layer.name}")
+                names += (f"{stack}{head}" for head in layer.head_names() if not is_on or head in off)
+        begun = candidates(word.lower(), [name.lower() for name in names])
+        by_lower = {name.lower(): name for name in names}
+        return tuple(f"{before} {by_lower[name]}" for name in begun)
+
+    def answer(self, text: str) -> None:
+        """Switch the named heads, the selected one where none is named, and say what is off then.
+
+        Raises
+        ------
+        EngineError : when what is typed names none.
+        """
+        word, _, behind = text.strip().lower().partition(" ")
+        heads = self._heads(behind) if behind.strip() else self._selected(word)
+        found = "found so far: " if self._is_to_grow(behind) else ""  # other heads off may mean another table
+        self._app.key_line.say(found + self._off.put(heads, is_off=word == OFF))
+
+    def _selected(self, word: str) -> tuple[Head, ...]:
+        """Give the head of the row under the cursor, or the selected one, or those of such a layer."""
+        row = self._app.views.row_head
+        here = self._ways.here if row is None else row
+        if here is None:
+            head = example(self._ways.outline)
+            raise EngineError(f"no head is selected; name some: {word} {head}, {word} {FOUND}")
+        return heads_named(str(here), self._ways.outline, here)
+
+    def _heads(self, text: str) -> tuple[Head, ...]:
+        """Read which heads are named."""
+        named = dict[Head, None]()
+        for word in text.replace(",", " ").split():
+            named |= dict.fromkeys(
+                self._found() if word == FOUND else heads_named(word, self._ways.outline, self._ways.here)
+            )
+        return tuple(named)
+
+    def _found(self) -> tuple[Head, ...]:
+        """Give the heads that are found: of the rows that the filter of the view leaves, or by the search in the tree.
+
+        What has the keys comes first, where both are there.
+
+        Raises
+        ------
+        EngineError : when nothing is filtered or searched, or nothing found.
+        """
+        pane, searched = self._filtered, self._ways.searched
+        if searched and pane is None:
+            outline = self._ways.outline
+            heads = (head for head in self._ways.find(searched) if not outline.layer(head).is_change)
+            names = " ".join(f"{head.stack}.{head}" for head in heads)
+            found, by = heads_named(names, outline), f"the search for {searched}"
+        elif pane is not None:
+            found, by = pane.heads_left(), "the filter"
+        else:
+            key = key_of(self._app, "app.search")
+            raise EngineError(f"nothing is filtered or searched; {key} does both")
+        if not found:
+            raise EngineError(f"{by} leaves no single head{' so far' * self._is_to_grow(FOUND)}")
+        return found
+
+    @property
+    def _filtered(self) -> RowsPane | None:
+        """Give the view whose filter says what is found; None where that is a search in the tree, or nothing."""
+        pane = self._app.views.active
+        if not isinstance(pane, RowsPane) or pane.narrowing is None:
+            return None
+        return None if self._ways.searched and self._app.tree_widget.has_focus else pane
+
+    def _is_to_grow(self, text: str) -> bool:
+        """Say whether it names what is found in a table of which not all has come."""
+        pane = self._filtered
+        return FOUND in text.replace(",", " ").split() and pane is not None and (pane.is_unfinished or pane.is_waiting)

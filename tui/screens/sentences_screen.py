@@ -40,11 +40,7 @@ class SentencesScreen(Modal[str | None]):
         Binding("slash,ctrl+r", "find", "Find", id="sentences.find"),
         Binding("d,delete", "forget", "Forget it", id="sentences.forget"),
         Binding("u", "bring_back", "Bring back what was forgotten last", show=False, id="sentences.bring_back"),
-        Binding("j", "move(1)", "Down", show=False, id="sentences.down"),
-        Binding("k", "move(-1)", "Up", show=False, id="sentences.up"),
-        Binding("g", "edge(False)", "First", show=False, id="sentences.first"),
-        Binding("G", "edge(True)", "Last", show=False, id="sentences.last"),
-        Binding("q,S", "close", "Close", show=False, id="sentences.close"),
+        Binding("q,S", "dismiss", "Close", show=False, id="sentences.close"),
         Binding("question_mark", "app.help", "Keys that work here", show=False, id="sentences.help"),
     ]
 
@@ -134,10 +130,6 @@ class SentencesScreen(Modal[str | None]):
         else:
             self.dismiss(None)
 
-    def action_close(self) -> None:
-        """Choose none, whatever is found."""
-        self.dismiss(None)
-
     def action_find(self) -> None:
         """Type words."""
         self._words.display = True
@@ -167,13 +159,6 @@ class SentencesScreen(Modal[str | None]):
             self._list.action_cursor_down()
         else:
             self._list.action_cursor_up()
-
-    def action_edge(self, last: bool) -> None:
-        """Move to the first or last sentence."""
-        if last:
-            self._list.action_last()
-        else:
-            self._list.action_first()
 
 
 class _Words(Field):

@@ -62,7 +62,6 @@ class TerminalApp(App[None]):
     Attributes
     ----------
     is_ascii_only : whether nothing but ASCII is sent.
-    keys_pressed : how many keys have been pressed.
     finish : ends the process once the terminal is as it was before, unless there is something to say then; None where
         the process goes on.
     """
@@ -74,7 +73,6 @@ class TerminalApp(App[None]):
         self.finish: Callable[[], None] | None = None
         self.is_ascii_only = False
         self.animation_level = "none"
-        self.keys_pressed = 0
         self._held_keys: deque[events.Key | events.Paste] = deque()
         self._last_frame = LastFrame(lambda: self.call_later(self.action_redraw))
         # The toolkit turns colours to grey, and those of the terminal, which it does not know, to black on black.
@@ -152,7 +150,6 @@ class TerminalApp(App[None]):
             if self.is_settled:
                 break
             await asyncio.sleep(MOMENT)
-        self.keys_pressed += 1
         self.on_typed()
         active = self.screen.active_bindings.get(event.key) if isinstance(event, events.Key) else None
         field = self.focused if isinstance(self.focused, Input) else None

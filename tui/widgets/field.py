@@ -133,3 +133,33 @@ class Field(Input, inherit_bindings=False):
             super().action_copy()
         else:
             await self.run_action(self.leaving)
+
+
+class CompletingField(Field):
+    """A line in which a key completes what stands before the cursor, and the next time otherwise."""
+
+    _completed: tuple[str, str, int] | None = None
+
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List what a text may become."""
+        raise NotImplementedError
+
+    def say_none(self, text: str) -> None:
+        """Say that a text can become nothing."""
+        raise NotImplementedError
+
+    def action_complete(self, step: int) -> None:
+        """Complete what stands before the cursor; again: the next way, or the one before."""
+        before, after = self.value[: self.cursor_position], self.value[self.cursor_position :]
+        text, place = before, 0
+        if self._completed is not None and self._completed[0] == before:
+            _, text, place = self._completed
+            place += step
+        found = self.completions(text)
+        if not found:
+            self.say_none(text)
+            return
+        completed = found[place % len(found)]
+        self._completed = completed, text, place
+        self.value = f"{completed}{after}"
+        self.cursor_position = len(completed)

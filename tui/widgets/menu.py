@@ -18,8 +18,8 @@ class Choices(OptionList, inherit_bindings=False):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("home,ctrl+home", "first", "First line", show=False, id="menu.first"),
-        Binding("end,ctrl+end", "last", "Last line", show=False, id="menu.last"),
+        Binding("g,home,ctrl+home", "first", "First line", show=False, id="menu.first"),
+        Binding("G,end,ctrl+end", "last", "Last line", show=False, id="menu.last"),
         *paging("menu"),
     ]
 
@@ -51,7 +51,7 @@ class Menu(Choices):
     """A list to choose from that has these keys itself."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,ctrl+n", "cursor_down", "Down", show=False, id="menu.down"),
-        Binding("up,ctrl+p", "cursor_up", "Up", show=False, id="menu.up"),
+        Binding("j,down,ctrl+n", "cursor_down", "Down", show=False, id="menu.down"),
+        Binding("k,up,ctrl+p", "cursor_up", "Up", show=False, id="menu.up"),
         Binding("enter", "select", "Take what the cursor is on", show=False, id="menu.select"),
     ]

@@ -62,7 +62,6 @@ CALLED = {
     "Theme light": "theme light",
     "next-layer": "Next layer  (})",
     "help": "help · Keys that work here  (?)",
-    "nxt lay": "Next layer  (})",
     "off": "Switch the head off, or on again  (o)",
     "ON": "Switch the head off, or on again  (o)",
     "Larger epsilon": "larger epsilon · Larger ε of the energy rank  (+ =)",
