@@ -87,17 +87,12 @@ def chance_measures(
             continue
         key = id(draws), noise
         if key not in means:
-            means[key] = [_mean(measure, epsilon, draws, noise) for measure in measures]
+            drawn = [(measure, measure.compute(draws, epsilon, noise).astype(np.float64)) for measure in measures]
+            means[key] = [float(np.median(each) if of.is_heavy_tailed else each.mean()) for of, each in drawn]
         scale = spectrum.chance_scale
         pairs = zip(measures, means[key], strict=True)
         rows.append(tuple(mean * scale if measure.is_norm else mean for measure, mean in pairs))
     return rows
-
-
-def _mean(measure: Measure, epsilon: float, draws: FloatArray, noise: float) -> float:
-    """Average a measure over draws, (draws, structural rank)."""
-    values = measure.compute(draws, epsilon, noise).astype(np.float64)
-    return float(np.median(values) if measure.is_heavy_tailed else values.mean())
 
 
 @lru_cache(maxsize=256)
