@@ -144,6 +144,7 @@ class RowsPane(Pane):
 
     def on_resize(self) -> None:
         """Write as much as there is room for, once all has its width."""
+        self.call_after_refresh(self.refresh_title)
         self.call_after_refresh(self.read_out)
 
     @on(TableGrid.Arranged)

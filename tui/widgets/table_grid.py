@@ -166,7 +166,7 @@ class TableGrid(Scrolled, can_focus=True):
     @property
     def beyond(self) -> int:
         """How many columns there are behind the last one that is seen whole."""
-        return self._columns.beyond(self.scroll_offset.x, self._room) if self.order else 0
+        return self._columns.beyond(self.scroll_offset.x, self._room) if self.order and self._room else 0
 
     @property
     def rows_in_view(self) -> int:
