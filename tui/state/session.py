@@ -69,6 +69,7 @@ class Shown:
     averaging : what is averaged in the map.
     difference : whether maps are shown as what they differ in from another model's, or from those with all heads on.
     cell : the query and the key under the map's cursor, from zero.
+    spectra_scale : of spectra.
     map_scale : of maps; None is what is usual for as many tokens.
     is_numbered : whether weights are written into the cells of maps.
     position : the token at which is predicted; None is the last one.
@@ -90,6 +91,7 @@ class Shown:
     averaging: Averaging = Averaging.NOTHING
     difference: bool = False
     cell: tuple[int, int] = (0, 0)
+    spectra_scale: Literal["linear", "log"] = "log"
     map_scale: Literal["linear", "log"] | None = None
     is_numbered: bool = False
     position: int | None = None

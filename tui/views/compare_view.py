@@ -133,6 +133,7 @@ class ComparePane(SentencePane):
     def draw_spectra(self, shown: Shown, stores: Stores, heads: Sequence[Head], names: Sequence[str]) -> None:
         """Draw the heads' spectra, with the chance of the selected one or else of the last; ask for what is missing."""
         spectra, distance = stores.spectra, shown.distance
+        self.graph.scale = shown.spectra_scale
         for head in heads:
             if spectra.known(head, distance) is None and spectra.get(head, distance) is None:
                 break  # one layer after the other
@@ -265,10 +266,6 @@ class ComparePane(SentencePane):
         """The names without the signs before them, which a difference has none of."""
         return self._names if self.side is Side.DIFFERENCE else tuple(name.split(" ", 1)[-1] for name in self._names)
 
-    def begin_on(self, scale: Scale) -> None:
-        """Draw the spectra that are shown first on a scale."""
-        self.graph.begin_on(scale)
-
     @property
     def scale(self) -> Scale:
         """The scale of the spectra, or of the maps."""
@@ -279,8 +276,7 @@ class ComparePane(SentencePane):
         if self.side is not Side.SPECTRA:
             super().toggle_scale()
             return
-        self.graph.toggle_scale()
-        self._set_title(self._title, self._state)
+        self.session.change(spectra_scale="log" if self.scale == "linear" else "linear")
 
     def _set_title(self, title: str, state: Sequence[str] = ()) -> None:
         """Say what is shown, how far that is, and on which scale."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from tui.drawing.levels import Scale
 from tui.state.session import Session, Shown
 from tui.state.stores import Stores
 from tui.widgets.line import Line, TitleLine
@@ -55,9 +54,6 @@ class Pane(Vertical):
     def step_back(self) -> bool:
         """Take back one thing before escape leads out of the view; False where there is none."""
         return False
-
-    def begin_on(self, scale: Scale) -> None:
-        """Draw what is shown first on a scale, where there is one."""
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale, where there is one."""

@@ -39,8 +39,6 @@ class SpectraPane(Pane):
     def __init__(self) -> None:
         super().__init__()
         self.graph = SpectraView(name="spectra")
-        self._name_shown: Sequence[Part] = ()
-        self._state = ""
         self._epsilon: float | None = None
         self.is_without_curves = False
         self._other = ""
@@ -57,7 +55,7 @@ class SpectraPane(Pane):
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw the spectra of what is selected, with what chance gives and with the other model's, as far as known."""
         name, distance, spectra = shown.selected, shown.distance, stores.spectra
-        self.graph.is_at_distance = distance is not None
+        self.graph.is_at_distance, self.graph.scale = distance is not None, shown.spectra_scale
         self._epsilon, self._other = None, ""
         if name is None:
             self._show_message([Part(Text("the model"), " ")], model_facts(stores.outline, stores.memory))
@@ -110,7 +108,7 @@ class SpectraPane(Pane):
 
     def _set_title(self, name: Sequence[Part], state: str = "") -> None:
         """Say what is shown, on which scale, of which ε the ranks are, and which model's the lines are."""
-        self._name_shown, self._state, scale = name, state, self.graph.scale
+        scale = self.graph.scale
         parts = [Part(Text("spectra", "bold"), fewer=((NAME, ""),)), *name]
         if state:
             parts.append(Part(Text(state)))
@@ -127,14 +125,9 @@ class SpectraPane(Pane):
         """Linear or logarithmic."""
         return self.graph.scale
 
-    def begin_on(self, scale: Scale) -> None:
-        """Draw what is shown first on a scale."""
-        self.graph.begin_on(scale)
-
     def toggle_scale(self) -> None:
         """Change between the logarithmic and the linear scale."""
-        self.graph.toggle_scale()
-        self._set_title(self._name_shown, self._state)
+        self.session.change(spectra_scale="log" if self.scale == "linear" else "linear")
 
     @on(SpectraView.CursorMoved)
     def _read_out(self) -> None:

@@ -66,16 +66,15 @@ class Views(Container):
         self._beside: Pane | None = None
         self._zoomed_from: tuple[Widget, Pane] | None = None
         self.is_beside = False
-        self._scale: Scale | None = None if log_scale is None else "log" if log_scale else "linear"
         self._last_of_ring = dict[tuple[str, ...], str]()
         self.has_opened = asyncio.Event()
         self.has_opened.set()
         self._left = Vertical(self.spectra, self.ranks, id="left")
         self._looked_at = self.active
-        session.change(map_scale=self._scale)
+        scale: Scale = "linear" if log_scale is False else "log"
+        session.change(map_scale=None if log_scale is None else scale, spectra_scale=scale)
         for pane in self.panes:
             pane.session = session
-            self._begin_on_scale(pane)
         self._activate()
         session.follow(self._follow)
 
@@ -223,15 +222,9 @@ class Views(Container):
     def _add(self, made: Pane) -> None:
         """Take one more view."""
         made.session = self._session
-        self._begin_on_scale(made)
         self.panes.append(made)
         self._strike(made)
         self.mount(made)
-
-    def _begin_on_scale(self, pane: Pane) -> None:
-        """Have a view that was just made begin on the scale that was asked for."""
-        if self._scale is not None:
-            pane.begin_on(self._scale)
 
     def _make(self, view: str) -> Pane:
         """Make the pane of a view."""

@@ -55,7 +55,13 @@ _AIRY = 8
 
 
 class SpectraView(Widget, can_focus=True):
-    """Shows up to six curves and moves a cursor along them and between them."""
+    """Shows up to six curves and moves a cursor along them and between them.
+
+    Attributes
+    ----------
+    is_at_distance : whether the arrows change the distance of QK.
+    scale : of what is shown next: linear, from zero to the largest value, or logarithmic, over at most six decades.
+    """
 
     MOST = 6
     ALLOW_SELECT = False
@@ -111,7 +117,7 @@ class SpectraView(Widget, can_focus=True):
         self._selected = 0
         self._asked_for = ""  # outlives messages and heads without this matrix, and so does the index
         self._index = 0
-        self._scale: Scale = "log"
+        self.scale: Scale = "log"
         self._baseline = True
         self._message = ""
         self._room = Size(0, 0)
@@ -163,20 +169,6 @@ class SpectraView(Widget, can_focus=True):
     def value(self) -> float:
         """The singular value under the cursor; NaN when nothing is shown."""
         return float(self._curves[self._selected].values[self._at]) if self._curves else float("nan")
-
-    @property
-    def scale(self) -> Scale:
-        """Linear, from zero to the largest value, or logarithmic, over at most six decades."""
-        return self._scale
-
-    def begin_on(self, scale: Scale) -> None:
-        """Draw what is shown first on a scale."""
-        self._scale = scale
-
-    def toggle_scale(self) -> None:
-        """Change between the linear and the logarithmic scale."""
-        self._scale = "log" if self._scale == "linear" else "linear"
-        self._draw()
 
     def toggle_baseline(self) -> None:
         """Draw what chance would give, or leave it out."""
@@ -277,7 +269,7 @@ class SpectraView(Widget, can_focus=True):
 
     def _draw(self) -> None:
         """Draw every curve that is shown."""
-        spans = [span_of(curve, self._scale) for curve in self._curves]
+        spans = [span_of(curve, self.scale) for curve in self._curves]
         label_width = max((len(label) for span in spans for label in axis_labels(span)), default=0)
         for number, plot in self._shown():
             cursor = self._at if number == self._selected else None

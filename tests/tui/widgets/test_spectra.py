@@ -24,7 +24,8 @@ def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_plot_has_its_name_its_summary_its_numbers_and_its_bars() -> None:
     async with SpectraApp().run_test(size=(40, 4)) as pilot:
         app = await show(pilot, [Curve("QK", np.array([8.0, 4.0, 1.0]), None, "rank 2/3")])
-        app.view.toggle_scale()
+        app.view.scale = "linear"
+        app.view._draw()
         await pilot.pause()
         assert [app.picture.line(row).rstrip() for row in range(4)] == [
             " QK  rank 2/3",
@@ -138,7 +139,8 @@ async def test_any_number_of_values_can_be_walked_in_any_pane(size: tuple[int, i
         app = await show(pilot, curves(count))
         await pilot.press("right", "end", "down", "down", "left", "pageup", "up", "home", "j", "j", "j", "j", "l")
         await pilot.pause()
-        app.view.toggle_scale()
+        app.view.scale = "linear"
+        app.view._draw()
         await show(pilot, curves(count, seed=1))
         app.assert_nothing_is_stale()
         assert app.view.matrix == "OV"
@@ -168,7 +170,8 @@ async def test_no_values_break_the_plots(values: list[float], ascii_only: bool) 
         strange = np.array(values)
         app = await show(pilot, [Curve(matrix, strange, strange[::-1].copy(), "?") for matrix in MATRICES])
         await pilot.press("end", "down", "home")
-        app.view.toggle_scale()
+        app.view.scale = "linear"
+        app.view._draw()
         app.view.toggle_baseline()
         await pilot.pause()
         app.assert_nothing_is_stale()
