@@ -36,7 +36,12 @@ class HeadValue:
 
 
 class HeadValues(Static):
-    """Lists heads with their values, in columns, in as many lines as that takes."""
+    """Lists heads with their values, in columns, in as many lines as that takes.
+
+    Attributes
+    ----------
+    entries : what is listed.
+    """
 
     DEFAULT_CSS = """
     HeadValues { height: 1; padding: 0 1; color: $text; text-wrap: nowrap; }
@@ -44,41 +49,23 @@ class HeadValues(Static):
 
     def __init__(self) -> None:
         super().__init__("", markup=False)
-        self._entries: tuple[HeadValue, ...] = ()
-        self._laid_out: tuple[Sequence[HeadValue], int] = ((), 0)
-
-    @property
-    def entries(self) -> tuple[HeadValue, ...]:
-        """What is listed."""
-        return self._entries
+        self.entries: tuple[HeadValue, ...] = ()
 
     def show(self, entries: Sequence[HeadValue]) -> None:
         """List heads."""
-        self._entries = tuple(entries)
-        self._lay_out()
+        self.entries = tuple(entries)
+        self.on_resize()
 
     def on_resize(self) -> None:
-        """Lay out anew for the new width."""
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        """Put the entries in columns; write again only what differs."""
+        """Put the entries in columns."""
         width = max(self.size.width, 10)
-        if (self._entries, width) == self._laid_out:
-            return
-        self._laid_out = (self._entries, width)
-        names = max((cell_len(each.name) for each in self._entries), default=0)
-        values = max((cell_len(each.value) for each in self._entries), default=0)
-        names = min(names, max(width - max(values, 6) - 2, 1))
-        across = max(width // (names + max(values, 6) + 3 + GAP), 1)
+        values = max((6, *(cell_len(each.value) for each in self.entries)))
+        names = min(max((cell_len(each.name) for each in self.entries), default=0), max(width - values - 2, 1))
+        across = max(width // (names + values + 3 + GAP), 1)
         text = Text()
-        for place, each in enumerate(self._entries):
-            if place and place % across == 0:
-                text.append("\n")
-            text.append(each.sign, each.style).append(f" {fit_end(each.name, names)} ")
-            text.append(f"{each.value:<{max(values, 6)}}")
-            text.append("" if place % across == across - 1 else " " * GAP)
-        lines = min(-(-len(self._entries) // across), MOST_LINES)
-        if self.styles.height is None or self.styles.height.value != max(lines, 1):
-            self.styles.height = max(lines, 1)
+        for place, each in enumerate(self.entries):
+            if place:
+                text.append(" " * GAP if place % across else "\n")
+            text.append(each.sign, each.style).append(f" {fit_end(each.name, names)} {each.value:<{values}}")
+        self.styles.height = max(min(-(-len(self.entries) // across), MOST_LINES), 1)
         self.update(text, layout=False)
