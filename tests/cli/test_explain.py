@@ -145,6 +145,8 @@ def test_pairs_are_the_singular_pairs_and_the_tokens_of_the_table_of_directions(
 
 def test_tokens_of_a_cell_are_written_as_in_other_tables_but_for_bars() -> None:
     assert joined([r"\x04", " a", r"\n", "a|b"]) == r"\x04| a|\n|a\|b"
+    assert joined(["\\", "R"]) == r"\\|R", "the backslash is a token's, and the bar is none"
+    assert joined(["\\|", "\\"]) == r"\\\||" + "\\"
 
 
 def test_terms_of_a_pair_known_by_hand() -> None:
