@@ -59,6 +59,7 @@ class PromptInput(CompletingField):
         Binding("enter", "answer", "Go", id="prompt.answer", priority=True),
         Binding("escape,ctrl+c", "leave", "Leave", id="prompt.leave", priority=True),
         Binding("g", "first", "First line", id="prompt.first", priority=True),
+        Binding("colon", "anew", "Start again after a refused answer", False, id="prompt.anew", priority=True),
         Binding("tab", "complete(1)", "Complete", id="prompt.complete"),
         Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, id="prompt.complete_back"),
     ]
@@ -81,7 +82,9 @@ class PromptInput(CompletingField):
         return self.parent
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Take ``g`` for the first line only where nothing is typed."""
+        """Take ``g`` for the first line only where nothing is typed, a colon for itself but behind a refused answer."""
+        if action == "anew":
+            return self.prompt.is_refused
         return action != "first" or not self.value
 
     def action_answer(self) -> None:
@@ -98,6 +101,11 @@ class PromptInput(CompletingField):
         """Leave, and press the key of two letters, which no keyboard has, for what had the keys."""
         self.prompt.close()
         await self.app.on_event(events.Key("gg", None))
+
+    async def action_anew(self) -> None:
+        """Leave, and ask where to go, or what to do, as the key does where no line is open."""
+        self.prompt.leave()
+        await self.run_action("app.jump")
 
     async def action_submit(self) -> None:
         """Take a key that some remapping has left to the toolkit for the same."""
@@ -131,6 +139,8 @@ class Prompt(Horizontal):
         self._question: Question | None = None
         self._before: Widget | None = None
         self._has_given_back = False
+        self.is_refused = False
+        """Whether the answer was refused, and nothing has been typed since."""
 
     def compose(self) -> ComposeResult:
         """Put the question, the answer and what is said about it beside each other."""
@@ -149,6 +159,7 @@ class Prompt(Horizontal):
         if self.screen.focused is not self.input:
             self._before = self.screen.focused
         self._question = question
+        self.is_refused = False
         self.label.show(question.label)
         with self.prevent(Input.Changed):
             self.input.value = text
@@ -181,6 +192,13 @@ class Prompt(Horizontal):
         can_have_them = before is not None and before.focusable and is_displayed(before)
         self.screen.set_focus(before if can_have_them else None)
 
+    def leave(self) -> None:
+        """Put the line away; what was asked has no answer."""
+        question = self._question
+        self.close()
+        if question is not None:
+            question.leave()
+
     def close(self) -> None:
         """Put the line away."""
         if self.screen.focused is self.input:
@@ -192,6 +210,7 @@ class Prompt(Horizontal):
     def _typed(self, event: Input.Changed) -> None:
         """Say what there is to say about the answer so far."""
         event.stop()
+        self.is_refused = False
         if self._question is not None:
             self._say(self._question.typed(event.value))
 
@@ -203,15 +222,14 @@ class Prompt(Horizontal):
         if question is None:
             return
         if not event.is_answer:
-            self.close()
-            question.leave()
+            self.leave()
             return
         try:
             question.answer(self.input.value)
         except EngineError as error:
             self.said.show(str(error))
+            self.is_refused = True
             self._take_keys()
-            self.input.offer_to_replace()
         else:
             self.close()
 

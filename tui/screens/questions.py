@@ -86,8 +86,8 @@ class WhereTo:
         return self._off.completions(text) if " " in text else (f"{text} ", *self._off.completions(f"{text} "))
 
     def answer(self, text: str) -> None:
-        """Go there, or do that; nothing where nothing is typed. A colon is typed behind an answer that was refused."""
-        typed = text.strip().removeprefix(":")
+        """Go there, or do that; nothing where nothing is typed."""
+        typed = text.strip()
         if not typed:
             return
         if self._off.is_meant(typed):
@@ -373,8 +373,11 @@ class OffByName:
         else:
             key = key_of(self._app, "app.search")
             raise EngineError(f"nothing is filtered or searched; {key} does both")
+        if not found and pane is not None and self._is_to_grow(FOUND):
+            left, rows = pane.counts
+            raise EngineError(f"{by} leaves no single head so far: {left} of {quantity(rows, 'row')}")
         if not found:
-            raise EngineError(f"{by} leaves no single head{' so far' * self._is_to_grow(FOUND)}")
+            raise EngineError(f"{by} leaves no single head")
         return found
 
     @property

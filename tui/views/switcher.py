@@ -79,7 +79,7 @@ class Views(Container):
         session.follow(self._follow)
 
     def _follow(self, changed: frozenset[str]) -> None:
-        """Show another view, strike out the rows of heads that are switched off, and draw the views on screen.
+        """Show another view, and draw the views on screen.
 
         The map's cursor is followed by those views alone that are beside it.
         """
@@ -88,9 +88,6 @@ class Views(Container):
             return
         if "view" in changed:
             self._activate()
-        if "off" in changed:
-            for pane in self.panes:
-                self._strike(pane)
         self.draw()
 
     def on_resize(self) -> None:
@@ -115,11 +112,6 @@ class Views(Container):
         """Draw them once for all answers that have come by then; may be called on any thread."""
         if not self._is_to_draw:
             self._is_to_draw = self.call_later(self.draw)
-
-    def _strike(self, pane: Pane) -> None:
-        """Strike out the rows of heads that are switched off."""
-        if isinstance(pane, RowsPane):
-            pane.strike(frozenset(self._session.shown.off.heads))
 
     @property
     def active(self) -> Pane:
@@ -223,7 +215,6 @@ class Views(Container):
         """Take one more view."""
         made.session = self._session
         self.panes.append(made)
-        self._strike(made)
         self.mount(made)
 
     def _make(self, view: str) -> Pane:
