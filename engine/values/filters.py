@@ -129,6 +129,8 @@ def parse_filter(text: str, columns: Sequence[str]) -> Filter:
             found.matches(())
         except polars.exceptions.PolarsError as error:
             said = str(error).partition("\n")[0].replace("filter predicate must be", "a condition must be")
+            if said.startswith("unable to"):  # it repeats the SQL, which nobody typed
+                said = writer.what_is_wrong()
             raise FilterError(f"it cannot be read: {said}") from error
     return found
 
@@ -209,6 +211,13 @@ class _Writer:
                 begins = token.word in JOINING and not is_between
                 is_between = token.word == "between" or (is_between and token.word != "and")
         return " ".join(written)
+
+    def what_is_wrong(self) -> str:
+        """Say what to write instead of a condition that Polars cannot read."""
+        last = self._tokens[-2]
+        if not last.is_operand and last.word != ")":
+            return f"something is missing after '{last.text}'"
+        return "compare as in x > 0.5, with 'and' or 'or' between two comparisons, and close what you open"
 
     def _clause_length(self, place: int) -> int:
         """Count the tokens of a word by itself, or of operands and what relates them; 0 for anything else."""

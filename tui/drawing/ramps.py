@@ -132,8 +132,8 @@ def contrast(one: Color, other: Color) -> float:
 
     Examples
     --------
-    >>> contrast(_BLACK, _WHITE), round(contrast(Color.from_rgb(119, 119, 119), _WHITE), 2)
-    (21.0, 4.48)
+    >>> [round(contrast(colour, _WHITE), 2) for colour in (_BLACK, Color.from_rgb(119, 119, 119))]
+    [21.0, 4.48]
     """
     dark, light = sorted(float(_luminance(np.array(each.get_truecolor()))) for each in (one, other))
     return (light + 0.05) / (dark + 0.05)
