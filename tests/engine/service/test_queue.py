@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, wait
+from concurrent.futures import CancelledError, Future, wait
 
 import pytest
 import torch
@@ -114,6 +114,15 @@ def test_more_urgent_work_is_done_between_two_units_of_less_urgent(queue: Queue)
     assert sweep.result(PATIENCE) == "through"
 
 
+def test_lanes_wait_for_nothing_but_themselves(queue: Queue) -> None:
+    gates = {lane: Gate() for lane in Lane}
+    futures = [queue.submit(gate.unit, Urgency.SWEEP, lane) for lane, gate in gates.items()]
+    assert all(gate.begun.wait(PATIENCE) for gate in gates.values())
+    for gate in gates.values():
+        gate.open.set()
+    assert [future.result(PATIENCE) for future in futures] == ["through"] * len(Lane)
+
+
 def test_work_moves_to_the_lane_that_it_names_and_back(queue: Queue) -> None:
     places = []
 
@@ -156,6 +165,22 @@ def test_a_replaced_request_fails_at_once_and_its_work_is_closed_between_two_uni
     assert urgent.result(PATIENCE) == "through"
     until(lambda: units.is_closed)
     assert units.done == done
+
+
+def test_work_can_be_given_up_before_it_starts(queue: Queue) -> None:
+    gate, said = Gate(), list[str]()
+    queue.submit(gate.unit, Urgency.SELECTED, LANE)
+    assert gate.begun.wait(PATIENCE)
+    given_up = queue.submit(saying("sweep", said), Urgency.SWEEP, LANE, "sweep")
+    cancelled = queue.submit(saying("cancelled", said), Urgency.SWEEP, LANE)
+    assert cancelled.cancel()
+    queue.give_up("sweep")
+    queue.give_up("a view that nobody asked for")
+    with pytest.raises(Superseded):
+        given_up.result(0)
+    gate.open.set()
+    assert queue.submit(saying("next", said), Urgency.SWEEP, LANE).result(PATIENCE) == "next"
+    assert said == ["next"]
 
 
 def test_all_of_an_owner_is_given_up_and_nothing_of_another(queue: Queue) -> None:
@@ -202,6 +227,15 @@ def test_a_long_unit_of_a_sweep_lets_more_urgent_work_go_first_and_is_done_again
     assert len(begun) == 2
 
 
+def test_a_sweep_that_minds_no_interruption_begins_again(queue: Queue) -> None:
+    reading = Gate(queue.check)
+    labels = queue.submit(reading.unit, Urgency.SWEEP, Lane.MODEL)
+    assert reading.begun.wait(PATIENCE)
+    assert queue.submit(lambda: one_unit(lambda: "typed"), Urgency.SENTENCE, Lane.MODEL).result(PATIENCE) == "typed"
+    reading.open.set()
+    assert labels.result(PATIENCE) == "through"
+
+
 def test_nothing_else_is_interrupted_and_other_lanes_interrupt_nothing(queue: Queue) -> None:
     sentence, sweep = Gate(queue.check), Gate(queue.check)
     first = queue.submit(sentence.unit, Urgency.SENTENCE, Lane.MODEL)
@@ -227,6 +261,12 @@ def raising(error: BaseException) -> Callable[[], Work[str]]:
     return work
 
 
+def test_what_a_person_can_mend_is_said_as_it_is(queue: Queue) -> None:
+    with pytest.raises(EngineError, match=r"^layer 9 is not there$"):
+        queue.submit(raising(EngineError("layer 9 is not there")), Urgency.SELECTED, LANE).result(PATIENCE)
+    assert not log_file().exists()
+
+
 @pytest.mark.parametrize(
     "error",
     [ValueError("odd\nand long"), KeyboardInterrupt(), SystemExit(3), MemoryError(), Exception()],
@@ -239,6 +279,40 @@ def test_what_nobody_foresaw_is_an_answer_in_one_line_and_kept_in_the_log(error:
     assert str(log_file()) in str(caught.value)
     assert "Traceback" in log_file().read_text()
     assert queue.submit(saying("alive", []), Urgency.SELECTED, LANE).result(PATIENCE) == "alive"
+
+
+def test_work_that_cannot_be_begun_fails_alone(queue: Queue) -> None:
+    def never() -> Work[str]:
+        raise EngineError("no model is open")
+
+    with pytest.raises(EngineError, match="no model"):
+        queue.submit(never, Urgency.SELECTED, LANE).result(PATIENCE)
+    assert queue.submit(saying("alive", []), Urgency.SELECTED, LANE).result(PATIENCE) == "alive"
+
+
+def test_requests_from_many_threads_are_all_answered(queue: Queue) -> None:
+    futures: list[Future[int]] = []
+    lock = threading.Lock()
+
+    def answering(number: int) -> Callable[[], Work[int]]:
+        def work() -> Work[int]:
+            yield list(Lane)[number % 3]
+            return number
+
+        return work
+
+    def ask(start: int) -> None:
+        for number in range(start, start + 50):
+            future = queue.submit(answering(number), Urgency(number % 4), list(Lane)[number % 4])
+            with lock:
+                futures.append(future)
+
+    askers = [threading.Thread(target=ask, args=(50 * number,)) for number in range(8)]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join(PATIENCE)
+    assert sorted(future.result(PATIENCE) for future in futures) == list(range(400))
 
 
 def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
@@ -256,6 +330,24 @@ def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
     until(lambda: units.is_closed)
     queue.join(PATIENCE)
     assert said == []
+
+
+def test_stopping_waits_for_no_call_of_lapack(queue: Queue) -> None:
+    matrix = torch.randn(1500, 1500, dtype=torch.float64)
+    begun, ended = threading.Event(), threading.Event()
+
+    def dense() -> None:
+        begun.set()
+        torch.linalg.svdvals(matrix)  # seconds on one core
+        ended.set()
+
+    running = queue.submit(lambda: one_unit(dense), Urgency.LARGE, Lane.LAYERS)
+    assert begun.wait(PATIENCE)
+    queue.stop()
+    with pytest.raises(Superseded):
+        running.result(0)
+    assert not ended.is_set()
+    queue.join(PATIENCE)
 
 
 BUSY = """
