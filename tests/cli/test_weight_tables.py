@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from engine.analysis import circuits
 from engine.analysis.open_model import OpenModel
 from engine.models.loading import words_of
+from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.table import Table
 from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS, Query
@@ -278,6 +279,19 @@ def test_a_module_in_memory_has_the_rows_of_its_folder(tiny_model: TinyModel) ->
                 is_number = isinstance(cell, float)
                 assert pytest.approx(cell, rel=1e-5, abs=1e-5) == (float(other[name]) if is_number else cell)
                 assert is_number or ("" if cell is None else str(cell)) == other[name]
+
+
+def test_pytorchs_own_attention_has_circuits_and_no_words() -> None:
+    torch.manual_seed(0)
+    model_opened = module_opened(nn.MultiheadAttention(12, 3, batch_first=True))
+    (layer,) = model_opened.outline.layers
+    found = rows(worked_out(model_opened, "circuits", Query(layer.name, 0)))[0]
+    assert found["ov_copying"] is None
+    assert -1 <= found["ov_copying_residual"] <= 1
+    notes = {row["note"] for row in rows(worked_out(model_opened, "directions", Query(layer.name, 0, first=1)))}
+    assert notes == {"no table of tokens of this width is known by name"}
+    with pytest.raises(EngineError, match="--fold-norm"):
+        worked_out(model_opened, "directions", Query(layer.name, 0, fold_norm=True))
 
 
 def expected_ends(table: Tensor, vector: Tensor, known: int, top: int) -> dict[str, tuple[list[int], list[float]]]:

@@ -170,6 +170,13 @@ def device(name: str, minor: int, folder: Path) -> Path:
     return folder / name
 
 
+def test_a_device_stays_a_device(folder: Path) -> None:
+    null = device("null", 3, folder)
+    write_csv(table(("a", 1, 0.5)), null)
+    assert null.is_char_device()
+    assert names(folder) in ([], ["null"])
+
+
 def test_a_full_disk_is_said(folder: Path) -> None:
     assert "No space left" in refusal(device("full", 7, folder))
 

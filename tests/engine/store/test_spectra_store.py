@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from engine.analysis.spectra import SpectraStore
@@ -34,6 +36,19 @@ def test_heads_are_computed_on_one_lane_and_whole_layers_on_another(folder: str,
     assert list(opened.layer(FIRST, whole_layer)) == [], "what is known is there at once"
 
 
+def test_what_is_on_disk_is_not_read_again_from_the_weights(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = store(folder, use_cache=True)
+    expected = [finish(first.layer(FIRST, whole_layer)) for whole_layer in (False, True)]
+    monkeypatch.setattr("engine.architectures.heads.read_layer", pytest.fail)
+    again = store(folder, use_cache=True)
+    assert again.is_kept
+    for group in expected:
+        assert_same(finish(again.layer(FIRST, group.whole_layer)), group)
+    head = finish(again.head(Head("decoder", 0, 2), ("OV",)))
+    assert [each.matrix for each in head] == ["OV"]
+    assert head[0].noise == expected[0].spectra[2]["OV"].noise
+
+
 def test_matrices_asked_for_one_after_the_other_are_all_kept(folder: str) -> None:
     expected = finish(store(folder).layer(FIRST, False))
     for matrices in (("Q",), ("OV",), ("QK", "V"), ("K",)):
@@ -56,6 +71,21 @@ def test_what_other_work_completes_meanwhile_is_neither_lost_nor_computed_again(
     finish(opened.layer(FIRST, False, others))
     assert_same(finish(begun), expected)
     assert_same(finish(opened.layer(FIRST, False)), expected)
+
+
+def test_several_threads_get_what_one_gets(folder: str) -> None:
+    layers = [Head("decoder", number) for number in range(2)]
+    asked = [(layer, whole_layer) for layer in layers for whole_layer in (False, True)]
+    alone = store(folder)
+    expected = {each: finish(alone.layer(*each)) for each in asked}
+    opened = store(folder)
+    with ThreadPoolExecutor(8) as threads:
+        heads = [threads.submit(lambda head: finish(opened.head(head)), Head("decoder", 0, n)) for n in range(4)]
+        groups = [threads.submit(lambda each: finish(opened.layer(*each)), each) for each in asked * 2]
+        for each, found in zip(asked * 2, groups, strict=True):
+            assert_same(found.result(), expected[each])
+        for number, of_head in enumerate(heads):
+            assert [spectrum.head.head for spectrum in of_head.result()] == [number] * 6
 
 
 def test_at_a_distance_qk_alone_is_another(folder: str) -> None:
