@@ -133,6 +133,28 @@ def test_a_living_zsh_completes_commands_views_options_and_models(tmp_path: Path
             terminal.send("\x15")
 
 
+def test_a_living_fish_completes_commands_options_and_models(tmp_path: Path) -> None:
+    script, path = prepared("fish", tmp_path)
+    asked = "\n".join(f"complete -C '{line}'" for line in LINES)
+    done = subprocess.run(
+        ["fish", "-c", f"{script}\n{asked}"], capture_output=True, text=True, env=os.environ | path, check=True
+    )
+    found = [line.partition("\t")[0] for line in done.stdout.splitlines()]
+    assert found == [f"{line.split()[-1]}{rest.strip()}" for line, rest in LINES.items()]
+
+
+BASH = 'COMP_WORDS=(attn-tui export demo sp); COMP_CWORD=3; _attn_tui_completion attn-tui; echo "${COMPREPLY[@]}"'
+"""Has bash complete a line."""
+
+
+def test_bash_completes_with_the_script(tmp_path: Path) -> None:
+    script, path = prepared("bash", tmp_path)
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\n{BASH}"], capture_output=True, text=True, env=os.environ | path, check=True
+    )
+    assert done.stdout.split() == ["spectrum"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_a_script_that_it_can_read(shell: str) -> None:
     done = CliRunner().invoke(command, ["completion", shell], prog_name="attn-tui")
