@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+import engine
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.analysis.patterns import labels
@@ -160,3 +163,69 @@ def test_a_sweep_that_is_given_up_hands_out_no_layer_that_failed(made: Callable[
         with suppress(Superseded):
             Patience(steps).do(model, lambda: model.spectra.sweep(lambda *step: groups.append(step[2])))  # noqa: B023
         assert [group for group in groups if isinstance(group, EngineError)] == []
+
+
+PASSING_ON = ("service/queue.py",)
+"""What hands whatever work raises to whoever waits for its answer."""
+
+
+def guarded(node: ast.Try) -> bool:
+    """Say whether what is given up passes through: every handler that would catch it raises it as it is."""
+    for handler in node.handlers:
+        caught = {each.id for each in ast.walk(handler.type or ast.Name("BaseException")) if isinstance(each, ast.Name)}
+        if caught & {"Superseded", "EngineError", "Exception", "BaseException"}:
+            last = handler.body[-1]
+            is_passed_on = isinstance(last, ast.Raise) and last.exc is None
+            if not is_passed_on or "Superseded" in caught:
+                return is_passed_on
+    return True
+
+
+def checks(nodes: Sequence[ast.AST]) -> bool:
+    """Say whether code names what is called between steps."""
+    names = (
+        each.id if isinstance(each, ast.Name) else getattr(each, "attr", "")
+        for node in nodes
+        for each in ast.walk(node)
+    )
+    return any(name.strip("_") in ("check", "report") for name in names)
+
+
+def swallowing(source: str) -> list[int]:
+    """Give the lines where code would take a request that is given up for one that failed."""
+    lines = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Try) and checks(node.body) and not guarded(node):
+            lines.append(node.lineno)
+        if isinstance(node, ast.With) and checks(node.body):
+            for item in node.items:
+                names = {each.id for each in ast.walk(item.context_expr) if isinstance(each, ast.Name)}
+                if "suppress" in names and names & {"EngineError", "Exception", "BaseException"}:
+                    lines.append(node.lineno)
+    return lines
+
+
+def test_nothing_in_the_engine_takes_what_is_given_up_for_a_failure() -> None:
+    root = Path(engine.__file__).parent
+    found = {
+        str(file.relative_to(root)): lines
+        for file in root.rglob("*.py")
+        if (lines := swallowing(file.read_text(encoding="utf-8")))
+    }
+    assert {name: lines for name, lines in found.items() if name not in PASSING_ON} == {}
+    assert found.keys() == set(PASSING_ON)
+
+
+@pytest.mark.parametrize(
+    ("handlers", "lines"),
+    [
+        ("except EngineError as error:\n    kept = error", [1]),
+        ("except (EngineError, OSError) as error:\n    raise ValueError from error", [1]),
+        ("except Superseded:\n    raise\nexcept EngineError as error:\n    kept = error", []),
+        ("except Superseded as error:\n    kept = error", [1]),
+        ("except ValueError:\n    pass", []),
+        ("except BaseException:\n    forget()\n    raise", []),
+    ],
+)
+def test_what_would_keep_it_is_seen(handlers: str, lines: list[int]) -> None:
+    assert swallowing(f"try:\n    work(check)\n{handlers}\n") == lines

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from safetensors import safe_open
 
 from engine.analysis.open_model import OpenModel
 from engine.service.engine import Engine
-from engine.values.attention import Sentence
+from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import NOTHING_OFF, Off
 from engine.values.options import EngineOptions
@@ -87,6 +88,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+def test_of_a_short_sentence_nothing_is_told_and_the_clock_is_looked_at_once_a_layer(
+    tiny_model: TinyModel, clock: Clock
+) -> None:
+    told: list[Progress] = []
+    with watched(tiny_model("gpt2"), told) as engine:
+        engine.read(SENTENCE).result(PATIENCE)
+        before = clock.looks
+        engine.read("the dog").result(PATIENCE)
+        layers = len(engine._model.outline.layers) if engine._model is not None else 0
+    assert not told
+    assert clock.looks - before <= layers + 2
+
+
 def test_reports_are_few_and_the_time_left_is_that_of_the_layers_left(clock: Clock) -> None:
     told: list[Progress] = []
     telling = ProgressReporter(told.append, "reading the sentence", "layers")
@@ -135,6 +149,27 @@ async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
         assert shown(app.progress_line) == "reading the sentence  4 / 40 layers · 75 s left"
         app.engine._advance(Progress("reading the sentence", 40, 40, "layers"))
         await until(pilot, lambda: not shown(app.progress_line))
+        free.set()
+        await settle(pilot)
+        assert pane.heatmap.pooled is not None
+
+
+async def test_the_pane_says_how_far_a_mean_over_layers_is(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
+    async with explorer(tiny_model("gpt2"), text=SENTENCE) as (app, pilot):
+        free, maps, pane = threading.Event(), OpenModel.attention, app.views.attention
+
+        def waiting(self: OpenModel, text: str, stack: str, layer: int | None, *rest: Any) -> Work[AttentionMaps]:
+            assert free.wait(PATIENCE)
+            return (yield from maps(self, text, stack, layer, *rest))
+
+        monkeypatch.setattr(OpenModel, "attention", waiting)
+        await pilot.press("3", "a", "a")
+        await until(pilot, lambda: pane.message == "computing …")
+        app.engine._advance(Progress("computing maps", 3, 40, "layers", 0.5))
+        await until(pilot, lambda: pane.message == "computing maps: 3 of 40 layers, 75 s left …")
         free.set()
         await settle(pilot)
         assert pane.heatmap.pooled is not None

@@ -12,15 +12,17 @@ import torch
 
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
+from engine.service.engine import Engine
 from engine.values.errors import Superseded
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from engine.values.progress import FOLLOWING, PREDICTING, TAKING_APART, Progress, Work
+from engine.values.progress import FOLLOWING, PREDICTING, SWITCHING, TAKING_APART, Progress, Work
 from engine.values.table import Table
 from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.opening import worked_out
+from tests.tiny_models import VOCABULARY
 from tests.tui.explorer import explorer, settle, shown, until
 from tui.app.explorer import Explorer
 from tui.status_line import StatusLine, describe
@@ -88,6 +90,36 @@ def test_the_steps_that_are_told_are_the_layers_that_run(
     assert [each.finished for each in steps] == [*[False] * len(called), True]
 
 
+@pytest.mark.usefixtures("told_at_once")
+def test_contributions_that_are_tried_in_several_runs_are_told_as_many(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.models.contributions.ROWS_AT_ONCE", 5)  # of 12 heads, and all of them
+    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, told):
+        worked_out(model, "predictions", Query(text=TEXT))
+        told.clear()
+        with attending() as called:
+            worked_out(model, "contributions", Query(text=TEXT))
+    assert len(called) == (2 + 3) * LAYERS
+    assert {each.total for each in told} == {len(called)}
+    assert [each.done for each in told] == list(range(len(called) + 1))
+
+
+@pytest.mark.usefixtures("told_at_once")
+def test_heads_that_are_switched_off_are_counted_and_the_layer_that_runs_is_named(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, told):
+        worked_out(model, "predictions", Query(text=TEXT))
+        monkeypatch.setattr("engine.models.interventions.TOKENS_AT_ONCE", 1)
+        told.clear()
+        worked_out(model, "ablation", Query(text=TEXT, layer=Head("decoder", 1)))
+    heads = [each for each in told if each.activity == SWITCHING]
+    expected = [(head, f"layer {layer} of {LAYERS}") for head in range(4) for layer in range(1, LAYERS + 1)]
+    assert [(each.done, each.note) for each in heads] == [*expected, (4, "")]
+    assert {(each.total, each.unit) for each in heads} == {(4, "heads")}
+
+
 @pytest.mark.parametrize("table", ["predictions", "lens", "contributions", "ablation"])
 def test_a_table_is_given_up_before_the_next_layer(tiny_model: TinyModel, table: str) -> None:
     query = Query(text=TEXT, layer=Head("decoder", 0)) if table == "ablation" else Query(text=TEXT)
@@ -153,6 +185,27 @@ async def test_the_view_says_how_far_its_table_is_and_escape_gives_it_up(
         assert pane(app).shown is not None
 
 
+async def test_a_sweep_says_how_many_of_all_heads_are_done(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
+    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
+        free, begun = held_back(monkeypatch)
+        await pilot.press("9")
+        await until(pilot, lambda: begun == ["ablation"])
+        app.engine._advance(Progress(SWITCHING, 3, 4, "heads", 0.5, "layer 2 of 3"))
+        await until(pilot, lambda: "3 of 8 heads, layer 2 of 3, 10 s left; esc stops" in pane(app).grid.message)
+        assert shown(app.progress_line) == "ablation 3 / 8 heads · layer 2 of 3 · 10 s left"
+        app.action_leave()  # within a layer, of which nothing has come
+        await until(pilot, lambda: pane(app).grid.message == "stopped, 9 goes on")
+        free.set()
+        await pilot.press("9")
+        await settle(pilot)
+        assert pane(app).shown is not None
+        assert pane(app).counts == (8, 8)
+        assert not shown(app.progress_line)
+
+
 def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, told_at_once: None) -> None:
     lines: list[str] = []
     monkeypatch.setattr(StatusLine, "show", lambda self, progress: lines.append(describe(progress)))
@@ -160,3 +213,55 @@ def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.M
     assert done.exit_code == 0
     assert "following the residual stream 3 / 4 layers run" in " ".join(lines)
     assert not done.stderr
+
+
+def test_a_newer_request_stops_a_table_between_layers(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, told_at_once: None
+) -> None:
+    engine = Engine(EngineOptions(device="cpu", use_cache=False))
+    engine.open(str(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)), lambda progress: None).result(60)
+    told: list[Progress] = []
+
+    def watch(progress: Progress) -> None:
+        told.append(progress)
+        if progress.activity == PREDICTING and progress.done == 1:
+            engine.give_up("table")
+
+    engine._model.tell = watch  # type: ignore[union-attr]  # it is open
+    with pytest.raises(Superseded):
+        engine.table("predictions", Query(text=TEXT), "table").result(60)
+    engine.stop()
+    assert max(each.done for each in told if each.activity == PREDICTING and not each.finished) == 1
+
+
+@pytest.mark.usefixtures("told_at_once")
+@pytest.mark.parametrize(
+    ("table", "query", "activity", "unit", "total"),
+    [
+        ("explain", Query(text=TEXT, layer=Head("decoder", 0), head=0), "taking scores apart", "calls", 4),
+        ("composition", Query(layer=Head("decoder", 2), head=0), "comparing with earlier layers", "layers", 2),
+        ("patterns", Query(text=TEXT), "patterns", "layers", LAYERS),
+        ("rollout", Query(text=TEXT), "following attention", "layers", LAYERS),
+        ("circuits", Query(layer=Head("decoder", 0)), "measuring circuits", "heads", 4),
+        ("directions", Query(layer=Head("decoder", 0), head=0), "meeting tokens", "tokens", VOCABULARY - 4),
+    ],
+)
+def test_what_else_takes_long_is_told_in_steps_of_its_own(
+    tiny_model: TinyModel, table: str, query: Query, activity: str, unit: str, total: int
+) -> None:
+    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, told):
+        worked_out(model, table, query)
+    steps = [each for each in told if each.activity == activity]
+    assert {(each.total, each.unit) for each in steps} == {(total, unit)}
+    assert steps[0].done == 0
+    assert steps[-1].finished
+
+
+@pytest.mark.usefixtures("told_at_once")
+def test_heads_on_random_tokens_are_told_by_the_layers_that_read_and_are_measured(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)
+    with opened(folder) as (model, told), attending() as called:
+        worked_out(model, "patterns", Query(layer=Head("decoder", 0)))
+    steps = [each for each in told if each.activity == "measuring on random tokens"]
+    assert {each.total for each in steps} == {len(called)}
+    assert sorted({each.done for each in steps}) == list(range(len(called) + 1))
