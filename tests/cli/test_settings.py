@@ -10,13 +10,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 import tui
+from engine.service.engine import Engine
 from engine.store import files
 from engine.store.files import log_file, state_directory
+from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from tests.conftest import TinyModel
 from tests.documentation import REPOSITORY
 from tui.cli.command_line import command, explore
 from tui.cli.configuration import SETTINGS, Config, commented, config_file, effective, read_config
 from tui.cli.keymap import bindings_of, classes_with_keys, every_binding
-from tui.state.saved import MODELS, Remembered, place_of, recall, remember, remember_theme, theme_file
+from tui.state.saved import MODELS, place_of, recall, remember, remember_theme, theme_file
 
 
 def configure(text: str) -> Config:
@@ -136,31 +140,34 @@ def test_a_file_that_is_named_must_be_there(monkeypatch: pytest.MonkeyPatch, tmp
     assert read_config().problems == (f"{tmp_path / 'mine.toml'}, which ATTN_TUI_CONFIG names, is not there",)
 
 
-def test_a_state_comes_back_and_one_that_is_spoilt_does_not_hurt() -> None:
-    state = Remembered("gpt2", "decoder.L1H2", "ranks", "日本\t\ud83d", "stable_rank", 0.05)
-    remember("gpt2", state)
-    assert recall("gpt2") == state
+def test_a_state_that_is_spoilt_does_not_hurt(tiny_model: TinyModel) -> None:
+    outline = Engine(EngineOptions()).open(str(tiny_model("gpt2")), lambda progress: None).result()
+    said = {"head": "decoder.L1H2", "view": "ranks", "text": "日本\t\ud83d", "measure": "stable_rank", "epsilon": 0.05}
+    remember("gpt2", said)
+    found = {"selected": Head("decoder", 1, 2), "view": "ranks", "text": said["text"], "measure": "stable_rank"}
+    assert recall("gpt2", outline) == {**found, "epsilon": 0.05}
     assert place_of("gpt2").stat().st_mode & 0o077 == 0  # a sentence is nobody else's
     for spoilt in (b"", b"[1]", b"\xff\xfe", b'{"head": 3, "epsilon": "x", "view": "ranks"}', b"[" * 100_000):
         place_of("gpt2").write_bytes(spoilt)
-        assert recall("gpt2") in (Remembered(), Remembered(view="ranks"))
-    assert recall("another") == Remembered()
+        assert recall("gpt2", outline) in ({}, {"view": "ranks"})
+    assert recall("another", outline) == {}
 
 
 def test_the_models_not_looked_at_for_longest_are_forgotten() -> None:
     for number in range(MODELS + 3):
-        remember(f"model {number}", Remembered(model=f"model {number}"))
+        remember(f"model {number}", {"model": f"model {number}"})
         os.utime(place_of(f"model {number}"), (number, number))
-    remember("the last", Remembered(model="the last"))
+    remember("the last", {"model": "the last"})
     assert len(list(state_directory().rglob("*"))) == MODELS + 1  # and the folder
-    assert [recall(f"model {number}") == Remembered() for number in (0, 3, 4, MODELS + 2)] == [True, True, False, False]
+    kept = [place_of(f"model {number}").exists() for number in (0, 3, 4, MODELS + 2)]
+    assert kept == [False, False, True, True]
 
 
 def test_what_cannot_be_kept_is_no_error() -> None:
     state_directory().parent.mkdir(parents=True, exist_ok=True)
     state_directory().write_text("in the way", encoding="utf-8")
-    remember("gpt2", Remembered(model="gpt2"))
-    assert recall("gpt2") == Remembered()
+    remember("gpt2", {"model": "gpt2"})
+    assert not place_of("gpt2").exists()
 
 
 def test_the_log_has_errors_in_full_and_begins_anew_when_it_is_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from textual.pilot import Pilot
 
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
+from engine.values.outline import ModelOutline
 from tests.opening import hold_up
 from tui.app.explorer import Explorer
 from tui.start import Start
@@ -69,23 +70,22 @@ def rests(app: Explorer) -> bool:
     return (
         bool(app.failure)
         or app.unforeseen is not None
-        or (app.is_ready and app.is_idle and not is_laid_out_late and (app._exit or not is_about_to_ask(app)))
+        or (app.main.is_ready and app.is_idle and not is_laid_out_late and (app._exit or not is_about_to_ask(app)))
     )
 
 
 def is_about_to_ask(app: Explorer) -> bool:
     """Say whether what is typed is to be cut into tokens, or the head under the cursor to be selected, in a moment."""
-    is_to_spell = app.sentences is not None and app.sentences._pause is not None
-    return is_to_spell or app.views.overview._moving is not None
+    return app.main.sentence_input.pause is not None or app.views.overview._moving is not None
 
 
 def waited_for(app: Explorer) -> str:
     """Say what an explorer that does not come to rest is still waiting for."""
     working = [worker.group for worker in app.workers if not worker.is_finished]
     screen = app.screen if app.screen_stack else "no screen"
-    is_swept = app.is_ready and app._first_look.is_swept
+    is_swept = app.main.is_ready and app._sweep is not None and app._sweep.done()
     return (
-        f"still waiting for {working} on {screen}; ready: {app.is_ready}, the whole model known: {is_swept}, "
+        f"still waiting for {working} on {screen}; ready: {app.main.is_ready}, the whole model known: {is_swept}, "
         f"keys held: {len(app._held_keys)}, "
         f"batches: {app._batch_count}, resizing: {app._resize_timer is not None}, left: {app._exit}"
     )
@@ -142,6 +142,12 @@ async def explorer(
         await settle(pilot)
         yield app, pilot
     app.engine.stop()
+
+
+def outline_of(app: Explorer) -> ModelOutline:
+    """Give what is known of the open model."""
+    assert app.main.stores is not None
+    return app.main.stores.outline
 
 
 def shown(line: Line) -> str:

@@ -12,8 +12,9 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from tests.tui.explorer import screen_text
+from tests.tui.explorer import outline_of, screen_text
 from tui.app.explorer import Explorer
+from tui.export.view_table import table_in_view
 
 
 def disagreements(app: Explorer) -> Iterator[str]:
@@ -23,18 +24,17 @@ def disagreements(app: Explorer) -> Iterator[str]:
 
 
 def _in_selection(app: Explorer) -> Iterator[str]:
-    """Tree, conductor and views are of the same head."""
+    """Tree, session and views are of the same head."""
     selected = app.session.shown.selected
-    node = app.tree_widget.cursor_node
+    node = app.main.tree_widget.cursor_node
     under = None if node is None else node.data
     if selected != under and not (node is not None and node.data is None and node.parent is not None):
-        yield f"{selected} is selected, and the tree's cursor is on line {app.tree_widget.cursor_line}, {under}"
-    spectra = app.views.spectra
-    title = spectra.title_line.shown.plain
-    if selected is not None and spectra.display and str(selected) not in title:
+        yield f"{selected} is selected, and the tree's cursor is on line {app.main.tree_widget.cursor_line}, {under}"
+    title = app.views.spectra.title_line.shown.plain
+    if selected is not None and app.views.spectra.display and str(selected) not in title:
         yield f"{selected} is selected, and the spectra say {title!r}"
     with contextlib.suppress(EngineError):  # where nothing is shown, which the view says
-        app.conductor.table()
+        table_in_view(app.views)
 
 
 def _in_focus(app: Explorer) -> Iterator[str]:
@@ -59,8 +59,7 @@ def unanswered(app: Explorer, head: Head) -> Iterator[str]:
 
 async def compare(app: Explorer, head: Head) -> None:
     """Find that the engine's thread still computes, and what a fresh one computes."""
-    assert app.conductor.outline is not None
-    name = app.conductor.outline.name
+    name = outline_of(app).name
     fresh = Engine(EngineOptions(use_cache=False))
     try:
         await asyncio.wrap_future(fresh.open(name, lambda progress: None))

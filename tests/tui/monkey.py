@@ -220,7 +220,7 @@ class Monkey:
     async def _choose_first(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Press keys on the opening screen, and choose a model there, until one is open or the program is left."""
         end = time.monotonic() + PATIENCE
-        while not has_ended(app) and not (app.is_ready and app.conductor.is_open):
+        while not has_ended(app) and not (app.main.is_ready and app.main.stores is not None):
             if time.monotonic() > end:
                 raise self._report(waited_for(app))
             if isinstance(app.screen, ChooserScreen):

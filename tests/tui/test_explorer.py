@@ -42,7 +42,7 @@ WALKS: list[tuple[tuple[str, ...], Head | None]] = [
 async def test_keys_walk_the_tree_and_keys_that_come_faster_than_it_is_drawn_all_count(tiny_model: TinyModel) -> None:
     first, second_layer = Head("decoder", 0, 0), Head("decoder", 1)
     async with explorer(tiny_model("llama")) as (app, pilot):
-        tree = app.tree_widget
+        tree = app.main.tree_widget
         for keys, selected in (*WALKS, (("right_square_bracket",) * 6, Head("decoder", 1, 2))):
             tree.focus()
             tree.go_to(first)
@@ -94,7 +94,7 @@ async def test_a_narrow_terminal_shows_one_view_and_number_keys_choose_it(tiny_m
             await pilot.pause()
             assert [each.region.width > 0 and each.display for each in panes] == [each is pane for each in panes]
         await pilot.press("t")
-        assert app.focused is app.tree_widget
+        assert app.focused is app.main.tree_widget
 
 
 async def test_a_wide_terminal_shows_all_views_until_one_is_zoomed(tiny_model: TinyModel) -> None:
@@ -132,7 +132,7 @@ async def test_a_terminal_tiny_for_a_while_takes_nothing_from_what_is_typed(
             await pilot.resize_terminal(*size)
             await pilot.pause()
             await pilot.press("q")
-        assert app.sentence_input.value == "aqqq"
+        assert app.main.sentence_input.value == "aqqq"
         await pilot.press("escape")
         await pilot.resize_terminal(38, 24)
         await pilot.resize_terminal(80, 24)
@@ -223,7 +223,7 @@ async def test_a_closed_model_opens_for_a_head_that_is_gone_to(tiny_model: TinyM
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("g", "g", "enter", "right_curly_bracket")
         await settle(pilot)
-        node = app.tree_widget.cursor_node
+        node = app.main.tree_widget.cursor_node
         assert node is not None
         assert node.data == app.session.shown.selected == Head("decoder", 0)
 
@@ -231,9 +231,9 @@ async def test_a_closed_model_opens_for_a_head_that_is_gone_to(tiny_model: TinyM
 async def test_a_layer_that_closes_over_the_cursor_is_selected(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("j", "j")
-        app.tree_widget.root.children[0].collapse()
+        app.main.tree_widget.root.children[0].collapse()
         await settle(pilot)
-        node = app.tree_widget.cursor_node
+        node = app.main.tree_widget.cursor_node
         assert node is not None
         assert node.data == app.session.shown.selected == Head("decoder", 0)
 

@@ -79,6 +79,7 @@ def check_keys(keys: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             hint = f"did you mean {near[0]}?" if near else "attn-tui config --example lists all"
             problems.append(f"no binding is called {name}; {hint}")
     together = [{each.id for each in bindings_of(kind) if each.id is not None} for kind in classes_with_keys()]
+    together.append({name for name in known if name.startswith("app.")})  # of the application and of its screen
     taken: dict[str, tuple[str, ...]] = {name: bound.keys for name, bound in known.items() if name not in wanted}
     for name, chosen in wanted.items():
         beside = {other for group in together if name in group for other in group & taken.keys()}

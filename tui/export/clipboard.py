@@ -14,6 +14,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.table import AnyTable, Cell, Row
 from tui.drawing.text import fit, harmless
+from tui.export.view_table import table_in_view, table_of_heads, whole_map
 from tui.state.session import Side
 from tui.toolkit.keys import key_of
 from tui.views.attention_view import AttentionPane
@@ -27,8 +28,8 @@ from tui.views.text_view import TextPane
 
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
-    from tui.app.conductor import Conductor
     from tui.views.pane import Pane
+    from tui.views.switcher import Views
 
 SHOWN = 48
 """Characters of what was copied that are shown."""
@@ -90,14 +91,14 @@ def too_large(what: str) -> EngineError:
     )
 
 
-async def copied_cell(pane: Pane, conductor: Conductor) -> Copied:
+async def copied_cell(views: Views) -> Copied:
     """Give the cell under a view's cursor: a number in full, a text as it is.
 
     Raises
     ------
     EngineError : where there is none, or nothing is in it, which would leave in the clipboard what was there before.
     """
-    cell, says = _cell(pane)
+    cell, says = _cell(views.active)
     if cell in (None, ""):
         raise EngineError(f"{says} is empty; nothing was copied")
     return Copied(str(cell), says)
@@ -140,18 +141,19 @@ def _cell(pane: Pane) -> tuple[Cell, str]:
     raise EngineError(NOTHING)
 
 
-async def copied_row(pane: Pane, conductor: Conductor) -> Copied:
+async def copied_row(views: Views) -> Copied:
     """Give the row under a view's cursor, without the columns' names; of a map a query's weights, one for each key.
 
     Raises
     ------
     EngineError : where there is none, or it is too large.
     """
-    rows, says = await _rows(pane, conductor)
+    rows, says = await _rows(views)
     return Copied(written(rows, "the row"), says)
 
 
-async def _rows(pane: Pane, conductor: Conductor) -> tuple[Sequence[Row], str]:
+async def _rows(views: Views) -> tuple[Sequence[Row], str]:
+    pane = views.active
     match pane:
         case TablePane():
             if pane.grid.place is None:
@@ -166,20 +168,22 @@ async def _rows(pane: Pane, conductor: Conductor) -> tuple[Sequence[Row], str]:
                 f"the cursor, {key_of(pane.app, 'app.export')} writes all of them to a file"
             )
         case ComparePane():
-            return await _rows_of_several(pane, conductor)
+            return await _rows_of_several(pane, views)
         case AttentionPane() if pane.cell is not None:
-            attention, query = await _whole_map(pane, conductor), pane.cell[0]
+            attention, query = await _whole_map(views), pane.cell[0]
             if attention is not None:
                 weights = attention.weights[query].tolist()
                 return [weights], f"query {query}, the weights of {quantity(len(weights), 'key')}"
         case SpectraPane() if pane.graph.matrix:
             matrix, index = pane.graph.matrix, pane.graph.index
-            return _rows_where(conductor.table()[0], matrix=matrix, index=index), f"the line of σ {index} of {matrix}"
+            return _rows_where(
+                table_in_view(views)[0], matrix=matrix, index=index
+            ), f"the line of σ {index} of {matrix}"
         case OverviewPane() if (head := pane.map.head) is not None:
             table = pane.table_on_screen()
             return _rows_where(table, stack=head.stack, layer=head.layer, head=head.label), f"the line of {head}"
         case RanksPane() if (head := pane.head_here) is not None:
-            measure, (ranks, _) = pane.measure, conductor.table()
+            measure, (ranks, _) = pane.measure, table_in_view(views)
             at, value = ranks.columns.index("matrix"), ranks.columns.index(measure.name)
             own = _rows_where(ranks, stack=head.stack, layer=head.layer, head=head.label)
             numbers = {row[at]: row[value] for row in own}
@@ -188,7 +192,7 @@ async def _rows(pane: Pane, conductor: Conductor) -> tuple[Sequence[Row], str]:
     raise EngineError(NOTHING)
 
 
-async def _rows_of_several(pane: ComparePane, conductor: Conductor) -> tuple[Sequence[Row], str]:
+async def _rows_of_several(pane: ComparePane, views: Views) -> tuple[Sequence[Row], str]:
     """Give the lines of the table of several heads that are of the place under the cursor."""
     cell_key = f"{key_of(pane.app, 'app.copy_cell')} copies what is under the cursor"
     pooled = pane.maps.leading.pooled
@@ -198,7 +202,7 @@ async def _rows_of_several(pane: ComparePane, conductor: Conductor) -> tuple[Seq
             f"so long a sentence's difference is not searched for a line; {cell_key}, "
             f"{key_of(pane.app, 'app.export')} writes all of it"
         )
-    table, (place, says) = await _table_of_several(conductor), _place(pane)
+    table, (place, says) = await table_of_heads(views), _place(pane)
     if table is None:
         raise EngineError(NOTHING)
     if not (rows := _rows_where(table, **place)):
@@ -224,28 +228,25 @@ def _without_rows(pane: TablePane) -> EngineError:
     return EngineError(NOTHING if pane.shown is None else f"the {pane.view} table has no rows; nothing was copied")
 
 
-async def copied_view(pane: Pane, conductor: Conductor) -> Copied:
+async def copied_view(views: Views) -> Copied:
     """Give the table that a view draws, the same that ``e`` writes, below the names of its columns.
 
     Raises
     ------
     EngineError : where there is none, or it is too large, which a glance at a map's size may say.
     """
+    pane = views.active
     if isinstance(pane, TablePane) and not pane.grid.order:
         raise _without_rows(pane)
     pooled = pane.heatmap.pooled if isinstance(pane, AttentionPane) else None
     if pooled is not None and len(pooled.query_tokens) * len(pooled.key_tokens) * SHORTEST > LARGEST:
         raise too_large(f"the {pane.view} table")
-    table = await _table_of_several(conductor)
+    table = await table_of_heads(views)
     if table is None:
-        table, _ = conductor.table(await _whole_map(pane, conductor))
+        table, _ = table_in_view(views, await _whole_map(views))
     text = written(chain([table.columns], table.rows), f"the {pane.view} table")
     return Copied(text, f"the {pane.view} table, tab separated")
 
 
-async def _table_of_several(conductor: Conductor) -> AnyTable | None:
-    return await conductor.table_of_heads()
-
-
-async def _whole_map(pane: Pane, conductor: Conductor) -> AttentionMap | None:
-    return await conductor.whole_map() if isinstance(pane, AttentionPane) else None
+async def _whole_map(views: Views) -> AttentionMap | None:
+    return await whole_map(views) if isinstance(views.active, AttentionPane) else None

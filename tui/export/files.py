@@ -24,14 +24,14 @@ from engine.values.table import LeftOut, left_out_title
 from engine.values.views import DEFAULT_TOP, NEEDS, VIEWS, Scope
 from tui.export.pictures import picture_in_glyphs, picture_of, picture_of_screen
 from tui.export.request import APPLICABLE, Export, Request, facts_of, write_parts
-from tui.export.view_table import file_stem, subject_of
+from tui.export.view_table import file_stem, name_of_heads, subject_of, table_in_view, table_of_heads, whole_map
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Advanced
 from tui.views.rows import RowsPane
 
 if TYPE_CHECKING:
-    from tui.app.conductor import Conductor
-    from tui.parts import Parts
+    from tui.state.stores import Stores
+    from tui.views.switcher import Views
 
 
 class What(Enum):
@@ -121,22 +121,17 @@ class ExportFiles:
     folder : where files go; None is where the program was started.
     """
 
-    def __init__(self, app: Parts, conductor: Conductor) -> None:
-        self._app = app
-        self._conductor = conductor
-        self._outline: ModelOutline | None = None
+    def __init__(self, views: Views) -> None:
+        self._views = views
+        self._app = views.app
         self._written: Path | None = None
         self.choice = Choice()
         self.folder: Path | None = None
 
-    def begin(self, outline: ModelOutline) -> None:
-        """Write what there is of a model that has been opened."""
-        self._outline = outline
-
     @property
     def view(self) -> str:
         """The active view."""
-        return self._app.views.active.view
+        return self._views.active.view
 
     @property
     def outline(self) -> ModelOutline:
@@ -146,9 +141,14 @@ class ExportFiles:
         ------
         EngineError : when none is open.
         """
-        if self._outline is None:
+        return self._stores.outline
+
+    @property
+    def _stores(self) -> Stores:
+        """What is known of the open model."""
+        if self._views.stores is None:
             raise EngineError("no model is open yet; nothing was written")
-        return self._outline
+        return self._views.stores
 
     # --- what can be written
 
@@ -159,7 +159,7 @@ class ExportFiles:
 
     def says(self, what: What) -> str:
         """Say in a few words what would be written."""
-        meant = self._conductor.meant
+        meant = self._views.meant
         return {
             What.VIEW: f"{self.view} as on screen",
             What.MODEL: f"{self._table_name()} of the whole model",
@@ -182,26 +182,26 @@ class ExportFiles:
 
     def _refuse_unfinished(self, choice: Choice) -> None:
         """Raise where a picture would show that something is being worked out, and nothing of it."""
-        if choice.what.is_picture and choice.what.is_of_view and self._app.views.active.is_waiting:
+        if choice.what.is_picture and choice.what.is_of_view and self._views.active.is_waiting:
             raise EngineError(f"the {self.view} view shows nothing yet; nothing was written")
 
     def is_to_grow(self, choice: Choice) -> bool:
         """Whether a table, or a picture, of the view on screen lacks something that is to come."""
-        active = self._app.views.active
+        active = self._views.active
         return choice.what.is_of_view and active.is_unfinished and not active.is_stopped
 
     def _table_name(self) -> str:
         """Name the table of the active view as the command line does."""
-        shown = self._app.views.attention.shown_name
+        shown = self._views.attention.shown_name
         if self.view == "attention" and shown is not None and shown.is_rollout:
             return "rollout"
-        named = self._conductor.name_of_heads
+        named = name_of_heads(self._views)
         name = self.view if named is None else named[0]
         return OF_MODEL.get(name, name)
 
     def _stem(self, what: What) -> str:
-        outline, shown, name = self.outline, self._app.session.shown, self._table_name()
-        selected, meant = shown.selected, self._conductor.meant
+        outline, shown, name = self.outline, self._views.session.shown, self._table_name()
+        selected, meant = shown.selected, self._views.meant
         stack = None if selected is None else selected.stack
         without = f"-without-{'-'.join(map(str, shown.off.heads))}" if shown.off.heads else ""
         if what is What.SCREEN:
@@ -213,13 +213,13 @@ class ExportFiles:
             subject = subject_of(None, shown.distance if "distance" in options else None).replace("model", "all")
             folded = "-folded" if "fold_norm" in options and shown.folds else ""
             return file_stem(outline, None, subject + folded + without * (name == "attention"), name)
-        if (named := self._conductor.name_of_heads) is not None:
+        if (named := name_of_heads(self._views)) is not None:
             table_name, subject = named
             return file_stem(outline, None, subject, table_name)
         if self.view != "attention":
-            table, subject = self._conductor.table()
+            table, subject = table_in_view(self._views)
             return file_stem(outline, stack, subject, table.name)
-        of_map = self._app.views.attention.shown_name
+        of_map = self._views.attention.shown_name
         if of_map is None:
             raise EngineError("the attention view shows nothing yet; nothing was written")
         subject = "" if of_map.is_rollout else f"L{of_map.layer_label}H{of_map.head_label}"
@@ -234,7 +234,7 @@ class ExportFiles:
         ------
         EngineError : when the view lacks what the table is of, such as a sentence.
         """
-        request, options = self._whole_model(self._table_name()), self._app.engine.options
+        request, options = self._whole_model(self._table_name()), self._stores.engine.options
         words = ["attn-tui", "export", self.outline.name, request.view]
         given = {name: value for name, value in request.options.items() if name != "vs"}
         given |= {"revision": options.revision, "base": options.base, "layout": options.layout}
@@ -247,7 +247,7 @@ class ExportFiles:
 
     def _matrices(self) -> Request:
         """Ask for the matrices of the head that is meant, of a layer's heads, or of all."""
-        meant = self._conductor.meant
+        meant = self._views.meant
         if meant is None:
             return Request("matrices")
         head = {} if meant.is_layer else {"head": str(meant.head)}
@@ -260,11 +260,11 @@ class ExportFiles:
         ------
         EngineError : when it takes a sentence or a cell that there is none of.
         """
-        options, view, shown = APPLICABLE[name], VIEWS.get(name), self._app.session.shown
+        options, view, shown = APPLICABLE[name], VIEWS.get(name), self._views.session.shown
         needs, off = NEEDS.get(name, ()), shown.off
         if "text" in needs and not shown.text:
             raise EngineError(f"{name} is of a sentence; type one with {key_of(self._app, 'app.sentence')} first")
-        is_comparing = self._app.engine.options.is_comparing
+        is_comparing = self._stores.engine.options.is_comparing
         of_two = (name == "attention" and shown.difference and not off.heads) or "vs" in needs
         of_two = of_two or (is_comparing and view is not None and bool(view.beside))
         asked: dict[str, Any] = {
@@ -275,7 +275,7 @@ class ExportFiles:
         if view is not None:
             asked |= {"position": shown.position, "token": shown.token}
             if view.scope is Scope.CELL:
-                asked["position"], asked["key"] = self._app.views.attention.cell or (None, None)
+                asked["position"], asked["key"] = self._views.attention.cell or (None, None)
             if view.scope is Scope.MODEL and view.top != DEFAULT_TOP:
                 asked["top"] = view.top
             asked |= {"fold_norm": shown.folds or None, "norms": True}
@@ -289,7 +289,7 @@ class ExportFiles:
 
     def shaped_by(self, table: str) -> dict[str, Any]:
         """Say what shaped a table that is on screen, as far as its rows do not: options of such an export, a filter."""
-        pane, shaped = self._app.views.active, {"rows": "as on screen"}
+        pane, shaped = self._views.active, {"rows": "as on screen"}
         if table in APPLICABLE:
             with contextlib.suppress(EngineError):  # of a table without its sentence there is nothing else to say
                 shaped |= self._whole_model(table).options
@@ -303,7 +303,7 @@ class ExportFiles:
         """Give up the file that is being written, of which nothing is left; False where there is none."""
         if self._written is None:
             return False
-        self._app.engine.stop_writing()
+        self._stores.engine.stop_writing()
         return True
 
     async def write(self, choice: Choice, path: Path, *, may_replace: bool) -> str:
@@ -324,11 +324,11 @@ class ExportFiles:
         self.choice = choice
         if choice.what.is_table and choice.format != "npz":
             check_format(choice.format, path)
-        is_unfinished = choice.what.is_of_view and self._app.views.active.is_unfinished
+        is_unfinished = choice.what.is_of_view and self._views.active.is_unfinished
         place = self._written = path if may_replace else unused_path(path)
         try:
             work = await self._work(choice, place)
-            said = await asyncio.wrap_future(self._app.engine.write(work))
+            said = await asyncio.wrap_future(self._stores.engine.write(work))
         finally:
             self._written = None
             self._report(Progress("", 1, 1, ""))
@@ -346,7 +346,7 @@ class ExportFiles:
             return await self._view_work(path, choice.format)
         is_matrices = choice.what is What.MATRICES
         request = self._matrices() if is_matrices else self._whole_model(self._table_name())
-        format, engine, outline, said = choice.ending[1:], self._app.engine, self.outline, self._said_before
+        format, engine, outline, said = choice.ending[1:], self._stores.engine, self.outline, self._said_before
 
         def write(check: Check) -> str:
             def step(progress: Progress) -> None:
@@ -362,12 +362,12 @@ class ExportFiles:
 
     async def _view_work(self, path: Path, format: str) -> Callable[[Check], str]:
         """Write the table of the active view with the rows that are shown."""
-        attention = await self._conductor.whole_map() if self.view == "attention" else None
-        table = await self._conductor.table_of_heads()
+        attention = await whole_map(self._views) if self.view == "attention" else None
+        table = await table_of_heads(self._views)
         if table is None:
-            table, _ = self._conductor.table(attention)
+            table, _ = table_in_view(self._views, attention)
         total = 0 if attention is None else attention.weights.size
-        facts = facts_of(self._app.engine, self.outline, table.name, self.shaped_by(table.name))
+        facts = facts_of(self._stores.engine, self.outline, table.name, self.shaped_by(table.name))
         reporter = ProgressReporter(self._report, self._said_before, "rows")
 
         def write(check: Check) -> str:
@@ -386,7 +386,7 @@ class ExportFiles:
         if what is What.SCREEN:
             picture = picture_of_screen(self._app.screen_stack[0])
         else:
-            picture = (picture_in_glyphs if what is What.TEXT else picture_of)(self._app.views.active)
+            picture = (picture_in_glyphs if what is What.TEXT else picture_of)(self._views.active)
         colours, is_dark = self._app.console.color_system, self._app.current_theme.dark
         columns, rows = picture.size
 

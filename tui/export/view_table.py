@@ -11,12 +11,82 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.table import RANKS_BESIDE_CHANCE_COLUMNS, AnyTable, LargeTable
+from engine.values.views import VIEWS, Scope
 from tui.state.session import Shown
 from tui.state.stores import Stores
+from tui.views.compare_view import ComparePane
+from tui.views.layer_maps_view import HeadsPane
+from tui.views.overview_view import OverviewPane
+from tui.views.ranks_view import RanksPane
+from tui.views.switcher import Views
+from tui.views.table_view import CellPane, TablePane
+from tui.views.text_view import TextPane
 
 
-def table_on_screen(shown: Shown, stores: Stores, attention: AttentionMap | None) -> tuple[AnyTable, str]:
-    """Give the active view's table, and what it is of, for the file's name.
+def table_in_view(views: Views, attention: AttentionMap | None = None) -> tuple[AnyTable, str]:
+    """Give the table that the active view draws, and what it is of, for the file's name.
+
+    Parameters
+    ----------
+    views : the views.
+    attention : all weights of the map, where that is the view; None where those on screen are all.
+
+    Raises
+    ------
+    EngineError : when the view shows nothing yet.
+    """
+    shown, pane = views.session.shown, views.active
+    if views.stores is None:
+        raise EngineError("no model is open yet; nothing was written")
+    if isinstance(pane, TablePane):
+        view = VIEWS[pane.view]
+        distance = shown.distance if "distance" in view.options else None
+        of = subject_of(None if view.scope is Scope.MODEL else shown.selected, distance) + "-folded" * pane.is_folded
+        cell = views.attention.cell if isinstance(pane, CellPane) else None
+        return pane.table_on_screen(), of if cell is None else f"{of}-q{cell[0]}-k{cell[1]}"
+    if isinstance(pane, TextPane):
+        return pane.table_on_screen(), subject_of(shown.selected, None)
+    if isinstance(pane, OverviewPane):
+        return pane.table_on_screen(), shown.overview
+    table, subject = _table_of_weights(shown, views.stores, attention)
+    return pane.narrowed(table) if isinstance(pane, RanksPane) else table, subject
+
+
+def name_of_heads(views: Views) -> tuple[str, str] | None:
+    """Name the table that the active view draws, and what it is of; None where it is not of several heads."""
+    pane = views.active
+    if views.stores is None or not isinstance(pane, ComparePane | HeadsPane):
+        return None
+    return pane.table_name(views.session.shown, views.stores)
+
+
+async def table_of_heads(views: Views) -> AnyTable | None:
+    """Give the table that the active view draws; None where it is not of several heads.
+
+    Raises
+    ------
+    EngineError : when the view shows nothing yet.
+    """
+    pane = views.active
+    if views.stores is None or not isinstance(pane, ComparePane | HeadsPane):
+        return None
+    return await pane.table_of_heads(views.session.shown, views.stores)
+
+
+async def whole_map(views: Views) -> AttentionMap:
+    """Give all weights of the map on screen.
+
+    Raises
+    ------
+    EngineError : when there is no map on screen, or it cannot be had any more.
+    """
+    if views.stores is None:
+        raise EngineError("no model is open yet; nothing was written")
+    return await views.attention.whole_map(views.stores)
+
+
+def _table_of_weights(shown: Shown, stores: Stores, attention: AttentionMap | None) -> tuple[AnyTable, str]:
+    """Give the table of spectra, ranks or a map, and what it is of.
 
     The table of the attention view has every weight of the map, however many of them a cell on screen holds.
 

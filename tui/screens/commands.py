@@ -14,9 +14,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.parts import Parts
 from tui.toolkit.key_groups import GROUPS, VIEWS
 from tui.toolkit.keys import in_declared_order, is_bound
+from tui.views.switcher import Views
 from tui.widgets.field import OF_EDITING
 
 EXACT, BEGINS, WORDS, WITHIN, NOT = 4, 3, 2, 1, 0
@@ -100,8 +100,9 @@ class Doable:
     do: Callable[[], object]
 
 
-def doables(app: Parts, screen: Screen[Any]) -> Iterator[Doable]:
+def doables(screen: Screen[Any]) -> Iterator[Doable]:
     """Give what every key does that works now: views first, then the other actions in the order of the help."""
+    app = screen.app
     found: dict[tuple[DOMNode, str], list[Binding]] = {}
     for each in in_declared_order(screen.active_bindings.values()):
         name = each.binding.id
@@ -113,20 +114,20 @@ def doables(app: Parts, screen: Screen[Any]) -> Iterator[Doable]:
         yield Doable(name, bindings[0].description, tuple(keys), partial(app.run_action, action, node))
 
 
-def in_view(app: Parts) -> Iterator[Doable]:
+def in_view(views: Views) -> Iterator[Doable]:
     """Give what keys do in the active view, where the focus is not; it goes there first."""
-    pane = app.views.active
+    pane = views.active
     for node in (*(each for each in pane.query("*").results(Widget) if not isinstance(each, Input)), pane):
         for _, binding in node._bindings:
             if binding.id is not None and binding.action not in OWN:
-                do = partial(_do_in_view, app, binding.action, node)
+                do = partial(_do_in_view, views, binding.action, node)
                 yield Doable(_name(binding), binding.description, (), do)
 
 
-async def _do_in_view(app: Parts, action: str, node: DOMNode) -> None:
+async def _do_in_view(views: Views, action: str, node: DOMNode) -> None:
     """Give the active view the keys, and do something there."""
-    app.views.active.focus_view()
-    await app.run_action(action, node)
+    views.active.focus_view()
+    await views.app.run_action(action, node)
 
 
 def _name(binding: Binding) -> str:

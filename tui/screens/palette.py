@@ -22,14 +22,15 @@ from textual.worker import WorkerCancelled
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.drawing.text import quoted
-from tui.parts import Parts
 from tui.screens.commands import ALSO_CALLED, THEME, Doable, doables, fit_of, in_view
-from tui.state.places import parse_place, split_digits
+from tui.state.places import parse_place, split_digits, view_names
+from tui.state.session import Shown
+from tui.state.stores import Stores
 from tui.state.tree_search import is_condition, is_name
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import Told
+from tui.toolkit.messages import PlaceWanted, Told
 from tui.toolkit.themes import every_theme, find_theme
-from tui.ways import Ways
+from tui.views.switcher import Views
 from tui.widgets.field import Field
 
 MOST = 40
@@ -40,28 +41,28 @@ class Commands(Provider):
     """Heads that a text may mean before everything else, then what matches it by its letters."""
 
     @property
-    def _parts(self) -> Parts:
-        """The application."""
-        assert isinstance(self.app, Parts)
-        return self.app
+    def _views(self) -> Views | None:
+        """The views, once they are there."""
+        return next(iter(self.screen.query(Views)), None)
 
     async def discover(self) -> Hits:
         """Offer views first, then the other actions in the order of the help."""
-        for each in doables(self._parts, self.screen):
+        for each in doables(self.screen):
             yield DiscoveryHit(Text(_shown(each)), each.do, _shown(each))
 
     async def search(self, query: str) -> Hits:
         """Offer heads, then actions, views and themes, the best match first; of two as good the one of the help."""
-        ways = self._parts.ways
-        if ways is not None:
-            heads = _heads(query, ways)
-            if not heads and (trouble := _trouble(query, ways)):
+        stores = None if self._views is None else self._views.stores
+        if self._views is not None and stores is not None:
+            now = self._views.session.shown
+            heads = _heads(query, stores, now)
+            if not heads and (trouble := _trouble(query, stores, now)):
                 yield Hit(2.0, Text(trouble), partial(self.app.notify, trouble), trouble)
             for place, head in enumerate(heads):
-                name = f"{head.stack} {head}" if len(ways.outline.stacks) > 1 else str(head)
-                label = ways.labels.get(head, "")
+                name = f"{head.stack} {head}" if len(stores.outline.stacks) > 1 else str(head)
+                label = stores.labels.of(head)
                 shown = f"{name} · {label}" if label else name
-                yield Hit(_worth(query, head, label) - place / 1000, Text(shown), partial(ways.jump, head), shown)
+                yield Hit(_worth(query, head, label) - place / 1000, Text(shown), partial(self._go, head), shown)
         matcher = self.matcher(query)
         best: dict[str, tuple[float, Doable]] = {}
         every = list(self._every())
@@ -75,28 +76,34 @@ class Commands(Provider):
 
     def _every(self) -> Iterator[Doable]:
         """Give everything that can be done; what the active view has of a name comes after what has the focus now."""
-        own = [self._jump, *doables(self._parts, self.screen)]
+        own = [self._jump, *doables(self.screen)]
         yield from own
         known = {word for each in own for word in (each.name, each.description)}
-        for each in (*self._views(), *in_view(self._parts)):
+        for each in (*self._named_views(), *(() if self._views is None else in_view(self._views))):
             if known.isdisjoint((each.name, each.description)):
                 known |= {each.name, each.description}
                 yield each
         for name in every_theme():
-            yield Doable(name, f"{THEME}{name}", (), partial(self._parts.choose_theme, find_theme(name)))
+            yield Doable(
+                name, f"{THEME}{name}", (), partial(self.app.run_action, f"app.choose_theme({find_theme(name)!r})")
+            )
 
     @property
     def _jump(self) -> Doable:
         """Give the line at the foot, whose key waits for every box to be closed."""
-        jump = next(each for each in type(self._parts).BINDINGS if isinstance(each, Binding) and each.action == "jump")
-        go_to = partial(self.app.run_action, "app.jump")
+        jump = next(each for _, each in self.screen._bindings if each.action == "jump")
+        go_to = partial(self.screen.run_action, "screen.jump")
         return Doable("jump", jump.description, (key_of(self.app, str(jump.id)),), go_to)
 
-    def _views(self) -> Iterator[Doable]:
+    def _named_views(self) -> Iterator[Doable]:
         """Give the views, of which some share a key."""
-        if (ways := self._parts.ways) is not None:
-            for view in ways.views:
-                yield Doable(view, f"{view.capitalize()} view", (), partial(ways.go, view))
+        if self._views is not None and self._views.stores is not None:
+            for view in view_names(is_comparing=self._views.is_comparing):
+                yield Doable(view, f"{view.capitalize()} view", (), partial(self._go, view))
+
+    def _go(self, place: Head | str) -> None:
+        """Go to a head or a view."""
+        self.screen.post_message(PlaceWanted(place))
 
 
 def _shown(each: Doable, typed: str = "") -> str:
@@ -111,25 +118,26 @@ def _worth(typed: str, head: Head, label: str) -> float:
     return 2.0 if any(map(str.isdigit, typed)) or typed.strip().lower() in head.stack else fit_of(typed, "", label) / 10
 
 
-def _heads(query: str, ways: Ways) -> tuple[Head, ...]:
+def _heads(query: str, stores: Stores, shown: Shown) -> tuple[Head, ...]:
     """List the heads and layers that a text may mean, a head or layer by its name first, of a layer its heads last."""
+    outline = stores.outline
     try:
-        place = parse_place(query, ways.outline, ways.here, ())
+        place = parse_place(query, outline, shown.selected, ())
     except EngineError:
         named: tuple[Head, ...] = ()
     else:
         named = (place,) if isinstance(place, Head) else ()
-    found = () if is_condition(query) else ways.find(query)
-    inside = (head for layer in named if layer.is_layer for head in ways.outline.layer(layer).head_names())
-    every = chain(named, split_digits(query, ways.outline, ways.here), found, inside)
+    found = () if is_condition(query) else stores.found(query, shown)
+    inside = (head for layer in named if layer.is_layer for head in outline.layer(layer).head_names())
+    every = chain(named, split_digits(query, outline, shown.selected), found, inside)
     return tuple(islice(dict.fromkeys(every), MOST))
 
 
-def _trouble(query: str, ways: Ways) -> str:
+def _trouble(query: str, stores: Stores, shown: Shown) -> str:
     """Say why there is no head of a name; nothing of a text that is none."""
     if is_name(query):
         try:
-            parse_place(query, ways.outline, ways.here, ())
+            parse_place(query, stores.outline, shown.selected, ())
         except EngineError as error:
             return str(error)
     return ""

@@ -15,8 +15,7 @@ from textual.widgets import Input
 
 from engine.values.errors import EngineError
 from tui.drawing.text import fit
-from tui.main_screen import is_displayed
-from tui.widgets.field import CompletingField
+from tui.widgets.field import CompletingField, is_displayed
 from tui.widgets.line import Line
 
 GAPS = 6
@@ -105,7 +104,7 @@ class PromptInput(CompletingField):
     async def action_anew(self) -> None:
         """Leave, and ask where to go, or what to do, as the key does where no line is open."""
         self.prompt.leave()
-        await self.run_action("app.jump")
+        await self.run_action("screen.jump")
 
     async def action_submit(self) -> None:
         """Take a key that some remapping has left to the toolkit for the same."""

@@ -13,17 +13,16 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import EVERY, heads_named
-from tui.app.conductor import Conductor
-from tui.parts import Parts
 from tui.screens.commands import THEME, Doable, doables, in_view
-from tui.state.heads_off import HeadsOff
-from tui.state.places import NoPlaceError, example
-from tui.state.tree_search import is_condition
+from tui.state.heads_off import off_fields, say_switched, switched
+from tui.state.places import NoPlaceError, example, parse_place, view_names
+from tui.state.tree_search import is_condition, place_after
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import ConditionWanted
+from tui.toolkit.messages import ConditionWanted, PlaceWanted, Told
 from tui.toolkit.themes import SHORT, find_theme
 from tui.views.rows import RowsPane
-from tui.ways import Ways, place_after
+from tui.views.switcher import Views
+from tui.views.tree import HeadTree
 from tui.widgets.name_input import candidates
 
 OPEN = "open"
@@ -54,18 +53,20 @@ class WhereTo:
 
     label = "go to:"
 
-    def __init__(self, app: Parts, conductor: Conductor, ways: Ways) -> None:
-        self._app = app
-        self._conductor = conductor
-        self._ways = ways
-        self._first, self._complete = (key_of(app, f"prompt.{name}") for name in ("first", "complete"))
+    def __init__(self, views: Views, tree: HeadTree) -> None:
+        assert views.stores is not None, "there are places once a model is open"
+        self._views = views
+        self._session = views.session
+        self._outline = views.stores.outline
+        self._first, self._complete = (key_of(views, f"prompt.{name}") for name in ("first", "complete"))
         self._by_name: dict[str, Doable] = {}
-        for each in doables(app, app.screen):
+        for each in doables(views.app.screen):
             self._by_name.setdefault(each.name, each)
-        themes = (*SHORT, *sorted(app.available_themes.keys() - set(SHORT.values())))
-        stacks = ways.outline.stacks
-        self._off = OffByName(app, conductor.off, ways)
-        places = (*ways.views, *(f"{stack}." for stack in stacks if len(stacks) > 1))
+        themes = (*SHORT, *sorted(views.app.available_themes.keys() - set(SHORT.values())))
+        stacks = self._outline.stacks
+        self._off = OffByName(views, tree)
+        self._view_names = view_names(is_comparing=views.is_comparing)
+        places = (*self._view_names, *(f"{stack}." for stack in stacks if len(stacks) > 1))
         named = (*self._by_name, *(f"{THEME}{name}" for name in themes))
         self.names = tuple(dict.fromkeys((*places, *named, OFF, ON)))
 
@@ -74,8 +75,8 @@ class WhereTo:
         if self._off.is_meant(text):
             return self._off.typed(text)
         if is_condition(text):
-            return f"{key_of(self._app, 'prompt.answer')} filters the table of all heads by that"
-        head = example(self._ways.outline)
+            return f"{key_of(self._views, 'prompt.answer')} filters the table of all heads by that"
+        head = example(self._outline)
         named = f"{head}  {head.layer}.{head.head}  h{head.head}  +1  ranks"
         return "" if text else f"{named} · {self._first} first line · {self._complete} completes"
 
@@ -93,34 +94,36 @@ class WhereTo:
         if self._off.is_meant(typed):
             self._off.answer(typed)
             return
-        app, (word, _, behind) = self._app, typed.partition(" ")
-        if word.lower() == OPEN and behind.strip():
-            app.call_later(app.run_action, f"app.open_named({behind.strip()!r})")
-            return
-        if behind.strip() and word.lower() == EXPORT:
-            app.call_later(app.run_action, f"app.export({behind.strip()!r})")
-            return
-        if is_condition(typed):
-            app.post_message(ConditionWanted(typed))
-            return
-        if word.lower() in EPSILON:
-            app.session.change(epsilon=_epsilon(behind))
-            return
-        if behind.strip() and word.lower() in DISTANCE:
-            self._conductor.show_distance(_distance(behind))
-            return
-        if word.lower() in self._ways.views and behind.strip():
-            self._ways.go_to_head(behind)
-            self._ways.go(word)
-            return
-        do = None if typed.lower() in self._ways.views else self._named(typed.lower())
-        if do is None:
+        word, _, behind = typed.partition(" ")
+        word, behind = word.lower(), behind.strip()
+        if word == OPEN and behind:
+            self._do(f"app.open_named({behind!r})")
+        elif word == EXPORT and behind:
+            self._do(f"screen.export({behind!r})")
+        elif is_condition(typed):
+            self._views.post_message(ConditionWanted(typed))
+        elif word in EPSILON:
+            self._session.change(epsilon=_epsilon(behind))
+        elif word in DISTANCE and behind:
+            self._do(f"screen.show_distance({_distance(behind)})")
+        elif word in self._view_names and behind:
+            self._go(parse_place(behind, self._outline, self._session.shown.selected, ()))
+            self._go(word)
+        elif typed.lower() not in self._view_names and (do := self._named(typed.lower())) is not None:
+            self._views.app.call_later(do)
+        else:
             try:
-                self._ways.go(typed)
+                self._go(parse_place(typed, self._outline, self._session.shown.selected, self._view_names))
             except NoPlaceError:
-                do = self._begun(typed)
-        if do is not None:
-            app.call_later(do)
+                self._views.app.call_later(self._begun(typed))
+
+    def _do(self, action: str) -> None:
+        """Do something once the line is closed."""
+        self._views.app.call_later(self._views.run_action, action)
+
+    def _go(self, place: Head | str) -> None:
+        """Go to a head or a view."""
+        self._views.post_message(PlaceWanted(place))
 
     def leave(self) -> None:
         """Stay."""
@@ -132,7 +135,7 @@ class WhereTo:
         ------
         EngineError : when there is no such theme, or when something stands behind what takes nothing.
         """
-        complete = key_of(self._app, "prompt.complete")
+        complete = key_of(self._views, "prompt.complete")
         if text == THEME.strip():
             raise EngineError(f"theme takes a name; {complete} completes those there are")
         if text.startswith(THEME):
@@ -140,13 +143,13 @@ class WhereTo:
                 theme = find_theme(text.removeprefix(THEME).strip())
             except click.BadParameter:
                 raise EngineError(f"no such theme; {complete} completes names") from None
-            return partial(self._app.choose_theme, theme)
+            return partial(self._views.app.run_action, f"app.choose_theme({theme!r})")
         word, _, behind = text.partition(" ")
         if behind and word in self._by_name:
             raise EngineError(f"{word} takes nothing behind it; type it alone")
         if text in self._by_name:
             return self._by_name[text].do
-        return next((each.do for each in in_view(self._app) if each.name == text), None)
+        return next((each.do for each in in_view(self._views) if each.name == text), None)
 
     def _begun(self, text: str) -> Callable[[], object]:
         """Find what a key does that is typed as it is written, or a name that begins with what is typed.
@@ -163,7 +166,7 @@ class WhereTo:
             return found[0].do
         if found:
             raise EngineError(f"could be {', '.join(each.name for each in found)}")
-        palette, keys = key_of(self._app, "app.palette"), key_of(self._app, "app.help")
+        palette, keys = key_of(self._views, "app.palette"), key_of(self._views, "app.help")
         raise EngineError(f"no head, view or command; {palette} finds all, {keys} keys")
 
 
@@ -200,15 +203,18 @@ class Search:
 
     label = "/"
 
-    def __init__(self, app: Parts, conductor: Conductor, ways: Ways) -> None:
-        self._app = app
-        self._conductor = conductor
-        self._ways = ways
-        self._from = ways.here
+    def __init__(self, views: Views, tree: HeadTree) -> None:
+        assert views.stores is not None, "there is a tree once a model is open"
+        self._views = views
+        self._session = views.session
+        self._stores = views.stores
+        self._tree = tree
+        self._from = self._session.shown.selected
         self._opened: Head | None = None
-        labels = dict.fromkeys(ways.labels.values())
-        stacks = ways.outline.stacks if len(ways.outline.stacks) > 1 else ()
-        marks = dict.fromkeys(mark.lower() for layer in ways.outline.layers for mark in layer.marks)
+        outline = self._stores.outline
+        labels = dict.fromkeys(self._stores.labels.by_head.values())
+        stacks = outline.stacks if len(outline.stacks) > 1 else ()
+        marks = dict.fromkeys(mark.lower() for layer in outline.layers for mark in layer.marks)
         self.names = (*labels, *stacks, *marks, "pinned", "off")
 
     def completions(self, text: str) -> tuple[str, ...]:
@@ -217,40 +223,40 @@ class Search:
 
     def typed(self, text: str) -> str:
         """Go to the first match from where the search began on, and say how many there are."""
-        found = self._ways.find(text)
-        self._app.tree_widget.mark_found(found)
+        found = self._stores.found(text, self._session.shown)
+        self._tree.mark_found(found)
         if not text.strip():
             self._go_to(self._from)
-            head = example(self._ways.outline)
+            head = example(self._stores.outline)
             named = f"{head.layer}.{head.head}  {head}  H{head.head}  induction  pinned  off"
-            return f"{named} · {key_of(self._app, 'prompt.complete')} completes"
+            return f"{named} · {key_of(self._views, 'prompt.complete')} completes"
         if is_condition(text):
-            return f"{key_of(self._app, 'prompt.answer')} filters the table of all heads by that"
+            return f"{key_of(self._views, 'prompt.answer')} filters the table of all heads by that"
         if not found:
             self._go_to(self._from)
             return self._no_match(text)
-        place, _ = place_after(found, self._from, self._ways.outline, 1, or_here=True)
+        place, _ = place_after(found, self._from, self._stores.outline, 1, or_here=True)
         self._go_to(found[place])
         return f"{place + 1} of {len(found)}"
 
     def _no_match(self, text: str) -> str:
         """Say that nothing is found, and of a label whether that is because no head is known to have it."""
-        if not self._ways.is_labelled:
+        if not self._stores.labels.is_known:
             return "no match; heads have labels once a sentence is read"
         word = text.strip().lower()
         return f"no head is called {word}" if word in LABELS.values() else "no match"
 
     def _go_to(self, head: Head | None) -> None:
         """Go to a line, and close the layer again that was opened for the one before."""
-        if head == self._ways.here:
+        if head == self._session.shown.selected:
             return
-        tree = self._app.tree_widget
+        tree = self._tree
         if self._opened is not None and (head is None or head.whole_layer != self._opened):
             tree.close_layer(self._opened)
             self._opened = None
         if head is not None and not tree.is_open(head):
             self._opened = head.whole_layer
-        self._conductor.go_to(head)
+        self._session.change(selected=head)
 
     def answer(self, text: str) -> None:
         """Stay at the match; a condition is of the table of all heads, which is gone to.
@@ -261,17 +267,17 @@ class Search:
         """
         if is_condition(text):
             self.leave()
-            self._app.post_message(ConditionWanted(text.strip()))
+            self._views.post_message(ConditionWanted(text.strip()))
             return
-        found = self._ways.find(text)
+        found = self._stores.found(text, self._session.shown)
         if text.strip() and not found:
             raise EngineError(self.typed(text))
-        self._ways.searched = text.strip()
+        self._session.change(searched=text.strip())
 
     def leave(self) -> None:
         """Go back to where the search began, and show what was found before."""
         self._go_to(self._from)
-        self._app.tree_widget.mark_found(self._ways.find(self._ways.searched))
+        self._tree.mark_found(self._stores.found(self._session.shown.searched, self._session.shown))
 
 
 class OffByName:
@@ -279,17 +285,18 @@ class OffByName:
 
     Parameters
     ----------
-    app : the explorer.
-    off : switches heads off.
-    ways : through the open model.
+    views, tree : in which heads are found.
     """
 
     names = (OFF, ON)
 
-    def __init__(self, app: Parts, off: HeadsOff, ways: Ways) -> None:
-        self._app = app
-        self._off = off
-        self._ways = ways
+    def __init__(self, views: Views, tree: HeadTree) -> None:
+        assert views.stores is not None, "there are heads once a model is open"
+        self._views = views
+        self._tree = tree
+        self._session = views.session
+        self._stores = views.stores
+        self._outline = views.stores.outline
 
     def is_meant(self, text: str) -> bool:
         """Say whether a text begins with one of the two words."""
@@ -299,9 +306,9 @@ class OffByName:
         """Say how many heads are named, or what can be."""
         word, _, behind = text.strip().lower().partition(" ")
         if not behind.strip():
-            head = example(self._ways.outline)
+            head = example(self._outline)
             which = f"{head}  L{head.layer}  {FOUND}" if word == OFF else f"{EVERY}  {head}  {FOUND}"
-            return f"{which} · {key_of(self._app, 'prompt.complete')} completes"
+            return f"{which} · {key_of(self._views, 'prompt.complete')} completes"
         try:
             return quantity(len(self._heads(behind)), "head") + (" so far" if self._is_to_grow(behind) else "")
         except EngineError:
@@ -311,12 +318,12 @@ class OffByName:
         """List what the last word of a text may become: a layer or head, one that is off behind ``on``."""
         before, _, word = text.rpartition(" ")
         is_on = before.strip().lower().partition(" ")[0] == ON
-        off = self._app.session.shown.off.heads
+        off = self._session.shown.off.heads
         layers = {head.whole_layer for head in off} if is_on else None
         names = [EVERY, FOUND] if is_on else [FOUND, EVERY]
-        for layer in self._ways.outline.attending_layers:
+        for layer in self._outline.attending_layers:
             if layers is None or layer.name in layers:
-                stack = f"{layer.stack}." if len(self._ways.outline.stacks) > 1 else ""
+                stack = f"{layer.stack}." if len(self._outline.stacks) > 1 else ""
                 names.append(f"{stack}{layer.name}")
                 names += (f"{stack}{head}" for head in layer.head_names() if not is_on or head in off)
         begun = candidates(word.lower(), [name.lower() for name in names])
@@ -333,23 +340,27 @@ class OffByName:
         word, _, behind = text.strip().lower().partition(" ")
         heads = self._heads(behind) if behind.strip() else self._selected(word)
         found = "found so far: " if self._is_to_grow(behind) else ""  # other heads off may mean another table
-        self._app.key_line.say(found + self._off.put(heads, is_off=word == OFF))
+        shown, before = self._session.shown, self._session.shown.off
+        after = switched(before, heads, is_off=word == OFF)
+        self._session.change(**off_fields(shown, after, is_comparing=self._views.is_comparing))
+        said = say_switched(before, after, heads, key_of(self._views, "app.all_on"))
+        self._views.post_message(Told(found + said))
 
     def _selected(self, word: str) -> tuple[Head, ...]:
         """Give the head of the row under the cursor, or the selected one, or those of such a layer."""
-        row = self._app.views.row_head
-        here = self._ways.here if row is None else row
+        row = self._views.row_head
+        here = self._session.shown.selected if row is None else row
         if here is None:
-            head = example(self._ways.outline)
+            head = example(self._outline)
             raise EngineError(f"no head is selected; name some: {word} {head}, {word} {FOUND}")
-        return heads_named(str(here), self._ways.outline, here)
+        return heads_named(str(here), self._outline, here)
 
     def _heads(self, text: str) -> tuple[Head, ...]:
         """Read which heads are named."""
         named = dict[Head, None]()
         for word in text.replace(",", " ").split():
             named |= dict.fromkeys(
-                self._found() if word == FOUND else heads_named(word, self._ways.outline, self._ways.here)
+                self._found() if word == FOUND else heads_named(word, self._outline, self._session.shown.selected)
             )
         return tuple(named)
 
@@ -362,16 +373,18 @@ class OffByName:
         ------
         EngineError : when nothing is filtered or searched, or nothing found.
         """
-        pane, searched = self._filtered, self._ways.searched
+        pane, searched = self._filtered, self._session.shown.searched
         if searched and pane is None:
-            outline = self._ways.outline
-            heads = (head for head in self._ways.find(searched) if not outline.layer(head).is_change)
+            outline = self._outline
+            heads = (
+                head for head in self._stores.found(searched, self._session.shown) if not outline.layer(head).is_change
+            )
             names = " ".join(f"{head.stack}.{head}" for head in heads)
             found, by = heads_named(names, outline), f"the search for {searched}"
         elif pane is not None:
             found, by = pane.heads_left(), "the filter"
         else:
-            key = key_of(self._app, "app.search")
+            key = key_of(self._views, "app.search")
             raise EngineError(f"nothing is filtered or searched; {key} does both")
         if not found and pane is not None and self._is_to_grow(FOUND):
             left, rows = pane.counts
@@ -383,10 +396,10 @@ class OffByName:
     @property
     def _filtered(self) -> RowsPane | None:
         """Give the view whose filter says what is found; None where that is a search in the tree, or nothing."""
-        pane = self._app.views.active
+        pane = self._views.active
         if not isinstance(pane, RowsPane) or pane.narrowing is None:
             return None
-        return None if self._ways.searched and self._app.tree_widget.has_focus else pane
+        return None if self._session.shown.searched and self._tree.has_focus else pane
 
     def _is_to_grow(self, text: str) -> bool:
         """Say whether it names what is found in a table of which not all has come."""

@@ -14,8 +14,7 @@ from textual.widgets.option_list import Option
 
 from tui.drawing.text import fit, harmless
 from tui.screens.modal import Modal
-from tui.sentences import Sentences
-from tui.state.sentence_history import matching
+from tui.state.sentences import Sentences, matching
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Told
 from tui.widgets.field import Field

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from engine.values.heads import Head
-from tui.drawing.plots import MOST_LINES
 from tui.state.session import Session, Shown
 
-MOST = MOST_LINES - 1
-"""Heads that can be pinned; the selected one is seen beside them."""
+MOST = 7
+"""Heads that can be pinned; with the selected one they are as many as lines are told apart by signs and colours."""
 
 
 def how_to_pin(pin: str, compare: str) -> str:

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
 from engine.values.outline import ModelOutline, find_head
+from engine.values.views import OVERVIEW, VIEWS, Scope
+
+OTHER_VIEWS = {
+    "spectra": "spectra",
+    "ranks": "ranks",
+    "attention": "attention",
+    OVERVIEW: "overview all heads map",
+    "text": "coloured text",
+    "compare": "compare pinned heads beside each other",
+    "maps": "small maps of all heads of the layer",
+    "sentences": "sentences history",
+}
+"""What else than tables one can go to by its name, and what it is."""
 
 
 class NoPlaceError(EngineError):
@@ -28,12 +41,28 @@ def example(outline: ModelOutline) -> Head:
     return Head("", layer.layer, min(3, layer.heads - 1))
 
 
-def parse_place(
-    text: str, outline: ModelOutline, here: Head | None, views: Sequence[str], words: Mapping[str, str] | None = None
-) -> Head | str:
+def view_names(*, is_comparing: bool) -> tuple[str, ...]:
+    """List the views that one can go to by their names, in the order of their keys, and the list of sentences."""
+    tables = (
+        view.name
+        for view in VIEWS.values()
+        if view.name != "rollout" and view.scope is not Scope.CELL and ("vs" not in view.needs or is_comparing)
+    )
+    first, others = list(OTHER_VIEWS)[:3], list(OTHER_VIEWS)[3:]
+    return (*first, *tables, *others)
+
+
+def _words(views: Sequence[str]) -> dict[str, str]:
+    """Give what views are titled, and how each title goes on from each of its words, with the views."""
+    titles = {name: OTHER_VIEWS[name] if name in OTHER_VIEWS else VIEWS[name].title for name in views}
+    parts = {name: title.lower().split() for name, title in titles.items()}
+    return {" ".join(words[place:]): name for name, words in parts.items() for place in range(len(words))}
+
+
+def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequence[str]) -> Head | str:
     """Read ``L5H3``, ``5.3``, ``5 3``, ``L5``, ``layer 5 head 3``, ``decoder.L2H1``, ``h3``, ``+1``, or a view's name.
 
-    A view's name may be cut short.
+    A view's name may be cut short, or be a word of its title where no name begins so.
 
     Parameters
     ----------
@@ -41,7 +70,6 @@ def parse_place(
     outline : of the model.
     here : what is selected; a head without a stack is of this one's, and so is one without a layer.
     views : the names of the views.
-    words : other words for views, and which they mean; they are taken where no name begins as they do.
 
     Raises
     ------
@@ -63,7 +91,7 @@ def parse_place(
         return begun[0]
     if begun:
         raise EngineError(f"'{typed}' could be {', '.join(begun)}")
-    meant = {view for word, view in (words or {}).items() if typed and word.startswith(typed.lower())}
+    meant = {view for word, view in _words(views).items() if typed and word.startswith(typed.lower())}
     if len(meant) == 1:
         return meant.pop()
     if meant:

@@ -7,11 +7,19 @@ import hashlib
 import json
 import os
 import tempfile
-from dataclasses import asdict, dataclass, fields, replace
+import threading
 from pathlib import Path
 from typing import Any
 
 from engine.store.files import state_directory
+from engine.values.errors import EngineError
+from engine.values.heads import Head, parse_head
+from engine.values.outline import ModelOutline
+from engine.values.views import RANK_MEASURES, VIEWS
+from tui.state.overview_measures import MEASURES as OVERVIEW_MEASURES
+from tui.state.pins import MOST
+from tui.state.places import OTHER_VIEWS
+from tui.state.session import Shown
 
 MODELS = 100
 """Models that are remembered; of more, those not looked at for longest are forgotten."""
@@ -19,31 +27,8 @@ MODELS = 100
 LONGEST = 20_000
 """Characters of a sentence that is remembered."""
 
-
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """How a model was left; what is not known is empty.
-
-    Attributes
-    ----------
-    model : its name, as in the file's own words.
-    head : the head or layer, with its stack: ``decoder.L5H1``.
-    view : the active view.
-    text : the sentence.
-    measure : of the ranks.
-    epsilon : of the energy rank; 0 where it was not changed from what was asked for.
-    overview : the measure that the overview shows.
-    pins : the pinned heads, each with its stack, commas between them.
-    """
-
-    model: str = ""
-    head: str = ""
-    view: str = ""
-    text: str = ""
-    measure: str = ""
-    epsilon: float = 0.0
-    overview: str = ""
-    pins: str = ""
+LEAVING = 0.1
+"""Seconds that leaving waits for the last of it to be kept."""
 
 
 def model_key(model: str, revision: str | None) -> str:
@@ -65,22 +50,82 @@ def place_of(key: str) -> Path:
     return state_directory() / "models" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 
 
-def recall(key: str) -> Remembered:
-    """Read how a model was left; of a file that is not there, or not as it should be, what can be used."""
+def recall(key: str, outline: ModelOutline) -> dict[str, Any]:
+    """Read the fields of `Shown` that a model was left with: those of which the file says something that there is."""
     said = _read(place_of(key))
-    known = {
-        each.name: said[each.name]
-        for each in fields(Remembered)
-        if isinstance(said.get(each.name), (float, int) if each.name == "epsilon" else str)
+    text, view, measure, overview = (str(said.get(name) or "") for name in ("text", "view", "measure", "overview"))
+    epsilon, pins = said.get("epsilon"), str(said.get("pins") or "").split(",")
+    heads = [head for each in pins if (head := _known(each, outline)) and not head.is_layer]
+    found = {
+        "selected": _known(str(said.get("head") or ""), outline),
+        "view": view if view in VIEWS or view in set(OTHER_VIEWS) - {"sentences"} else None,
+        "text": text,
+        "measure": measure if measure in {name for _, name in RANK_MEASURES.values()} else None,
+        "overview": overview if overview in OVERVIEW_MEASURES else None,
+        "epsilon": float(epsilon) if isinstance(epsilon, int | float) and 0 < epsilon < 1 else None,
+        "pins": tuple(dict.fromkeys(heads))[:MOST],
     }
-    found = Remembered(**known)
-    return found if 0 <= found.epsilon < 1 else replace(found, epsilon=0.0)
+    return {name: value for name, value in found.items() if value}
 
 
-def remember(key: str, state: Remembered) -> None:
+def _known(name: str, outline: ModelOutline) -> Head | None:
+    """Give a head or layer that is remembered, if the model still has it."""
+    try:
+        head = parse_head(name, outline.stacks)
+        outline.layer(head)
+    except EngineError:
+        return None
+    return head
+
+
+class SavedState:
+    """The file of one model, written beside the event loop: a disk far away may take its time.
+
+    Parameters
+    ----------
+    key : of the model.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._said: dict[str, Any] = {}
+        self._writer: threading.Thread | None = None
+
+    def keep(self, shown: Shown) -> None:
+        """Write what is shown now where that is something else than before, unless the last of it is still written."""
+        said = self._said | _said_of(self._key, shown)
+        if said != self._said and not (self._writer and self._writer.is_alive()):
+            self._said = said
+            self._writer = threading.Thread(target=remember, args=(self._key, said), daemon=True)
+            self._writer.start()
+
+    def finish(self, shown: Shown) -> None:
+        """Write the last of it before the program ends."""
+        for _ in range(2):
+            if self._writer is not None:
+                self._writer.join(LEAVING)
+            self.keep(shown)
+
+
+def _said_of(model: str, shown: Shown) -> dict[str, Any]:
+    """Give what the file of a model says; where the model as a whole is selected, the head before it stays."""
+    text, selected = shown.sentence or "", shown.selected
+    return {
+        "model": model,
+        **({} if selected is None else {"head": f"{selected.stack}.{selected}"}),
+        "view": shown.view,
+        "text": text if len(text) <= LONGEST else "",
+        "measure": shown.measure,
+        "overview": shown.overview,
+        "epsilon": shown.epsilon,
+        "pins": ",".join(f"{head.stack}.{head}" for head in shown.pins),
+    }
+
+
+def remember(key: str, said: dict[str, Any]) -> None:
     """Write how a model is left; where that cannot be written, it is not remembered."""
     place = place_of(key)
-    _write(place, asdict(state))
+    _write(place, said)
     with contextlib.suppress(OSError):
         kept = sorted(place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in kept[MODELS:]:

@@ -75,6 +75,7 @@ class Shown:
     position : the token at which is predicted; None is the last one.
     token : whose logit is looked at; None is the model's first choice.
     folds : whether the gains of norms are folded into directions.
+    searched : what was searched in the tree last; empty before that.
     """
 
     selected: Head | None = None
@@ -97,6 +98,12 @@ class Shown:
     position: int | None = None
     token: str | None = None
     folds: bool = False
+    searched: str = ""
+
+    @property
+    def sentence(self) -> str | None:
+        """The sentence that is read, or is to be once the first head is on screen."""
+        return self.text if self.waiting_text is None else self.waiting_text
 
     @property
     def off_in_maps(self) -> Off:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tui.state.head_labels import HeadLabels
 from tui.state.maps import Maps
 from tui.state.spectra_store import SpectraStore
 from tui.state.tables import TableStore
+from tui.state.tree_search import Lines, find, lines_of
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
+    from engine.values.heads import Head
     from engine.values.memory import MemoryReport
     from engine.values.outline import ModelOutline
     from engine.values.progress import Progress
+    from tui.state.session import Shown
 
 
 @dataclass
@@ -48,6 +52,15 @@ class Stores:
         self.spectra = SpectraStore(self.engine, self.outline, self.arrived)
         self.tables = TableStore(self.engine, self.outline, self.arrived, self.report)
         self.maps = Maps(self.engine, self.outline, self.arrived)
+
+    @cached_property
+    def lines(self) -> Lines:
+        """The tree's lines, made when they are searched first: of a large model they are many thousands."""
+        return lines_of(self.outline)
+
+    def found(self, text: str, shown: Shown) -> tuple[Head, ...]:
+        """List the layers and heads that a text finds, in the order of the tree."""
+        return find(text, self.lines, self.labels.by_head, {"pinned *": shown.pins, "off": shown.off.heads})
 
     @property
     def is_idle(self) -> bool:

@@ -99,3 +99,28 @@ def _test(word: str, labels: Mapping[Head, str], marked: Mapping[str, Collection
         return word in name.stack or any(word in mark.lower() for mark in layer.marks)
 
     return holds
+
+
+def place_after(
+    found: tuple[Head, ...], here: Head | None, outline: ModelOutline, step: int, *, or_here: bool = False
+) -> tuple[int, bool]:
+    """Find which match follows, or precedes, a line of the tree, and whether the tree's end is in between.
+
+    Parameters
+    ----------
+    found : the matches in the order of the tree, at least one.
+    here : the line; None is the model's own, the first.
+    outline : of the model.
+    step : 1 or -1.
+    or_here : whether the line itself will do.
+    """
+    if here is None:
+        return (0, False) if step > 0 else (len(found) - 1, True)
+    order = {layer.name: place for place, layer in enumerate(outline.layers)}
+    at = (order[here.whole_layer], here.head)
+    places = [(order[head.whole_layer], head.head) for head in found]
+    if step > 0:
+        after = [n for n, place in enumerate(places) if place > at or (or_here and place == at)]
+        return (after[0], False) if after else (0, True)
+    before = [n for n, place in enumerate(places) if place < at]
+    return (before[-1], False) if before else (len(found) - 1, True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any
 
-from textual.app import App
 from textual.binding import ActiveBinding, Binding
 from textual.dom import DOMNode
 
@@ -26,13 +24,14 @@ def is_bound(binding: Binding) -> bool:
     return not binding.key.startswith(UNBOUND)
 
 
-def key_of(app: App[Any], name: str) -> str:
+def key_of(node: DOMNode, name: str) -> str:
     """Write the first key that a binding has now, by the binding's id; where it has none, that id.
 
     Raises
     ------
     KeyError : when no class that has been imported has such a binding.
     """
+    app = node.app
     keys = app._keymap.get(name) or _usual(name)
     key = keys.partition(",")[0].strip()
     if key.startswith(UNBOUND):

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from engine.service.engine import Engine
-    from engine.values.errors import EngineError
     from engine.values.heads import Head
     from engine.values.progress import Progress
-    from engine.values.spectra import SpectraGroup
 
 
 @dataclass
@@ -35,24 +32,6 @@ class SentenceAdvanced(Message):
     def can_replace(self, message: Message) -> bool:
         """Let a newer report stand for an older one that has not been handled yet."""
         return isinstance(message, SentenceAdvanced)
-
-
-@dataclass
-class GroupReady(Message):
-    """The sweep of an engine's model has computed spectra, or found out why there are none."""
-
-    engine: Engine
-    layer: Head
-    whole_layer: bool
-    group: SpectraGroup | EngineError
-    progress: Progress
-
-
-@dataclass
-class Noticed(Message):
-    """Something goes another way than was asked for."""
-
-    notice: str
 
 
 @dataclass
@@ -80,15 +59,10 @@ class TokenPointed(Message):
 
 
 @dataclass
-class PairRefused(Message):
-    """The second model cannot be compared with the first.
+class PlaceWanted(Message):
+    """A person wants to go to a head, a layer, or a view by its name."""
 
-    Attributes
-    ----------
-    why : in words.
-    """
-
-    why: str
+    place: Head | str
 
 
 @dataclass

@@ -63,7 +63,7 @@ class AttentionPane(SentencePane):
     def step_back(self) -> bool:
         """Go back to the view that it was opened from."""
         if self.opened_from:
-            back = "app.maps" if self.opened_from == "maps" else f"app.view('{self.opened_from}')"
+            back = "screen.maps" if self.opened_from == "maps" else f"screen.view('{self.opened_from}')"
             self.app.call_later(self.app.run_action, back)
         return bool(self.opened_from)
 

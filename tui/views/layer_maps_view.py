@@ -144,7 +144,7 @@ class HeadsPane(SentencePane):
     @on(SmallMaps.Opened)
     def _open(self) -> None:
         """Show the head's map in large."""
-        self.app.call_later(self.app.run_action, "app.open_map('maps')")
+        self.app.call_later(self.app.run_action, "screen.open_map('maps')")
 
     def table_name(self, shown: Shown, stores: Stores) -> tuple[str, str]:
         """Name the table that is drawn, and what it is of."""

@@ -60,7 +60,7 @@ class Pane(Vertical):
 
     async def action_step_back(self) -> None:
         """Do what escape does anywhere: stop work that goes on, then take a step back here, then go to the tree."""
-        await self.app.run_action("app.leave")
+        await self.app.run_action("screen.leave")
 
     def focus_view(self) -> None:
         """Put the focus on what the pane shows, at once, so that the next key goes there however fast it comes."""

@@ -39,7 +39,7 @@ class Views(Container):
 
     Parameters
     ----------
-    session : which says which view is active, and which heads are switched off.
+    session : which holds what is shown.
     is_comparing : whether a second model is open.
     log_scale : whether spectra and maps begin on the logarithmic scale or on the linear one; None for what is usual.
 
@@ -61,8 +61,8 @@ class Views(Container):
         self.before: Pane = self.spectra
         self.stores: Stores | None = None
         self._is_to_draw = False
-        self._session = session
-        self._is_comparing = is_comparing
+        self.session = session
+        self.is_comparing = is_comparing
         self._beside: Pane | None = None
         self._zoomed_from: tuple[Widget, Pane] | None = None
         self.is_beside = False
@@ -101,7 +101,7 @@ class Views(Container):
             for pane in self.panes:
                 is_to_draw = pane.display or pane is self.attention
                 if is_to_draw and (pane.is_beside_map or not only_beside_map):
-                    pane.draw(self._session.shown, self.stores)
+                    pane.draw(self.session.shown, self.stores)
 
     @property
     def is_drawn(self) -> bool:
@@ -116,7 +116,7 @@ class Views(Container):
     @property
     def active(self) -> Pane:
         """The view that keys are for."""
-        return next(each for each in self.panes if each.view == self._session.shown.view)
+        return next(each for each in self.panes if each.view == self.session.shown.view)
 
     def compose(self) -> ComposeResult:
         """Put the weights' views on the left and the sentence's on the right."""
@@ -129,7 +129,7 @@ class Views(Container):
 
         One that is looked at for the first time is made.
         """
-        before, view = self._looked_at, self._session.shown.view
+        before, view = self._looked_at, self.session.shown.view
         if all(each.view != view for each in self.panes):
             self._add(self._make(view))
         pane = self._looked_at = self.active
@@ -166,6 +166,12 @@ class Views(Container):
         return pane.head_here if pane is not None and pane.has_heads and pane.counts[0] else None
 
     @property
+    def meant(self) -> Head | None:
+        """The head, or layer, of the row that a person has moved to in a table that has the keys; else the selected."""
+        row = self.chosen_head
+        return self.session.shown.selected if row is None else row
+
+    @property
     def awaits_row(self) -> bool:
         """Whether a table of heads has the keys and its rows are still to come."""
         pane = self._rows_with_keys
@@ -194,7 +200,7 @@ class Views(Container):
     def go_to(self, view: str, *, takes_focus: bool = True) -> None:
         """Show a view by its name; the focus goes to it unless that is to stay where it is, outside the views."""
         focused = self.screen.focused
-        self._session.change(view=view)
+        self.session.change(view=view)
         if takes_focus or (focused is not None and self in focused.ancestors):
             self.take_focus()
 
@@ -213,7 +219,7 @@ class Views(Container):
 
     def _add(self, made: Pane) -> None:
         """Take one more view."""
-        made.session = self._session
+        made.session = self.session
         self.panes.append(made)
         self.mount(made)
 
@@ -238,7 +244,7 @@ class Views(Container):
         pane = next((each for each in focused.ancestors if isinstance(each, Pane)), None) if focused else None
         if pane is not None and pane is not self.active and pane.display and self.has_opened.is_set():
             self.is_beside = self.active.display
-            self._session.change(view=pane.view)
+            self.session.change(view=pane.view)
             self.is_beside = False
 
     def return_to(self, *views: str) -> bool:
@@ -274,7 +280,7 @@ class Views(Container):
     def _number(self, event: Numbered) -> None:
         """Write weights into the cells of all maps, or not."""
         event.stop()
-        self._session.change(is_numbered=event.is_numbered)
+        self.session.change(is_numbered=event.is_numbered)
 
     def toggle_scale(self) -> bool:
         """Change the scale of the active view, or of what it is beside; False where none is in view."""

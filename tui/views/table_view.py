@@ -474,7 +474,7 @@ class CellPane(TablePane):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "step_back", "All rows again", id="explain.all_rows"),  # else the next hides the table's
-        Binding("escape", "app.stop_or_view('attention')", "Back to the map", show=False, id="explain.back"),
+        Binding("escape", "screen.stop_or_view('attention')", "Back to the map", show=False, id="explain.back"),
         Binding("enter", "apply", "Filter", id="explain.apply", priority=True),
         Binding("enter", "to_map", "To its cell on the head's map", show=False, id="explain.enter"),
     ]
@@ -514,7 +514,7 @@ class CellPane(TablePane):
 
     async def action_to_map(self) -> None:
         """Go to the cell on the head's map, from where escape leads back; without terms, to where a map will be."""
-        await self.run_action("app.view('attention')" if self.shown is None else f"app.open_map('{self.view}')")
+        await self.run_action("screen.view('attention')" if self.shown is None else f"screen.open_map('{self.view}')")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave Enter to the line of the filter while that is typed into."""

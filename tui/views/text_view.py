@@ -70,7 +70,7 @@ class TextPane(SentencePane):
     is_of_sentence = True
     is_beside_map = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "app.view('attention')", "Back to the map", show=False, id="text.back"),
+        Binding("escape", "screen.view('attention')", "Back to the map", show=False, id="text.back"),
         Binding("o", "other", "Where it looks, or who looks at it", show=False, id="text.other"),
         Binding("f", "both", "Both texts, or one alone", show=False, id="text.both"),
         Binding("enter", "follow", "To the token with the largest weight", show=False, id="text.follow"),

@@ -93,7 +93,7 @@ class Field(Input, inherit_bindings=False):
     @property
     def focusable(self) -> bool:
         """Whether it can be typed into: not while the view that it is of is out of sight, though the toolkit would."""
-        return super().focusable and all(each.display for each in self.ancestors if isinstance(each, Widget))
+        return super().focusable and is_displayed(self)
 
     @property
     def _drawn(self) -> str:
@@ -163,3 +163,8 @@ class CompletingField(Field):
         self._completed = completed, text, place
         self.value = f"{completed}{after}"
         self.cursor_position = len(completed)
+
+
+def is_displayed(widget: Widget) -> bool:
+    """Say whether a widget, and all that it is in, is to be displayed, on screen by now or not."""
+    return all(each.display for each in widget.ancestors_with_self if isinstance(each, Widget))

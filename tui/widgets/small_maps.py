@@ -45,7 +45,7 @@ class SmallMaps(Scrolled, can_focus=True):
         *paging("heads"),
         Binding("gg,home,ctrl+home", "edge(False)", "First head", show=False, id="heads.first"),
         Binding("G,end,ctrl+end", "edge(True)", "Last head", show=False, id="heads.last"),
-        Binding("enter", "app.open_map('maps')", "Enlarge the head's map", show=False, id="heads.open"),
+        Binding("enter", "screen.open_map('maps')", "Enlarge the head's map", show=False, id="heads.open"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"small--name", "small--name-cursor", "small--cell", "small--message"}
     DEFAULT_CSS = """

@@ -135,14 +135,14 @@ async def test_the_pane_says_why_a_sentence_is_not_read_and_reads_it_when_there_
         for word in ("(float32),", "1.0", "--dtype", "bfloat16", "σ₁"):  # lines end where the folder's name lets them
             assert word in screen_text(app).split()
         monkeypatch.undo()
-        app.conductor.read(SENTENCE)
+        app.main.read(SENTENCE)
         await settle(pilot)
         assert app.views.attention.heatmap.pooled is not None
 
 
 async def test_the_models_page_says_what_it_takes(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
-        app.conductor.select(None)
+        app.session.change(selected=None)
         await settle(pilot)
         said = screen_text(app)
         assert "in 1 file" in said
@@ -211,7 +211,7 @@ async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_i
         said: list[str] = []
         monkeypatch.setattr(app.views.attention, "show_message", lambda title, message, **_: said.append(message))
         for text in (SENTENCE, "the dog"):
-            app.conductor.read(text)
+            app.main.read(text)
             await settle(pilot)
         assert [message.split(" is ")[1] for message in said if " is " in message] == [
             "being loaded, 103 kB, and then reads the sentence …",

@@ -138,7 +138,7 @@ async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
     monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         free, pane = held_back(monkeypatch), app.views.attention
-        app.conductor.read(SENTENCE)
+        app.main.read(SENTENCE)
         await until(pilot, lambda: "is being loaded" in pane.message)
         app.engine._advance(Progress("loading the weights", 5 * 10**9, 20 * 10**9, "bytes", 10**9))
         await until(pilot, lambda: "is being loaded, 5.0 GB of 20 GB, 15 s left, and then reads" in pane.message)
@@ -146,9 +146,9 @@ async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
         await until(pilot, lambda: pane.message.endswith("is reading the sentence: 3 of 40 layers …"))
         app.engine._advance(Progress("reading the sentence", 4, 40, "layers", 0.5))
         await until(pilot, lambda: pane.message.endswith("4 of 40 layers, 75 s left …"))
-        assert shown(app.progress_line) == "reading the sentence  4 / 40 layers · 75 s left"
+        assert shown(app.main.progress_line) == "reading the sentence  4 / 40 layers · 75 s left"
         app.engine._advance(Progress("reading the sentence", 40, 40, "layers"))
-        await until(pilot, lambda: not shown(app.progress_line))
+        await until(pilot, lambda: not shown(app.main.progress_line))
         free.set()
         await settle(pilot)
         assert pane.heatmap.pooled is not None
@@ -182,7 +182,7 @@ async def test_what_is_known_not_to_fit_is_said_before_it_is_tried(
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         free, pane, said = held_back(monkeypatch), app.views.attention, list[str]()
         monkeypatch.setattr("engine.checkpoints.size_bounds.free_memory", lambda: 1000)
-        app.conductor.read(SENTENCE)
+        app.main.read(SENTENCE)
         await until(pilot, lambda: "1.0 kB are free in main memory; its spectra work all the same" in pane.message)
         foreseen = pane.message
         monkeypatch.setattr(pane, "show_message", lambda title, message, **_: said.append(message))

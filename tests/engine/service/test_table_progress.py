@@ -170,10 +170,10 @@ async def test_the_view_says_how_far_its_table_is_and_escape_gives_it_up(
         await until(pilot, lambda: pane(app).grid.message == "computing …")
         app.engine._advance(Progress(PREDICTING, 3, 40, "layers", 0.5))
         await until(pilot, lambda: pane(app).grid.message == "predicting: 3 of 40 layers, 75 s left; esc stops")
-        assert shown(app.progress_line) == "predicting  3 / 40 layers · 75 s left"
-        app.conductor.select(Head("decoder", 1, 2))  # of the same table, which does not begin anew
+        assert shown(app.main.progress_line) == "predicting  3 / 40 layers · 75 s left"
+        app.session.change(selected=Head("decoder", 1, 2))  # of the same table, which does not begin anew
         await until(pilot, lambda: begun == ["predictions"])
-        app.action_leave()
+        app.main.action_leave()
         await until(pilot, lambda: pane(app).grid.message == "stopped, 8 goes on")
         free.set()
         await settle(pilot)
@@ -195,15 +195,15 @@ async def test_a_sweep_says_how_many_of_all_heads_are_done(
         await until(pilot, lambda: begun == ["ablation"])
         app.engine._advance(Progress(SWITCHING, 3, 4, "heads", 0.5, "layer 2 of 3"))
         await until(pilot, lambda: "3 of 8 heads, layer 2 of 3, 10 s left; esc stops" in pane(app).grid.message)
-        assert shown(app.progress_line) == "ablation 3 / 8 heads · layer 2 of 3 · 10 s left"
-        app.action_leave()  # within a layer, of which nothing has come
+        assert shown(app.main.progress_line) == "ablation 3 / 8 heads · layer 2 of 3 · 10 s left"
+        app.main.action_leave()  # within a layer, of which nothing has come
         await until(pilot, lambda: pane(app).grid.message == "stopped, 9 goes on")
         free.set()
         await pilot.press("9")
         await settle(pilot)
         assert pane(app).shown is not None
         assert pane(app).counts == (8, 8)
-        assert not shown(app.progress_line)
+        assert not shown(app.main.progress_line)
 
 
 def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, told_at_once: None) -> None:

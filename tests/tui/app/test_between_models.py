@@ -9,10 +9,10 @@ import pytest
 from textual.message import Message
 from textual.pilot import Pilot
 
+from engine.service.engine import Engine
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.app.test_switching_models import open_outline
-from tests.tui.explorer import explorer, settle, type_keys, until
+from tests.tui.explorer import explorer, outline_of, settle, type_keys, until
 from tui.app.explorer import Explorer
 from tui.screens.chooser import ChooserScreen
 from tui.start import Start
@@ -27,13 +27,15 @@ SAID: tuple[Message, ...] = (
 
 def put_off(app: Explorer, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Have views of another model come no sooner than something is told."""
-    make_views, may_go_on = app.make_views, asyncio.Event()
+    make_views, may_go_on = app.main.make_views, asyncio.Event()
 
-    async def late(start: Start) -> None:
+    async def late(engine: Engine, start: Start) -> None:
+        await app.views.remove()
+        app.main._views = None
         await may_go_on.wait()
-        await make_views(start)
+        await make_views(engine, start)
 
-    monkeypatch.setattr(app, "make_views", late)
+    monkeypatch.setattr(app.main, "make_views", late)
     return may_go_on
 
 
@@ -47,7 +49,7 @@ async def choose(pilot: Pilot[None], model: Path, *keys: str) -> None:
     screen.field.value = str(model)
     await pilot.pause(0)
     await type_keys(pilot, "enter", *keys)
-    await until(pilot, lambda: not app.is_ready)
+    await until(pilot, lambda: not app.main.is_ready)
 
 
 async def test_keys_and_what_the_old_views_have_said_end_nothing(
@@ -57,13 +59,13 @@ async def test_keys_and_what_the_old_views_have_said_end_nothing(
         may_go_on = put_off(app, monkeypatch)
         await choose(pilot, tiny_model("gpt2"))
         for message in SAID:
-            app.post_message(message)
+            app.main.post_message(message)
         await type_keys(pilot, "j", "2", "enter")
         assert "ctrl+l" in app.screen.active_bindings, "the screen can be drawn again at any time"
         may_go_on.set()
-        await until(pilot, lambda: app.is_ready)
+        await until(pilot, lambda: app.main.is_ready)
         await settle(pilot)
-        assert open_outline(app).model_type == "gpt2"
+        assert outline_of(app).model_type == "gpt2"
     assert app.unforeseen is None
 
 
@@ -94,9 +96,9 @@ async def test_what_leaves_the_opening_of_a_model_takes_along_what_was_typed_bef
         await choose(pilot, tiny_model("gpt2"))
         await type_keys(pilot, "slash", "x", "escape", "1")
         may_go_on.set()
-        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await until(pilot, lambda: app.main.is_ready and app.main.stores is not None)
         await settle(pilot)
-        assert not app.prompt.display
+        assert not app.main.prompt.display
         assert app.views.active is app.views.spectra, "what was typed after it is done"
     assert app.unforeseen is None
 
@@ -110,8 +112,8 @@ async def test_letters_behind_one_that_waits_for_a_model_wait_too(
         await choose(pilot, tiny_model("gpt2"))
         await type_keys(pilot, "slash", *"quit", "left")
         may_go_on.set()
-        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await until(pilot, lambda: app.main.is_ready and app.main.stores is not None)
         await settle(pilot)
-        assert app.prompt.input.value == "quit"
-        assert app.prompt.input.cursor_position == len("qui"), "what is no letter comes behind those before it"
+        assert app.main.prompt.input.value == "quit"
+        assert app.main.prompt.input.cursor_position == len("qui"), "what is no letter comes behind those before it"
     assert app.unforeseen is None

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from engine.service.engine import Engine
 from tests.cli.test_settings import call, configure
 from tests.tui.explorer import explorer, screen_text, settle, until
 from tui.app.explorer import Explorer
+from tui.app.main_screen import MainScreen
 from tui.screens.help_screen import HelpScreen
 from tui.start import Start
 from tui.toolkit.keys import key_of
@@ -92,13 +94,14 @@ async def test_the_first_of_several_keys_stays_the_one_that_the_line_of_keys_sho
 async def test_the_first_frame_names_the_keys_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     config = configure('[keys]\napp.sentence = "f2"\napp.quit = "Q"\n')
     seen: list[str] = []
-    make_views = Explorer.make_views
+    make_views = MainScreen.make_views
 
-    async def late(app: Explorer, start: Start) -> None:
-        seen.append(screen_text(app))
-        await make_views(app, start)
+    async def late(main: MainScreen, engine: Engine, start: Start) -> None:
+        assert isinstance(main.app, Explorer)
+        seen.append(screen_text(main.app))
+        await make_views(main, engine, start)
 
-    monkeypatch.setattr(Explorer, "make_views", late)
+    monkeypatch.setattr(MainScreen, "make_views", late)
     async with explorer("demo", start=Start("demo", config=config)):
         (first,) = seen
         assert "f2: type a sentence, Enter reads it" in first

@@ -29,7 +29,7 @@ async def test_escape_shows_all_rows_of_a_table_again_before_it_leads_to_the_tre
             assert "All rows" not in screen_text(app).splitlines()[-1]
             assert pane.has_focus_within
             await press(pilot, "escape")
-            assert app.focused is app.tree_widget
+            assert app.focused is app.main.tree_widget
 
 
 async def test_escape_leads_from_a_small_map_in_large_back_to_the_small_ones(tiny_model: TinyModel) -> None:
@@ -41,10 +41,10 @@ async def test_escape_leads_from_a_small_map_in_large_back_to_the_small_ones(tin
         assert there(app) == (Head("decoder", 0, 1), "maps")
         assert app.views.active.has_focus_within
         await press(pilot, "escape")
-        assert app.focused is app.tree_widget
+        assert app.focused is app.main.tree_widget
         await press(pilot, "3", "escape")
         assert there(app)[1] == "attention"
-        assert app.focused is app.tree_widget, "it was not opened from the small maps now"
+        assert app.focused is app.main.tree_widget, "it was not opened from the small maps now"
 
 
 async def test_enter_on_a_term_goes_to_its_cell_on_the_heads_own_map_and_escape_back_to_the_term() -> None:
@@ -72,7 +72,7 @@ async def test_enter_on_a_term_goes_to_its_cell_on_the_heads_own_map_and_escape_
         assert there(app)[1] == "attention"
         assert "esc Terms" not in screen_text(app).splitlines()[-1]
         await press(pilot, "escape")
-        assert app.focused is app.tree_widget
+        assert app.focused is app.main.tree_widget
 
 
 async def test_a_click_selects_a_head_in_the_tree_and_enter_goes_into_it(tiny_model: TinyModel) -> None:
@@ -81,7 +81,7 @@ async def test_a_click_selects_a_head_in_the_tree_and_enter_goes_into_it(tiny_mo
         await pilot.click("#tree", offset=(7, 4))
         await settle(pilot)
         assert there(app) == (Head("decoder", 0, 2), "attention")
-        assert app.focused is app.tree_widget
+        assert app.focused is app.main.tree_widget
         await press(pilot, "enter")
         assert app.views.attention.has_focus_within
 
@@ -91,7 +91,7 @@ async def test_going_back_gives_the_keys_to_the_view_that_had_them(
 ) -> None:
     monkeypatch.setattr("tui.state.place_history.REST", 0.0)
     async with explorer(tiny_model("llama")) as (app, pilot):
-        assert app.focused is app.tree_widget
+        assert app.focused is app.main.tree_widget
         await press(pilot, "w", "w")
         assert there(app)[1] == "heads"
         await press(pilot, "H")

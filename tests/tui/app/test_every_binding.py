@@ -12,7 +12,7 @@ from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tui.cli.keymap import classes_with_keys
 from tui.screens.palette import Palette
 from tui.screens.sentences_screen import SentencesScreen
-from tui.tree import HeadTree
+from tui.views.tree import HeadTree
 from tui.widgets.field import EDITING, OF_EDITING
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.key_line import KeyLine
@@ -84,7 +84,7 @@ async def test_the_arrows_with_shift_turn_qk_and_move_nothing_else() -> None:
 
 async def test_space_opens_and_closes_a_layer_and_no_key_goes_to_a_sibling() -> None:
     async with explorer("demo", head="L0H1") as (app, pilot):
-        tree = app.tree_widget
+        tree = app.main.tree_widget
         await type_keys(pilot, "t", "h")
         await settle(pilot)
         lines = tree.last_line

@@ -16,7 +16,7 @@ from tests.tui.explorer import settle, type_keys
 from tests.tui.monkey_foot import drawn_otherwise, offered, said_twice, silent
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import PaintedExplorer
-from tui.app.explorer import Explorer
+from tui.app.main_screen import MainScreen
 from tui.start import Start
 
 WHERE = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ async def test_random_keys_would_find_a_key_that_is_shown_and_does_nothing_and_w
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     good_terminal(monkeypatch)
-    monkeypatch.setattr(Explorer, "action_sentence", lambda app: None)
+    monkeypatch.setattr(MainScreen, "action_sentence", lambda main: None)
     monkeypatch.setattr(
         "tests.tui.monkey_foot.offered",
         lambda app: {key: offered(app)[key] for key in ("i", "1") if key in offered(app)},

@@ -9,22 +9,20 @@ from typing import Any
 
 import pytest
 from textual import events
-from textual.widgets import Input, Tree
+from textual.widgets import Input
 
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, settle, shown, until
+from tests.tui.explorer import explorer, outline_of, settle, shown, until
 from tests.tui.invariants import disagreements
 from tests.tui.monkey_hands import has_ended, press
 from tui.app.explorer import Explorer
-from tui.app.first_look import FirstLook
 from tui.screens.chooser import ChooserScreen
 from tui.screens.export_screen import ExportScreen
 from tui.screens.sentences_screen import SentencesScreen
 from tui.start import Start
 from tui.state.overview_measures import MEASURES
-from tui.state.saved import Remembered
 
 
 def burst(app: Explorer, *keys: str) -> None:
@@ -122,15 +120,15 @@ async def test_letters_go_where_the_key_before_them_leads_and_what_is_pasted_too
             burst(app, *["escape"] * 4)
             await settle(pilot)
             assert app.focused is not None
-            assert app.focused.id == app.tree_widget.id, keys
+            assert app.focused.id == app.main.tree_widget.id, keys
         assert app._driver is not None
         app._driver.send_message(events.Paste("qBi"))
         burst(app, "i", "ctrl+u")
         app._driver.send_message(events.Paste("one\ntwo"))
         burst(app, "enter", "t")
         await settle(pilot)
-        assert app.conductor.text == "one two"
-        assert app.focused is app.tree_widget
+        assert app.session.shown.sentence == "one two"
+        assert app.focused is app.main.tree_widget
 
 
 async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model: TinyModel) -> None:
@@ -140,34 +138,16 @@ async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model
         burst(app, "B", *folder, "enter")
         await until(pilot, lambda: app.engine is not before or has_ended(app))
         await settle(pilot)
-        assert app.conductor.outline is not None
-        assert app.conductor.outline.name == folder
+        assert outline_of(app).name == folder
 
 
 async def test_letters_before_the_opening_screen_is_there_are_typed_into_it() -> None:
     app = Explorer(Engine(EngineOptions()), Start(None))
     async with app.run_test(size=(80, 24)) as pilot:
-        assert not app.is_ready
+        assert not app.main.is_ready
         burst(app, *"demo")
         await until(pilot, lambda: isinstance(app.screen, ChooserScreen) and app.screen.field.value == "demo")
     app.engine.stop()
-
-
-async def test_what_a_key_chose_before_the_first_head_is_shown_stays(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    look = FirstLook._look
-
-    def later(first: FirstLook, *given: Any) -> None:
-        with first._app.tree_widget.prevent(Tree.NodeHighlighted):  # which has been handled by then
-            first._conductor.go_to(None)  # as `home` does that is worked once the tree is filled
-        look(first, *given)
-
-    monkeypatch.setattr(FirstLook, "_look", later)
-    async with explorer(tiny_model("gpt2"), head="L0H1") as (app, _):
-        assert app.session.shown.selected is None
-        assert list(disagreements(app)) == []
-        assert app.is_idle, "the rest of the model has not been asked for"
 
 
 async def test_what_waits_for_a_picture_is_not_lost_with_the_screen_over_it(tiny_model: TinyModel) -> None:
@@ -186,40 +166,39 @@ async def test_what_waits_for_a_picture_is_not_lost_with_the_screen_over_it(tiny
 async def test_what_is_chosen_while_the_model_opens_stays(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait, may_open = FirstLook.wait, asyncio.Event()
+    first_shown, may_open = Explorer._first_shown, asyncio.Event()
 
-    async def later(first: FirstLook, *given: Any) -> None:
+    async def later(app: Explorer, *given: Any) -> dict[str, Any]:
         await may_open.wait()
-        await wait(first, *given)
+        return await first_shown(app, *given)
 
-    monkeypatch.setattr(FirstLook, "wait", later)
-    before = Remembered(view="ranks", text="the one of before", overview="qk_stable_rank", measure="stable_rank")
-    monkeypatch.setattr("tui.app.restoring.recall", lambda key: before)
+    monkeypatch.setattr(Explorer, "_first_shown", later)
+    before = {"view": "ranks", "text": "the one of before", "overview": "qk_stable_rank", "measure": "stable_rank"}
+    monkeypatch.setattr("tui.app.explorer.recall", lambda key, outline: before)
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), is_restoring=True, log_scale=True))
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.is_ready)
+        await until(pilot, lambda: app.main.is_ready)
         for key in ("m", "i", *"the dog", "enter", "1", "s", "i", *"half"):
             press(app, key)
-        await until(pilot, lambda: app.sentence_input.value.endswith("half"))
+        await until(pilot, lambda: app.main.sentence_input.value.endswith("half"))
         may_open.set()
         await settle(pilot)
-        assert app.conductor.text == "the dog"
+        assert app.session.shown.sentence == "the dog"
         assert app.views.active is app.views.spectra
         assert app.views.spectra.scale == "linear"
         assert app.session.shown.overview == MEASURES[1]
-        assert app.conductor.outline is not None
         assert app.session.shown.overview.endswith(f"_{app.session.shown.measure}"), "in the tree too"
-        assert app.sentence_input.value.endswith("half"), "what is being typed stays"
+        assert app.main.sentence_input.value.endswith("half"), "what is being typed stays"
         press(app, "escape")
-        await until(pilot, lambda: app.sentence_input.value == "the dog")
+        await until(pilot, lambda: app.main.sentence_input.value == "the dog")
     app.engine.stop()
 
 
 async def test_a_line_that_is_left_gives_the_keys_to_what_is_displayed() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         await pilot.press("2", "colon")
-        assert app.focused is app.prompt.input
+        assert app.focused is app.main.prompt.input
         app.views.go_to("overview", takes_focus=False)
         await pilot.press("escape")
         await settle(pilot)
-        assert app.views.overview.map.has_focus or app.tree_widget.has_focus
+        assert app.views.overview.map.has_focus or app.main.tree_widget.has_focus

@@ -17,17 +17,17 @@ from tests.tui.screens.choosing import opening_screen
 async def test_the_view_has_the_focus_where_the_tree_goes_for_want_of_room() -> None:
     async with explorer("demo", size=(200, 60)) as (app, pilot):
         await type_keys(pilot, "z", "t")
-        assert app.tree_widget.has_focus, "there is room for it beside a view that is zoomed"
+        assert app.main.tree_widget.has_focus, "there is room for it beside a view that is zoomed"
         await pilot.resize_terminal(100, 30)
         await settle(pilot)
-        assert not app.tree_widget.display
+        assert not app.main.tree_widget.display
         assert app.views.overview.map.has_focus
         assert not list(disagreements(app))
         before = app.views.overview.map.head
         await type_keys(pilot, "right")
         assert app.views.overview.map.head != before, "the keys are the view's"
         await type_keys(pilot, "escape")
-        assert app.tree_widget.has_focus, "escape leads to the tree, and shows it"
+        assert app.main.tree_widget.has_focus, "escape leads to the tree, and shows it"
 
 
 async def test_where_a_view_goes_before_it_is_the_active_one_another_has_the_focus(
@@ -51,7 +51,7 @@ async def test_a_click_beyond_the_screen_leaves_the_focus_where_it_is() -> None:
         for kind in (events.MouseDown, events.MouseUp):
             app.post_message(kind(None, 192, 1, 0, 0, 1, False, False, False, 192, 1))
         await settle(pilot)
-        assert app.focused is app.tree_widget
+        assert app.focused is app.main.tree_widget
 
 
 async def test_a_click_beyond_the_opening_screen_leaves_its_field_the_focus() -> None:
@@ -70,7 +70,7 @@ async def test_a_model_that_has_not_the_view_that_was_zoomed_has_the_focus_in_an
         await settle(pilot)
         assert app.views.active.view == "changes"
         await change_to(app, pilot, tiny_model("gpt2"))
-        assert not app.tree_widget.display
+        assert not app.main.tree_widget.display
         assert not list(disagreements(app))
 
 

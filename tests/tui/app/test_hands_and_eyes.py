@@ -25,6 +25,7 @@ from tui.cli.configuration import config_file, read_config
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import level_styles, lightness, ramp
 from tui.export.clipboard import LARGEST
+from tui.export.view_table import table_in_view, whole_map
 from tui.start import Start
 from tui.state.pins import how_to_pin
 from tui.state.saved import model_key, place_of, recall_theme
@@ -188,7 +189,7 @@ async def test_a_cell_a_row_and_the_view_are_copied_as_they_are_written(
             await settle(pilot)
             await pilot.press("down", "right", "ctrl+y")
             await settle(pilot)
-            table, _ = app.conductor.table(await app.conductor.whole_map() if view == "3" else None)
+            table, _ = table_in_view(app.views, await whole_map(app.views) if view == "3" else None)
             names, *rows = csv.reader(io.StringIO(clipboard(app)), delimiter="\t")
             assert tuple(names) == table.columns
             assert rows == [["" if cell is None else str(cell) for cell in row] for row in table]
@@ -231,7 +232,7 @@ async def test_head_view_sentence_measure_and_epsilon_come_back(tiny_model: Tiny
     async with explorer(model, start=start) as (app, pilot):
         assert app.session.shown.selected == Head("decoder", 1, 1)
         assert app.views.active.view == "circuits"
-        assert app.sentence_input.value == app.conductor.text == "a cat"
+        assert app.main.sentence_input.value == app.session.shown.sentence == "a cat"
         await pilot.press("2")
         await settle(pilot)
         assert "ε 0.02" in shown(app.views.ranks.title_line)
@@ -240,11 +241,11 @@ async def test_head_view_sentence_measure_and_epsilon_come_back(tiny_model: Tiny
     asked = Start(model, text="the mat", head="L0H2", epsilon=0.1, log_scale=False, is_restoring=True)
     async with explorer(model, start=asked) as (app, _):
         assert app.session.shown.selected == Head("decoder", 0, 2)
-        assert app.conductor.text == "the mat"
+        assert app.session.shown.sentence == "the mat"
         assert app.session.shown.epsilon == 0.1
         assert (app.views.spectra.scale, app.views.attention.scale) == ("linear", "linear")
     async with explorer(model, start=Start(model)) as (app, _):
-        assert (app.session.shown.selected, app.conductor.text) == (Head("decoder", 0, 0), None)
+        assert (app.session.shown.selected, app.session.shown.sentence) == (Head("decoder", 0, 0), None)
         assert app.views.active is app.views.overview
 
 
@@ -257,8 +258,7 @@ async def test_a_head_that_is_gone_is_forgotten_and_a_killed_session_is_not(
         assert not app._notifications
         await pilot.press("j", "j")
         await settle(pilot)
-        assert app._restoring is not None
-        app._restoring.keep()  # what the clock does every other second
+        app.keep_state()  # what the clock does every other second
         await until(pilot, place.exists)
     said = place.read_text(encoding="utf-8")
     assert "decoder.L0H2" in said

@@ -114,12 +114,12 @@ async def test_tab_goes_through_the_tree_and_the_views_and_never_into_a_field(ti
     async with explorer(tiny_model("llama"), text="the cat", size=(160, 50)) as (app, pilot):
         views = (app.views.spectra.graph, app.views.ranks.table, app.views.attention.heatmap)
         await pilot.press("t", "3")
-        for turn in ((app.tree_widget, *views), (app.tree_widget, *views)):
+        for turn in ((app.main.tree_widget, *views), (app.main.tree_widget, *views)):
             for widget in turn:
                 await pilot.press("tab")
                 assert app.focused is widget
         await pilot.press("i", "tab")
-        assert app.focused is app.tree_widget
+        assert app.focused is app.main.tree_widget
 
 
 async def test_where_nothing_can_be_suspended_ctrl_z_does_nothing(tiny_model: TinyModel) -> None:
@@ -130,4 +130,4 @@ async def test_where_nothing_can_be_suspended_ctrl_z_does_nothing(tiny_model: Ti
         assert screen_text(app) == before
         await pilot.press("i", "ctrl+z")
         await pilot.pause()
-        assert app.focused is app.sentence_input
+        assert app.focused is app.main.sentence_input

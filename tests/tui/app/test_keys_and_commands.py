@@ -68,7 +68,7 @@ async def test_compared_heads_take_all_room_and_no_mean_and_say_so(tiny_model: T
         assert isinstance(pane, ComparePane)
         assert pane.region.width == 160
         await press(pilot, "z")
-        assert 0 < app.tree_widget.region.width < pane.region.x
+        assert 0 < app.main.tree_widget.region.width < pane.region.x
         await press(pilot, "a")
         assert foot(app).startswith("heads are compared one by one")
         await press(pilot, "t", "C")
@@ -180,7 +180,7 @@ async def test_a_forgotten_sentence_is_brought_back_to_its_place(tiny_model: Tin
     async with explorer(tiny_model("llama"), text="one") as (app, pilot):
         for text in ("two", "three"):
             await press(pilot, "i", "ctrl+u", *text, "enter")
-        sentences = app.conductor.sentences
+        sentences = app.sentences
         before = sentences.listed
         await press(pilot, "S", "j", "d")
         assert isinstance(app.screen, SentencesScreen)

@@ -34,9 +34,9 @@ async def test_a_view_that_had_all_the_room_gives_the_keys_back_to_the_tree(
     async with explorer("demo", head="L0H0", size=size) as (app, pilot):
         await press(pilot, "4", "t", "z")
         assert is_in_view(app)
-        assert app.tree_widget.display is not is_hidden
+        assert app.main.tree_widget.display is not is_hidden
         await press(pilot, "j", "z")
-        assert app.tree_widget.has_focus
+        assert app.main.tree_widget.has_focus
         await press(pilot, "4", "z", "z")
         assert is_in_view(app), "which had them before"
         await press(pilot, "t", "z", "2", "z")
@@ -117,7 +117,7 @@ async def test_a_condition_over_the_map_of_all_heads_filters_their_table(tiny_mo
         assert "Enter filters the table of all heads by that" in screen_text(app)
         await press(pilot, "enter")
         await until(pilot, lambda: pane.counts == (2, 8) and pane.grid.has_focus)
-        assert not app.prompt.display
+        assert not app.main.prompt.display
 
 
 async def test_what_can_be_brought_back_is_named_and_where_nothing_is_the_key_says_so(tiny_model: TinyModel) -> None:
@@ -142,7 +142,7 @@ async def test_the_change_of_an_adapter_has_one_title_and_one_refusal(tiny_model
     async with explorer(folder, engine=engine, text=TEXT, head="L1H1") as (app, pilot):
         await press(pilot, "3", "D")
         assert "other model less this one" in shown(app.views.attention.title_line)
-        app.conductor.go_to(Head("decoder-delta", 1, 1))
+        app.session.change(selected=Head("decoder-delta", 1, 1))
         for key in ("3", "T"):
             await press(pilot, key)
             text = "".join(screen_text(app).split())
@@ -187,7 +187,7 @@ async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -
         assert screen_text(app).splitlines()[-1].startswith("⏎ Filter")
         await press(pilot, "enter")
         assert app.views.active.view == "explain"
-        assert app.exporting.shaped_by("explain") == {
+        assert app.main.exporting.shaped_by("explain") == {
             "rows": "as on screen", "text": TEXT, "position": 1, "key": 0, "where": "value > -9",
         }  # fmt: skip
         await press(pilot, "enter")

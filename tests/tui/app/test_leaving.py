@@ -44,7 +44,7 @@ async def test_a_view_that_comes_when_the_program_is_being_left_is_no_error() ->
 
         async def show() -> None:
             app.exit()
-            app.conductor.show_view(CIRCUITS.name)
+            app.main.show_view(CIRCUITS.name)
 
         begin(app, show, "view")
     assert app.unforeseen is None

@@ -148,19 +148,19 @@ async def test_g_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_model: Tiny
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await press(pilot, "g", *"L1H3", "enter")
         assert there(app) == (head(1, 3), "spectra")
-        assert has_keys(app, app.tree_widget)
-        assert not app.prompt.display
+        assert has_keys(app, app.main.tree_widget)
+        assert not app.main.prompt.display
         await press(pilot, "colon", *"ran", "tab")
-        assert app.prompt.input.value == "ranks"
+        assert app.main.prompt.input.value == "ranks"
         await press(pilot, "enter")
         assert there(app) == (head(1, 3), "ranks")
         await press(pilot, "g", *"h0", "enter", "g", *"-1", "enter")
         assert there(app) == (head(0, 0), "ranks")
         assert has_keys(app, app.views.ranks.table)
         await press(pilot, "g", *"7.7", "enter")
-        assert "no layer 7" in shown(app.prompt.said)
+        assert "no layer 7" in shown(app.main.prompt.said)
         assert "no layer 7" in screen_text(app).splitlines()[-1]
-        assert has_keys(app, app.prompt.input)
+        assert has_keys(app, app.main.prompt.input)
         await press(pilot, "escape")
         assert has_keys(app, app.views.ranks.table)
         await press(pilot, "j", "j", "g", "g")
@@ -168,8 +168,8 @@ async def test_g_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_model: Tiny
         await press(pilot, "t", "G", "g", "g")
         assert there(app) == (None, "ranks")
         await press(pilot, "enter", "g", *"1.1", "enter")  # which closes the whole tree first
-        assert app.tree_widget.cursor_node is not None
-        assert app.tree_widget.cursor_node.data == app.session.shown.selected == head(1, 1)
+        assert app.main.tree_widget.cursor_node is not None
+        assert app.main.tree_widget.cursor_node.data == app.session.shown.selected == head(1, 1)
 
 
 async def test_what_is_typed_fast_goes_where_the_jump_leads(tiny_model: TinyModel) -> None:
@@ -185,17 +185,17 @@ async def test_what_is_typed_fast_goes_where_the_jump_leads(tiny_model: TinyMode
 async def test_a_letter_g_is_typed_in_a_sentence_and_in_an_answer(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await press(pilot, "i", "g", "g")
-        assert app.sentence_input.value == "gg"
-        await press(pilot, "escape", "g", "x", "g", "backspace", "backspace", "g")
-        assert app.prompt.input.value == "g"
-        await press(pilot, "backspace", "backspace")
-        assert not app.prompt.display
-        assert has_keys(app, app.tree_widget)
+        assert app.main.sentence_input.value == "gg"
+        await press(pilot, "escape", "g", "x", "g")
+        assert app.main.prompt.input.value == "xg"
+        await press(pilot, "backspace", "backspace", "backspace")
+        assert not app.main.prompt.display
+        assert has_keys(app, app.main.tree_widget)
 
 
 async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        tree = app.tree_widget
+        tree = app.main.tree_widget
         await press(pilot, "j", "slash", *"L1H2")
         assert app.session.shown.selected == head(1, 2)
         assert tree.is_open(head(1, 2))
@@ -222,7 +222,7 @@ async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: Tin
         await pilot.click("#tree", offset=(9, 3))
         await settle(pilot)
         assert app.session.shown.selected == head(0, 1), "the mouse leads elsewhere, and the line goes away"
-        assert not app.prompt.display
+        assert not app.main.prompt.display
 
 
 async def test_back_and_forward_restore_head_and_view(tiny_model: TinyModel) -> None:
@@ -257,7 +257,7 @@ async def test_back_and_forward_restore_head_and_view(tiny_model: TinyModel) -> 
 async def test_keys_typed_before_the_views_are_there_are_done_when_they_are(tiny_model: TinyModel) -> None:
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("llama"))))
     async with app.run_test(size=(80, 24)) as pilot:
-        assert not app.is_ready
+        assert not app.main.is_ready
         await pilot.press("right_square_bracket", "j", "2")
         await settle(pilot)
         assert there(app) == (head(0, 2), "ranks")
@@ -272,7 +272,7 @@ async def test_zoom_gives_a_small_screens_view_the_trees_room_and_t_brings_it_ba
         assert has_keys(app, app.views.spectra.graph)
         await press(pilot, "t")
         assert app.views.spectra.region.width < 80
-        assert has_keys(app, app.tree_widget)
+        assert has_keys(app, app.main.tree_widget)
 
 
 async def test_g_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyModel) -> None:

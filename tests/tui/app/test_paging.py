@@ -19,7 +19,7 @@ from tests.tui.painted_explorer import PaintedExplorer, stale
 from tui.app.explorer import Explorer
 from tui.screens.help_screen import HelpScreen
 from tui.start import Start
-from tui.tree import HeadTree
+from tui.views.tree import HeadTree
 from tui.widgets.key_line import KeyLine
 from tui.widgets.spectra import SpectraView
 
@@ -141,10 +141,10 @@ async def test_keys_follow_from_view_to_view_and_stay_in_the_tree_where_a_view_i
             assert app.views.active.view == view
             assert app.focused is not None
             assert app.views.active in app.focused.ancestors
-        app.action_tree()
+        app.main.action_tree()
         app.views.go_to("ranks", takes_focus=False)
         await pilot.pause()
-        assert app.tree_widget.has_focus
+        assert app.main.tree_widget.has_focus
 
 
 async def test_a_message_whose_time_is_over_while_it_is_put_on_screen_goes_at_once_and_holds_nothing_up() -> None:
@@ -162,7 +162,7 @@ async def test_a_message_whose_time_is_over_while_it_is_put_on_screen_goes_at_on
 
 async def test_the_last_line_of_the_tree_comes_into_view_though_only_that_one_is_out_of_it() -> None:
     async with explorer("demo") as (app, pilot):
-        tree = app.tree_widget
+        tree = app.main.tree_widget
         await type_keys(pilot, "G", "k", "l")
         await settle(pilot)
         assert tree.last_line == tree.size.height, "one line more than there are places"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
-from tui.app.first_look import FirstLook
+from tui.app.explorer import Explorer
 from tui.start import Start
-from tui.state.saved import Remembered, model_key, place_of, remember
+from tui.state.saved import model_key, place_of, remember
 from tui.views.table_view import TablePane
 
 TinyModel = Callable[..., Path]
@@ -54,24 +54,25 @@ async def test_a_sentence_that_is_half_typed_as_the_program_is_left_is_among_tho
         await type_keys(pilot, *keys, "ctrl+q")
         assert app._exit
     async with explorer(model, start=start) as (app, pilot):
-        assert app.conductor.text == "a cat sat"
+        assert app.session.shown.sentence == "a cat sat"
         await type_keys(pilot, "i", "up")
-        assert app.sentence_input.value == ("a dog" if keeps else "a cat sat")
+        assert app.main.sentence_input.value == ("a dog" if keeps else "a cat sat")
 
 
 @pytest.mark.parametrize("kind", ["t5", "llama"])
 async def test_a_table_comes_back_even_where_the_tree_is_quicker_than_the_view(
     kind: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = FirstLook._look
+    drawn = Explorer._drawn
 
-    def late(first: FirstLook, *given: Any) -> None:
-        first._app.set_timer(0.3, lambda: look(first, *given))
+    async def late(app: Explorer) -> None:
+        await asyncio.sleep(0.3)
+        await drawn(app)
 
-    monkeypatch.setattr(FirstLook, "_look", late)
+    monkeypatch.setattr(Explorer, "_drawn", late)
     model = str(tiny_model(kind))
     key = model_key(model, None)
-    remember(key, Remembered(model=key, view="circuits", head="decoder.L0H2"))
+    remember(key, {"model": key, "view": "circuits", "head": "decoder.L0H2"})
     async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
         await until(pilot, lambda: isinstance(app.views.active, TablePane))
         await settle(pilot)

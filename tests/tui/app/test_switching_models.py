@@ -20,17 +20,16 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.views import Query
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
+from tests.tui.explorer import explorer, outline_of, screen_text, settle, shown, type_keys, until
 from tui.app.explorer import Explorer
 from tui.screens.chooser import ChooserScreen
 from tui.start import Start
 from tui.state.overview_measures import MEASURES
 from tui.state.session import Shown
-from tui.toolkit.messages import GroupReady, HeadPicked
+from tui.toolkit.messages import HeadPicked
 
 PATIENCE = 60.0
 TEXT = "the cat sat on the mat"
@@ -71,12 +70,6 @@ async def change_to(app: Explorer, pilot: Pilot[None], model: Path | str) -> Non
     await settle(pilot)
 
 
-def open_outline(app: Explorer) -> ModelOutline:
-    """Give what is known of the open model."""
-    assert app.conductor.outline is not None
-    return app.conductor.outline
-
-
 async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -> None:
     first, second = tiny_model("llama"), tiny_model("bert")
     async with explorer(first, text=TEXT, size=(160, 50)) as (app, pilot):
@@ -85,11 +78,11 @@ async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -
         assert "circuits" in screen_text(app)
         old = app.views
         await change_to(app, pilot, second)
-        assert open_outline(app).model_type == "bert"
+        assert outline_of(app).model_type == "bert"
         assert app.views is not old
         assert app.session.shown.selected == Head("encoder", 0, 0)
         assert app.views.active.view == "circuits", "the view that was looked at is looked at again"
-        assert app.sentence_input.value == TEXT
+        assert app.main.sentence_input.value == TEXT
         assert app.views.attention.heatmap.pooled is not None, "the same sentence is read again"
         assert app.views.attention.heatmap.pooled.query_tokens[0] == "[CLS]"
         assert app.session.shown.off.heads == ()
@@ -123,7 +116,7 @@ async def test_escape_and_a_model_that_does_not_open_leave_the_present_one_as_it
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         await pilot.press("j", "3")
         await settle(pilot)
-        before, conductor, views = screen_text(app), app.conductor, app.views
+        before, session, views = screen_text(app), app.session, app.views
         await pilot.press("B")
         assert isinstance(app.screen, ChooserScreen)
         app.screen.field.value = str(tmp_path)
@@ -133,7 +126,7 @@ async def test_escape_and_a_model_that_does_not_open_leave_the_present_one_as_it
         await pilot.press("escape", "escape")  # what is typed goes, then the screen
         await settle(pilot)
         assert screen_text(app) == before
-        assert (app.conductor, app.views) == (conductor, views)
+        assert (app.session, app.views) == (session, views)
         await pilot.press("right_square_bracket")
         await settle(pilot)
         assert "L0H2" in shown(app.views.attention.title_line)
@@ -141,9 +134,9 @@ async def test_escape_and_a_model_that_does_not_open_leave_the_present_one_as_it
 
 def has_opened(app: Explorer, model_type: str) -> bool:
     """Say whether a model of a type is open and can be walked in."""
-    if isinstance(app.screen, ChooserScreen) or not (app.is_ready and app.conductor.is_open):
+    if isinstance(app.screen, ChooserScreen) or not (app.main.is_ready and app.main.stores is not None):
         return False
-    return open_outline(app).model_type == model_type
+    return outline_of(app).model_type == model_type
 
 
 async def test_ten_changes_with_keys_in_between_leave_nothing_behind(
@@ -179,39 +172,20 @@ async def test_ten_changes_with_keys_in_between_leave_nothing_behind(
 async def test_what_comes_late_from_a_model_that_was_put_away_is_not_shown(tiny_model: TinyModel) -> None:
     large, small = tiny_model("gpt2", n_layer=6), tiny_model("gpt2")
     async with explorer(large) as (app, pilot):
-        engine = app.engine
-        assert app.conductor.outline is not None
+        engine, stores = app.engine, app.main.stores
+        assert stores is not None
         group = answer(engine.spectra(Head("decoder", 5), False))
-        app.tree_widget.go_to(Head("decoder", 5, 1))
-        line = app.tree_widget.cursor_node
+        app.main.tree_widget.go_to(Head("decoder", 5, 1))
+        line = app.main.tree_widget.cursor_node
         assert line is not None
         await change_to(app, pilot, small)
         before = screen_text(app)
-        app.tree_widget.post_message(Tree.NodeSelected(line))
-        app.post_message(HeadPicked(Head("decoder", 0, 9)))
-        app.post_message(GroupReady(engine, Head("decoder", 5), False, group, Progress("spectra", 1, 9, "heads")))
-        app.post_message(HeadPicked(Head("decoder", 5, 1)))
+        app.main.tree_widget.post_message(Tree.NodeSelected(line))
+        app.main.post_message(HeadPicked(Head("decoder", 0, 9)))
+        app._keep_swept(stores, Head("decoder", 5), False, group, Progress("spectra", 1, 9, "heads"))
+        app.main.post_message(HeadPicked(Head("decoder", 5, 1)))
         await settle(pilot)
         assert screen_text(app) == before
-
-
-async def test_what_waits_for_a_picture_is_not_done_once_its_model_was_put_away(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done: list[str] = []
-    async with explorer(tiny_model("gpt2", n_layer=6)) as (app, pilot):
-        old = app._first_look
-        old._once_drawn(done.append, "while it is open")
-        await settle(pilot)
-        with monkeypatch.context() as between:
-            between.setattr(app, "is_ready", False)  # the new one is not there yet
-            old._once_drawn(done.append, "in between")
-            await pilot.pause()
-        await change_to(app, pilot, tiny_model("gpt2"))
-        old._once_drawn(done.append, "afterwards")
-        app._first_look._once_drawn(done.append, "of the new one")
-        await settle(pilot)
-    assert done == ["while it is open", "of the new one"]
 
 
 def test_requests_of_a_model_that_was_put_away_are_superseded_and_its_weights_are_free_at_once(

@@ -15,7 +15,7 @@ from tests.opening import outline
 from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tests.tui.screens.choosing import opening_screen, words
 from tui.app.explorer import Explorer
-from tui.main_screen import MainScreen
+from tui.app.main_screen import MainScreen
 
 
 def line_of(app: Explorer, text: str) -> int:
@@ -36,7 +36,7 @@ async def test_a_second_click_in_the_tree_goes_into_the_head_and_opens_a_layer(t
         row = line_of(app, " H2")
         await click(pilot, 7, row)
         assert app.session.shown.selected == Head("decoder", 0, 2)
-        assert app.focused is app.tree_widget
+        assert app.focused is app.main.tree_widget
         await click(pilot, 7, row)
         assert app.views.active.has_focus_within
         row = line_of(app, "▶ L1")

@@ -199,7 +199,7 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
             await settle(pilot)
         pictures = names(folder)
         free = hold(app)
-        app.conductor.read("another sentence")
+        app.main.read("another sentence")
         await pilot.press("P")
         for keys, view in zip(
             ("T", "3", "4", "A", "CC"), ("text", "attention", "circuits", "maps", "compare"), strict=True

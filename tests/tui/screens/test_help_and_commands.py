@@ -126,7 +126,7 @@ async def test_a_colon_takes_every_command_by_its_name(tiny_model: TinyModel) ->
         assert set(app.session.shown.pins) == {Head("decoder", 1, 2)}
         for text, said in (("set number", "no head, view or command"), ("theme none", "no such theme")):
             await ask(text, "enter")
-            assert app.prompt.display
+            assert app.main.prompt.display
             assert said in screen_text(app).splitlines()[-1]
             assert "…" not in screen_text(app).splitlines()[-1]
             await pilot.press("escape")
@@ -135,18 +135,18 @@ async def test_a_colon_takes_every_command_by_its_name(tiny_model: TinyModel) ->
         assert "no such theme" in screen_text(app).splitlines()[-1]
         await pilot.press("backspace")
         await ask("x")
-        assert app.prompt.input.value == "theme non:x", "what is mended is no new command"
+        assert app.main.prompt.input.value == "theme non:x", "what is mended is no new command"
         await pilot.press("enter")
         await ask("", "escape")
-        assert not app.prompt.display
+        assert not app.main.prompt.display
         await pilot.press("slash", *"nowhere", "enter")
         await ask("h1", "enter")
         assert app.session.shown.selected == Head("decoder", 1, 1)
-        assert not app.prompt.display
+        assert not app.main.prompt.display
         await ask("set number", "enter")
         await ask("zoom", "enter")  # which is of the keys that had the focus
         assert app.screen.has_class("-zoomed")
-        assert not app.prompt.display
+        assert not app.main.prompt.display
         await ask("q", "enter")
         assert not app.is_running
 

@@ -86,7 +86,7 @@ async def test_typing_filters_and_enter_opens(hub: FakeHub, tiny_model: TinyMode
         await settle(pilot)
         assert not isinstance(app.screen, ChooserScreen)
         assert "tiny" in screen_text(app)
-        assert app.conductor.is_open
+        assert app.main.stores is not None
 
 
 async def test_the_list_has_the_keys_of_vim_and_the_mouse(hub: FakeHub, tiny_model: TinyModel) -> None:
@@ -116,7 +116,7 @@ async def test_the_list_has_the_keys_of_vim_and_the_mouse(hub: FakeHub, tiny_mod
         assert app.screen is screen, "the first click chooses it"
         await pilot.click(offset=(5, row))
         await settle(pilot)
-        assert app.conductor.is_open
+        assert app.main.stores is not None
         assert "tiny1" in screen_text(app)
 
 
@@ -162,7 +162,7 @@ async def test_tab_completes_paths_and_a_failure_leaves_the_person_on_the_screen
         await until(pilot, lambda: "of the model in its folder: Enter opens ./gpt2-copy/" in words(app))
         await pilot.press("enter")
         await settle(pilot)
-        assert app.conductor.is_open
+        assert app.main.stores is not None
     assert [(model.name, model.layers, model.heads) for model in recent_models()] == [(str(folder), 2, 4)]
 
 
@@ -188,7 +188,7 @@ async def test_a_download_says_how_far_it_is_is_stopped_and_goes_on(
         hub.held_at = None
         await pilot.press("enter")
         await settle(pilot)
-        assert app.conductor.is_open
+        assert app.main.stores is not None
     assert sorted(hub.fetched()) == ["long.txt", "model.safetensors"]
 
 
@@ -203,7 +203,7 @@ async def test_a_hub_that_does_not_answer_can_be_left_at_once(hub: FakeHub) -> N
         screen.field.value = "demo"
         await pilot.press("enter")
         await settle(pilot)
-        assert app.conductor.is_open
+        assert app.main.stores is not None
 
 
 async def test_a_second_model_that_fails_leads_back_to_the_choice_of_the_first(hub: FakeHub) -> None:
@@ -215,7 +215,7 @@ async def test_a_second_model_that_fails_leads_back_to_the_choice_of_the_first(h
         await pilot.press(*str(MODEL_DIRECTORY), "enter")
         await until(pilot, lambda: not isinstance(app.screen, ChooserScreen))
         await settle(pilot)
-        assert app.conductor.is_open
+        assert app.main.stores is not None
         assert not app.engine.is_comparing
         assert app.failure == ""
 
@@ -237,7 +237,7 @@ async def test_what_was_opened_before_comes_first_and_says_when_it_is_gone(
         before = recent_file().read_bytes()
         await pilot.press("enter")
         await settle(pilot)
-        assert app.conductor.is_open
+        assert app.main.stores is not None
     assert recent_file().read_bytes() == before
 
 
@@ -271,7 +271,7 @@ async def test_what_is_typed_while_a_model_opens_is_for_nothing_but_the_opening_
             assert isinstance(app.screen, ChooserScreen)
             may_open.set()
             await settle(pilot)
-            assert app.conductor.is_open
+            assert app.main.stores is not None
             assert app.views.active is app.views.overview
             assert str(app.session.shown.selected) == "L0H0"
             await pilot.press("B")
@@ -438,7 +438,7 @@ async def test_what_is_pasted_in_quotes_as_an_address_or_beside_a_model_opens_th
         screen.field.value = f"'{folder}/config.json'"
         await until(pilot, lambda: screen.list.name_chosen == f"{folder}/config.json")
         await type_keys(pilot, "enter")
-        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await until(pilot, lambda: app.main.is_ready and app.main.stores is not None)
     assert Path(model_folders.model_at_path(str(copy))) == copy / "snapshots" / "abc"
 
 

@@ -115,8 +115,8 @@ async def test_what_is_typed_into_the_palette_is_no_sentence(tiny_model: TinyMod
         assert "no head, view or command matches 'qqqq'" in screen_text(app)
         await pilot.press("escape")
         await settle(pilot)
-        assert app.conductor.text == app.sentence_input.value == "the cat"
-        assert app.conductor.sentences.read == ["the cat"]
+        assert app.session.shown.sentence == app.main.sentence_input.value == "the cat"
+        assert app.sentences.read == ["the cat"]
 
 
 async def test_the_palette_knows_what_the_active_view_does_beside_the_tree(tiny_model: TinyModel) -> None:
@@ -139,7 +139,7 @@ async def test_the_palette_knows_a_layers_heads_and_the_line_that_goes_anywhere(
         assert (await search(app, pilot, "go to"))[0] == "Go to a head, a layer or a view, or do what is named  (g)"
         await pilot.press("enter")
         await settle(pilot)
-        assert app.focused is app.prompt.input
+        assert app.focused is app.main.prompt.input
         await pilot.press(*"0.3", "enter")
         await settle(pilot)
         assert app.session.shown.selected == Head("decoder", 0, 3)
@@ -162,7 +162,7 @@ async def test_what_is_typed_into_the_palette_in_one_go_ends_nothing(tiny_model:
 async def test_a_palette_that_is_closed_or_left_before_it_is_there_ends_nothing(is_left: bool) -> None:
     for turns in range(3):
         async with explorer("demo", head="L0H0") as (app, pilot):
-            app.action_command_palette()
+            app.main.action_command_palette()
             for _ in range(turns):
                 await asyncio.sleep(0)
             assert isinstance(app.screen, Palette)

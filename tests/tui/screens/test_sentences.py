@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from concurrent.futures import Future
@@ -21,17 +22,19 @@ from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_reader
 from tests.tui.explorer import explorer, screen_text, settle, until
 from tui.app.explorer import Explorer
-from tui.app.first_look import FirstLook
 from tui.start import Start
-from tui.state.sentence_history import History
+from tui.state.sentences import Sentences
 from tui.widgets.name_input import FilterInput
 
 
 def test_the_arrows_go_through_sentences_and_the_draft_waits_at_the_bottom() -> None:
-    history = History()
-    for text in ("one", "two", "one", "three"):
+    SentenceStore(history_file()).add("zero")
+    history = Sentences(keeps=True)
+    for text in ("two", "one", "three"):
         history.add(text)
-    history.add_older(["zero", "two"])
+    history.load()
+    history.close()
+    history._disk.shutdown(wait=True)
     assert history.newest_first == ("three", "one", "two", "zero")
     seen = ["typing"]
     for step in (1, 1, 1, 1, 1, -1, -1, -1, -1, -1):
@@ -68,15 +71,15 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
             await pilot.press("i", "ctrl+u", *("space" if each == " " else each for each in text), "enter")
             await settle(pilot)
         await pilot.press("i", "up")
-        assert app.sentence_input.value == "a mat"  # before the one that is shown
+        assert app.main.sentence_input.value == "a mat"  # before the one that is shown
         await pilot.press("up")
-        assert app.sentence_input.value == "the cat"  # which was read, and not typed
+        assert app.main.sentence_input.value == "the cat"  # which was read, and not typed
         await pilot.press("x", "escape")
-        assert app.sentence_input.value == "the dog"  # what is on screen
+        assert app.main.sentence_input.value == "the dog"  # what is on screen
         await pilot.press("i", "end", "backspace", "down", "up", "up", "down")
-        assert app.sentence_input.value == "the dog"
+        assert app.main.sentence_input.value == "the dog"
         await pilot.press("down")
-        assert app.sentence_input.value == "the do"
+        assert app.main.sentence_input.value == "the do"
         await pilot.press("escape")
         assert app.focused is app.views.attention.heatmap
     assert [json.loads(line) for line in history_file().read_text(encoding="utf-8").splitlines()] == [
@@ -85,15 +88,15 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
     ]
     async with explorer(folder) as (app, pilot):
         await pilot.press("i", "t", "up", "up")
-        assert app.sentence_input.value == "a mat"
+        assert app.main.sentence_input.value == "a mat"
         await pilot.press("down", "down", "down")
-        assert app.sentence_input.value == "t"
+        assert app.main.sentence_input.value == "t"
         await pilot.press("ctrl+r", *"DOG")
         await until(pilot, lambda: "the dog" in screen_text(app))
         assert "a mat" not in screen_text(app)
         await pilot.press("enter")
         await settle(pilot)
-        assert app.conductor.sentences.read == ["the dog"]
+        assert app.sentences.read == ["the dog"]
         assert app.views.active is app.views.attention
 
 
@@ -117,12 +120,12 @@ async def test_escape_leads_out_of_the_sentence_to_where_it_was_come_from(tiny_m
             await pilot.press("i", *typed, "escape")
             assert has_keys(app.views.attention.heatmap)
         await pilot.press("i", "escape", "escape", "i", "escape")
-        assert has_keys(app.tree_widget)
+        assert has_keys(app.main.tree_widget)
         await pilot.press("4", "slash", *"ra", "escape", "i", "escape")
         await settle(pilot)
         assert app.views.table is not None
         assert has_keys(app.views.table.grid)
-        await pilot.click(type(app.sentence_input))
+        await pilot.click(type(app.main.sentence_input))
         await pilot.press("escape")
         assert has_keys(app.views.table.grid)
 
@@ -131,9 +134,9 @@ async def test_what_was_not_read_does_not_stand_as_the_sentence_and_comes_back_t
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
-        line = app.sentence_input
+        line = app.main.sentence_input
         await pilot.press("i", *"dog", "left", "tab")
-        assert line.value == "the cat" == app.conductor.text
+        assert line.value == "the cat" == app.session.shown.sentence
         await pilot.press("i")
         assert (line.value, line.cursor_position) == ("dog", len("do"))
         await pilot.press("escape", "i")
@@ -145,9 +148,9 @@ async def test_what_was_not_read_does_not_stand_as_the_sentence_and_comes_back_t
         app.app_focus = True
         await pilot.press("s", "enter")
         assert line.value == "dogs"
-        await until(pilot, lambda: app.conductor.text == "dogs")
+        await until(pilot, lambda: app.session.shown.sentence == "dogs")
         await pilot.press("i", *"on", "tab")
-        app.read_sentence("the cat")
+        app.main.read_sentence("the cat")
         await pilot.press("i")
         assert line.value == "the cat"  # what was chosen came in the place of the draft
 
@@ -155,7 +158,7 @@ async def test_what_was_not_read_does_not_stand_as_the_sentence_and_comes_back_t
 async def test_ctrl_c_leaves_a_field_unless_the_person_has_selected_text(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
         await pilot.press("i", "ctrl+c")
-        assert app.focused is app.tree_widget
+        assert app.focused is app.main.tree_widget
         assert app.clipboard == ""
         await pilot.press("i", "end", "shift+left", "ctrl+c")
         assert app.clipboard == "t"
@@ -171,15 +174,16 @@ async def test_ctrl_c_leaves_a_field_unless_the_person_has_selected_text(tiny_mo
 async def test_a_sentence_that_another_was_read_instead_of_is_among_the_earlier_ones(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FirstLook, "_do_the_rest", lambda *given: None)  # the first sentence's turn never comes
+    never = asyncio.Event()
+    monkeypatch.setattr(Explorer, "_drawn", lambda app: never.wait())  # the first sentence's turn never comes
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), text="the cat"))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.sentence_input.value == "the cat")
+        await until(pilot, lambda: app.main.sentence_input.value == "the cat")
         await pilot.press("i", *"a mat", "enter")
-        await until(pilot, lambda: app.conductor.sentences.read == ["a mat"])
-        assert app.conductor.sentences.listed == ("a mat", "the cat")
+        await until(pilot, lambda: app.sentences.read == ["a mat"])
+        assert app.sentences.listed == ("a mat", "the cat")
         await pilot.press("i", "up")
-        assert app.sentence_input.value == "the cat"
+        assert app.main.sentence_input.value == "the cat"
     app.engine.stop()
 
 
@@ -191,13 +195,13 @@ async def test_a_sentence_typed_before_the_model_is_there_is_the_one_that_is_rea
     monkeypatch.setattr(engine, "open", lambda *asked: opening)
     app = Explorer(engine, Start("slow", text="the cat"))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.is_ready)
-        app.read_sentence("a mat")
+        await until(pilot, lambda: app.main.is_ready)
+        app.main.read_sentence("a mat")
         await until(pilot, lambda: app.session.shown.waiting_text == "a mat")
         opening.set_result(found.result())
         await settle(pilot)
-        assert app.conductor.text == "a mat" == app.sentence_input.value
-        assert app.conductor.sentences.listed == ("a mat", "the cat")
+        assert app.session.shown.sentence == "a mat" == app.main.sentence_input.value
+        assert app.sentences.listed == ("a mat", "the cat")
     app.engine.stop()
 
 
@@ -210,33 +214,33 @@ async def test_a_file_that_cannot_be_written_is_said_once(
         notices: list[str] = []
         monkeypatch.setattr(app, "notify", lambda message, **settings: notices.append(message))
         for text in ("a", "b"):
-            app.conductor.sentences.submit(text)
+            app.sentences.submit(text)
             await settle(pilot)
         assert len(notices) == 1
         assert "not kept" in notices[0]
-        assert app.sentence_input.history.newest_first == ("b", "a")
+        assert app.sentences.newest_first == ("b", "a")
 
 
 async def test_the_list_shows_a_sentence_that_was_read_without_running_the_model_again(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat sat") as (app, pilot):
         for text in ("on the mat", "a dog"):
-            app.read_sentence(text)
+            app.main.read_sentence(text)
             await pilot.pause()
             await settle(pilot)
-        assert app.conductor.sentences.read == ["a dog", "on the mat", "the cat sat"]
+        assert app.sentences.read == ["a dog", "on the mat", "the cat sat"]
         await pilot.press("t", "S", "G", "enter")
         await pilot.pause()
         await settle(pilot)
         shown = app.views.attention.heatmap.pooled
         assert shown is not None
-        assert "".join(shown.query_tokens) == "the cat sat" == app.sentence_input.value
+        assert "".join(shown.query_tokens) == "the cat sat" == app.main.sentence_input.value
         assert app.views.active is app.views.attention
         await pilot.press("S", "j", "d")
         await pilot.pause()
         assert "a dog" not in screen_text(app)
         await pilot.press("k", "g", "escape")
         await settle(pilot)
-        assert app.conductor.sentences.read == ["the cat sat", "on the mat"]
+        assert app.sentences.read == ["the cat sat", "on the mat"]
 
 
 def test_a_sentence_of_before_is_as_it_was_without_a_run_and_few_are_kept(tiny_model: TinyModel) -> None:
@@ -275,8 +279,8 @@ def test_a_lack_of_memory_that_is_no_tensors_is_said_to_be_one(said: str, tiny_m
 async def test_a_long_sentence_that_is_not_read_yet_stands_from_its_beginning(tiny_model: TinyModel) -> None:
     text = "A first word, and then so many more that the line has no room for them: " + "more and more of them, " * 9
     async with explorer(tiny_model("gpt2")) as (app, pilot):
-        app.sentence_input.show_read(text, None)
-        app.sentence_input.cursor_position = len(text)
+        app.main.sentence_input.show_read(text, None)
+        app.main.sentence_input.cursor_position = len(text)
         await pilot.pause()
         line = screen_text(app).splitlines()[-2].rstrip()
         assert line.startswith(" sentence A first word, and then")

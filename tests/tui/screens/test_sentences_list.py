@@ -26,7 +26,7 @@ async def test_escape_goes_back_from_what_was_searched_to_all_sentences_and_then
         await type_keys(pilot, "escape", "escape")
         assert len(app.screen_stack) == 1
         await type_keys(pilot, "i", "ctrl+r", "z", "escape")
-        assert app.sentence_input.has_focus, "which is where one came from"
+        assert app.main.sentence_input.has_focus, "which is where one came from"
 
 
 async def test_a_sentence_that_is_read_while_the_list_is_open_is_marked_and_the_cursor_stays(
@@ -45,7 +45,7 @@ async def test_a_sentence_that_is_read_while_the_list_is_open_is_marked_and_the_
         assert screen._found[screen._list.highlighted or 0] == here
         await type_keys(pilot, "escape")
         await settle(pilot)
-        assert app.conductor.sentences.has_changed is None
+        assert app.sentences.has_changed is None
 
 
 async def test_what_is_of_a_sentence_is_looked_at_further_when_another_is_read(tiny_model: TinyModel) -> None:
@@ -57,7 +57,7 @@ async def test_what_is_of_a_sentence_is_looked_at_further_when_another_is_read(t
             sentence = f"a dog sat {'down ' * place}".strip()
             await type_keys(pilot, "i", "ctrl+u", *sentence, "enter")
             await settle(pilot)
-            assert app.conductor.text == sentence
+            assert app.session.shown.sentence == sentence
             assert app.views.active.view == (view if place < 5 else "attention"), keys
             assert app.views.active.has_focus_within, keys
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from engine.values.heads import Head, Off
-from tui.state.heads_off import HeadsOff
+from tui.state.heads_off import off_fields
 from tui.state.overview_measures import measure_fields, overview_fields
 from tui.state.pins import compared_heads, compared_pair, toggle_pin
 from tui.state.session import SAVED, Session, Shown
@@ -32,12 +32,8 @@ def test_the_overview_of_a_matrix_and_the_ranks_show_one_measure() -> None:
 
 
 def test_a_difference_of_maps_ends_with_the_last_head_that_is_off() -> None:
-    session, head = Session(), Head("decoder", 1, 2)
-    off = HeadsOff(session, lambda: "o", lambda: "O", is_comparing=False)
-    off.switch(head)
-    session.change(difference=True)
-    assert off.switch_on() == ""
-    assert (session.shown.off, session.shown.difference) == (Off(()), False)
+    shown = Shown(off=Off((Head("decoder", 1, 2),)), difference=True)
+    assert off_fields(shown, Off(()), is_comparing=False) == {"off": Off(()), "difference": False}
 
 
 def test_pinned_heads_are_compared_in_their_order_with_the_selected_one_behind() -> None:

@@ -64,7 +64,7 @@ async def test_in_a_line_every_part_of_a_joined_picture_is_seen_and_the_cursor_i
     async with explorer("demo") as (app, pilot):
         await type_keys(pilot, "i", "ctrl+u", "x", *f"{FAMILY}\u2764\ufe0f\U0001f44d\U0001f3fdy")
         assert "x\U0001f468◌\U0001f469◌\U0001f467\u2764◌\U0001f44d◌y" in screen_text(app)
-        field = app.sentence_input
+        field = app.main.sentence_input
         assert field._cursor_offset == cell_len(field._drawn) + 1
         for place in range(len(field.value)):
             assert field._cell_offset_to_index(field._position_to_cell(place)) == place
@@ -73,7 +73,7 @@ async def test_in_a_line_every_part_of_a_joined_picture_is_seen_and_the_cursor_i
 async def test_a_joiner_that_is_typed_is_not_lost() -> None:
     async with explorer("demo") as (app, pilot):
         await type_keys(pilot, "i", "ctrl+u", "x", *"\U0001f469\u200d\U0001f469", "left", "left", "\u200c")
-        assert app.sentence_input.value == "x\U0001f469\u200c\u200d\U0001f469"
+        assert app.main.sentence_input.value == "x\U0001f469\u200c\u200d\U0001f469"
         await type_keys(pilot, "enter")
         await settle(pilot)
-        assert app.conductor.text == "x\U0001f469\u200c\u200d\U0001f469"
+        assert app.session.shown.sentence == "x\U0001f469\u200c\u200d\U0001f469"

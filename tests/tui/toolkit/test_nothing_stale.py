@@ -54,7 +54,7 @@ WALK = (
 @pytest.mark.parametrize("size", [(80, 24), (154, 50)])
 async def test_nothing_stale_is_left_on_the_screen(size: tuple[int, int], tiny_model: TinyModel, shown: Shown) -> None:
     async with explorer(tiny_model("llama"), size=size, text="the cat sat") as (app, pilot):
-        app.sentence_input.cursor_blink = False  # else it may be about to, between the picture and the comparison
+        app.main.sentence_input.cursor_blink = False  # else it may be about to, between the picture and the comparison
         for key in WALK:
             await pilot.press(key)
             await shown.until_painted(app, pilot)

@@ -17,7 +17,7 @@ async def test_the_bar_of_a_tree_that_comes_back_scrolled_is_where_the_tree_is(t
         async with explorer("", start=start) as (app, pilot):
             await type_keys(pilot, *keys)
             await settle(pilot)
-            tree = app.tree_widget
+            tree = app.main.tree_widget
             assert tree.show_vertical_scrollbar
             assert tree.vertical_scrollbar.position == tree.scroll_y > 0
             await app.action_quit()

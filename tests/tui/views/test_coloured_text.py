@@ -108,7 +108,7 @@ async def test_a_small_terminal_shows_one_direction_or_both_and_the_keys_turn_it
 async def test_it_learns_its_size_also_where_places_are_asked_for_before_it_is_laid_out() -> None:
     async with explorer("demo", head="L0H0", text="The cat sat") as (app, pilot):
         await press(pilot, "3")
-        app.conductor.toggle_text()
+        app.main.action_text()
         placing = app.screen._compositor
         while app.views.active not in placing.full_map:
             placing._full_map_invalidated = True
@@ -296,8 +296,8 @@ async def test_the_text_of_a_map_that_is_still_shown_while_another_sentence_is_r
         await press(pilot, "T")
         before = lines_of(app).query_tokens
         monkeypatch.setattr(app.engine, "attention", lambda *_: Future())
-        app.conductor.read("cat 中 on")
-        await until(pilot, lambda: app.sentence_input.value == "cat 中 on")
+        app.main.read("cat 中 on")
+        await until(pilot, lambda: app.main.sentence_input.value == "cat 中 on")
         assert app.views.attention.heatmap.pooled is not None
         for key in ("home", "right", "end"):
             await pilot.press(key)

@@ -119,7 +119,7 @@ async def test_a_row_of_a_spectrum_is_not_called_what_its_cell_is() -> None:
 async def test_text_selected_with_the_mouse_is_said_to_be_copied() -> None:
     async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
         await press(pilot, "1")
-        line = app.model_line
+        line = app.main.model_line
         app.screen.selections = {line: Selection(Offset(0, 0), Offset(4, 0))}
         await press(pilot, "ctrl+c")
         (said,) = app._notifications

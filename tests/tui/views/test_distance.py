@@ -16,7 +16,7 @@ from engine.architectures.rotary_types import ROTARY_TYPES, why_never_rotated
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, refusal
 from tests.tiny_models import CONTEXT
-from tests.tui.explorer import explorer, hold, screen_text, settle, shown, titled, until
+from tests.tui.explorer import explorer, hold, outline_of, screen_text, settle, shown, titled, until
 from tui.app.explorer import Explorer
 from tui.views.table_view import TablePane
 
@@ -80,7 +80,7 @@ async def test_a_distance_can_be_typed(tiny_model: TinyModel) -> None:
         for wrong in ("-3", "far", "1" * 10):
             await pilot.press("colon", *f"distance {wrong}", "enter")
             await settle(pilot)
-            assert shown(app.prompt.said).startswith("a distance is a whole number of tokens, from 0 to")
+            assert shown(app.main.prompt.said).startswith("a distance is a whole number of tokens, from 0 to")
             await pilot.press("escape")
         await pilot.press("d")
         await settle(pilot)
@@ -104,8 +104,7 @@ async def test_a_distance_is_refused_where_there_is_none(tiny_model: TinyModel) 
         await pilot.press("1", "colon", *"distance 5", "enter")
         await settle(pilot)
         assert "Δ" not in shown(app.views.spectra.title_line)
-        assert app.conductor.outline is not None
-        assert [each.message for each in app._notifications] == [app.conductor.outline.no_rotation]
+        assert [each.message for each in app._notifications] == [outline_of(app).no_rotation]
 
 
 async def test_arrows_move_the_distance_and_what_is_shown_is_written(
@@ -190,7 +189,7 @@ async def test_titles_say_where_no_sentence_has_the_distance(tiny_model: TinyMod
         said = f"Δ = {CONTEXT}, past the context of {CONTEXT} tokens"
         await pilot.press("1", "P", "d")
         await settle(pilot)
-        app.conductor.step_distance(CONTEXT - 1)
+        app.main.action_turn(CONTEXT - 1)
         await settle(pilot)
         assert "past" not in shown(app.views.spectra.title_line)
         await pilot.press("right")

@@ -43,19 +43,19 @@ async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(
 ) -> None:
     asked = counted(monkeypatch)
     async with explorer(planted, head="L1H0") as (app, pilot):
-        assert app._note(Head("decoder", 1, 0))[0].split()[2:] == []
+        assert app.main._note(Head("decoder", 1, 0))[0].split()[2:] == []
         assert not asked, "no model is loaded for labels alone"
-        app.conductor.read(TEXT)
+        app.main.read(TEXT)
         await settle(pilot)
-        assert [app._note(Head("decoder", 1, head))[0].split()[2:] for head in (0, 1)] == [["ind"], ["self"]]
+        assert [app.main._note(Head("decoder", 1, head))[0].split()[2:] for head in (0, 1)] == [["ind"], ["self"]]
         text = screen_text(app)
         assert " ind" in text
         assert "spectra L1H0 · induction" in text
-        assert shown(app.progress_line) == ""
+        assert shown(app.main.progress_line) == ""
         await pilot.press("2")
         await pilot.pause()
         assert "ranks layer 1  " in shown(app.views.ranks.title_line), "a layer has no label"
-        app.conductor.read("Another one.")
+        app.main.read("Another one.")
         await settle(pilot)
         assert len(asked) == 1
 
@@ -71,12 +71,12 @@ async def test_a_failure_of_the_labels_disturbs_nothing_and_is_tried_again(
     async with explorer(tiny_model("gpt2"), head="L1H0") as (app, pilot):
         with monkeypatch.context() as broken:
             broken.setattr(Engine, "labels", failing)
-            app.conductor.read(TEXT)
+            app.main.read(TEXT)
             await settle(pilot)
         assert app.views.attention.heatmap.pooled is not None
         assert not app._notifications
         asked = counted(monkeypatch)
-        app.conductor.read("Another one.")
+        app.main.read("Another one.")
         await settle(pilot)
         assert len(asked) == 1
 

@@ -14,6 +14,7 @@ from engine.values.heads import MATRICES, Head
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
 from tests.tui.explorer import explorer, screen_text, settle, shown
+from tui.export.view_table import table_in_view
 from tui.state.session import Averaging
 from tui.state.spectra_store import AT_ONCE
 from tui.views.ranks_view import RanksPane
@@ -31,7 +32,7 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
         await pilot.press("2")
         for measure in MEASURES:
             assert measure.title in shown(app.views.ranks.title_line)
-            table, _ = app.conductor.table()
+            table, _ = table_in_view(app.views)
             place = table.columns.index(measure.name)
             values = {(row[2], row[3]): row[place] for row in table}
             for number, label in enumerate(("0", "1", "2", "3", "all")):
@@ -60,7 +61,7 @@ async def test_another_epsilon_is_measured_at_once_or_beside_the_loop(
         after = line(app.views.ranks, 0)
         assert "ε 0.5" in shown(app.views.ranks.title_line)
         assert all(int(late) < int(early) for early, late in zip(before[1:], after[1:], strict=True))
-        table, _ = app.conductor.table()
+        table, _ = table_in_view(app.views)
         assert [row[6] for row in table][:6] == [int(cell) for cell in after[1:]]
 
 
@@ -90,7 +91,7 @@ async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_expor
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("2")
         await settle(pilot)
-        pane, whole = app.views.ranks, list(app.conductor.table()[0])
+        pane, whole = app.views.ranks, list(table_in_view(app.views)[0])
         await pilot.press("slash", *"matrix = OV and head != ")
         assert "it cannot be read: " in shown(pane.readout_line)
         await pilot.press(*"all", "enter")
@@ -100,7 +101,7 @@ async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_expor
         assert f"{len(left)} of {len(whole)}  matrix = OV and head" in shown(pane.title_line)
         lines = [line(pane, number) for number in range(len(pane.table.order))]
         assert lines == [[f"H{row[2]}", "", "", "", "", "", str(row[6])] for row in left]
-        assert list(app.conductor.table()[0]) == left
+        assert list(table_in_view(app.views)[0]) == left
         await pilot.press("e", "v")
         await settle(pilot)
         (file,) = tmp_path.glob("*.csv")
@@ -114,7 +115,7 @@ async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_expor
         assert app.session.shown.selected == Head("decoder", 0, int(str(left[1][2])))
         await pilot.press("slash", "escape")
         await settle(pilot)
-        assert list(app.conductor.table()[0]) == whole
+        assert list(table_in_view(app.views)[0]) == whole
         assert app.focused is pane.table
 
 
@@ -124,7 +125,7 @@ async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel
         await settle(pilot)
         rows = [line(app.views.ranks, number)[0] for number in range(2)]
         assert rows == ["L0", "L1"]
-        table, subject = app.conductor.table()
+        table, subject = table_in_view(app.views)
         assert subject == "model"
         assert {row[2] for row in table} == {"all"}
         assert len(list(table)) == 12
@@ -146,7 +147,7 @@ async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel)
         assert "press i and type a sentence" in screen_text(app)
         await pilot.press("i", *"question 1", "enter")
         await settle(pilot)
-        assert app.sentence_input.value == "question 1"
+        assert app.main.sentence_input.value == "question 1"
         attention = app.views.attention.heatmap.pooled
         assert attention is not None
         assert "".join(attention.query_tokens) == "question 1"
@@ -189,7 +190,7 @@ async def test_on_a_whole_layer_every_a_shows_another_map(tiny_model: TinyModel)
 async def test_the_cursor_is_in_view_in_the_map_of_another_sentence(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         await pilot.press("3", "G", "end", "i")
-        app.sentence_input.value = "the dog sat on the cat and " * 6
+        app.main.sentence_input.value = "the dog sat on the cat and " * 6
         await pilot.press("enter")
         await settle(pilot)
         await pilot.pause()

@@ -153,7 +153,7 @@ async def test_the_first_of_rows_that_have_been_sorted_is_nobodys_choice(tiny_mo
             await press(pilot, *keys)
             await settle(pilot)
             if table(app).head_here != app.session.shown.selected:
-                assert str(app.conductor.meant) == "L1H0", keys
+                assert str(app.views.meant) == "L1H0", keys
         await press(pilot, "j")
         row = str(table(app).head_here)
         await press(pilot, "k", "j", "3")
@@ -243,14 +243,14 @@ async def test_the_text_turns_and_no_head_goes_off_while_both_directions_are_in_
 async def test_off_and_on_are_completed_to_what_can_stand_behind_them(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, ":", *"off", "tab")
-        assert app.prompt.input.value == "off "
-        assert "found" in shown(app.prompt.said)
+        assert app.main.prompt.input.value == "off "
+        assert "found" in shown(app.main.prompt.said)
         await press(pilot, "tab", "tab", "tab")
-        assert app.prompt.input.value == "off L0"
+        assert app.main.prompt.input.value == "off L0"
         await press(pilot, "escape", ":", *"off-", "tab")
-        assert app.prompt.input.value == "off-way"
+        assert app.main.prompt.input.value == "off-way"
         await press(pilot, "escape", ":", *"zzz", "tab")
-        assert shown(app.prompt.said) == "nothing that can stand here begins so"
+        assert shown(app.main.prompt.said) == "nothing that can stand here begins so"
 
 
 async def test_what_completes_or_matches_nothing_says_so(tiny_model: TinyModel) -> None:

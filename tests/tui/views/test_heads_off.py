@@ -94,7 +94,7 @@ async def test_heads_are_switched_by_their_names_and_what_is_no_head_is_said(tin
         assert foot(app).startswith("5 heads off: L1H2, L0H0, L0H1 …"), "and the one that was switched by itself"
         await press(pilot, ":", *"off L1H9", "enter")
         assert "no head L1H9: the layer has heads 0 to 3" in screen_text(app)
-        assert app.prompt.display, "the line stays, to be mended"
+        assert app.main.prompt.display, "the line stays, to be mended"
         await press(pilot, ":", *"off found", "enter")
         assert "nothing is filtered or searched" in screen_text(app)
         await press(pilot, ":", *"on all", "enter")
@@ -113,11 +113,11 @@ async def test_heads_are_switched_by_their_names_and_what_is_no_head_is_said(tin
 async def test_names_of_heads_are_completed_behind_on_those_that_are_off(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, ":", *"off l1h", "tab", "tab", "tab")
-        assert app.prompt.input.value == "off L1H2"
+        assert app.main.prompt.input.value == "off L1H2"
         await press(pilot, " ", *"fo", "tab")
-        assert app.prompt.input.value == "off L1H2 found"
+        assert app.main.prompt.input.value == "off L1H2 found"
         await press(pilot, "ctrl+w", "enter", ":", *"on l", "tab", "tab")
-        assert app.prompt.input.value == "on L1H2"
+        assert app.main.prompt.input.value == "on L1H2"
 
 
 async def test_what_a_filter_or_a_search_leaves_goes_off_at_once(tiny_model: TinyModel) -> None:
@@ -158,7 +158,7 @@ async def test_of_a_table_that_is_being_filled_what_is_found_is_said_to_be_so_fa
 async def test_a_refused_answer_is_mended(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H1", text=TEXT) as (app, pilot):
         await press(pilot, ":", *"off L1H9", "enter")
-        assert app.prompt.display
+        assert app.main.prompt.display
         await press(pilot, "backspace", "2", "enter")
         assert off(app) == "L1H2", "the digit goes into the line, which is being mended"
 

@@ -103,7 +103,7 @@ async def test_heads_layers_and_means_follow(folder: Path, layers: list[np.ndarr
 async def test_the_sentence_after_a_long_one_is_shown_as_ever(folder: Path) -> None:
     async with explorer(folder, text=TEXT) as (app, pilot):
         await pilot.press("3", "i")
-        app.sentence_input.value = "the cat sat"
+        app.main.sentence_input.value = "the cat sat"
         await pilot.press("enter")
         await settle(pilot)
         assert on_screen(app).window.block == 1
@@ -119,7 +119,7 @@ async def test_small_maps_begin_on_the_scale_of_the_large_one_until_another_is_c
             (TEXT, "A", "log"),
             (TEXT, "s", "linear"),
         ):
-            app.conductor.read(text)
+            app.main.read(text)
             await pilot.press(keys)
             await settle(pilot)
             pane = app.views.active
@@ -157,7 +157,7 @@ async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
 ) -> None:
     async with explorer(folder, text="the cat", head="L0H0", size=(120, 40)) as (app, pilot):
         monkeypatch.setattr(size_bounds, "free_memory", lambda: 1000)
-        app.conductor.read(TEXT)
+        app.main.read(TEXT)
         await settle(pilot)
         text = " ".join(screen_text(app).split())
         assert "one layer's maps of 520 tokens" in text.replace("│", "")

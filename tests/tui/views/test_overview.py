@@ -50,7 +50,7 @@ async def test_it_is_the_opening_view_with_the_focus_in_the_tree(tiny_model: Tin
     model = tiny_model("llama")
     async with explorer(model) as (app, pilot):
         assert app.views.active.view == "overview"
-        assert app.focused is app.tree_widget
+        assert app.focused is app.main.tree_widget
         assert app.session.shown.selected == Head("decoder", 0, 0)
         expected = column(model, "ov_energy_rank")
         assert on_map(app) == expected

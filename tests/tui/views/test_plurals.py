@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, screen_text, settle, type_keys
+from tests.tui.explorer import explorer, outline_of, screen_text, settle, type_keys
 from tui.drawing.facts import model_facts
 
 ONE = {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
@@ -30,8 +30,7 @@ async def test_one_head_of_one_layer_is_in_the_singular(
             await type_keys(pilot, *(NAMED.get(key, key) for key in keys))
             await settle(pilot)
             seen += [screen_text(app), *(str(each.message) for each in app._notifications)]
-        assert app.conductor.outline is not None
-        seen.append(model_facts(app.conductor.outline))
+        seen.append(model_facts(outline_of(app)))
     everything = "\n".join(seen)
     for said in ("1 layer × 1 head ", "compare spectra 1 head ", "1 row, ", "has head 0 alone"):
         assert said in everything, said

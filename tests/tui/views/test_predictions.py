@@ -7,7 +7,6 @@ import csv
 import shutil
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from tests.exporting import as_exported, exported, refusal
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tests.tui.views.test_tables import asked, pane, rows
 from tui.app.explorer import Explorer
-from tui.app.first_look import FirstLook
 from tui.start import Start
 from tui.views.table_view import TablePane
 
@@ -80,8 +78,8 @@ async def test_titles_write_a_token_as_tables_do_and_where_no_row_is_no_column_i
 
 async def test_keys_that_follow_each_other_at_once_show_the_last_view(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
-        app.action_view("predictions")
-        app.action_view("predictions")
+        app.main.action_view("predictions")
+        app.main.action_view("predictions")
         await settle(pilot)
         assert pane(app).view == "lens"
         assert shown(pane(app).title_line).startswith("lens")
@@ -100,16 +98,11 @@ async def test_without_a_sentence_one_is_asked_for(tiny_model: TinyModel) -> Non
 async def test_a_sentence_that_waits_for_the_first_head_is_not_asked_for(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_there, go_on = asyncio.Event(), FirstLook._go_on
-
-    async def later(first: FirstLook, *given: Any) -> None:
-        await is_there.wait()
-        await go_on(first, *given)
-
-    monkeypatch.setattr(FirstLook, "_go_on", later)
+    is_there = asyncio.Event()
+    monkeypatch.setattr(Explorer, "_drawn", lambda app: is_there.wait())
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2", with_head=True)), text=TEXT))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.is_ready and app.session.shown.selected is not None)
+        await until(pilot, lambda: app.main.is_ready and app.session.shown.selected is not None)
         await pilot.press("8")
         await until(pilot, lambda: "the sentence is read once the first head is there …" in screen_text(app))
         is_there.set()
@@ -164,7 +157,7 @@ async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
         def watched(engine: Engine, name: str, query: Query, view: str = "") -> Future[Table]:
             layers.append(query.layer)
             if len(layers) == 3:
-                app.action_leave()  # what escape does, while a layer is being worked out
+                app.main.action_leave()  # what escape does, while a layer is being worked out
             return table(engine, name, query, view)
 
         monkeypatch.setattr(Engine, "table", watched)
@@ -176,7 +169,7 @@ async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
         await press(pilot, "escape")
         assert "so far" not in shown(pane(app).title_line), "all rows again"
         await press(pilot, "escape")
-        assert app.focused is app.tree_widget, "with nothing to stop it goes back to the tree"
+        assert app.focused is app.main.tree_widget, "with nothing to stop it goes back to the tree"
         await press(pilot, "9")
         expected = asked(model, "ablation", Query(text=TEXT))
         assert rows(pane(app).shown) == expected
@@ -218,7 +211,7 @@ async def test_with_heads_off_titles_say_what_they_are_of_and_maps_before_and_af
             assert shown(pane(app).title_line).startswith(f"{view} with all heads on")
         await press(pilot, "comma", "8", "8")
         assert "position 4  with all heads on" in shown(pane(app).title_line)
-        app.conductor.go_to(Head("decoder", 1, 2))
+        app.session.change(selected=Head("decoder", 1, 2))
         await press(pilot, "3")
         off = attention(app).copy()
         await press(pilot, "D")
@@ -333,7 +326,7 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         assert shown(pane.explanation_line) == "probability in the other model, less that in this"
         await press(pilot, *"/difference > 0 and rank_other = 1", "enter")
         await until(pilot, lambda: pane.counts == (1, len(rows)))
-        assert f"--vs {other}" in app.exporting.command()
+        assert f"--vs {other}" in app.main.exporting.command()
         table, without = pane.shown, len(PREDICTIONS.columns)
         alone = table.with_frame(table.frame[:, :without])
         for shows, count in ((alone, len(rows)), (table, len(rows))):  # as where another sentence is of other tokens
@@ -343,7 +336,7 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         await press(pilot, *"/difference > 0 and rank_other = 1", "enter")
         assert pane.counts == (1, len(rows))
         await press(pilot, "escape")
-        app.exporting.folder = tmp_path
+        app.main.exporting.folder = tmp_path
         await press(pilot, "e", "w")
         await until(pilot, lambda: bool(list(tmp_path.glob("*predictions.csv"))))
         (file,) = tmp_path.glob("*predictions.csv")

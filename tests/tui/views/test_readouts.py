@@ -74,10 +74,10 @@ async def test_a_label_that_no_head_has_is_not_said_to_come(tiny_model: TinyMode
         await settle(pilot)
         assert "no match; heads have labels once a sentence is read" in screen_text(app)
         await press(pilot, "escape", "i", *"cats", "enter")
-        ways = app.ways
-        assert ways is not None
-        await until(pilot, lambda: ways.is_labelled)
-        assert "induction" not in ways.labels.values()
+        stores = app.main.stores
+        assert stores is not None
+        await until(pilot, lambda: stores.labels.is_known)
+        assert "induction" not in stores.labels.by_head.values()
         await pilot.press("slash", *"induction")
         await settle(pilot)
         assert "no head is called induction" in screen_text(app)
@@ -100,7 +100,7 @@ async def test_empty_cells_say_that_no_pattern_is_clear_and_that_there_is_no_not
 async def test_the_keys_of_the_coloured_text_say_what_they_do_next() -> None:
     async with explorer("demo", text=TEXT, head="L0H1", size=(100, 30)) as (app, pilot):
         await press(pilot, "T")
-        keys = app.key_line
+        keys = app.main.key_line
         assert "o Turn f One" in keys.render().plain  # both are shown, and turning says which Enter follows
         await press(pilot, "f")
         assert "o Turn f Both" in keys.render().plain
@@ -111,7 +111,7 @@ async def test_the_keys_of_the_coloured_text_say_what_they_do_next() -> None:
 async def test_the_texts_of_two_stacks_can_be_turned_to_and_are_both_shown(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
         await press(pilot, "T")
-        line = app.key_line.render().plain
+        line = app.main.key_line.render().plain
         assert "o Turn" in line
         assert "f Both" not in line
         assert "f One" not in line
@@ -131,7 +131,7 @@ async def test_the_measure_beside_the_heads_is_named_over_the_tree_in_every_view
             ("M", "participation ratio", "participation_ratio"),
         ):  # fmt: skip
             await press(pilot, key)
-            lines = [line[: app.tree_widget.region.right].rstrip() for line in screen_text(app).splitlines()]
+            lines = [line[: app.main.tree_widget.region.right].rstrip() for line in screen_text(app).splitlines()]
             named = re.fullmatch(r" (.+?)(…?)( of QK,| QK) OV", lines[1])
             assert named is not None, "what the two columns are"
             assert title.startswith(named[1])

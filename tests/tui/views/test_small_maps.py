@@ -63,8 +63,8 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         await press(pilot, "P A", "l l h")
         pane = heads_of(app)
         assert app.session.shown.selected == Head("decoder", 0, 1)
-        assert app.tree_widget.cursor_node is not None
-        assert app.tree_widget.cursor_node.data == Head("decoder", 0, 1)
+        assert app.main.tree_widget.cursor_node is not None
+        assert app.main.tree_widget.cursor_node.data == Head("decoder", 0, 1)
         assert "H0*" in screen_text(app).split("maps layer")[1]
         await press(pilot, "l l h l")
         assert app.session.shown.selected == Head("decoder", 0, 3), "keys that come fast all count"

@@ -20,8 +20,8 @@ async def test_tree_titles_and_paths_on_the_smallest_terminal(
         await pilot.press("2")
         await settle(pilot)
         body = screen_text(app).splitlines()[1:-2]
-        assert app.tree_widget.show_vertical_scrollbar
-        assert {line[app.tree_widget.region.right] for line in body} == {" "}, "air between the tree and the table"
+        assert app.main.tree_widget.show_vertical_scrollbar
+        assert {line[app.main.tree_widget.region.right] for line in body} == {" "}, "air between the tree and the table"
         await pilot.press("1")
         await settle(pilot)
         assert shown(app.views.spectra.title_line) == "spectra L1H2  ε 0.01"
@@ -38,7 +38,7 @@ async def test_on_a_narrow_terminal_the_tree_gives_way_and_the_footer_says_how_i
     async with explorer(tiny_model("llama"), head="L0H0", size=(40, 12)) as (app, pilot):
         await pilot.press("2")
         await settle(pilot)
-        tree = app.tree_widget
+        tree = app.main.tree_widget
         assert tree.size.width <= 40 * 0.36
         assert "L0" in screen_text(app).splitlines()[3][:14]
         assert "z All room" in screen_text(app).splitlines()[-1]

@@ -56,7 +56,7 @@ async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, P
     model, other = pair
     engine = Engine(EngineOptions(other=str(other)))
     async with explorer(model, size=(160, 50), head="L0H1", engine=engine) as (app, pilot):
-        assert shown(app.model_line).startswith(f"{model.name} vs finetuned  gpt2 · 2 layers")
+        assert shown(app.main.model_line).startswith(f"{model.name} vs finetuned  gpt2 · 2 layers")
         await pilot.press("v")
         await settle(pilot)
         pane = app.views.active

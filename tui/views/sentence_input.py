@@ -1,23 +1,31 @@
-"""The line that the sentence is typed into."""
+"""The line that the sentence is typed into, and the tokens of what is being typed."""
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widgets.input import Selection
 
-from tui.main_screen import MainScreen, is_displayed
-from tui.state.sentence_history import History
+from engine.values.errors import EngineError, Superseded
+from tui.state.sentences import Sentences
+from tui.toolkit.tasks import begin
 from tui.widgets.field import Field
 
 if TYPE_CHECKING:
+    from engine.service.engine import Engine
     from engine.values.attention import Sentence
+    from tui.widgets.token_line import TokenLine
+
+PAUSE = 0.08
+"""Seconds without a key after which what is typed is cut into tokens."""
 
 
 class SentenceInput(Field):
@@ -26,30 +34,33 @@ class SentenceInput(Field):
     While nobody types, it shows the tokens of the sentence that was read, and nothing that was not: a draft that is
     left waits until the line is typed into again.
 
-    Attributes
+    Parameters
     ----------
-    history : the earlier sentences.
+    sentences : the earlier ones.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "app.read_sentence", "Read it", id="sentence.read"),
-        Binding("escape", "leave", "Back", id="sentence.leave"),
+        Binding("enter", "screen.read_sentence", "Read it", id="sentence.read"),
+        Binding("escape", "screen.leave_sentence", "Back", id="sentence.leave"),
         Binding("up", "history(1)", "Earlier", id="sentence.older"),
         Binding("down", "history(-1)", "Later sentence", show=False, id="sentence.newer"),
         Binding("ctrl+u", "delete_left_all", "Clear up to the cursor", id="sentence.clear"),
-        Binding("ctrl+r", "app.find_sentence", "Find an earlier one", show=False, id="sentence.find"),
+        Binding("ctrl+r", "screen.find_sentence", "Find an earlier one", show=False, id="sentence.find"),
     ]
 
     def on_mount(self) -> None:
         """Keep the cursor still: a blinking one sends bytes all the time."""
         self.cursor_blink = False
 
-    class Looked(Message):
-        """The cursor or the focus is elsewhere: other tokens, or none, are to be seen."""
+    leaving = "screen.leave_sentence"
 
-    def __init__(self) -> None:
+    def __init__(self, sentences: Sentences) -> None:
         super().__init__(compact=True, select_on_focus=False)
-        self.history = History()
+        self._sentences = sentences
+        self._engine: Engine | None = None
+        self._line: TokenLine | None = None
+        self._spelled: Sentence | EngineError | None = None
+        self.pause: Timer | None = None
         self._shown: Sentence | None = None
         self._text = ""
         self._draft: tuple[str, Selection] | None = None
@@ -63,6 +74,8 @@ class SentenceInput(Field):
     def show_read(self, text: str, sentence: Sentence | None) -> None:
         """Take what is on screen: what stands here while nobody types, and its tokens, where they are known."""
         self._text, self._shown = text, sentence
+        if sentence is not None:
+            self._spelled = sentence
         if not self.has_focus:
             self.value = text
             self.refresh()
@@ -70,7 +83,7 @@ class SentenceInput(Field):
     def finish(self, text: str) -> None:
         """Take a sentence that is about to be read, in the place of any draft."""
         self._draft = None
-        self.history.rest()
+        self._sentences.rest()
         self._text = self.value = text
 
     def begin(self) -> None:
@@ -80,22 +93,54 @@ class SentenceInput(Field):
 
     def action_history(self, step: int) -> None:
         """Put an older sentence, or a newer one, in the place of what is typed."""
-        self.value = self.history.go(step, self.value)
+        self.value = self._sentences.go(step, self.value)
         self.cursor_position = len(self.value)
 
-    async def action_leave(self) -> None:
-        """Leave the sentence that is on screen in the line, without what was typed, and go back to what had the keys.
-
-        Where that has gone, go to the tree.
-        """
-        self.history.rest()
+    def put_back(self) -> None:
+        """Leave the sentence that is on screen in the line, without what was typed."""
+        self._sentences.rest()
         self.value = self._text
-        screen = self.screen
-        before = screen.before_field if isinstance(screen, MainScreen) else None
-        if before is not None and before.focusable and is_displayed(before):
-            screen.set_focus(before)
-        else:
-            await self.run_action("app.tree")
+
+    async def show_tokens(self, engine: Engine) -> None:
+        """Show how what is typed is cut into tokens from now on."""
+        from tui.widgets.token_line import TokenLine  # for which the first frame does not wait
+
+        self._engine, self._spelled = engine, None
+        if self._line is None:
+            self._line = TokenLine()
+            await self.screen.mount(self._line)
+
+    def _look(self) -> None:
+        """Show how what is typed is cut, at the cursor, while the line has the focus; a moment after the last key."""
+        if self._line is None:
+            return
+        self._line.display = self.has_focus
+        if not self.has_focus:
+            return
+        if not self.value.strip():
+            self._spelled = None
+        elif self._spelled is None or getattr(self._spelled, "text", None) != self.value:
+            if self.pause is not None:
+                self.pause.stop()
+            self.pause = self.set_timer(PAUSE, self._ask)
+        self._line.show(self._spelled, self.cursor_position)
+
+    def _ask(self) -> None:
+        """Have the engine cut what is typed now."""
+        self.pause = None
+        begin(self, partial(self._spell, self.value), "spelling")
+
+    async def _spell(self, text: str) -> None:
+        """Learn the tokens."""
+        if not text.strip() or self._engine is None or self._line is None:
+            return
+        try:
+            self._spelled = await asyncio.wrap_future(self._engine.spell(text, "spelling"))
+        except Superseded:
+            return
+        except EngineError as error:
+            self._spelled = error
+        self._line.show(self._spelled, self.cursor_position)
 
     def render_line(self, y: int) -> Strip:
         """Draw the tokens of what was read, or its text while these are unknown; else what is typed."""
@@ -123,7 +168,11 @@ class SentenceInput(Field):
     def watch_selection(self) -> None:
         """Have the tokens at the cursor shown."""
         super().watch_selection()
-        self.post_message(self.Looked())
+        self._look()
+
+    def watch_value(self) -> None:
+        """Have the tokens of what is typed now shown."""
+        self._look()
 
     def on_focus(self) -> None:
         """Have tokens shown while it is typed in, those of a draft where one was left."""
@@ -131,7 +180,7 @@ class SentenceInput(Field):
             (self.value, selection), self._draft = self._draft, None
             self.selection = selection
         self.refresh()
-        self.post_message(self.Looked())
+        self._look()
 
     def on_blur(self) -> None:
         """Have none shown but the line's own; what was not read is put away, unless another window has the focus."""
@@ -139,4 +188,4 @@ class SentenceInput(Field):
             self._draft = (self.value, self.selection) if self.value.strip() else None
             self.value = self._text
         self.refresh()
-        self.post_message(self.Looked())
+        self._look()
