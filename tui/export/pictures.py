@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
+from html import escape, unescape
 
 from rich.color import Color, blend_rgb
 from rich.console import COLOR_SYSTEMS, Console
@@ -72,6 +74,9 @@ LIGHT = TerminalTheme(
 )  # fmt: skip
 """The same of a light terminal, where all but its two whites are read."""
 
+_JOINED = re.compile(r"(?<=[!-/:-@\[-`{-~])(?=[!-/:-@\[-`{-~])|(?<=0)(?=x)|(?<=w)(?=w)")
+"""Where fonts for programmers make one sign of several characters, such as an arrow of ``->``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -105,7 +110,8 @@ class Picture:
         theme = DARK if is_dark else LIGHT
         console.print(SegmentLines([[_drawn(each, theme) for each in line] for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
-        return console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped))
+        svg = console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped))
+        return re.sub(r"(?<=>)[^<>]+(?=</text>)", _apart, svg)
 
     def _console(self, colours: str | None) -> Console:
         """Make what turns cells into text with colours."""
@@ -128,6 +134,12 @@ def _drawn(segment: Segment, theme: TerminalTheme) -> Segment:
         ink = blend_rgb(ink, ground, DIM)
     own = Style(color=Color.from_triplet(ink), bgcolor=Color.from_triplet(ground), reverse=False, dim=False)
     return Segment(segment.text, style + own)
+
+
+def _apart(text: re.Match[str]) -> str:
+    """Give each character that a font may join to the one before an element of its own; not all heed the style."""
+    first, *others = _JOINED.split(unescape(text[0]))
+    return escape(first) + "".join(f"<tspan>{escape(each)}</tspan>" for each in others)
 
 
 def picture_of(widget: Widget) -> Picture:

@@ -9,11 +9,14 @@ from xml.etree import ElementTree
 
 import pytest
 from rich.color import Color
+from rich.segment import Segment
+from textual.strip import Strip
 
 from tests.tui.drawing.test_contrast import between
 from tests.tui.explorer import explorer, settle, type_keys
 from tests.tui.painted import good_terminal
 from tui.app.explorer import Explorer
+from tui.export.pictures import Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -54,3 +57,15 @@ async def test_letters_stand_out_in_a_picture_whose_colours_are_the_terminals(
         if re.search(r"\w", text) and (ratio := between(ink, ground, "truecolor")) < 4.5
     }
     assert not faint
+
+
+def test_no_font_makes_one_sign_of_several_characters_of_a_picture() -> None:
+    """Browsers heed the style; of others, no text may hold two characters side by side that fonts join."""
+    typed = "<|start|> a->b != === <0x0A> www && ~= [bold] 10x"
+    svg = Picture((Strip([Segment(typed)]),)).as_svg("a token")
+    assert "font-variant-ligatures: none" in svg
+    root = ElementTree.fromstring(svg)
+    text = next(root.iter(f"{SVG}text"))
+    assert "".join(text.itertext()).replace("\xa0", " ") == typed
+    joined = re.compile(r"[^\w\s][^\w\s]|0x|ww")
+    assert not [each for each in text.itertext() if joined.search(each)]
