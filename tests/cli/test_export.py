@@ -251,3 +251,18 @@ def test_a_tied_tensor_is_found_where_the_checkpoint_leaves_out_the_base_models_
     save_file(tensors, file, metadata={"format": "pt"})
     tied = {row["name"]: row["tied_to"] for row in rows(file.parent, "weights") if row["tied_to"]}
     assert tied == {"lm_head.weight": "wte.weight"}
+
+
+def test_narrowing_gives_the_same_rows_as_the_whole(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    whole = rows(folder, "ranks")
+    part = rows(folder, "ranks", "--layer", "1", "--head", "2", "--matrix", "OV")
+    assert part == [row for row in whole if (row["layer"], row["head"], row["matrix"]) == ("1", "2", "OV")]
+    assert rows(folder, "ranks", "--head", "1.2", "--matrix", "OV") == part
+
+
+def test_info_names_versions_and_every_path() -> None:
+    done = attn_tui("info")
+    assert done.returncode == 0
+    for word in ("torch", "transformers", "textual", "python", "settings", "cache of spectra", "log", "devices"):
+        assert any(line.startswith(word) and len(line.split(None, 1)) == 2 for line in done.stdout.splitlines()), word

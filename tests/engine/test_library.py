@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -148,6 +149,12 @@ def test_errors_pickle(error: EngineError) -> None:
     assert (type(again), str(again), again.__dict__) == (type(error), str(error), error.__dict__)
 
 
+def test_parameters_are_those_of_a_layer_and_of_no_head(demo: Model) -> None:
+    assert demo.weights("L1").height == demo.weights(1).height > 0
+    with pytest.raises(EngineError, match="all heads of a layer; ask for L1, or"):
+        demo.weights("L1H2")
+
+
 def test_what_should_be_known_is_a_warning_at_the_line_that_asked(tiny_copy: TinyModel) -> None:
     from safetensors.torch import save_file
 
@@ -203,3 +210,10 @@ def test_nothing_of_the_process_is_changed_and_nothing_is_said() -> None:
     first, second = run_apart(UNTOUCHED).splitlines()
     assert first == "(32,) (8, 4, 4) 32"
     assert second == "[]"
+
+
+def test_nothing_is_warned_of_where_all_is_well(demo: Model) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        demo.circuits(0)
+        demo.patterns(0)

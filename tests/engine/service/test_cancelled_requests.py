@@ -182,13 +182,12 @@ def guarded(node: ast.Try) -> bool:
 
 
 def checks(nodes: Sequence[ast.AST]) -> bool:
-    """Say whether code names what is called between steps."""
-    names = (
-        each.id if isinstance(each, ast.Name) else getattr(each, "attr", "")
-        for node in nodes
-        for each in ast.walk(node)
+    """Say whether code does work in units, or names what is called between steps."""
+    parts = [each for node in nodes for each in ast.walk(node)]
+    names = (each.id if isinstance(each, ast.Name) else getattr(each, "attr", "") for each in parts)
+    return any(isinstance(each, ast.YieldFrom) for each in parts) or any(
+        name.strip("_") in ("check", "report") for name in names
     )
-    return any(name.strip("_") in ("check", "report") for name in names)
 
 
 def swallowing(source: str) -> list[int]:

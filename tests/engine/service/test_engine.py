@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from engine import open_model
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import MATRICES, Head
 from engine.values.options import EngineOptions
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
@@ -60,6 +61,20 @@ def test_opening_tells_the_models_outline(engine: Engine, tiny_model: TinyModel)
     stored = load_file(folder / "model.safetensors")
     assert outline.parameters == sum(each.numel() for each in stored.values())
     assert outline.stored_bytes == 4 * outline.parameters
+
+
+def test_chance_is_the_same_for_layers_of_one_shape_and_at_every_run(tiny_model: TinyModel) -> None:
+    found = []
+    for _ in range(2):
+        engine = opened(Engine(EngineOptions(device="cpu", use_cache=False)), tiny_model("llama"))
+        groups = [answer(engine.spectra(layer, whole_layer=False)) for layer in (FIRST, SECOND)]
+        found += [{each.matrix: each.chance for each in group.of(0)} for group in groups]
+        engine.stop()
+    for each in found[1:]:
+        for matrix in MATRICES:
+            np.testing.assert_array_equal(each[matrix], found[0][matrix])
+    for factor in "QKVO":
+        np.testing.assert_allclose(np.sqrt((found[0][factor] ** 2).sum(-1)), 1.0, rtol=1e-12)
 
 
 def test_a_layer_or_stack_that_is_not_there_is_an_answer(engine: Engine, tiny_model: TinyModel) -> None:
@@ -122,11 +137,38 @@ def test_what_is_selected_comes_before_the_rest_of_the_sweep(engine: Engine, tin
     assert order[:3] == ["sweep L0", "selected", "sweep L1"]
 
 
+def test_a_newer_sweep_replaces_the_older(engine: Engine, tiny_model: TinyModel) -> None:
+    opened(engine, tiny_model("llama", num_hidden_layers=6))
+    begun, go_on = threading.Event(), threading.Event()
+
+    def deliver(*step: Any) -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+
+    older = engine.sweep(deliver)
+    assert begun.wait(PATIENCE)
+    newer = engine.sweep(lambda *step: None)
+    go_on.set()
+    with pytest.raises(EngineError, match="newer"):
+        answer(older)
+    answer(newer)
+
+
 def test_before_a_model_is_open_every_request_says_so(engine: Engine) -> None:
     table = engine.table("weights", Query())
     for future in (engine.spectra(FIRST, False), table, engine.read(SENTENCE)):
         with pytest.raises(EngineError, match="no model is open"):
             answer(future)
+
+
+def test_after_a_model_that_does_not_open_another_does(engine: Engine, tiny_model: TinyModel, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="nowhere"):
+        answer(engine.open(str(tmp_path / "nowhere"), quietly))
+    assert answer(engine.open(str(tiny_model("gpt2")), quietly)).model_type == "gpt2"
+    assert answer(engine.open(str(tiny_model("llama")), quietly)).model_type == "llama"
+    query = load_file(tiny_model("llama") / "model.safetensors")["layers.0.self_attn.q_proj.weight"][:8].double()
+    found = answer(engine.spectra(FIRST, False)).spectra[0]["Q"].singular_values
+    np.testing.assert_allclose(found, torch.linalg.svdvals(query).numpy(), rtol=1e-6)
 
 
 def test_a_model_deleted_while_it_is_open_is_an_answer(engine: Engine, tiny_copy: TinyModel) -> None:

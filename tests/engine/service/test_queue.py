@@ -114,6 +114,20 @@ def test_more_urgent_work_is_done_between_two_units_of_less_urgent(queue: Queue)
     assert sweep.result(PATIENCE) == "through"
 
 
+@pytest.mark.parametrize("urgency", [Urgency.SENTENCE, Urgency.OPENING, Urgency.SWEEP])
+def test_work_that_is_no_more_urgent_waits_for_its_turn(urgency: Urgency, queue: Queue) -> None:
+    units, said = Units(), list[str]()
+    first = queue.submit(units, Urgency.SENTENCE, LANE)
+    until(lambda: units.done > 3)
+    second = queue.submit(saying("second", said), urgency, LANE)
+    done = units.done
+    until(lambda: units.done > done + 5)
+    assert said == []
+    units.ends.set()
+    wait([first, second], PATIENCE)
+    assert said == ["second"]
+
+
 def test_lanes_wait_for_nothing_but_themselves(queue: Queue) -> None:
     gates = {lane: Gate() for lane in Lane}
     futures = [queue.submit(gate.unit, Urgency.SWEEP, lane) for lane, gate in gates.items()]

@@ -206,6 +206,30 @@ async def test_a_sweep_says_how_many_of_all_heads_are_done(
         assert not shown(app.main.progress_line)
 
 
+async def test_while_escape_stops_a_sweep_the_foot_does_not_say_that_it_shows_all_rows(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
+        free, begun = held_back(monkeypatch)
+        await pilot.press("9")
+        await until(pilot, lambda: begun == ["ablation"])
+        pane(app).filter_by("head = 1")
+        pane(app).focus_view()
+        await until(pilot, lambda: "/ Filter" in app.key_line.render().plain)
+        await pilot.pause()
+        assert "All rows" not in app.key_line.render().plain
+        await pilot.press("escape")
+        await until(pilot, lambda: "esc All rows" in app.key_line.render().plain)
+        assert pane(app).narrowing is not None
+        await pilot.press("escape")
+        await until(pilot, lambda: "All rows" not in app.key_line.render().plain)
+        assert pane(app).narrowing is None
+        free.set()
+        await pilot.press("9")
+        await settle(pilot)
+        assert pane(app).counts == (8, 8)
+
+
 def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, told_at_once: None) -> None:
     lines: list[str] = []
     monkeypatch.setattr(StatusLine, "show", lambda self, progress: lines.append(describe(progress)))

@@ -27,6 +27,7 @@ from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.fake_hub import FakeHub, commit
 from tests.opening import run_apart, with_config
+from tests.tui.explorer import explorer, settle
 
 FIRST = Head("decoder", 0)
 
@@ -151,6 +152,18 @@ def test_a_damaged_file_of_the_cache_counts_as_absent(tmp_path: Path) -> None:
         assert found is None or all(np.array_equal(found[name], array) for name, array in arrays.items())
 
 
+@pytest.mark.parametrize("content", [b"", b"no archive", b"\x93NUMPY\x01\x00v\x00{'descr': '<f8'}"])
+def test_spectra_are_computed_anew_where_the_cache_is_damaged(content: bytes, tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    computed = spectra(folder)
+    whole = {file: file.read_bytes() for file in kept()}
+    for file in whole:
+        file.write_bytes(content)
+    assert_same(spectra(folder), computed)
+    assert {file: file.read_bytes() for file in kept()} == whole
+    assert_same(spectra(folder), computed)
+
+
 def test_arrays_of_another_shape_in_the_cache_are_not_believed(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama")
     computed = spectra(folder)
@@ -191,6 +204,26 @@ def test_what_is_used_again_is_not_the_oldest_any_more(tmp_path: Path) -> None:
     SpectraCache(tmp_path, "used again").load("decoder-0-heads")
     trim(tmp_path, limit=size)
     assert left(tmp_path, ages) == ["used again"]
+
+
+def test_the_model_that_is_written_stays_however_long_ago_others_were_used(tmp_path: Path) -> None:
+    ages = {"newest": -20.0, "newer": -10.0}  # as if other programs had used them just now
+    size = fill(tmp_path, ages)
+    cache = SpectraCache(tmp_path, "written", limit=2 * size)
+    cache.save("decoder-0-heads", {"Q": np.zeros(1000)})
+    assert cache.load("decoder-0-heads") is not None
+    assert len(left(tmp_path, ages)) <= 1
+
+
+def test_one_model_that_is_too_large_alone_is_kept_in_part(tmp_path: Path) -> None:
+    limit = 64 * 1024
+    cache = SpectraCache(tmp_path, "huge", limit)
+    for layer in range(100):
+        cache.save(f"decoder-{layer}-heads", {"Q": np.full(500, float(layer))})
+        assert sum(each.stat().st_size for each in tmp_path.rglob("*") if each.is_file()) <= limit
+    last = cache.load("decoder-99-heads")
+    assert last is not None
+    np.testing.assert_array_equal(last["Q"], np.full(500, 99.0))
 
 
 def moved(one: Path, other: Path) -> None:
@@ -342,3 +375,10 @@ def test_a_cache_that_cannot_be_written_is_told_of_once(tiny_model: TinyModel) -
         assert done.stderr.count(UNWRITABLE) == 1
         assert done.stdout == run(folder, *views, "--layer", "0", "--no-cache").stdout
     assert UNWRITABLE not in run(folder, "ranks", "--no-cache").stderr
+
+
+@pytest.mark.usefixtures("unwritable_cache")
+async def test_the_explorer_says_so_as_it_says_everything(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await settle(pilot)
+        assert [each.message for each in app._notifications if UNWRITABLE in each.message] == [UNWRITABLE]

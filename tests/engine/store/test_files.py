@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -61,6 +63,37 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "exports"
     made.mkdir()
     return made
+
+
+def test_numbers_read_back_exactly(folder: Path) -> None:
+    bits = np.random.default_rng(0).integers(0, 2**63, 2000, dtype=np.int64).view(np.float64)
+    numbers = [*bits[np.isfinite(bits)].tolist(), 0.1, 1 / 3, 5e-324, 1.7976931348623157e308, 0.0, -0.0,
+               2.0**53 + 2, float(np.float32(0.1)), math.inf]  # fmt: skip
+    path = write_csv(table(*(("x", 2**62 + 1, number) for number in numbers)), folder / "numbers.csv")
+    rows = read_back(path)
+    assert [struct.pack("d", float(row["weight"])) for row in rows] == [struct.pack("d", each) for each in numbers]
+    assert {row["index"] for row in rows} == {str(2**62 + 1)}
+
+
+TOKENS = ["a,b", 'say "hi"', "line\nbreak", "日本語 😀", "[bold]", " lead", "", "=1+1", "\x1b[31m"]
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_tokens_read_back_exactly(token: str, folder: Path) -> None:
+    path = write_csv(table((token, 1, 0.5)), folder / "tokens.csv")
+    assert read_back(path)[0]["token"] == token
+
+
+def test_the_first_line_names_the_columns_and_lines_end_alike_everywhere(folder: Path) -> None:
+    path = write_csv(table(("a", 1, 0.5), ("b", 2, 0.25)), folder / "table.csv")
+    assert path.read_bytes() == b"token,index,weight\na,1,0.5\nb,2,0.25\n"
+
+
+@pytest.mark.parametrize("error", [ValueError("in the middle"), KeyboardInterrupt(), OSError(28, "No space left")])
+def test_an_error_in_the_middle_leaves_nothing(error: BaseException, folder: Path) -> None:
+    with pytest.raises((type(error), EngineError)):
+        write_csv(LargeTable("attention", COLUMNS, interrupted(error)), folder / "table.csv")
+    assert names(folder) == []
 
 
 def test_an_error_in_the_middle_keeps_the_old_file(folder: Path) -> None:
@@ -142,6 +175,13 @@ def test_a_folder_is_no_file(folder: Path) -> None:
     assert names(folder) == []
 
 
+@pytest.mark.skipif(not hasattr(os, "symlink"), reason="no links here")
+def test_a_link_that_leads_in_a_circle_is_named(folder: Path) -> None:
+    (folder / "a.csv").symlink_to(folder / "b.csv")
+    (folder / "b.csv").symlink_to(folder / "a.csv")
+    refusal(folder / "a.csv")
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_a_link_stays_a_link_and_its_target_gets_the_rows(there: bool, folder: Path) -> None:
     target, link = folder / "data" / "target.csv", folder / "link.csv"
@@ -207,6 +247,16 @@ def test_arrays_read_back_exactly(folder: Path) -> None:
             assert back[name].dtype == array.dtype
             np.testing.assert_array_equal(back[name], array)
     assert names(folder) == ["heads.npz"]
+
+
+def test_arrays_cut_off_by_an_error_leave_nothing(folder: Path) -> None:
+    def arrays() -> Iterator[tuple[str, NDArray[Any]]]:
+        yield "L0H0.W_Q", np.zeros(1000)
+        raise EngineError("layer 1 holds NaN")
+
+    with pytest.raises(EngineError, match="layer 1"):
+        write_npz(arrays(), folder / "heads.npz")
+    assert names(folder) == []
 
 
 def test_an_unused_name_is_found_beside_the_used_ones(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

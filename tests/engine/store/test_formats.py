@@ -18,7 +18,7 @@ import pytest
 from engine.service.engine import Engine
 from engine.service.queue import Check
 from engine.store.export import FORMATS, write_table
-from engine.values.errors import Superseded
+from engine.values.errors import EngineError, Superseded
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from engine.values.table import ATTENTION_COLUMNS, Cell, LargeTable, Table
@@ -247,4 +247,15 @@ def test_a_file_that_waits_for_a_busy_engine_is_given_up_at_once() -> None:
     with pytest.raises(Superseded):
         future.result(10)
     held.set()
+    engine.stop()
+
+
+def test_an_error_that_nobody_foresaw_is_the_files_own() -> None:
+    engine = Engine()
+
+    def work(check: Check) -> None:
+        raise ZeroDivisionError("in the middle")
+
+    with pytest.raises(EngineError, match="in the middle"):
+        engine.write(work).result(10)
     engine.stop()
