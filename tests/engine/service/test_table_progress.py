@@ -215,14 +215,14 @@ async def test_while_escape_stops_a_sweep_the_foot_does_not_say_that_it_shows_al
         await until(pilot, lambda: begun == ["ablation"])
         pane(app).filter_by("head = 1")
         pane(app).focus_view()
-        await until(pilot, lambda: "/ Filter" in app.key_line.render().plain)
+        await until(pilot, lambda: "/ Filter" in app.main.key_line.render().plain)
         await pilot.pause()
-        assert "All rows" not in app.key_line.render().plain
+        assert "All rows" not in app.main.key_line.render().plain
         await pilot.press("escape")
-        await until(pilot, lambda: "esc All rows" in app.key_line.render().plain)
+        await until(pilot, lambda: "esc All rows" in app.main.key_line.render().plain)
         assert pane(app).narrowing is not None
         await pilot.press("escape")
-        await until(pilot, lambda: "All rows" not in app.key_line.render().plain)
+        await until(pilot, lambda: "All rows" not in app.main.key_line.render().plain)
         assert pane(app).narrowing is None
         free.set()
         await pilot.press("9")
