@@ -7,9 +7,12 @@ import re
 import pytest
 from textual.theme import BUILTIN_THEMES
 
+from engine.service.engine import Engine
+from engine.values.options import EngineOptions
 from tests.cli.test_settings import call, configure
 from tests.tui.explorer import explorer, screen_text, until
 from tui.app.explorer import Explorer
+from tui.cli import launch
 from tui.cli.command_line import explore
 from tui.cli.configuration import config_file, effective
 from tui.screens.help_screen import HelpScreen
@@ -45,11 +48,14 @@ LINES = (
         ('log_scale = "maybe"\n', "log_scale = \"maybe\": 'maybe' is not a valid boolean"),
         ('threads = "many"\n', "'many' is not a valid integer range; it is not used"),
         ("threads = 1.5\n", "'1.5' is not a valid integer range"),
+        ("threads = 0\n", "0 is not in the range x>=1"),
+        ("threads = true\n", "threads = true: 'True' is not a valid integer range"),
         ('energy = "x"\n', "'x' is not a valid float; it is not used"),
         ("energy = 7\n", "between 0 and 1, such as 0.01; it is not used"),
         ('device = "gpu"\n', "give auto, cpu, cuda, cuda:N or mps"),
         ('theme = "pink"\n', "there is no theme 'pink'; there are dark, light, colour-blind"),
         ('theme = "drak"\n', "there is no theme 'drak'; did you mean dark? attn-tui config --example lists all"),
+        ('theme = "Nord"\n', "there is no theme 'Nord'; did you mean nord? attn-tui config --example lists all"),
         ('keys = "n"\n', "[keys]"),
         ('[keys]\n"tree.dwon" = "n"\n', "no binding is called tree.dwon; did you mean tree.down?"),
         ('[keys]\n"map.foo" = "n"\n', "no binding is called map.foo"),
@@ -104,6 +110,18 @@ async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
         places = [shown.index(line) for line in lines]
         assert places == sorted(places)
         assert places[-1] < shown.index("findingone'sway")
+
+
+def test_every_mistake_is_said_once_the_terminal_is_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(app: Explorer) -> None:
+        app.misconfigured = ("c.toml, line 1: one", "c.toml, line 2: two")
+
+    monkeypatch.setattr(launch, "_has_terminal", lambda: True)
+    monkeypatch.setattr(Explorer, "run", run)
+    launch.run_explorer(Engine(EngineOptions()), Start("demo"), theme=None, ascii_only=False)
+    assert capsys.readouterr().err == "attn-tui: c.toml, line 1: one\nattn-tui: c.toml, line 2: two\n"
 
 
 def test_a_file_that_begins_with_a_mark_of_its_encoding_is_read() -> None:

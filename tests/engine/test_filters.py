@@ -6,6 +6,7 @@ import math
 import operator
 import random
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -229,6 +230,15 @@ def test_a_filter_knows_which_columns_it_compares() -> None:
 
 def test_long_texts_are_read() -> None:
     assert kept(" or ".join(["x > 9 and x < 1"] * 100 + ["layer = 2"])) == [4, 5]
+
+
+def test_random_noise_is_read_or_refused_and_nothing_else() -> None:
+    chance = random.Random(0)
+    words = "x|head|<|>=|!=|=|(|)|and|or|not|contains|in|between|is null|like|+|,|abs|1|'|\"|1e-3| |é|\0"
+    for _ in range(3000):
+        text = "".join(chance.choices(words.split("|"), k=chance.randrange(12)))
+        with suppress(FilterError):
+            kept(text)
 
 
 Truth = bool | None

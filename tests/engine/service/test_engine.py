@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine import open_model
+from engine.mathematics.chance import chance_of_factor, chance_of_product
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
@@ -66,6 +67,8 @@ def test_opening_tells_the_models_outline(engine: Engine, tiny_model: TinyModel)
 def test_chance_is_the_same_for_layers_of_one_shape_and_at_every_run(tiny_model: TinyModel) -> None:
     found = []
     for _ in range(2):
+        chance_of_factor.cache_clear()
+        chance_of_product.cache_clear()
         engine = opened(Engine(EngineOptions(device="cpu", use_cache=False)), tiny_model("llama"))
         groups = [answer(engine.spectra(layer, whole_layer=False)) for layer in (FIRST, SECOND)]
         found += [{each.matrix: each.chance for each in group.of(0)} for group in groups]
