@@ -217,3 +217,11 @@ def test_nothing_is_warned_of_where_all_is_well(demo: Model) -> None:
         warnings.simplefilter("error")
         demo.circuits(0)
         demo.patterns(0)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_gradients_need_not_be_on(demo: Model, mode: Callable[[], Any]) -> None:
+    with mode():
+        opened = engine.open_model("demo", use_cache=False)
+        assert opened.explain(TEXT, 0, 0).equals(demo.explain(TEXT, 0, 0))
+    opened.close()

@@ -209,16 +209,6 @@ def test_heads_are_found_in_every_precision(kind: type[nn.Module], dtype: torch.
     assert not any("sink" in (row["note"] or "") for row in rows_of(opened.check()))
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_gradients_need_not_be_on(mode: Any) -> None:
-    model = Speaker(FusedCausal)
-    with mode():
-        opened = engine.open_module(model)
-        assert opened.outline.layers[1].heads == HEADS
-        assert opened.attention(NUMBERS, "L1").shape == (HEADS, 6, 6)
-        assert verdicts_of(opened)["output"] == {"verified"}
-
-
 def test_what_takes_part_besides_the_matrices_is_marked() -> None:
     torch.manual_seed(4)
     plain = engine.open_module(Speaker(FusedCausal))
