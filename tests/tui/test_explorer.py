@@ -244,7 +244,7 @@ async def test_of_two_views_asked_for_at_once_the_second_has_the_focus(tiny_mode
         await settle(pilot)
         for first, second, view in (("1", "x", "explain"), ("3", "4", "circuits"), ("4", "2", "ranks")):
             for key in (first, second):
-                await app.run_action(app.screen.active_bindings[key].binding.action, app)
+                await app.run_action(app.screen.active_bindings[key].binding.action, app.main)
             await settle(pilot)
             assert app.views.active.view == view
             assert app.focused in app.views.active.walk_children()

@@ -236,6 +236,7 @@ class MainScreen(Screen[object], inherit_bindings=False):
         views = Views(self.session, is_comparing=engine.is_comparing, log_scale=start.log_scale)
         with self.app.batch_update():
             if before is not None:
+                before.workers.cancel_node(before)  # what waits for the old model would find no views
                 if before.stores is not None:
                     before.stores.close()
                 self.prompt.close()
