@@ -23,7 +23,7 @@ _partial_files: set[Path] = set()
 
 
 def cache_directory() -> Path:
-    """Say where spectra are kept between runs, and what a long sentence leaves beside memory."""
+    """Say where spectra are kept between runs."""
     return user_cache_path(APPLICATION)
 
 

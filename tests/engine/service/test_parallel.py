@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -31,6 +32,19 @@ def test_results_come_in_order_however_long_each_piece_takes() -> None:
 
     pieces = [partial(piece, number) for number in range(5)]
     assert finish(in_rounds(pieces)) == [0, 1, 4, 9, 16]
+
+
+@pytest.mark.parametrize(("threads", "pieces", "cores"), [(3, 3, 1), (3, 2, 1), (4, 2, 2), (1, 2, 1), (3, 1, 3)])
+def test_pieces_share_the_threads_of_the_caller(threads: int, pieces: int, cores: int) -> None:
+    torch.set_num_threads(threads)
+    together = threading.Barrier(min(threads, pieces))
+
+    def piece() -> int:
+        together.wait(10)
+        return torch.get_num_threads()
+
+    assert finish(in_rounds([piece] * pieces)) == [cores] * pieces
+    assert torch.get_num_threads() == threads
 
 
 def test_what_a_piece_raises_is_raised_where_the_results_are_wanted() -> None:
