@@ -23,7 +23,7 @@ from tui.drawing.legend import legend
 from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, usual_scale
 from tui.drawing.text import centred, fit
 from tui.drawing.tiles import GAP, Tiles, lay_out_tiles
-from tui.toolkit.messages import RoomChanged
+from tui.toolkit.messages import RoomChanged, Told
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrolled import Scrolled
 
@@ -168,8 +168,10 @@ class SmallMaps(Scrolled, can_focus=True):
         self._pick(self._tiles.count - 1 if last else 0)
 
     def _pick(self, number: int) -> None:
-        """Go to a head, if there is one, and tell so."""
-        if number != self.cursor and 0 <= number < self._tiles.count:
+        """Go to a head, if there is one, and tell so; say where there is none at all."""
+        if not self._tiles.count:
+            self.post_message(Told("there are no maps yet to move on"))
+        elif number != self.cursor and 0 <= number < self._tiles.count:
             self._picked = number
             self._move(number)
             self.post_message(self.Picked(number))

@@ -20,6 +20,7 @@ from tui.drawing.levels import NOT_FINITE, Ink
 from tui.drawing.ramps import legible
 from tui.drawing.text import centred
 from tui.toolkit.application import sends_ascii_only
+from tui.toolkit.messages import Told
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrolled import Scrolled
 
@@ -219,15 +220,16 @@ class TokenText(Scrolled, can_focus=True):
         return token
 
     def _go(self, token: int) -> None:
-        """Ask for the cursor to be on another token."""
+        """Ask for the cursor to be on another token, and say so where there is none."""
         token = min(max(token, 0), len(self._labels) - 1)
-        if self._labels and token != self.cursor:
+        if not self._labels:
+            self.post_message(Told("there is no text yet to move in"))
+        elif token != self.cursor:
             self.post_message(self.Moved(self, token))
 
     def _go_down(self, lines: int) -> None:
         """Go to the nearest token so many lines below."""
-        if self._labels:
-            self._go(self._flow.step(self.cursor, lines))
+        self._go(self._flow.step(self.cursor, lines) if self._labels else 0)
 
     def action_move(self, step: int) -> None:
         """Go to the token before or after."""

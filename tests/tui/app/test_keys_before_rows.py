@@ -55,3 +55,19 @@ async def test_what_is_about_a_row_that_has_not_come_says_that_there_is_none(
         assert not app.session.shown.pins
         assert not app.session.shown.off.heads
         assert app.session.shown.selected == Head("decoder", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        ("3", "there is no map yet to move on"),
+        ("T", "there is no text yet to move in"),
+        ("A", "there are no maps yet to move on"),
+    ],
+)
+async def test_keys_say_that_there_is_nothing_yet_to_move_on(tiny_model: TinyModel, view: str, said: str) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await type_keys(pilot, view)
+        for key in ("j", "l", "pagedown", "G"):
+            await type_keys(pilot, key)
+            assert said in screen_text(app).splitlines()[-1], key
