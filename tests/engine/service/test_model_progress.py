@@ -16,6 +16,7 @@ from engine.service.engine import Engine
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import NOTHING_OFF, Off
+from engine.values.memory import MemoryReport, SentenceNeed
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, Progress, ProgressReporter, Work
 from tests.conftest import TinyModel
@@ -189,6 +190,17 @@ async def test_what_is_known_not_to_fit_is_said_before_it_is_tried(
         free.set()
         await settle(pilot)
         assert set(said) == {foreseen}  # and the refusal is in the same words
+
+
+async def test_before_the_gpus_are_known_the_headers_say_what_is_needed(tiny_model: TinyModel) -> None:
+    need = SentenceNeed(812 * 10**9, 812 * 10**9, 0, "bfloat16", "")
+    async with explorer(tiny_model("gpt2")) as (app, _):
+        assert app.main.stores is not None
+        maps = app.main.stores.maps
+        maps.foresee(MemoryReport(191, 812 * 10**9, 1, need, None, 19 * 10**9))
+        assert "needs 812 GB to read a sentence (bfloat16), 19 GB are free in main memory" in maps.reading
+        maps.foresee(MemoryReport(191, 812 * 10**9, 1, need, None, 500 * 10**9))
+        assert "is being loaded" in maps.reading
 
 
 def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:

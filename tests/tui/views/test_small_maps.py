@@ -8,14 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from textual.app import ComposeResult
 
-from engine.values.attention import MapName, MapQuery, MapWindow
+from engine.mathematics.pooling import pool
+from engine.values.attention import AttentionMap, MapName, MapQuery, MapWindow
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.opening import hold_up
 from tests.tui.explorer import explorer, screen_text, settle, shown, titled, until
+from tests.tui.painted import PaintedApp, good_terminal
 from tests.tui.views.test_comparing import TEXT, heads_of, press, written
 from tui.drawing.levels import Ink, levels_of
+from tui.drawing.tiles import Tiles
 from tui.widgets.small_maps import SmallMaps
 
 
@@ -185,6 +189,29 @@ async def test_where_not_all_maps_are_in_view_the_title_counts_and_the_cursors_m
         await pilot.resize_terminal(80, 24)
         await settle(pilot)
         assert shown(heads_of(app).title_line) == "maps layer 0 · 8 heads"
+
+
+class SmallMapsApp(PaintedApp):
+    """Small maps and nothing else."""
+
+    def compose(self) -> ComposeResult:
+        yield SmallMaps()
+
+
+@pytest.mark.parametrize(("no_color", "seen"), [("", "▀?   "), ("1", "█?█  ")])
+async def test_what_is_no_number_has_its_sign_in_both_halves_of_a_cell(
+    no_color: str, seen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    weights = np.array([[0, np.nan, 1], [1, 0, 1]], dtype=np.float32)
+    map = AttentionMap(MapName("decoder", 0, 0), ("a", "b"), ("a", "b", "c"), weights)
+    app = SmallMapsApp()
+    async with app.run_test(size=(20, 6)):
+        maps = app.query_one(SmallMaps)
+        maps.show(Tiles(1, 1, 5, 1, 1, 1, 2), ("H0",), {0: pool(map, MapWindow(1, range(2), range(3)))})
+        assert maps.render_line(1).text[:5] == seen
 
 
 async def test_a_small_map_opens_as_that_head_whatever_mean_was_looked_at(tiny_model: TinyModel) -> None:

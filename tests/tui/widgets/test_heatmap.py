@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from rich.cells import cell_len
@@ -386,6 +388,32 @@ async def test_stepping_from_map_to_map_keeps_the_cursor_where_it_fits() -> None
         app.assert_nothing_is_stale()
         await show(pilot, attention(6, 3))
         assert app.heatmap.cursor == (5, 2)
+        app.assert_nothing_is_stale()
+
+
+async def test_a_move_in_256_colours_writes_less_than_500_bytes_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORTERM", "")
+    async with HeatmapApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, attention(30, causal=False), "log")
+        app.heatmap.move_to(4, 10)
+        await pilot.pause()
+        for key in ["right"] * 9 + ["down"] * 3 + ["left"] * 9 + ["up"] * 3:
+            app.written = 0
+            await pilot.press(key)
+            await pilot.pause()
+            assert 0 < app.written < 500, (key, app.heatmap.cursor)
+
+
+async def test_another_map_is_painted_only_where_it_differs() -> None:
+    async with HeatmapApp().run_test(size=(80, 24)) as pilot:
+        first = attention(30)
+        app = await show(pilot, first)
+        await pilot.pause()
+        app.written = 0
+        weights = first.weights.copy()
+        weights[9, 3] = 1.0 - weights[9, 3]
+        await show(pilot, replace(first, weights=weights))
+        assert 0 < app.written < 100
         app.assert_nothing_is_stale()
 
 
