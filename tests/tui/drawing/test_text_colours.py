@@ -72,5 +72,7 @@ def test_letters_can_be_read_on_every_level_and_are_of_few_colours(ground: tuple
         for style in (*legible(styles, usual), *legible(styles, None)):
             dark, light = sorted((luminance(style.color), luminance(style.bgcolor)))
             assert (light + 0.05) / (dark + 0.05) > 4.5
+        types = {(each.color and each.color.type, each.bgcolor and each.bgcolor.type) for each in legible(styles, None)}
+        assert all(ink is ground for ink, ground in types), "ink is of the palette that is behind it"
         of_small_weights = sum(style.color == usual for style in legible(styles, usual))
         assert of_small_weights >= 5 or palette == "cividis", "which most are"

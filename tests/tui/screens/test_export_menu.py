@@ -225,6 +225,29 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
     assert "\x1b[" in coloured
 
 
+async def test_the_text_is_written_of_the_sentence_that_is_read_and_not_of_the_one_that_stays_for_a_moment(
+    tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.state.store.PATIENCE", 600)
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        await type_keys(pilot, "T")
+        await settle(pilot)
+        free = hold(app)
+        app.main.read("another one")
+        await until(pilot, lambda: app.views.active.is_waiting)
+        assert "looks at" in screen_text(app)
+        await type_keys(pilot, "e", "a")
+        assert said(app) == "the text view shows nothing yet; nothing was written"
+        free.set()
+        await until(pilot, lambda: not app.views.active.is_waiting)
+        await type_keys(pilot, "a")
+        await settle(pilot)
+        (file,) = folder.iterdir()
+        counts = [len(app.engine.read(text).result().ids) for text in ("another one", TEXT)]
+        assert counts[0] != counts[1]
+        assert f" of {counts[0]} " in file.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("typed", "written"),
     [
@@ -253,3 +276,12 @@ async def test_a_file_that_is_named_is_written_at_once_as_its_ending_says(
         await type_keys(pilot, "backspace", "1", "enter")
         await settle(pilot)
         assert len(names(folder)) == 2, "and the name can be changed"
+
+
+async def test_a_name_in_a_folder_that_is_not_there_stays_to_be_mended(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+        await type_keys(pilot, ":", *"export no/such.csv", "enter")
+        await settle(pilot)
+        assert "there is no folder" in said(app)
+        assert file_name(app) == "such.csv"
+        assert not names(folder)

@@ -6,13 +6,18 @@ import csv
 import io
 
 import pytest
+from textual.command import CommandInput
 from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
+from textual.widgets._toast import Toast
 
-from tests.tui.explorer import explorer, settle
+from engine.service.engine import Engine
+from engine.values.options import EngineOptions
+from tests.tui.explorer import explorer, settle, until
 from tui.app.explorer import Explorer
 from tui.export import clipboard
+from tui.start import Start
 from tui.views.table_view import TablePane
 
 TEXT = "the cat sat on the mat"
@@ -125,3 +130,16 @@ async def test_text_selected_with_the_mouse_is_said_to_be_copied() -> None:
         (said,) = app._notifications
         assert app.clipboard
         assert (said.title, said.message) == ("copied", app.clipboard)
+
+
+async def test_no_message_covers_the_line_of_the_palette() -> None:
+    app = Explorer(Engine(EngineOptions()), Start("demo", head="L0H0"), ascii_only=False)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await settle(pilot)
+        await press(pilot, "4", "Y", "ctrl+p")
+        app.notify("one\ntwo\nthree", timeout=60)
+        await until(pilot, lambda: any(toast.region.height > 2 for toast in app.screen.query(Toast)))
+        for part in (app.screen.query_one(CommandInput).region, app.main.key_line.region):
+            for x in range(part.x, part.right):
+                assert not isinstance(app.screen.get_widget_at(x, part.y)[0], Toast)
+    app.engine.stop()

@@ -15,7 +15,7 @@ from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tests.tui.painted import NASTY, good_terminal
 from tests.tui.widgets.heatmaps import HeatmapApp, attention, rgb, show
 from tui.drawing.cells import WIDTH, figure
-from tui.drawing.ramps import ramp
+from tui.drawing.ramps import LEGIBLE, contrast, ramp
 from tui.views.compare_view import ComparePane
 from tui.widgets.heatmap import Heatmap
 
@@ -103,6 +103,23 @@ async def test_the_colours_behind_numbers_are_those_of_the_levels() -> None:
             level = min(int(shown.weights[query, key] / shown.weights.max() * 16), 15)
             for at in range(gutter + WIDTH * key, gutter + WIDTH * (key + 1)):
                 assert rgb(app.picture.style(2 + query, at)) == colours[level].triplet
+
+
+@pytest.mark.parametrize("colours", ["truecolor", ""])
+async def test_numbers_of_the_lowest_level_are_faint_and_can_be_read(
+    colours: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    monkeypatch.setenv("COLORTERM", colours)
+    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
+        app = await show(pilot, attention(5))
+        await pilot.press("#")
+        await pilot.pause()
+        lowest = app.heatmap._styles_now[0]
+        assert lowest == app.heatmap.get_component_rich_style("heatmap--label")
+        assert lowest.color is not None
+        assert lowest.bgcolor is not None
+        assert contrast(lowest.color, lowest.bgcolor) >= LEGIBLE
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
