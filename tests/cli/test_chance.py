@@ -15,8 +15,10 @@ from engine.values.heads import MATRICES
 from engine.values.table import RANK_COLUMNS
 from tests.cli.test_export import dense_matrices, noise_in, reference, rows
 from tests.conftest import TinyModel
+from tests.exporting import as_exported
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys
 from tui.drawing.numbers import rough
+from tui.export.view_table import table_in_view
 
 DRAWS = 50
 """Heads, and layers, that a test simulates."""
@@ -89,6 +91,15 @@ async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) 
             chances = [float(exported[matrix][f"{measure}_chance"]) for matrix in MATRICES]
             assert said == ["chance", *(rough(each, in_column=True) for each in chances)]
             await pilot.press("m")
+
+
+async def test_the_table_of_ranks_on_screen_is_the_exported_one_with_its_chance(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2")
+    exported = [rows(folder, "ranks", "--layer", "1", *head) for head in ([], ["--head", "all"])]
+    async with explorer(folder, head="L1H0") as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        assert as_exported(table_in_view(app.views)[0]) == [row for table in exported for row in table]
 
 
 def test_singular_values_in_a_score_are_beside_those_of_gaussian_factors(tiny_model: TinyModel) -> None:

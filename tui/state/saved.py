@@ -1,4 +1,4 @@
-"""What was looked at last, kept in small files: one for each model, one for the theme, one for what was exported."""
+"""What was looked at last, kept in small files: one for each model, and one for the theme."""
 
 from __future__ import annotations
 

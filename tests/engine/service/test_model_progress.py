@@ -23,6 +23,7 @@ from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.tui.explorer import explorer, settle, shown, until
 from tui.status_line import StatusLine, describe
+from tui.toolkit.messages import SentenceAdvanced
 
 SENTENCE = "The cat sat on the mat."
 PATIENCE = 60
@@ -174,6 +175,11 @@ async def test_the_pane_says_how_far_a_mean_over_layers_is(
         free.set()
         await settle(pilot)
         assert pane.heatmap.pooled is not None
+
+
+def test_only_the_newest_report_waits_to_be_drawn() -> None:
+    first, second = (SentenceAdvanced(Progress("reading the sentence", done, 40, "layers")) for done in (1, 2))
+    assert second.can_replace(first)
 
 
 async def test_what_is_known_not_to_fit_is_said_before_it_is_tried(

@@ -150,6 +150,23 @@ async def test_letters_before_the_opening_screen_is_there_are_typed_into_it() ->
     app.engine.stop()
 
 
+async def test_what_a_key_chose_before_the_first_head_is_shown_stays(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = Explorer._drawn
+
+    async def later(app: Explorer) -> None:
+        monkeypatch.setattr(Explorer, "_drawn", drawn)
+        app.session.change(selected=None)  # as `home` does
+        await drawn(app)
+
+    monkeypatch.setattr(Explorer, "_drawn", later)
+    async with explorer(tiny_model("gpt2"), head="L0H1") as (app, _):
+        assert app.session.shown.selected is None
+        assert list(disagreements(app)) == []
+        assert app.is_idle, "the rest of the model has been asked for, and is there"
+
+
 async def test_what_waits_for_a_picture_is_not_lost_with_the_screen_over_it(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         for key in ("question_mark", "ctrl+p"):

@@ -97,8 +97,10 @@ async def test_new_rows_are_sorted_as_the_old_ones_and_other_columns_are_not() -
         await pilot.press("o")
         await arranged(pilot)
         assert [row[1] for row in in_order(app)] == list(range(9, -1, -1))
+        await pilot.press(*"jj")
         await show(pilot, rows(12))
         assert [row[1] for row in in_order(app)] == list(range(11, -1, -1))
+        assert app.grid.cursor[0] == 2, "the cursor stays on its line"
         app.grid.show(("a", "b"), [(1, 2), (3, 4)], 0)
         await arranged(pilot)
         assert in_order(app) == [(1, 2), (3, 4)]
