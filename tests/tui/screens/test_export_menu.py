@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from textual.events import Key
 
-from engine.values.table import Table
+from engine.values.errors import Superseded
+from engine.values.table import PIECE, LargeTable, Table
 from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.tui.explorer import explorer, hold, screen_text, settle, shown, type_keys, until
@@ -180,6 +181,21 @@ async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
         await settle(pilot)
         assert notice(app) == "nothing of the file is left"
         assert names(folder) == []
+
+
+def test_rows_are_counted_and_nothing_is_left_of_what_is_given_up(folder: Path) -> None:
+    def give_up(rows: int) -> None:
+        raise Superseded("the engine has been stopped")
+
+    def pieces() -> Iterable[Table]:
+        return LargeTable("weights", ("name",), (("a",) for _ in range(40_000))).pieces()
+
+    seen: list[int] = []
+    assert write_parts(pieces(), folder / "a.csv", "csv", {}, seen.append) == 40_000
+    assert seen == list(range(0, 40_000, PIECE))
+    with pytest.raises(Superseded):
+        write_parts(pieces(), folder / "b.csv", "csv", {}, give_up)
+    assert names(folder) == ["a.csv"]
 
 
 async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: TinyModel, folder: Path) -> None:
