@@ -819,8 +819,9 @@ class MainScreen(Screen[object], inherit_bindings=False):
     @on(TokenPicked)
     def _token_picked(self, event: TokenPicked) -> None:
         """Show what the logit of another token is made of; switching heads off is of that token from then on too."""
-        self.session.change(token=f"#{event.number}")
-        self.show_view(CONTRIBUTIONS.name)
+        if self.is_ready:
+            self.session.change(token=f"#{event.number}")
+            self.show_view(CONTRIBUTIONS.name)
 
     @on(PositionMoved)
     def _position_moved(self, event: PositionMoved) -> None:
@@ -924,9 +925,10 @@ class MainScreen(Screen[object], inherit_bindings=False):
     @on(TokenPointed)
     def _token_pointed(self, event: TokenPointed) -> None:
         """Move the map's cursor to a token of the text."""
-        heatmap = self.views.attention.heatmap
-        to = zip(heatmap.cursor, (event.query, event.key), strict=True)
-        heatmap.move_to(*(old if new is None else new for old, new in to))
+        if self.is_ready:
+            heatmap = self.views.attention.heatmap
+            to = zip(heatmap.cursor, (event.query, event.key), strict=True)
+            heatmap.move_to(*(old if new is None else new for old, new in to))
 
     # --- taking away
 

@@ -183,9 +183,9 @@ def test_what_a_crash_leaves_on_the_terminal_and_in_the_log_is_text(
     tiny_model: TinyModel, debug: tuple[str, ...]
 ) -> None:
     code = (
-        "import sys, tui.app.explorer\n"
+        "import sys, tui.app.main_screen\n"
         f"def broken(self, step): raise ZeroDivisionError({'x' + HOSTILE!r})\n"
-        "tui.app.explorer.Explorer.action_measure = broken\n"
+        "tui.app.main_screen.MainScreen.action_measure = broken\n"
         "from tui.cli.command_line import main\n"
         "sys.argv = ['attn-tui', *sys.argv[1:]]\n"
         "main()"
