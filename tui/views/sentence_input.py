@@ -45,7 +45,7 @@ class SentenceInput(Field):
         Binding("up", "history(1)", "Earlier", id="sentence.older"),
         Binding("down", "history(-1)", "Later sentence", show=False, id="sentence.newer"),
         Binding("ctrl+u", "delete_left_all", "Clear up to the cursor", id="sentence.clear"),
-        Binding("ctrl+r", "screen.find_sentence", "Find an earlier one", show=False, id="sentence.find"),
+        Binding("ctrl+r", "screen.sentences(True)", "Find an earlier one", show=False, id="sentence.find"),
     ]
 
     def on_mount(self) -> None:
