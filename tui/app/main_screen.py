@@ -875,6 +875,8 @@ class MainScreen(Screen[object], inherit_bindings=False):
         self.session.change(text=text, waiting_text=None, position=None, token=None)
         if is_read_again:
             self.stores.maps.read_again()
+        elif (sentence := self._sentence) is not None:
+            self._has_read(sentence)  # which is known from before
 
     def action_sentences(self, is_finding: bool = False) -> None:
         """List the sentences; the one that is chosen is read at once."""
