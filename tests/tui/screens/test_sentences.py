@@ -210,12 +210,12 @@ async def test_a_file_that_cannot_be_written_is_said_once(
 ) -> None:
     history_file().parent.parent.mkdir(parents=True)
     history_file().parent.write_text("a file where the folder should be", encoding="utf-8")
-    async with explorer(tiny_model("gpt2")) as (app, pilot):
-        notices: list[str] = []
-        monkeypatch.setattr(app, "notify", lambda message, **settings: notices.append(message))
+    notices: list[str] = []
+    monkeypatch.setattr(Explorer, "notify", lambda app, message, **settings: notices.append(message))
+    async with explorer(tiny_model("gpt2")) as (app, _):
         for text in ("a", "b"):
             app.sentences.submit(text)
-            await settle(pilot)
+        app.sentences._disk.submit(lambda: None).result()  # when both have been written, or not
         assert len(notices) == 1
         assert "not kept" in notices[0]
         assert app.sentences.newest_first == ("b", "a")
