@@ -12,6 +12,7 @@ import pytest
 
 from engine.checkpoints import size_bounds
 from engine.mathematics.pooling import pool
+from engine.models import attention_maps
 from engine.service.engine import Engine
 from engine.values.attention import AT_ONCE, AttentionMap, MapName, MapQuery, MapWindow, PooledMap
 from engine.values.options import EngineOptions
@@ -156,6 +157,7 @@ async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(folder, text="the cat", head="L0H0", size=(120, 40)) as (app, pilot):
+        monkeypatch.setattr(attention_maps, "SMALL", 0)
         monkeypatch.setattr(size_bounds, "free_memory", lambda: 1000)
         app.main.read(TEXT)
         await settle(pilot)
