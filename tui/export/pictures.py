@@ -111,7 +111,7 @@ class Picture:
         console.print(SegmentLines([[_drawn(each, theme) for each in line] for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
         svg = console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped))
-        return re.sub(r"(?<=>)[^<>]+(?=</text>)", _apart, svg)
+        return letters_apart(svg)
 
     def _console(self, colours: str | None) -> Console:
         """Make what turns cells into text with colours."""
@@ -134,6 +134,11 @@ def _drawn(segment: Segment, theme: TerminalTheme) -> Segment:
         ink = blend_rgb(ink, ground, DIM)
     own = Style(color=Color.from_triplet(ink), bgcolor=Color.from_triplet(ground), reverse=False, dim=False)
     return Segment(segment.text, style + own)
+
+
+def letters_apart(svg: str) -> str:
+    """Write an SVG so that no font makes one sign of several characters; not all programs heed the style against it."""
+    return re.sub(r"(?<=>)[^<>]+(?=</text>)", _apart, svg)
 
 
 def _apart(text: re.Match[str]) -> str:

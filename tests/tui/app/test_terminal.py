@@ -250,9 +250,13 @@ def test_a_pasted_text_becomes_one_line_and_keys_after_enter_are_no_part_of_the_
         terminal.wait_for("one two three", since=since)
         terminal.send("\x15")
         terminal.settle()
-        terminal.send("the cat sat on the mat\rjjl")
-        terminal.wait_for("query 2")
+        since = len(terminal.output)
+        terminal.send("the cat sat on the mat\rjj")
+        terminal.wait_for("0.75", since=since)  # in the legend of the map
         terminal.settle()
+        since = len(terminal.output)
+        terminal.send("jj")
+        terminal.wait_for("2 cat", since=since)  # the name of the row to which the cursor has come
         assert "matj" not in terminal.text(0)
 
 
