@@ -74,6 +74,10 @@ LIGHT = TerminalTheme(
 )  # fmt: skip
 """The same of a light terminal, where all but its two whites are read."""
 
+_TEXT = re.compile(
+    r'(?P<start><text [^>]*\b)x="(?P<x>[^"]*)"(?P<y>[^>]*)textLength="(?P<length>[^"]*)"(?P<end>[^>]*>)'
+    r"(?P<letters>[^<]+)(?=</text>)"
+)
 _JOINED = re.compile(r"(?<=[!-/:-@\[-`{-~])(?=[!-/:-@\[-`{-~])|(?<=0)(?=x)|(?<=w)(?=w)")
 """Where fonts for programmers make one sign of several characters, such as an arrow of ``->``."""
 
@@ -137,14 +141,21 @@ def _drawn(segment: Segment, theme: TerminalTheme) -> Segment:
 
 
 def letters_apart(svg: str) -> str:
-    """Write an SVG so that no font makes one sign of several characters; not all programs heed the style against it."""
-    return re.sub(r"(?<=>)[^<>]+(?=</text>)", _apart, svg)
+    """Write an SVG so that each character stands in its cell, whatever draws it.
+
+    Not all programs heed the style against ligatures, and some leave out the blanks with which a text begins.
+    """
+    return _TEXT.sub(_apart, svg)
 
 
 def _apart(text: re.Match[str]) -> str:
-    """Give each character that a font may join to the one before an element of its own; not all heed the style."""
-    first, *others = _JOINED.split(unescape(text[0]))
-    return escape(first) + "".join(f"<tspan>{escape(each)}</tspan>" for each in others)
+    """Begin a text with its first letter; each that a font may join to the one before has an element of its own."""
+    letters = unescape(text["letters"]).lstrip("\xa0 ")
+    cell = float(text["length"]) / len(unescape(text["letters"]))
+    x = float(text["x"]) + float(text["length"]) - cell * len(letters)
+    first, *others = _JOINED.split(letters)
+    joined = escape(first) + "".join(f"<tspan>{escape(each)}</tspan>" for each in others)
+    return f'{text["start"]}x="{x:g}"{text["y"]}textLength="{cell * len(letters):g}"{text["end"]}{joined}'
 
 
 def picture_of(widget: Widget) -> Picture:
