@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -78,6 +78,9 @@ SCORING_COPIES = 16
 
 STATES = 6
 """Tensors as large as a layer's queries held beside its maps: queries, keys, values, and what comes of them."""
+
+PIECE = 2**18
+"""Numbers of an activation that are computed at a time while a long sentence is read."""
 
 EARLIER_BYTES, EARLIER_SENTENCES = 256 * 2**20, 16
 """How much is kept of the sentences before the one that was read last, and of how many."""
@@ -416,7 +419,8 @@ class Reader(MapReader):
         """
         before = WAY.set(way or (partial(attend_with_kernel, check) if self.reads_with_kernels else eagerly))
         try:
-            with self._state(), self._refusing(), self._checking(), torch.inference_mode():
+            sparing = activating_in_pieces(self.model) if tokens**2 > AT_ONCE else nullcontext()
+            with self._state(), sparing, self._refusing(), self._checking(), torch.inference_mode():
                 yield
         except EngineError:
             raise
@@ -558,3 +562,31 @@ class Reader(MapReader):
         """Watch every attention module while the model reads two rows of random tokens, for `prove`."""
         with self._state():
             return observe(self.model, self.anatomy.modules, self._device, check)
+
+
+@contextmanager
+def activating_in_pieces(model: nn.Module) -> Iterator[None]:
+    """Let the activations of a model of transformers be computed a piece after the other for a while.
+
+    Each number's result depends on that number alone, so it is the same in pieces, and takes less memory beside it.
+    """
+    changed = [
+        module for module in model.modules()
+        if type(module).__module__ == "transformers.activations" and "forward" not in vars(module)
+    ]  # fmt: skip
+    for module in changed:
+        module.forward = partial(_in_pieces, module.forward)
+    try:
+        yield
+    finally:
+        for module in changed:
+            del module.forward
+
+
+def _in_pieces(activation: Callable[[Tensor], Tensor], numbers: Tensor) -> Tensor:
+    if numbers.numel() <= PIECE or not numbers.is_contiguous():
+        return activation(numbers)
+    result = numbers.new_empty(numbers.shape)
+    for read, written in zip(numbers.view(-1).split(PIECE), result.view(-1).split(PIECE), strict=True):
+        written.copy_(activation(read))
+    return result

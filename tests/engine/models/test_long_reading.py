@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from transformers.activations import ACT2FN
 
 from engine.models.live_module import ModuleSource
 from engine.models.loading import load_reader
+from engine.models.reader import PIECE, activating_in_pieces
 from engine.values.heads import Head, Off
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_reader, run_apart
@@ -66,6 +68,19 @@ def test_a_run_with_heads_switched_off_by_their_mean_ends_there_too(tiny_model: 
     reader.model.ln_f.register_forward_hook(count)
     reader.read("The cat sat on the mat.", no_hurry, Off((Head("decoder", 0, 1),), by_mean=True))
     assert ran == 1  # by the run that takes the means
+
+
+@pytest.mark.parametrize("name", sorted(set(ACT2FN) - {"prelu"}))
+def test_activations_in_pieces_are_the_same_bit_for_bit(name: str) -> None:
+    torch.manual_seed(0)
+    activation: Any = ACT2FN[name]
+    numbers = 3 * torch.randn(3, PIECE + 77)
+    with torch.inference_mode():
+        expected = activation(numbers.clone())
+        with activating_in_pieces(torch.nn.Sequential(activation)):
+            found = activation(numbers)
+    assert torch.equal(found, expected)
+    assert "forward" not in vars(activation)
 
 
 PEAK = """
