@@ -114,6 +114,8 @@ async def test_another_sentence_has_small_maps_of_its_own(
         await pilot.press("i", "ctrl+u", *"acat", "enter")
         await settle(pilot)
         weights = app.engine.attention("acat", "decoder", 0).result().weights
+        drawn = heads_of(app).maps.maps
+        np.testing.assert_array_equal([drawn[number].values for number in sorted(drawn)], weights)
         await press(pilot, "e", "v")
         rows = written(tmp_path, "*-L0-heads-attention.csv")
         assert [float(row["weight"]) for row in rows] == weights.ravel().tolist()
