@@ -20,7 +20,7 @@ from engine.architectures.tensors import Tensors
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.library import Model
-from engine.models.loading import load_reader
+from engine.models.model_loader import load_reader
 from engine.models.reader import Reader
 from engine.service.engine import Engine
 from engine.service.queue import Urgency

@@ -151,7 +151,7 @@ class OpenModel:
         device = self._choose_device()
         try:
             with IMPORTING:
-                from engine.models.loading import load_reader, reporting_weights
+                from engine.models.model_loader import load_reader, reporting_weights
             with self.telling(LOADING, "bytes") as report, reporting_weights(report):
                 return load_reader(self.source, device, self.options.dtype)
         except EngineError as error:
@@ -197,7 +197,7 @@ class OpenModel:
 
         def opened() -> Words:
             with IMPORTING:
-                from engine.models.loading import words_of
+                from engine.models.model_loader import words_of
 
                 return words_of(self.source)
 

@@ -20,7 +20,7 @@ from engine.architectures.tensors import TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors, ModuleTensors
 from engine.checkpoints.source import Source, module_parameters
 from engine.checkpoints.transformers_library import settings_of_config
-from engine.models.loading import load_reader, words_of
+from engine.models.model_loader import load_reader, words_of
 from engine.models.module_reader import Example, FoundAttention, ModuleCall, ModuleReader, ProjectionWatch, watch_call
 from engine.models.proof import Observation, prove
 from engine.models.reader import MapReader, Reader, evaluating

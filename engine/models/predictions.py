@@ -23,7 +23,7 @@ from engine.architectures.vocabulary import UNEMBEDDINGS
 from engine.checkpoints.transformers_library import class_named, first_line, silence
 from engine.models.devices import bring_along, is_spread
 from engine.models.interventions import ResidualStream, blocks_around, heads_per_run
-from engine.models.loading import input_device
+from engine.models.model_loader import input_device
 from engine.models.reader import Reader
 from engine.values.attention import Sentence
 from engine.values.display_text import visible

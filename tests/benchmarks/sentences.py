@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.models.loading import load_reader
+from engine.models.model_loader import load_reader
 from engine.values.options import limit_threads
 
 WORDS = 1000

@@ -20,7 +20,7 @@ from tests.documentation import REPOSITORY
 from tui.cli.command_line import command, explore
 from tui.cli.configuration import SETTINGS, Config, commented, config_file, effective, read_config
 from tui.cli.keymap import bindings_of, classes_with_keys, every_binding
-from tui.state.saved import MODELS, place_of, recall, remember, remember_theme, theme_file
+from tui.state.saved_state import MODELS, place_of, recall, remember, remember_theme, theme_file
 
 
 def configure(text: str) -> Config:

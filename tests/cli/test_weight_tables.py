@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from engine.analysis import circuits
 from engine.analysis.open_model import OpenModel
-from engine.models.loading import words_of
+from engine.models.model_loader import words_of
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.table import Table

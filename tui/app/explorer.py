@@ -29,12 +29,11 @@ from engine.values.views import VIEWS
 from tui.app.main_screen import MainScreen, key
 from tui.drawing.facts import line_of_two, short_name
 from tui.start import Configuration, Start
-from tui.state.saved import SavedState, model_key, recall, remember_theme, trouble
+from tui.state.saved_state import SavedState, model_key, recall, remember_theme, trouble
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
 from tui.toolkit.application import TerminalApp
-from tui.toolkit.key_groups import PROGRAM
-from tui.toolkit.keys import UNBOUND, key_of
+from tui.toolkit.keys import PROGRAM, UNBOUND, key_of
 from tui.toolkit.messages import Advanced, SentenceAdvanced, Told
 from tui.toolkit.tasks import begin
 from tui.toolkit.themes import ANSI, next_theme

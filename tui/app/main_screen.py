@@ -43,9 +43,9 @@ from tui.state.sentences import Sentences
 from tui.state.session import Averaging, Session, Shown, Side
 from tui.state.tree_search import place_after
 from tui.status_line import describe
-from tui.toolkit.key_groups import COMPARING, HEADS_OFF, MEASURING, MOVING, PROGRAM, SENTENCE, TAKING_AWAY
-from tui.toolkit.key_groups import VIEWS as OF_VIEWS
-from tui.toolkit.keys import key_of
+from tui.toolkit.keys import COMPARING, HEADS_OFF, MEASURING, MOVING, PROGRAM, SENTENCE, TAKING_AWAY, key_of
+from tui.toolkit.keys import VIEWS as OF_VIEWS
+from tui.toolkit.layout_compositor import LayoutCompositor
 from tui.toolkit.messages import (
     CellMoved,
     ConditionWanted,
@@ -60,7 +60,6 @@ from tui.toolkit.messages import (
     TokenPicked,
     TokenPointed,
 )
-from tui.toolkit.placing import Placing
 from tui.toolkit.selected_text import say_copied
 from tui.toolkit.tasks import Work, begin
 from tui.views.sentence_input import SentenceInput
@@ -173,14 +172,14 @@ class MainScreen(Screen[object], inherit_bindings=False):
 
     def __init__(self, sentences: Sentences, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._compositor = Placing()
+        self._compositor = LayoutCompositor()
         self.sentences = sentences
         self.session = Session()
         self.tree_widget = HeadTree(self._note)
         self.model_line = Line(classes="model-line")
         self.progress_line = Line(classes="progress-line")
         self.key_line = KeyLine()
-        self.key_line.leaves_out = self.is_in_vain
+        self.key_line.leaves_out = self.has_no_effect
         self.prompt = Prompt()
         self.sentence_input = SentenceInput(sentences)
         self._views: Views | None = None
@@ -411,7 +410,7 @@ class MainScreen(Screen[object], inherit_bindings=False):
         """Show the keys of this one again."""
         self.key_line.follow(self)
 
-    def is_in_vain(self, name: str) -> bool:
+    def has_no_effect(self, name: str) -> bool:
         """Say of a binding, by its id, whether it could now only say why it does nothing, or does something else."""
         stores, shown = self.stores, self.session.shown
         if stores is None:

@@ -241,7 +241,7 @@ def is_typed(parameter: str) -> bool:
 
 def effective(command: click.Command) -> tuple[Config, list[Effective]]:
     """Say of each setting what it is for a call of a command without options, and where that was said."""
-    from tui.state.saved import recall_theme, theme_file
+    from tui.state.saved_state import recall_theme, theme_file
     from tui.toolkit.standard_streams import ascii_because
     from tui.toolkit.themes import known_theme, short_theme
 

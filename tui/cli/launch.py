@@ -74,7 +74,7 @@ def run_explorer(
     if not _has_terminal():
         raise EngineError(NO_TERMINAL)
     from tui.app.explorer import Explorer
-    from tui.state.saved import recall_theme
+    from tui.state.saved_state import recall_theme
     from tui.toolkit.themes import known_theme
 
     if not os.environ.get("NO_COLOR"):  # empty it asks for nothing (no-color.org), though the toolkit takes it for set

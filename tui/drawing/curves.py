@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import brief
-from tui.drawing.spelling import SUBSCRIPTS
+from tui.drawing.token_spelling import SUBSCRIPTS
 
 FloatArray = NDArray[np.float64]
 

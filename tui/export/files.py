@@ -159,11 +159,11 @@ class ExportFiles:
 
     def says(self, what: What) -> str:
         """Say in a few words what would be written."""
-        meant = self._views.meant
+        target = self._views.target_head
         return {
             What.VIEW: f"{self.view} as on screen",
             What.MODEL: f"{self._table_name()} of the whole model",
-            What.MATRICES: f"matrices of {'the model' if meant is None else meant}, NPZ",
+            What.MATRICES: f"matrices of {'the model' if target is None else target}, NPZ",
             What.SVG: f"picture of {self.view}, SVG",
             What.SCREEN: "picture of the screen, SVG",
             What.TEXT: f"picture of {self.view}, plain text",
@@ -201,13 +201,13 @@ class ExportFiles:
 
     def _stem(self, what: What) -> str:
         outline, shown, name = self.outline, self._views.session.shown, self._table_name()
-        selected, meant = shown.selected, self._views.meant
+        selected, target = shown.selected, self._views.target_head
         stack = None if selected is None else selected.stack
         without = f"-without-{'-'.join(map(str, shown.off.heads))}" if shown.off.heads else ""
         if what is What.SCREEN:
             return file_stem(outline, stack, str(selected or "all"), "screen")
         if what is What.MATRICES:
-            return file_stem(outline, None if meant is None else meant.stack, str(meant or "all"), "matrices")
+            return file_stem(outline, None if target is None else target.stack, str(target or "all"), "matrices")
         if what is What.MODEL:
             options = APPLICABLE[name]
             subject = subject_of(None, shown.distance if "distance" in options else None).replace("model", "all")
@@ -246,12 +246,12 @@ class ExportFiles:
         return shlex.join(words)
 
     def _matrices(self) -> Request:
-        """Ask for the matrices of the head that is meant, of a layer's heads, or of all."""
-        meant = self._views.meant
-        if meant is None:
+        """Ask for the matrices of the target head, of a layer's heads, or of all."""
+        target = self._views.target_head
+        if target is None:
             return Request("matrices")
-        head = {} if meant.is_layer else {"head": str(meant.head)}
-        return Request("matrices", {"layer": str(meant.layer), **head, "stack": meant.stack})
+        head = {} if target.is_layer else {"head": str(target.head)}
+        return Request("matrices", {"layer": str(target.layer), **head, "stack": target.stack})
 
     def _whole_model(self, name: str) -> Request:
         """Ask for a table of the whole model, with the same sentence, distance, ε and heads off.

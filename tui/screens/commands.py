@@ -14,8 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.toolkit.key_groups import GROUPS, VIEWS
-from tui.toolkit.keys import in_declared_order, is_bound
+from tui.toolkit.keys import GROUPS, VIEWS, in_declared_order, is_bound
 from tui.views.switcher import Views
 from tui.widgets.field import OF_EDITING
 

@@ -18,8 +18,7 @@ from textual.widgets import Input
 
 from engine.values.outline import MARKS
 from tui.screens.modal import ListScreen
-from tui.toolkit.key_groups import GROUPS
-from tui.toolkit.keys import in_declared_order, is_bound, key_of
+from tui.toolkit.keys import GROUPS, in_declared_order, is_bound, key_of
 from tui.widgets.field import OF_EDITING, Field
 
 HERE = "in this menu"

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from tui.toolkit.selected_text import say_copied
 from tui.widgets.key_line import KeyLine
-from tui.widgets.paging import lines_of
+from tui.widgets.scrolling import lines_of
 
 
 class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):

@@ -165,7 +165,7 @@ class Palette(CommandPalette, inherit_bindings=False):
     ]
 
     def __init__(self, head: str) -> None:
-        super().__init__(placeholder=f"{head}, a label, or what a key does")
+        super().__init__(placeholder=f"{head}, a label, or what a key does", name="palette")
 
     def on_mount(self) -> None:
         """Keep the cursor still: what blinks is sent again and again. Keys edit as in every other line."""

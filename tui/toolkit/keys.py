@@ -1,4 +1,4 @@
-"""How a text names a key, by what it does, and the order in which keys are listed."""
+"""How a text names a key, the order in which keys are listed, and the groups that the help puts them in."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from functools import cache
 
 from textual.binding import ActiveBinding, Binding
 from textual.dom import DOMNode
+
+VIEWS = Binding.Group("views")
+MOVING = Binding.Group("finding one's way")
+COMPARING = Binding.Group("heads beside each other")
+SENTENCE = Binding.Group("sentence")
+HEADS_OFF = Binding.Group("heads switched off")
+MEASURING = Binding.Group("scales, measures, positions")
+TAKING_AWAY = Binding.Group("copying and exporting")
+PROGRAM = Binding.Group("program")
+
+GROUPS = (MOVING, VIEWS, COMPARING, SENTENCE, HEADS_OFF, MEASURING, TAKING_AWAY, PROGRAM)
+"""In the order of the help."""
+
 
 IN_TEXT = {"enter": "Enter", "escape": "esc"}
 """How a text writes keys that the line of keys shows by a sign."""

@@ -15,8 +15,8 @@ from engine.values.attention import AttentionMap, MapName, MapQuery, PooledMap
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, no_attention
 from tui.drawing.levels import Scale
-from tui.drawing.spelling import map_with_parts
 from tui.drawing.text import harmless
+from tui.drawing.token_spelling import map_with_parts
 from tui.state.maps import map_name, map_query, map_title
 from tui.state.session import Shown
 from tui.state.stores import Stores

@@ -26,7 +26,7 @@ from tui.drawing.facts import at_distance
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import brief
 from tui.drawing.readout import MASKED, write_weight
-from tui.drawing.spelling import map_with_parts
+from tui.drawing.token_spelling import map_with_parts
 from tui.drawing.view_titles import COMPUTING, ViewTitle
 from tui.state.maps import map_of
 from tui.state.pins import compared_heads, compared_pair, how_to_pin

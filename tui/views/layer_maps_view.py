@@ -17,7 +17,7 @@ from engine.values.heads import Head
 from engine.values.table import AnyTable
 from tui.drawing.levels import Scale
 from tui.drawing.readout import of_weight
-from tui.drawing.spelling import map_with_parts
+from tui.drawing.token_spelling import map_with_parts
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.toolkit.messages import HeadPicked

@@ -158,7 +158,7 @@ class SentenceInput(Field):
 
             text = Text(fit(harmless(self.value), width), no_wrap=True, end="")
         else:
-            from tui.drawing.spelling import strip_of
+            from tui.drawing.token_spelling import strip_of
 
             text = strip_of(shown, width)
         style = self.rich_style

@@ -166,7 +166,7 @@ class Views(Container):
         return pane.head_here if pane is not None and pane.has_heads and pane.counts[0] else None
 
     @property
-    def meant(self) -> Head | None:
+    def target_head(self) -> Head | None:
         """The head, or layer, of the row that a person has moved to in a table that has the keys; else the selected."""
         row = self.chosen_head
         return self.session.shown.selected if row is None else row

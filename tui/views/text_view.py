@@ -20,8 +20,8 @@ from tui.drawing.legend import legend
 from tui.drawing.levels import Ink, Levels, Scale, usual_scale
 from tui.drawing.ramps import in_pairs
 from tui.drawing.readout import ITSELF, largest_weights, short_token
-from tui.drawing.spelling import meaning, spell_all
 from tui.drawing.text import first_fitting, fit
+from tui.drawing.token_spelling import meaning, spell_all
 from tui.state.maps import map_name, map_query, map_title
 from tui.state.session import Shown
 from tui.state.stores import Stores

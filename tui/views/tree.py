@@ -15,8 +15,7 @@ from textual.widgets.tree import TreeNode
 from tui.drawing.facts import short_name
 from tui.drawing.text import first_fitting, fit
 from tui.widgets.line import Line
-from tui.widgets.paging import lines_of, paging
-from tui.widgets.scrollbars import ToldBars
+from tui.widgets.scrolling import PlacedBars, lines_of, paging
 
 if TYPE_CHECKING:
     from engine.values.heads import Head
@@ -54,7 +53,7 @@ class TreeTitle(Line):
         self.show(first_fitting(room, f"{title} of QK, OV", f"{title}{CIRCUITS}", f"{cut}…{CIRCUITS}"))
 
 
-class HeadTree(Tree["Head | None"], ToldBars, inherit_bindings=False):
+class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
     """Layers and their heads; a layer's heads are made when it is first opened.
 
     Parameters

@@ -22,8 +22,8 @@ from tui.drawing.cells import CURSOR, halved_cells, merged_cells
 from tui.drawing.head_grid import HeadGrid, Line, fewest_lines, lay_out_heads
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
 from tui.drawing.measure_map import MeasureMap, MeasureScale, glyphs_of
-from tui.widgets.paging import lines_of, paging
-from tui.widgets.scrolled import Scrolled
+from tui.widgets.scroll_area import ScrollArea
+from tui.widgets.scrolling import lines_of, paging
 
 _UNDEFINED, _OUTSIDE = 252, 251
 """Stand in place of a level where nothing is defined, and where a layer has no such head."""
@@ -32,7 +32,7 @@ _CURSORS = {1: "◆", 2: "[]", 4: "[  ]"}
 """What stands under the cursor, by the width of a cell."""
 
 
-class HeadMap(Scrolled, can_focus=True):
+class HeadMap(ScrollArea, can_focus=True):
     """Shows a measure of all heads and moves a cursor over them, by keys and by the mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

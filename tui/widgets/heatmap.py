@@ -30,8 +30,8 @@ from tui.drawing.readout import of_block, of_difference, of_weight
 from tui.drawing.text import centred
 from tui.toolkit.messages import Numbered, Told
 from tui.widgets.lens import Counts, Lens
-from tui.widgets.paging import lines_of, paging
-from tui.widgets.scrolled import Scrolled
+from tui.widgets.scroll_area import ScrollArea
+from tui.widgets.scrolling import lines_of, paging
 
 UNSEEN = (32, 32)
 """Rows and columns of cells to plan for while the widget is not on the screen."""
@@ -71,7 +71,7 @@ class MapSource:
         return cls(key, tokens, partial(pool, map), map.is_signed, is_whole=True)
 
 
-class Heatmap(Scrolled, can_focus=True):
+class Heatmap(ScrollArea, can_focus=True):
     """Shows one attention map and moves a cursor over it.
 
     Attributes

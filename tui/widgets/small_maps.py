@@ -24,11 +24,11 @@ from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, usual_scale
 from tui.drawing.text import centred, fit
 from tui.drawing.tiles import GAP, Tiles, lay_out_tiles
 from tui.toolkit.messages import RoomChanged, Told
-from tui.widgets.paging import lines_of, paging
-from tui.widgets.scrolled import Scrolled
+from tui.widgets.scroll_area import ScrollArea
+from tui.widgets.scrolling import lines_of, paging
 
 
-class SmallMaps(Scrolled, can_focus=True):
+class SmallMaps(ScrollArea, can_focus=True):
     """Shows a small map of each head, and moves a cursor over the heads.
 
     Attributes

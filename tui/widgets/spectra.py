@@ -45,7 +45,7 @@ from tui.drawing.plots import (
 )
 from tui.drawing.text import centred, fit, harmless
 from tui.toolkit.messages import DistanceChanged, Told
-from tui.widgets.paging import paging
+from tui.widgets.scrolling import paging
 
 _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
 """Reading order of the plots: what forms the QK circuit and the circuit, then the same for OV."""

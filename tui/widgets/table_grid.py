@@ -21,8 +21,8 @@ from engine.values.table import Cell, Row
 from tui.drawing.numbers import short, within
 from tui.drawing.text import centred, harmless
 from tui.toolkit.messages import Told
-from tui.widgets.paging import lines_of, paging
-from tui.widgets.scrolled import Scrolled
+from tui.widgets.scroll_area import ScrollArea
+from tui.widgets.scrolling import lines_of, paging
 from tui.widgets.table_columns import Columns, fitted
 from tui.widgets.table_rows import Arrangement, Wanted, arrange
 
@@ -36,7 +36,7 @@ STRUCK = Style(strike=True)
 """How a row is drawn whose head is switched off."""
 
 
-class TableGrid(Scrolled, can_focus=True):
+class TableGrid(ScrollArea, can_focus=True):
     """Shows rows under named columns, with a cursor on one cell; any column can sort them.
 
     Attributes

@@ -7,8 +7,8 @@ from textual.widget import Widget
 
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
-from tui.drawing.spelling import strip_of
 from tui.drawing.text import fit, harmless
+from tui.drawing.token_spelling import strip_of
 
 
 class TokenLine(Widget, can_focus=False):

@@ -21,11 +21,11 @@ from tui.drawing.ramps import legible
 from tui.drawing.text import centred
 from tui.toolkit.application import sends_ascii_only
 from tui.toolkit.messages import Told
-from tui.widgets.paging import lines_of, paging
-from tui.widgets.scrolled import Scrolled
+from tui.widgets.scroll_area import ScrollArea
+from tui.widgets.scrolling import lines_of, paging
 
 
-class TokenText(Scrolled, can_focus=True):
+class TokenText(ScrollArea, can_focus=True):
     """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar.
 
     In ASCII, where they could be taken for text, they stand in brackets in the place of the bar.

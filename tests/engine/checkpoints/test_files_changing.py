@@ -15,7 +15,7 @@ from engine.analysis.open_model import OpenModel
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.checkpoints.tensor_reader import Checkpoint, TensorInFile, read_tensor
-from engine.models.loading import load_reader
+from engine.models.model_loader import load_reader
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.progress import finish

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.tensor_reader import read_pickled
-from engine.models.loading import load_reader
+from engine.models.model_loader import load_reader
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.options import EngineOptions

@@ -27,7 +27,7 @@ from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.models import attention_capture, devices
 from engine.models.interventions import HeldNorm
 from engine.models.loaded_model import cause_of_nan
-from engine.models.loading import input_device, load_model, load_reader
+from engine.models.model_loader import input_device, load_model, load_reader
 from engine.models.proof import prove, rows_by_head
 from engine.models.reader import Reader
 from engine.models.tokenizer import Tokenizer

@@ -14,7 +14,7 @@ import transformers
 from transformers.activations import ACT2FN
 
 from engine.models.live_module import ModuleSource
-from engine.models.loading import load_reader
+from engine.models.model_loader import load_reader
 from engine.models.reader import PIECE, activating_in_pieces
 from engine.values.heads import Head, Off
 from tests.conftest import TinyModel
@@ -88,7 +88,7 @@ import json, sys
 from pathlib import Path
 import torch, transformers
 from engine.models.live_module import ModuleSource
-from engine.models.loading import load_reader
+from engine.models.model_loader import load_reader
 
 def status(field):
     return int(next(line for line in open("/proc/self/status") if line.startswith(field)).split()[1]) * 1024

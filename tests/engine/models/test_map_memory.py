@@ -43,7 +43,7 @@ from pathlib import Path
 from engine.checkpoints import size_bounds
 from engine.checkpoints.source import FolderSource
 from engine.checkpoints.locate import locate
-from engine.models.loading import load_reader
+from engine.models.model_loader import load_reader
 from engine.values.errors import EngineError
 
 def status(field):

@@ -181,7 +181,7 @@ def test_nothing_is_loaded_where_it_does_not_fit(tiny_model: TinyModel, monkeypa
     def load(*arguments: object) -> None:
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr("engine.models.loading.load_reader", load)
+    monkeypatch.setattr("engine.models.model_loader.load_reader", load)
     engine = Engine(EngineOptions(device="cpu", use_cache=False))
     engine.open(str(tiny_model("llama")), lambda progress: None).result(PATIENCE)
     with pytest.raises(EngineError, match="are free in main memory") as caught:

@@ -213,7 +213,7 @@ def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch:
     monkeypatch.setattr("engine.checkpoints.size_bounds.free_memory", lambda: 1000)
     told: list[Progress] = []
     with watched(tiny_model("gpt2"), told) as engine:
-        monkeypatch.setattr("engine.models.loading.load_reader", None)
+        monkeypatch.setattr("engine.models.model_loader.load_reader", None)
         with pytest.raises(EngineError, match=r"1\.0 kB are free in main memory"):
             engine.read(SENTENCE).result(PATIENCE)
 

@@ -17,8 +17,8 @@ from tui.widgets.field import EDITING, OF_EDITING
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.key_line import KeyLine
 from tui.widgets.menu import Menu
-from tui.widgets.paging import paging
-from tui.widgets.scrolled import Scrolled
+from tui.widgets.scroll_area import ScrollArea
+from tui.widgets.scrolling import paging
 from tui.widgets.spectra import SpectraView
 
 MOVING = [
@@ -58,7 +58,7 @@ def test_every_key_that_does_something_has_an_id(kind: type[Widget]) -> None:
 
 def test_moving_is_alike_in_all_that_can_be_moved_in() -> None:
     kinds: list[type[Widget]] = [
-        each for each in FOCUSABLE if issubclass(each, HeadTree | Scrolled) and "BINDINGS" in vars(each)
+        each for each in FOCUSABLE if issubclass(each, HeadTree | ScrollArea) and "BINDINGS" in vars(each)
     ]
     kinds += [Heatmap, SpectraView]
     assert len(kinds) > 6

@@ -28,7 +28,7 @@ from tui.export.clipboard import LARGEST
 from tui.export.view_table import table_in_view, whole_map
 from tui.start import Start
 from tui.state.pins import how_to_pin
-from tui.state.saved import model_key, place_of, recall_theme
+from tui.state.saved_state import model_key, place_of, recall_theme
 from tui.toolkit.themes import ANSI, OWN, find_theme, next_theme, usual_theme
 from tui.widgets.key_line import KeyLine
 

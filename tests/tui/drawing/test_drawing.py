@@ -36,8 +36,8 @@ from tui.drawing.plots import (
     with_cursor,
 )
 from tui.drawing.ramps import lightness, ramp
-from tui.drawing.spelling import SUBSCRIPTS
 from tui.drawing.text import ROOM, centred, clusters, downwards, fit, harmless, label
+from tui.drawing.token_spelling import SUBSCRIPTS
 from tui.toolkit.line_filters import ascii_cells
 
 BACKGROUNDS = sorted(

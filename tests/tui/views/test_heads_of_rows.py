@@ -153,7 +153,7 @@ async def test_the_first_of_rows_that_have_been_sorted_is_nobodys_choice(tiny_mo
             await press(pilot, *keys)
             await settle(pilot)
             if table(app).head_here != app.session.shown.selected:
-                assert str(app.views.meant) == "L1H0", keys
+                assert str(app.views.target_head) == "L1H0", keys
         await press(pilot, "j")
         row = str(table(app).head_here)
         await press(pilot, "k", "j", "3")

@@ -9,7 +9,7 @@ from engine.values.attention import Sentence, Spelling
 from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, until
-from tui.drawing.spelling import meaning, spell_all, strip_of
+from tui.drawing.token_spelling import meaning, spell_all, strip_of
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 
-class Placing(Compositor):
+class LayoutCompositor(Compositor):
     """The toolkit's, but that every widget is told when it is shown or has another size.
 
     Asked between two layouts where a widget is, the toolkit's makes its map anew; what came to be displayed meanwhile

@@ -9,10 +9,10 @@ from tui.drawing.levels import Ink, choose_ink
 from tui.drawing.ramps import level_styles
 from tui.toolkit.application import sends_ascii_only
 from tui.toolkit.themes import palette_of
-from tui.widgets.scrollbars import ToldBars, WholeCellBars
+from tui.widgets.scrolling import PlacedBars, WholeCellBars
 
 
-class Scrolled(ScrollView, ToldBars, inherit_bindings=False):
+class ScrollArea(ScrollView, PlacedBars, inherit_bindings=False):
     """Scrolls by bars that cost few bytes, and knows what the terminal can tell apart.
 
     Its keys are those of the widgets made of it: what the toolkit's would scroll away from the cursor stays.
