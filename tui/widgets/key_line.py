@@ -304,5 +304,9 @@ def _turned(node: DOMNode, name: str | None) -> str | None:
 
 def _first(focused: Widget) -> dict[str, str]:
     """Give the keys of the view that has the focus, with their words, or of a screen on which nothing has it."""
-    names = (*(_turned(node, node.id or node.name) for node in focused.ancestors), _turned(focused, focused.name))
+    places = (
+        *((node, node.id) for node in focused.ancestors),
+        *((node, node.name) for node in focused.ancestors_with_self),
+    )
+    names = (_turned(node, name) for node, name in places)
     return next((FIRST[name] for name in names if name in FIRST), {})
