@@ -40,7 +40,7 @@ from engine.models.reader import Reader
 from engine.values.attention import AttentionMaps
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.proof import Finding
+from engine.values.outline import Finding
 from tests import tiny_models
 from tests.architecture_cases import ARCHITECTURES
 from tests.opening import open_folder, open_reader

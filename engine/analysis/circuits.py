@@ -32,7 +32,7 @@ from engine.mathematics.circuits import (
     undefined_shares,
 )
 from engine.mathematics.measures import cosine_noise, numerical_rank
-from engine.mathematics.rotary import rotate_keys
+from engine.mathematics.scores import rotate_keys
 from engine.mathematics.threads import in_rounds
 from engine.models.rotations import rotation_of
 from engine.values.outline import LayerOutline

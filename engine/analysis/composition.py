@@ -12,8 +12,7 @@ from torch import Tensor
 
 from engine.analysis.layers import NOTHING, heads_of, over_layers, place_of
 from engine.analysis.open_model import OpenModel
-from engine.mathematics.circuits import LayerFactors
-from engine.mathematics.composition import KINDS, composition, reading, writing
+from engine.mathematics.circuits import KINDS, LayerFactors, composition, reading, writing
 from engine.values.errors import NotFinite
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
@@ -94,7 +93,7 @@ def _ranked(layer: LayerOutline, number: int, fed: list[Fed]) -> Iterator[tuple[
         for head, value in enumerate(by_kind[kind][:, number].tolist())
     ]
     order = torch.tensor([place[0] for place in places]).nan_to_num(-1.0).argsort(descending=True, stable=True)
-    by_chance = float(layer.d_model**-0.5)  # see `engine.mathematics.composition`
+    by_chance = float(layer.d_model**-0.5)  # see `engine.mathematics.circuits`
     for place in order.tolist():
         value, kind, from_layer, from_head = places[place]
         yield (*place_of(layer, number), kind, from_layer, from_head, NOTHING if value != value else value, by_chance)

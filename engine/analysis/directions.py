@@ -16,8 +16,8 @@ from engine.analysis.token_tables import TokenTable, token_tables
 from engine.architectures.vocabulary import Gain, final_gain, read_gain
 from engine.mathematics.chance import chance_of
 from engine.mathematics.circuits import factor_heads
-from engine.mathematics.directions import chance_projections, fix_signs, groups
 from engine.mathematics.measures import product_noise
+from engine.mathematics.tokens import chance_projections, fix_signs, groups
 from engine.values.errors import NotFinite
 from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Work

@@ -15,9 +15,9 @@ from engine.analysis.layers import NOTHING, heads_of, over_layers, place_of
 from engine.analysis.open_model import OpenModel
 from engine.analysis.token_tables import TokenTable, token_tables
 from engine.mathematics.chance import chance_of
-from engine.mathematics.directions import groups
 from engine.mathematics.measures import numerical_rank
 from engine.mathematics.scores import ScoreTerms, Side, score_terms
+from engine.mathematics.tokens import groups
 from engine.models.proof import TOLERANCES
 from engine.values.errors import EngineError
 from engine.values.outline import LayerOutline

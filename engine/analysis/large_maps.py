@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.analysis.open_model import OpenModel
 from engine.analysis.two_models import beside_other, check_maps_of_both
-from engine.mathematics.patterns import visible_keys
-from engine.mathematics.pooling import largest_value, pool
+from engine.mathematics.attention import largest_value, pool, visible_keys
 from engine.values.attention import (
     AttentionMap,
     AttentionMaps,

@@ -14,12 +14,12 @@ from engine.checkpoints import size_bounds
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.locate import find_other, find_source
 from engine.checkpoints.tensor_reader import OpenedFiles
-from engine.mathematics.patterns import visible_keys
+from engine.mathematics.attention import visible_keys
 from engine.values.attention import AttentionMaps, Sentence
-from engine.values.comparison import HOW_TO_COMPARE, Comparison, compare_outlines
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, NOTHING_OFF, Head, Off, no_attention
 from engine.values.memory import FreeMemory, MemoryReport, Placement, SentenceNeed, place_sentence
+from engine.values.outline import HOW_TO_COMPARE, Comparison, compare_outlines
 from engine.values.progress import LOADING, Lane, Progress, ProgressReporter, Work
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.analysis.layers import cells_of, heads_of, over_layers, place_of
 from engine.analysis.open_model import OpenModel
-from engine.mathematics.patterns import (
+from engine.mathematics.attention import (
     LABELS,
     attention_to,
     keys_of_interest,

@@ -10,8 +10,8 @@ from torch import Tensor
 from engine.analysis.layers import NOTHING, over_layers
 from engine.analysis.open_model import OpenModel
 from engine.analysis.two_models import check_both_read
-from engine.mathematics.logits import ShuffledChanges
 from engine.mathematics.measures import orthogonal_norm
+from engine.mathematics.tokens import ShuffledChanges
 from engine.values.display_text import visible
 from engine.values.errors import EngineError, Unread
 from engine.values.heads import Head, Off

@@ -35,7 +35,7 @@ from engine.values.spectra import EPSILONS, NORMS, Arrays, SpectraGroup, Spectru
 if TYPE_CHECKING:
     from engine.analysis.decompositions import Decomposer
     from engine.architectures.heads import LayerWeights
-    from engine.mathematics.rotary import Rotation
+    from engine.mathematics.scores import Rotation
 
 NAMES = {*MATRICES, *NORMS.values(), *EPSILONS.values()}
 """Of all that arrays may hold."""
@@ -183,7 +183,7 @@ class SpectraStore:
     ) -> Work[list[Arrays]]:
         """Compute QK with keys turned by a distance; of what an adapter changes each half of the rows by itself."""
         from engine.architectures.heads import read_layer
-        from engine.mathematics.rotary import rotate_keys
+        from engine.mathematics.scores import rotate_keys
 
         heads = None if names[0].is_layer else range(names[0].head, names[-1].head + 1)
         module = self._source.anatomy.modules[layer.name]

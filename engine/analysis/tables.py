@@ -52,6 +52,7 @@ MODULES = {
     "spectrum": "ranks",
     "rollout": "attention",
     "matrices": "weights",
+    "check": "weights",
     "lens": "predictions",
     "contributions": "predictions",
     "ablation": "predictions",

@@ -14,7 +14,7 @@ import torch
 from engine.analysis.open_model import OpenModel
 from engine.architectures.tensors import TensorsReadOnce, View, all_finite, not_finite
 from engine.architectures.vocabulary import Vocabulary, vocabulary
-from engine.mathematics.directions import Rows, projections
+from engine.mathematics.tokens import Rows, projections
 from engine.values.progress import Work
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class TokenTable:
     ids: Sequence[int]
 
     def along(self, vectors: Tensor, telling: ProgressReporter, gain: Tensor | None = None) -> Work[Tensor]:
-        """Project every row on directions (d, n), as `engine.mathematics.directions.projections`, some rows a unit.
+        """Project every row on directions (d, n), as `engine.mathematics.tokens.projections`, some rows a unit.
 
         The gain, (d,), is of a norm between the rows and the directions, if it is folded. The result is (n, tokens)
         float64.

@@ -1,8 +1,11 @@
-"""The rows of ``weights``: every parameter, with its norm; and the arrays of ``matrices``, the weights by head."""
+"""The rows of ``weights`` and ``check``, the arrays of ``matrices``: a model's parameters, its heads cut from them.
+
+``check`` says whether these are the heads that the model computes with.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +15,9 @@ from engine.analysis.layers import NOTHING, over_layers
 from engine.analysis.open_model import OpenModel
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
-from engine.values.outline import LayerOutline, Parameter
-from engine.values.progress import Lane, Progress
-from engine.values.table import Cell, Groups, RowGroup
+from engine.values.outline import LayerOutline, LayerProof, Parameter
+from engine.values.progress import Lane, Progress, finish
+from engine.values.table import PROOF_COLUMNS, Cell, Groups, RowGroup, Table
 from engine.values.views import Query
 
 if TYPE_CHECKING:
@@ -158,3 +161,37 @@ def arrays_of(model: OpenModel, layer: LayerOutline) -> dict[Head, dict[str, np.
         head: {name: array(tensor) for name, tensor in weights.of_head(head.head).items()}
         for head in layer.head_names()
     }
+
+
+def rows_of_check(model: OpenModel, query: Query) -> Groups:
+    """Check layer by layer; the model reads a few tokens for it."""
+    yield Lane.MODEL
+    for proof, progress in proofs(model):
+        yield RowGroup(list(proof_rows([proof])), progress=progress)
+
+
+def proofs(model: OpenModel) -> Iterator[tuple[LayerProof, Progress]]:
+    """Check, layer by layer, that the heads cut from the files are those that the model computes with.
+
+    To be gone through on the model's lane.
+    """
+    reader = finish(model.reader())
+    from engine.models.proof import prove
+
+    seen = reader.observe(model.check)
+    layers = model.outline.attending_layers
+    for done, layer in enumerate(layers, start=1):
+        proof = prove(model.source.anatomy.modules[layer.name], model.layer_weights(layer.name), seen[layer.name])
+        yield proof, Progress("checking", done, len(layers), "layers")
+
+
+def proof_rows(proofs: Iterable[LayerProof]) -> Iterator[tuple[str | int | float, ...]]:
+    """Yield what a check has found: two rows a layer, for what its heads write and for where they look."""
+    for proof in proofs:
+        for identity, finding in (("output", proof.output), ("scores", proof.scores)):
+            yield (proof.layer.stack, proof.layer.layer, identity, finding.verdict, finding.residual, finding.note)
+
+
+def proof_table(proofs: Iterable[LayerProof]) -> Table:
+    """List what a check has found."""
+    return Table.of_rows("check", PROOF_COLUMNS, proof_rows(proofs))

@@ -1,4 +1,4 @@
-"""One pre-softmax score as a sum: singular pairs of QK, biases, positions; and the scale of scores.
+"""Scores of queries and keys: how positions rotate them, and one score as a sum of pairs, biases and positions.
 
 A head's query is ``q = A x_q + a`` and its key ``k = B x_k + c``, with x what the projections read, and all that a
 model does to queries and keys on the way (a rotation by the position, a gain, a norm whose size is held as it is) in A,
@@ -6,8 +6,12 @@ B, a and c. The score is ``s · q·k`` and what is added whatever the query is. 
 
 ``s · q·k = Σ σ_i (x_q·u_i)(v_i·x_k) + s · a·(B x_k) + s · (A x_q)·c + s · a·c``
 
-exactly (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", for the first of these sums). With
-rotary positions AᵀB is the QK at the distance of the two tokens, ``W_Qᵀ R_{−Δ} W_K`` (`engine.mathematics.rotary`).
+exactly (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", for the first of these sums).
+
+Rotary positions (Su et al. 2021, RoFormer) rotate queries and keys, ``q_i → R_i q_i`` and ``k_j → R_j k_j``, so that
+the score of a query at i and a key at j is ``x_iᵀ W_Qᵀ R_{j−i} W_K x_j``. With the key Δ tokens before the query AᵀB is
+``W_Qᵀ R_{−Δ} W_K``: a product of W_Q and of W_K with its rows rotated, of which everything can be measured that is
+measured of QK. A factor on all scores, as some kinds of scaling have, is left out.
 
 Chance is what the terms are, as a root mean square, of an x_q and an x_k of the same norms in random directions: of a
 random direction x of d dimensions ``E (w·x)² = ‖w‖²‖x‖²/d``.
@@ -21,9 +25,55 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.mathematics.directions import fix_signs
 from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.mathematics.measures import product_noise
+from engine.mathematics.tokens import fix_signs
+from engine.values.errors import EngineError
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """How a model rotates a head's queries and keys.
+
+    Attributes
+    ----------
+    frequencies : (pairs,) radians per token; ``2 · pairs`` dimensions of a head are rotated, the rest is not.
+    is_interleaved : whether a pair is two neighbours (GPT-J's form), and not one of the first half and one of the
+        second (GPT-NeoX's, "rotate half").
+    start : the first dimension that is rotated; in latent attention those without positions come before it.
+    longest : tokens of the longest sentence in which they are the frequencies; None where they are in every one.
+    """
+
+    frequencies: Tensor
+    is_interleaved: bool
+    start: int = 0
+    longest: int | None = None
+
+
+def rotate_keys(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
+    """Rotate the rows of W_K, or keys, (heads, head_dim, n) by the distance to a query: ``R_{−Δ} W_K`` in float64.
+
+    Raises
+    ------
+    EngineError : when no sentence in which the frequencies hold is long enough for the distance.
+    """
+    if rotation.longest is not None and distance >= rotation.longest:
+        raise EngineError(
+            f"frequencies change in sentences of more than {rotation.longest} tokens; "
+            f"Δ can be {rotation.longest - 1} at the most"
+        )
+    rotated = rows.double().clone()
+    pairs, start = len(rotation.frequencies), rotation.start
+    end = start + 2 * pairs
+    angles = -float(distance) * rotation.frequencies.double()[:, None]
+    if rotation.is_interleaved:
+        first, second = slice(start, end, 2), slice(start + 1, end, 2)
+    else:
+        first, second = slice(start, start + pairs), slice(start + pairs, end)
+    one, other = rows[:, first].double(), rows[:, second].double()
+    rotated[:, first] = one * torch.cos(angles) - other * torch.sin(angles)
+    rotated[:, second] = other * torch.cos(angles) + one * torch.sin(angles)
+    return rotated
 
 
 @dataclass(frozen=True)

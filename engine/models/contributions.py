@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.mathematics.logits import root_mean_square
+from engine.mathematics.tokens import root_mean_square
 from engine.models.interventions import HeldNorm, at_token, first_tensor, is_norm, with_states
 from engine.models.predictions import CLOSE, Asked, Check, Predictor
 from engine.values.errors import EngineError, Superseded

@@ -45,7 +45,7 @@ from engine.models.loaded_model import (
 )
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.proof import Finding, LayerProof
+from engine.values.outline import Finding, LayerProof
 
 TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
 """Of the largest number: what rounding in a module's own arithmetic may add up to, by the dtype of its numbers."""

@@ -16,7 +16,7 @@ from engine.architectures.rotary_types import PARTS, ROTARY_TYPES, RotaryType, w
 from engine.architectures.tensors import Tensors
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.transformers_library import silence
-from engine.mathematics.rotary import Rotation
+from engine.mathematics.scores import Rotation
 from engine.values.errors import EngineError
 from engine.values.outline import LayerOutline, ModelOutline
 

@@ -30,12 +30,10 @@ if TYPE_CHECKING:
         PooledMap,
         Sentence,
     )
-    from engine.values.comparison import Comparison
     from engine.values.heads import Head
     from engine.values.memory import MemoryReport
-    from engine.values.outline import ModelOutline
+    from engine.values.outline import Comparison, LayerProof, ModelOutline
     from engine.values.progress import Progress
-    from engine.values.proof import LayerProof
     from engine.values.spectra import SpectraGroup, Spectrum
     from engine.values.table import Groups, RowGroup, Table
     from engine.values.views import Query
@@ -310,7 +308,7 @@ class Engine:
         """Check every layer's heads against the model's own numbers; each layer's proof is delivered."""
 
         def work(model: OpenModel) -> Work[None]:
-            from engine.analysis.check import proofs
+            from engine.analysis.weights import proofs
 
             for step in proofs(model):
                 deliver(*step)

@@ -23,10 +23,10 @@ from textual.widget import Widget
 from textual.widgets import Input, Label, Static, Tree
 
 from engine.store.files import write_log
-from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, Off
+from engine.values.outline import HOW_TO_COMPARE
 from engine.values.progress import Progress
 from engine.values.table import RANK_COLUMNS
 from engine.values.views import CONTRIBUTIONS, HEADS, OVERVIEW, VIEWS, Scope, ring_of, view_after

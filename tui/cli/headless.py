@@ -7,15 +7,14 @@ from pathlib import Path
 
 import click
 
-from engine.analysis.check import proof_table
+from engine.analysis.weights import proof_table
 from engine.service.engine import Engine
 from engine.store.export import format_of, text_of, write_table
 from engine.values.errors import EngineError
 from engine.values.memory import size
 from engine.values.options import EngineOptions
-from engine.values.outline import ModelOutline
+from engine.values.outline import LayerProof, ModelOutline
 from engine.values.progress import Progress
-from engine.values.proof import LayerProof
 from tui.export.request import Export, Request
 from tui.status_line import StatusLine
 

@@ -12,8 +12,7 @@ from engine.values.memory import ACROSS_DEVICES, MemoryReport, size
 from engine.values.outline import MARKS
 
 if TYPE_CHECKING:
-    from engine.values.comparison import Comparison
-    from engine.values.outline import LayerOutline, ModelOutline
+    from engine.values.outline import Comparison, LayerOutline, ModelOutline
 
 
 def short_name(outline: ModelOutline) -> str:

@@ -13,8 +13,8 @@ from textual.message import Message
 from engine.service.engine import Engine
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError, Superseded
+from engine.values.outline import Finding, LayerProof
 from engine.values.progress import Progress
-from engine.values.proof import Finding, LayerProof
 from tui.screens.modal import ListScreen
 from tui.status_line import describe
 from tui.toolkit.tasks import begin

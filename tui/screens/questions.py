@@ -8,7 +8,7 @@ from functools import partial
 
 import click
 
-from engine.mathematics.patterns import LABELS
+from engine.mathematics.attention import LABELS
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head

@@ -18,7 +18,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from engine.mathematics.pooling import pool
+from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapWindow, PooledMap
 from engine.values.errors import EngineError
 from tui.drawing.axes import axes_of, fitting_block

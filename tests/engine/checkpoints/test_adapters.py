@@ -16,9 +16,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.analysis.check import proofs
 from engine.analysis.open_model import OpenModel
-from engine.analysis.weights import arrays_of
+from engine.analysis.weights import arrays_of, proofs
 from engine.checkpoints.locate import find_source
 from engine.values.errors import EngineError
 from engine.values.heads import Head

@@ -13,19 +13,22 @@ from torch import Tensor
 
 from engine.mathematics.chance import DRAWS
 from engine.mathematics.circuits import (
+    KINDS,
     SPECTRA,
     Frame,
     LayerFactors,
     Numbers,
     circuit_chance,
+    composition,
     factor_heads,
     factor_layer,
     mass_chance,
     measure_circuits,
+    reading,
     sizes_of,
     spectra_of,
+    writing,
 )
-from engine.mathematics.composition import KINDS, composition, reading, writing
 from engine.mathematics.distances import angles, cosines
 from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.values.outline import LayerOutline

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from engine.mathematics import directions
-from engine.mathematics.directions import DRAWS, NEAR, chance_projections, fix_signs, groups, projections
+from engine.mathematics import tokens
+from engine.mathematics.tokens import DRAWS, NEAR, chance_projections, fix_signs, groups, projections
 
 
 def test_equal_singular_values_are_one_group_and_others_stand_alone() -> None:
@@ -67,7 +67,7 @@ def test_chance_known_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     one = chance_projections(torch.tensor([[3.0, 4.0]]), 10, lambda: None)
     assert one.tolist() == pytest.approx([0], abs=1e-12)  # as often along a direction as against it
     opposite = torch.tensor([[2.0], [-2.0], [0.0]])  # on a line there are two directions, and no chance
-    monkeypatch.setattr(directions, "CHANCE_PIECE", 1)
+    monkeypatch.setattr(tokens, "CHANCE_PIECE", 1)
     blocks: list[int] = []
     found = chance_projections(opposite, 3, lambda: blocks.append(1), torch.tensor([0.5]))
     assert found.tolist() == pytest.approx([1, 0, -1])

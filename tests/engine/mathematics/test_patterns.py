@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from engine.analysis.patterns import repeats
-from engine.mathematics.patterns import (
+from engine.mathematics.attention import (
     LABELS,
     attention_to,
     keys_of_interest,

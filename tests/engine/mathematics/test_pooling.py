@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from engine.mathematics.pooling import pool
+from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, AttentionMaps, MapName, MapWindow, Pooling, Sentence
 from engine.values.errors import Superseded
 from tests.tui.widgets.heatmaps import attention

@@ -21,9 +21,9 @@ from engine.architectures.heads import read_layer
 from engine.checkpoints.converted_tensors import ModuleTensors
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
-from engine.mathematics import circuits, composition, directions, distances, spectra
+from engine.mathematics import circuits, distances, spectra, tokens
 from engine.mathematics.factored_matrices import factor_matrices, product
-from engine.mathematics.rotary import Rotation, rotate_keys
+from engine.mathematics.scores import Rotation, rotate_keys
 from engine.models import attention_capture, devices
 from engine.models.interventions import HeldNorm
 from engine.models.loaded_model import cause_of_nan
@@ -76,8 +76,8 @@ def whole(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Ten
 
 def compositions(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
     """Compute compositions of all kinds."""
-    written = composition.writing(value, output)
-    return [composition.composition(written, each) for each in composition.reading(query, key, value, output).values()]
+    written = circuits.writing(value, output)
+    return [circuits.composition(written, each) for each in circuits.reading(query, key, value, output).values()]
 
 
 def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[float]:
@@ -98,11 +98,11 @@ def directions_of(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> 
     """Decompose a circuit into directions, and project embeddings on them."""
     factors = (factor_matrices(each) for each in (value.repeat_interleave(len(output) // len(value), 0), output.mT))
     left, sigma, right = product(*factors).singular_triples()
-    left, right = directions.fix_signs(left, right)
+    left, right = tokens.fix_signs(left, right)
     gain = query[0, 0]
     table = key.flatten(0, 1)
-    chance = directions.chance_projections(table, 3, lambda: None, gain, draws=4)
-    return [sigma, directions.projections(table, left[0], gain).abs(), chance]
+    chance = tokens.chance_projections(table, 3, lambda: None, gain, draws=4)
+    return [sigma, tokens.projections(table, left[0], gain).abs(), chance]
 
 
 def changed(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:

@@ -23,7 +23,7 @@ from engine.models.proof import prove
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from engine.values.proof import Finding, LayerProof
+from engine.values.outline import Finding, LayerProof
 from tests.cli.test_wrong_input import refusal
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui

@@ -11,7 +11,7 @@ import pytest
 import torch
 import transformers
 
-from engine.mathematics.rotary import Rotation, rotate_keys
+from engine.mathematics.scores import Rotation, rotate_keys
 from engine.models.loaded_model import attention_in
 from engine.models.rotations import rotation_of
 from engine.values.errors import EngineError

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from engine.architectures.heads import LayerWeights, read_layer
 from engine.architectures.rotary_types import ROTARY_TYPES
-from engine.mathematics.rotary import Rotation, rotate_keys
+from engine.mathematics.scores import Rotation, rotate_keys
 from engine.models.loaded_model import attention_in
 from engine.models.proof import inputs_at_position_zero
 from engine.models.rotations import is_reordered, rotation_of

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from engine.checkpoints import size_bounds
-from engine.mathematics.pooling import pool
+from engine.mathematics.attention import pool
 from engine.models import attention_maps
 from engine.service.engine import Engine
 from engine.values.attention import AT_ONCE, AttentionMap, MapName, MapQuery, MapWindow, PooledMap

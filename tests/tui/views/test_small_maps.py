@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from textual.app import ComposeResult
 
-from engine.mathematics.pooling import pool
+from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapName, MapQuery, MapWindow
 from engine.values.heads import Head
 from tests.conftest import TinyModel

@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 from rich.text import Text
 
-from engine.mathematics.pooling import pool
+from engine.mathematics.attention import pool
 from engine.service.engine import Engine
 from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
 from engine.values.options import EngineOptions

@@ -14,12 +14,12 @@ from rich.style import Style
 from safetensors.torch import load_file, save_file
 
 from engine.analysis.large_maps import large_maps
-from engine.mathematics.pooling import pool
+from engine.mathematics.attention import pool
 from engine.service.engine import Engine
 from engine.values.attention import AttentionMap, MapName, MapQuery, MapWindow, PooledMap, Pooling
-from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.options import EngineOptions
+from engine.values.outline import HOW_TO_COMPARE
 from engine.values.views import CHANGES, Query
 from tests.conftest import TinyModel
 from tests.exporting import exported

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from textual.events import MouseScrollDown
 
-from engine.mathematics.pooling import pool
+from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapName, MapWindow, PooledMap, VisibleKeys
 from tests.tui.painted import NASTY, good_terminal
 from tests.tui.widgets.heatmaps import CURSOR_STYLE, HeatmapApp, attention, rgb, show

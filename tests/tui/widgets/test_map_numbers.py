@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.mathematics.pooling import pool
+from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
 from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tests.tui.painted import NASTY, good_terminal
