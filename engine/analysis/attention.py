@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.analysis.layers import NOTHING, layers_of
-from engine.analysis.open_model import OpenModel
-from engine.analysis.two_models import attention_of_both
+from engine.analysis.open_model import OpenModel, attention_of_both
 from engine.mathematics.attention import Weights, rollout, uniform_attention, visible_keys
 from engine.values.attention import AT_ONCE, AttentionMap, AttentionMaps, MapName, PooledMap
 from engine.values.errors import EngineError, NoMap

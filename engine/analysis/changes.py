@@ -11,10 +11,8 @@ from torch import Tensor
 
 from engine.analysis.circuits import measured
 from engine.analysis.layers import cells_of, heads_of, over_layers, parts_wanted, place_of
-from engine.analysis.open_model import OpenModel
+from engine.analysis.open_model import OpenModel, other_spectra
 from engine.analysis.token_tables import token_tables
-from engine.analysis.two_models import other_spectra
-from engine.analysis.whole_layers import without_factors
 from engine.architectures.heads import LayerWeights
 from engine.mathematics.circuits import Numbers
 from engine.mathematics.distances import (
@@ -29,6 +27,7 @@ from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, numerical_ran
 from engine.mathematics.spectra import layer_factors
 from engine.mathematics.threads import in_rounds
 from engine.values.heads import MATRICES
+from engine.values.memory import without_factors
 from engine.values.outline import LayerOutline
 from engine.values.spectra import Spectrum
 from engine.values.table import Groups, RowGroup

@@ -15,9 +15,9 @@ from engine.analysis.layers import cells_of, heads_of, over_layers, parts_wanted
 from engine.analysis.open_model import OpenModel
 from engine.analysis.spectra import group_of
 from engine.analysis.token_tables import mean_row, token_map, token_tables
-from engine.analysis.whole_layers import token_map_room, without_factors
 from engine.architectures.heads import LayerWeights
 from engine.architectures.vocabulary import Vocabulary, final_gain, gain_before, read_gain
+from engine.checkpoints import size_bounds
 from engine.mathematics.circuits import (
     Frame,
     LayerFactors,
@@ -35,6 +35,7 @@ from engine.mathematics.measures import cosine_noise, numerical_rank
 from engine.mathematics.scores import rotate_keys
 from engine.mathematics.threads import in_rounds
 from engine.models.rotations import rotation_of
+from engine.values.memory import token_map_room, without_factors
 from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Work
 from engine.values.spectra import FloatArray, Spectrum
@@ -221,7 +222,7 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
         return None
     known = model.cached("token maps", dict[Vocabulary, Tensor | None])
     if found not in known:
-        has_room, notice = token_map_room(layer, model.options.is_browsing)
+        has_room, notice = token_map_room(layer, model.options.is_browsing, size_bounds.free_memory())
         if notice:
             model.notify(notice)
         if not has_room:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.analysis.open_model import OpenModel
-from engine.analysis.two_models import beside_other, check_maps_of_both
+from engine.analysis.open_model import OpenModel, beside_other, check_maps_of_both
 from engine.mathematics.attention import largest_value, pool, visible_keys
 from engine.values.attention import (
     AttentionMap,

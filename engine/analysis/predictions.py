@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from engine.analysis.layers import NOTHING, over_layers
-from engine.analysis.open_model import OpenModel
-from engine.analysis.two_models import check_both_read
+from engine.analysis.open_model import OpenModel, check_both_read
 from engine.mathematics.measures import orthogonal_norm
 from engine.mathematics.tokens import ShuffledChanges
 from engine.values.display_text import visible

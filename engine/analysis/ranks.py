@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 
 from engine.analysis.layers import NOTHING, over_layers, parts_wanted
-from engine.analysis.open_model import OpenModel
-from engine.analysis.two_models import other_spectra
+from engine.analysis.open_model import OpenModel, other_spectra
 from engine.mathematics.chance import chance_curve, chance_measures
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, energies
 from engine.values.errors import EngineError

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.analysis.whole_layers import room_for
 from engine.architectures.tensors import TensorsReadOnce
+from engine.checkpoints import size_bounds
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.source import Source
 from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles
@@ -27,6 +27,7 @@ from engine.store.cache import SpectraCache
 from engine.store.files import cache_directory
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import MATRICES, Head
+from engine.values.memory import room_for
 from engine.values.options import EngineOptions
 from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Progress, Work
@@ -213,7 +214,7 @@ class SpectraStore:
 
     def _with_room(self, layer: LayerOutline, missing: list[str], is_all: bool) -> tuple[list[str], str]:
         """Give those matrices of a layer as a whole that have room, and why others are left out."""
-        fitting, lacking, notice = room_for(layer, missing, self._options.is_browsing)
+        fitting, lacking, notice = room_for(layer, missing, self._options.is_browsing, size_bounds.free_memory())
         if is_all and not fitting:
             raise EngineError(lacking)
         if notice and not self._has_told_of_room:  # other layers of the model take the same

@@ -226,7 +226,7 @@ class Engine:
         def work(model: OpenModel) -> Work[SpectraGroup]:
             if not of_other:
                 return (yield from model.spectra.layer(layer, whole_layer, matrices, distance))
-            from engine.analysis.two_models import other_spectra
+            from engine.analysis.open_model import other_spectra
 
             return (yield from other_spectra(model, layer, whole_layer, matrices, distance))
 
@@ -346,7 +346,7 @@ class Engine:
 
         def work(model: OpenModel) -> Work[AttentionMaps]:
             if not off.heads:
-                from engine.analysis.two_models import attention_of_both
+                from engine.analysis.open_model import attention_of_both
 
                 return (yield from attention_of_both(model, text, stack, layer))
             whole = yield from model.attention(text, stack, layer)

@@ -17,14 +17,16 @@ from safetensors.torch import load_file, save_file
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from engine.analysis import decompositions, whole_layers
+from engine.analysis import decompositions
 from engine.analysis.decompositions import Decomposer
 from engine.analysis.open_model import OpenModel
 from engine.analysis.token_tables import token_map
 from engine.architectures import heads as cutting
 from engine.architectures.heads import LayerWeights
+from engine.checkpoints import size_bounds
 from engine.mathematics.spectra import circuit_singular_values
 from engine.service.engine import Engine
+from engine.values import memory
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
 from engine.values.options import EngineOptions
@@ -199,15 +201,14 @@ def test_of_heads_only_what_is_asked_for_is_read_and_computed(
     ],
 )
 def test_matrices_of_whole_layers_that_take_more_than_browsing_may_are_left_to_a_command(
-    shape: str, left_out: str, says: str, takes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shape: str, left_out: str, says: str, takes: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(whole_layers, "free_memory", lambda: None)
     outline = session(write_checkpoint(tmp_path / shape, SHAPES[shape], filled=())).outline.layers[0]
-    asked = whole_layers.room_for(outline, MATRICES, is_browsing=False)
+    asked = memory.room_for(outline, MATRICES, is_browsing=False, free=None)
     assert asked[0] == list(MATRICES)
     assert asked[2].endswith(takes)
     assert bool(asked[2]) == bool(says)
-    room = whole_layers.room_for(outline, MATRICES, is_browsing=True)
+    room = memory.room_for(outline, MATRICES, is_browsing=True, free=None)
     assert [matrix for matrix in MATRICES if matrix not in room[0]] == list(left_out)
     assert not room[2]
     if not says:
@@ -216,17 +217,14 @@ def test_matrices_of_whole_layers_that_take_more_than_browsing_may_are_left_to_a
     assert room[1].startswith(f"Q and O of L0 as a whole are up to {says}")
     assert "minutes on one core; they are left out here" in room[1]
     assert room[1].endswith("attn-tui export MODEL spectrum --layer 0 --head all")
-    of_encoder = whole_layers.room_for(replace(outline, stack="encoder"), MATRICES, is_browsing=True)
+    of_encoder = memory.room_for(replace(outline, stack="encoder"), MATRICES, is_browsing=True, free=None)
     assert of_encoder[1].endswith("spectrum --stack encoder --layer 0 --head all")
-    needed = whole_layers.needed_memory(outline, "Q")
-    monkeypatch.setattr(whole_layers, "free_memory", lambda: 19 * needed)
-    assert whole_layers.room_for(outline, MATRICES, is_browsing=True)[1]
-    monkeypatch.setattr(whole_layers, "free_memory", lambda: 21 * needed)
-    rich = whole_layers.room_for(outline, MATRICES, is_browsing=True)
+    needed = memory.needed_memory(outline, "Q")
+    assert memory.room_for(outline, MATRICES, is_browsing=True, free=19 * needed)[1]
+    rich = memory.room_for(outline, MATRICES, is_browsing=True, free=21 * needed)
     assert says in rich[2], "where there is plenty they are computed"
     assert not rich[1]
-    monkeypatch.setattr(whole_layers, "free_memory", lambda: needed - 1)
-    poor = whole_layers.room_for(outline, MATRICES, is_browsing=False)
+    poor = memory.room_for(outline, MATRICES, is_browsing=False, free=needed - 1)
     assert poor[0] == ["K", "V", "QK", "OV"]
     assert poor[1].startswith(f"Q and O of L0 as a whole are up to {says} of memory, and ")
     assert poor[1].endswith(" are free: left out")
@@ -237,9 +235,9 @@ def test_a_layer_of_which_nothing_fits_is_refused_in_one_line(
 ) -> None:
     monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
     opened = session(tiny_model("llama"))
-    monkeypatch.setattr(whole_layers, "MOST_BROWSED", 0)
-    monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
-    monkeypatch.setattr(whole_layers, "free_memory", lambda: 10)
+    monkeypatch.setattr(memory, "MOST_BROWSED", 0)
+    monkeypatch.setattr(memory, "FREE_SHARE", 0)
+    monkeypatch.setattr(size_bounds, "free_memory", lambda: 10)
     with pytest.raises(EngineError) as caught:
         finish(opened.spectra.layer(FIRST, True))
     said = one_line(caught.value)
@@ -251,8 +249,8 @@ def test_a_layer_of_which_nothing_fits_is_refused_in_one_line(
 async def test_what_the_explorer_leaves_out_is_computed_and_kept_by_the_command_that_it_names(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole_layers, "MOST_BROWSED", 0)
-    monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
+    monkeypatch.setattr(memory, "MOST_BROWSED", 0)
+    monkeypatch.setattr(memory, "FREE_SHARE", 0)
     folder, options = tiny_model("llama"), EngineOptions(is_browsing=True)
     command = "attn-tui export MODEL spectrum --layer 0 --head all"
     async with explorer(folder, size=(160, 50), head="L0", engine=Engine(options)) as (app, _):
@@ -316,8 +314,8 @@ NEED_BOTH = ("angle", "overlap", "symmetric_identity_floor")
 def queries_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let queries and outputs of a small layer with shared keys be what browsing leaves out."""
     monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
-    monkeypatch.setattr(whole_layers, "MOST_BROWSED", whole_layers.MATRIX_COPIES * 8 * 64 * 63)
-    monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
+    monkeypatch.setattr(memory, "MOST_BROWSED", memory.MATRIX_COPIES * 8 * 64 * 63)
+    monkeypatch.setattr(memory, "FREE_SHARE", 0)
 
 
 SHARED: dict[str, int] = {
@@ -378,7 +376,7 @@ async def test_what_fits_of_a_layer_is_on_screen_and_the_rest_is_said(tiny_model
 def test_an_export_without_room_for_some_matrices_gives_the_others_and_a_line(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole_layers, "free_memory", lambda: whole_layers.MOST_BROWSED)
+    monkeypatch.setattr(size_bounds, "free_memory", lambda: memory.MOST_BROWSED)
     folder = tiny_model("llama", **SHARED)
     done = run(folder, "ranks", "--layer", "0", "--head", "all", "--no-cache")
     assert done.exit_code == 0
@@ -408,7 +406,7 @@ def test_what_queries_and_outputs_alone_can_tell_is_empty_and_the_rest_as_it_is(
     everything = run(folder, *command)
     assert everything.exit_code == 0
     assert "without" not in everything.stderr
-    monkeypatch.setattr(whole_layers, "free_memory", lambda: whole_layers.MOST_BROWSED)
+    monkeypatch.setattr(size_bounds, "free_memory", lambda: memory.MOST_BROWSED)
     done = run(folder, *command)
     assert done.exit_code == 0
     assert done.stderr.startswith("attn-tui: L0 as a whole is without what W_Q and W_O alone can tell: Q and O of L0")
@@ -434,29 +432,26 @@ def folder(tiny_model: TinyModel) -> Path:
     return tiny_model("gpt2", with_head=True)
 
 
-def test_what_a_wide_model_takes_is_more_than_browsing_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_wide_model_takes_is_more_than_browsing_does(tmp_path: Path) -> None:
     layer = session(write_checkpoint(tmp_path / "405b", SHAPES["405b"], filled=())).outline.layers[0]
-    monkeypatch.setattr(whole_layers, "free_memory", lambda: 20 * GB)
     what = "ov_copying takes the product of both tables of tokens, which needs 4.3 GB of memory"
-    assert whole_layers.token_map_room(layer, is_browsing=False) == (True, what)
-    has_room, said = whole_layers.token_map_room(layer, is_browsing=True)
+    assert memory.token_map_room(layer, is_browsing=False, free=20 * GB) == (True, what)
+    has_room, said = memory.token_map_room(layer, is_browsing=True, free=20 * GB)
     assert not has_room
     assert said == f"{what}; it is left empty here, and computed by: attn-tui export MODEL circuits"
-    monkeypatch.setattr(whole_layers, "free_memory", lambda: 100 * GB)
-    assert whole_layers.token_map_room(layer, is_browsing=True) == (True, what)
-    monkeypatch.setattr(whole_layers, "free_memory", lambda: 4 * GB)
-    assert whole_layers.token_map_room(layer, is_browsing=False) == (
+    assert memory.token_map_room(layer, is_browsing=True, free=100 * GB) == (True, what)
+    assert memory.token_map_room(layer, is_browsing=False, free=4 * GB) == (
         False, f"{what}, and 4.0 GB are free; it is left empty"
     )  # fmt: skip
-    assert whole_layers.token_map_room(outline("small").layers[0], is_browsing=True) == (True, "")
+    assert memory.token_map_room(outline("small").layers[0], is_browsing=True, free=4 * GB) == (True, "")
 
 
 def test_the_command_says_what_it_takes_and_the_explorer_leaves_it_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = exported(folder, "circuits", "--head", "L0H0")
-    monkeypatch.setattr(whole_layers, "MOST_BROWSED", 0)
-    monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
+    monkeypatch.setattr(memory, "MOST_BROWSED", 0)
+    monkeypatch.setattr(memory, "FREE_SHARE", 0)
     done = run(folder, "circuits", "--head", "L0H0")
     assert done.stderr.startswith("attn-tui: ov_copying takes the product of both tables of tokens, which needs ")
     assert done.stderr.count("\n") == 1
