@@ -12,6 +12,7 @@ from engine.values.memory import ACROSS_DEVICES, MemoryReport, size
 from engine.values.outline import MARKS
 
 if TYPE_CHECKING:
+    from engine.values.heads import Head
     from engine.values.outline import Comparison, LayerOutline, ModelOutline
 
 
@@ -20,12 +21,17 @@ def short_name(outline: ModelOutline) -> str:
     return outline.name.rstrip("/").rpartition("/")[2] or outline.name
 
 
+def head_name(head: Head, outline: ModelOutline) -> str:
+    """Name a head or a layer, with its stack where the model has several."""
+    return f"{head.stack} {head}" if len(outline.stacks) > 1 else str(head)
+
+
 def at_distance(distance: int | None, outline: ModelOutline) -> str:
-    """Say how far the key is before the query, in a title; nothing where positions are left out."""
+    """Say how far the key is before the query; nothing where positions are left out."""
     if distance is None:
         return ""
     past = outline.past_context(distance)
-    return f" Δ = {distance}{', ' if past else ''}{past}"
+    return f"Δ = {distance}{', ' if past else ''}{past}"
 
 
 def _counts(values: list[int]) -> str:

@@ -112,7 +112,7 @@ def _cell(pane: Pane) -> tuple[Cell, str]:
             name = pane.grid.column
             return pane.grid.row[pane.grid.columns.index(name)], name
         case AttentionPane() if pane.heatmap.pooled is not None:
-            return pane.heatmap.value, pane.cell_name
+            return pane.heatmap.value, pane.cell_name.text if pane.cell_name is not None else ""
         case SpectraPane() if pane.graph.matrix:
             return pane.graph.value, f"σ {pane.graph.index} of {pane.graph.matrix}"
         case OverviewPane() if pane.shown is not None and pane.map.head is not None:

@@ -26,7 +26,7 @@ from engine.values.memory import FROM_DISK, MemoryReport, size
 from engine.values.outline import ModelOutline
 from engine.values.progress import LOADING, READING, Progress
 from tui.drawing.facts import short_name
-from tui.drawing.view_titles import COMPUTING, LESS_THIS_MODEL
+from tui.drawing.titles import COMPUTING, Part, fact, less_part, map_part, off_part
 from tui.state.session import Averaging, Shown
 from tui.state.store import Store
 from tui.status_line import how_far
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Read = tuple[str, Off]
 """A sentence, and the heads that are switched off while it is read."""
 
-Part = tuple[MapQuery, str, MapWindow]
+Rectangle = tuple[MapQuery, str, MapWindow]
 """A rectangle of a map, and the name of the work that computes it."""
 
 Small = tuple[MapQuery, int]
@@ -83,12 +83,12 @@ class Maps:
         self._progress: Progress | None = None
         self._foreseen = ""
         self._selected: tuple[AttentionMaps, AttentionMap] | None = None
-        self._last_part: Part | None = None
+        self._last_part: Rectangle | None = None
         self._last_small: Small | None = None
         self._sentences: Store[Read, Sentence] = Store(self._read, arrived)
         self._layers: Store[MapQuery, AttentionMaps] = Store(self._ask_layer, arrived, LAYERS)
         self._heads: Store[MapQuery, AttentionMap] = Store(self._ask_head, arrived)
-        self._parts: Store[Part, PooledMap] = Store(self._ask_part, arrived, PARTS)
+        self._parts: Store[Rectangle, PooledMap] = Store(self._ask_part, arrived, PARTS)
         self._small: Store[Small, Mapping[int, PooledMap]] = Store(self._ask_small, arrived, PARTS)
         self._lines: Store[Cross, MapLines] = Store(self._ask_lines, arrived, PARTS)
         self._stores = self._sentences, self._layers, self._heads, self._parts, self._small, self._lines
@@ -255,7 +255,7 @@ class Maps:
         map = (await asyncio.wrap_future(asked)).select(name.head)
         return replace(map, weights=map.weights.copy())
 
-    def _ask_part(self, part: Part) -> Future[PooledMap]:
+    def _ask_part(self, part: Rectangle) -> Future[PooledMap]:
         """Ask for a rectangle."""
         query, work, window = part
         return self._engine.pooled(query, window, work)
@@ -304,16 +304,17 @@ def map_query(shown: Shown, name: MapName) -> MapQuery:
     return MapQuery(shown.text or "", name, shown.off_in_maps, name if is_difference else None)
 
 
-def map_title(shown: Shown, outline: ModelOutline) -> str:
+def map_title(shown: Shown, outline: ModelOutline) -> list[Part]:
     """Say which map is shown, and with which heads off."""
-    name = map_name(shown, outline)
-    title = f"{name.stack} {name}" if len(outline.stacks) > 1 else str(name)
-    off = shown.off.heads
-    if name.is_rollout:
-        return f"{title} · with all heads on" if off else title
-    if shown.difference and not name.stack.endswith(DELTA):
-        return f"{title} · with {shown.off} less with all on" if off else f"{title} · {LESS_THIS_MODEL}"
-    return f"{title} · with {shown.off}" if off else title
+    name, off = map_name(shown, outline), shown.off
+    parts = [map_part(name, outline)]
+    is_difference = shown.difference and not name.stack.endswith(DELTA) and not name.is_rollout
+    if off.heads:
+        all_on = fact("with all heads on", " · ")
+        parts.append(all_on if name.is_rollout else off_part(off, is_difference=is_difference))
+    elif is_difference:
+        parts.append(less_part())
+    return parts
 
 
 def next_averaging(shown: Shown, outline: ModelOutline, *, is_long: bool) -> Averaging:

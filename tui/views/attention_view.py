@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
-from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -15,7 +15,7 @@ from engine.values.attention import AttentionMap, MapName, MapQuery, PooledMap
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, no_attention
 from tui.drawing.levels import Scale
-from tui.drawing.text import harmless
+from tui.drawing.titles import Part, Title, cell_part, fact
 from tui.drawing.token_spelling import map_with_parts
 from tui.state.maps import map_name, map_query, map_title
 from tui.state.session import Shown
@@ -104,13 +104,14 @@ class AttentionPane(SentencePane):
             return
         self.message, self.is_waiting = "", False
         as_text = () if source.is_whole else (f"{key_of(self.app, 'app.text')}: as text",)
-        self._set_title(title, ", ".join(filter(None, (sentence.notice, *as_text))))
+        notice = ", ".join(filter(None, (sentence.notice.removeprefix("the model reads the "), *as_text)))
+        self._set_title([*title, fact(notice, style="italic")])
         self._refresh_lines()
 
-    def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
+    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Say why there is no map, or none yet."""
         self.is_waiting, self.message = is_waiting, message
-        self._set_title(title, "")
+        self._set_title(title)
         self.heatmap.show_message(message)
         self.readout_line.show("")
         self.legend_line.show("")
@@ -148,23 +149,21 @@ class AttentionPane(SentencePane):
         return self.heatmap.looked_at
 
     @property
-    def cell_name(self) -> str:
-        """Name that query and key with their tokens; nothing where there is no map."""
+    def cell_name(self) -> Part | None:
+        """That query and key with their tokens, as a part of a title; None where there is no map."""
         cell, pooled = self.cell, self.heatmap.pooled
         if cell is None or pooled is None:
-            return ""
-        sides = zip(("query", "key"), cell, (pooled.query_tokens, pooled.key_tokens), strict=True)
-        return ", ".join(f'{side} {place} "{harmless(tokens[place])}"' for side, place, tokens in sides)
+            return None
+        return cell_part(cell, pooled.query_tokens[cell[0]], pooled.key_tokens[cell[1]])
 
     @property
     def scale(self) -> Scale:
         """Linear or logarithmic."""
         return self.heatmap.scale
 
-    def _set_title(self, name: str, notice: str) -> None:
+    def _set_title(self, parts: Sequence[Part]) -> None:
         """Say what is shown."""
-        notice = notice.removeprefix("the model reads the ")
-        self.title_line.show(Text.assemble(("attention ", "bold"), name, (f"  {notice}" if notice else "", "italic")))
+        self.title_line.show_title(Title.of(self.view, parts))
 
     def _refresh_lines(self) -> None:
         """Write the legend and what is under the cursor."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 
@@ -22,12 +21,12 @@ from engine.values.spectra import FloatArray, Spectrum
 from engine.values.table import AnyTable
 from tui.drawing.curves import Curve
 from tui.drawing.curves import Line as CurveLine
-from tui.drawing.facts import at_distance
+from tui.drawing.facts import at_distance, head_name
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import brief
 from tui.drawing.readout import MASKED, write_weight
+from tui.drawing.titles import COMPUTING, LAST, Part, Title, fact, off_part
 from tui.drawing.token_spelling import map_with_parts
-from tui.drawing.view_titles import COMPUTING, ViewTitle
 from tui.state.maps import map_of
 from tui.state.pins import compared_heads, compared_pair, how_to_pin
 from tui.state.session import Shown, Side
@@ -58,8 +57,6 @@ class ComparePane(SentencePane):
         self.legend_line = Line(classes="pane-legend")
         self._names: tuple[str, ...] = ()
         self._curves: tuple[Curve, ...] = ()
-        self._title = ""
-        self._state: Sequence[str] = ()
         self.side = Side.SPECTRA
         self._turn(Side.SPECTRA)
 
@@ -79,18 +76,18 @@ class ComparePane(SentencePane):
         if shown.side is not self.side:
             self._turn(shown.side)
         heads = compared_heads(shown)
-        names = [_name(head, stores) for head in heads]
+        names = [head_name(head, stores.outline) for head in heads]
         if not shown.pins:
-            self.show_message("", how_to_pin(key_of(self.app, "app.pin"), key_of(self.app, "app.compare")))
+            self.show_message((), how_to_pin(key_of(self.app, "app.pin"), key_of(self.app, "app.compare")))
         elif self.side is Side.SPECTRA:
             self.draw_spectra(shown, stores, heads, names)
-        elif (sentence := self.sentence_of(shown, stores, "")) is None:
+        elif (sentence := self.sentence_of(shown, stores, ())) is None:
             return
         elif self.side is Side.MAPS:
             self._draw_maps(shown, stores, sentence, heads, names)
         elif (pair := compared_pair(shown)) is None:
             self.show_message(
-                "", f"a difference is of two heads, and {names[0]} is alone: go to another one, or pin it"
+                (), f"a difference is of two heads, and {names[0]} is alone: go to another one, or pin it"
             )
         else:
             self._draw_difference(shown, stores, sentence, pair)
@@ -104,7 +101,7 @@ class ComparePane(SentencePane):
         self.is_of_sentence, self.is_waiting = not is_graph, True
         self._names = ()
         if self.is_mounted:
-            self._set_title("")
+            self._set_title(())
             if self.has_focus_within:
                 self.focus_view()
 
@@ -117,7 +114,7 @@ class ComparePane(SentencePane):
         """Whether there are no maps on screen that could stay for a moment."""
         return not self._names
 
-    def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
+    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Say why there is nothing to compare, or nothing yet."""
         self.is_waiting = is_waiting
         self._names, self._curves = (), ()
@@ -125,7 +122,7 @@ class ComparePane(SentencePane):
         if self.side is Side.SPECTRA:
             self.graph.show_message(message)
         else:
-            self.maps.show([Titled(Text(""), message)])
+            self.maps.show([Titled(Title(), message)])
         self.values.show(())
         self.legend_line.show("")
         self.readout_line.show("")
@@ -139,18 +136,18 @@ class ComparePane(SentencePane):
                 break  # one layer after the other
         answers = [spectra.known(head, distance) for head in heads]
         found = [{} if each is None or isinstance(each, EngineError) else each for each in answers]
-        title = f"{quantity(len(heads), 'head')}{at_distance(distance, stores.outline)}"
+        title = [Part(quantity(len(heads), "head"), " "), Part(at_distance(distance, stores.outline), " ")]
         if not any(found):
             why_not = next((str(each) for each in answers if isinstance(each, EngineError)), "")
             if why_not or distance is None:
-                self.show_message("", why_not or COMPUTING, is_waiting=not why_not)
+                self.show_message((), why_not or COMPUTING, is_waiting=not why_not)
             else:
                 self.is_waiting = True
                 self._set_title(title, (COMPUTING,))  # what is drawn stays until the next comes
             return
         front = heads.index(shown.selected) if shown.selected in heads else len(heads) - 1
         if not heads[front].stack.endswith(DELTA):
-            title = f"{title}  chance of {names[front]}"
+            title.append(fact(f"chance of {names[front]}"))
         self._names, self.is_waiting = tuple(names), False
         self._curves = tuple(_compared(matrix, names, found, found[front]) for matrix in MATRICES)
         self._set_title(title)
@@ -171,18 +168,22 @@ class ComparePane(SentencePane):
             else:
                 map = stores.maps.of_head(query)
                 if map is None:  # one layer after the other
-                    self.show_missing("", None, COMPUTING, is_late=stores.maps.is_late(query))
+                    self.show_missing((), None, COMPUTING, is_late=stores.maps.is_late(query))
                     return
                 source = str(map)
                 if isinstance(map, AttentionMap):
                     source = MapSource.of(map_with_parts(map, sentence), query)
-            titled.append(Titled(Text().append(*self.graph.line_sign(number)).append(f" {name}"), source))
-        self._show_maps(f"{quantity(len(heads), 'head')}{_without(shown)}", titled, shown)
+            sign, style = self.graph.line_sign(number)
+            titled.append(Titled(Title((Part(sign, fewer=((LAST, ""),), style=style), Part(name, " "))), source))
+        self._show_maps([Part(quantity(len(heads), "head"), " "), *_without(shown)], names, titled, shown)
 
     def _draw_difference(self, shown: Shown, stores: Stores, sentence: Sentence, pair: tuple[Head, Head]) -> None:
         """Draw by how much the second head's weights are larger than the first one's, or say why they are not."""
-        base, other = (_name(head, stores) for head in pair)
-        title = f"{other} less {pair[0] if pair[0].stack == pair[1].stack else base}{_without(shown)}"
+        base, other = (head_name(head, stores.outline) for head in pair)
+        is_of_one_stack = pair[0].stack == pair[1].stack
+        briefly = ((LAST, f"{pair[1]} less {pair[0]}"),) if is_of_one_stack else ()
+        named = Part(f"{other} less {pair[0] if is_of_one_stack else base}", " ", briefly)
+        title = [named, *_without(shown)]
         query = difference_query(shown, pair)
         if sentence.is_long:
             part, spelled = partial(stores.maps.part, query, COMPARED), partial(map_with_parts, sentence=sentence)
@@ -193,11 +194,12 @@ class ComparePane(SentencePane):
                 self.show_missing(title, map, COMPUTING, is_late=stores.maps.is_late(query))
                 return
             source = MapSource.of(map_with_parts(map, sentence), query)
-        self._show_maps(title, [Titled(Text(title, "bold"), source)], shown)
+        above = Title([replace(part, style="bold") for part in title])
+        self._show_maps(title, [above.within(0).plain], [Titled(above, source)], shown)
 
-    def _show_maps(self, title: str, maps: Sequence[Titled], shown: Shown) -> None:
+    def _show_maps(self, title: Sequence[Part], names: Sequence[str], maps: Sequence[Titled], shown: Shown) -> None:
         """Draw the heads' maps, or a difference."""
-        self._names, self._curves, self.is_waiting = tuple(each.title.plain for each in maps), (), False
+        self._names, self._curves, self.is_waiting = tuple(names), (), False
         self._set_title(title)
         self.maps.show(maps, shown.map_scale, is_numbered=shown.is_numbered)
         self._read_out_maps()
@@ -255,16 +257,11 @@ class ComparePane(SentencePane):
     def under_cursor(self) -> list[tuple[str, float]]:
         """What each head has under the cursor, by its name; the difference of two by both their names."""
         if self.side is not Side.SPECTRA:
-            maps = zip(self._heads, self.maps.heatmaps, strict=True) if self._names else ()
+            maps = zip(self._names, self.maps.heatmaps, strict=True) if self._names else ()
             return [(name, each.value) for name, each in maps if each.pooled is not None]
         curve = next((each for each in self._curves if each.matrix == self.graph.matrix), None)
         lines = zip(self._names, curve.lines, strict=True) if curve is not None else ()
         return [(name, float(line.values[self.graph.index - 1])) for name, line in lines]
-
-    @property
-    def _heads(self) -> tuple[str, ...]:
-        """The names without the signs before them, which a difference has none of."""
-        return self._names if self.side is Side.DIFFERENCE else tuple(name.split(" ", 1)[-1] for name in self._names)
 
     @property
     def scale(self) -> Scale:
@@ -278,13 +275,10 @@ class ComparePane(SentencePane):
             return
         self.session.change(spectra_scale="log" if self.scale == "linear" else "linear")
 
-    def _set_title(self, title: str, state: Sequence[str] = ()) -> None:
+    def _set_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
         """Say what is shown, how far that is, and on which scale."""
-        self._title, self._state = title, state
-        line = Text.assemble((f"compare {self.side.value} ", "bold"), title)
-        if self.side is Side.SPECTRA:
-            line.append(f"  {self.graph.scale} scale")
-        self.title_line.show_title(ViewTitle.of(line, state))
+        scale = fact(f"{self.graph.scale} scale" if self.side is Side.SPECTRA else "")
+        self.title_line.show_title(Title.of(f"{self.view} {self.side.value}", [*title, scale], state=state))
 
     @on(SpectraView.CursorMoved)
     def _read_out_spectra(self) -> None:
@@ -315,11 +309,11 @@ class ComparePane(SentencePane):
                         name,
                         MASKED if each.is_masked else "" if np.isnan(each.value) else write_weight(each.value),
                     )
-                    for number, (name, each) in enumerate(zip(self._heads, self.maps.heatmaps, strict=True))
+                    for number, (name, each) in enumerate(zip(self._names, self.maps.heatmaps, strict=True))
                 ]
             )
         self.legend_line.show(leading.legend(self.legend_line.size.width - 2))
-        of = f"{self._heads[self.maps.heatmaps.index(leading)]}: " if self.side is Side.MAPS else ""
+        of = f"{self._names[self.maps.heatmaps.index(leading)]}: " if self.side is Side.MAPS else ""
         said = leading.readout(self.readout_line.size.width - len(of))
         self.readout_line.show(f"{of}{said}" if said else "")
 
@@ -345,19 +339,14 @@ def _difference(stores: Stores, query: MapQuery, base: str, other: str) -> Atten
     return replace(less, other=more.weights)
 
 
-def _name(head: Head, stores: Stores) -> str:
-    """Name a head, with its stack where there are several."""
-    return f"{head.stack} {head}" if len(stores.outline.stacks) > 1 else str(head)
-
-
 def _subject(heads: Iterable[Head], stores: Stores, between: str = "-") -> str:
     """Name heads as a part of a file's name."""
-    return between.join(_name(head, stores).replace(" ", ".") for head in heads)
+    return between.join(head_name(head, stores.outline).replace(" ", ".") for head in heads)
 
 
-def _without(shown: Shown) -> str:
+def _without(shown: Shown) -> list[Part]:
     """Say which heads are switched off, in a title."""
-    return f" · with {shown.off}" if shown.off.heads else ""
+    return [off_part(shown.off)] if shown.off.heads else []
 
 
 def _compared(

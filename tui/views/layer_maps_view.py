@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 
@@ -17,6 +16,7 @@ from engine.values.heads import Head
 from engine.values.table import AnyTable
 from tui.drawing.levels import Scale
 from tui.drawing.readout import of_weight
+from tui.drawing.titles import Part, Title, fact, layer_part, off_part
 from tui.drawing.token_spelling import map_with_parts
 from tui.state.session import Shown
 from tui.state.stores import Stores
@@ -40,7 +40,7 @@ class HeadsPane(SentencePane):
         self.legend_line = Line(classes="pane-legend")
         self.of_layer: Head | None = None
         self._count = 0
-        self._title = ""
+        self._title: Sequence[Part] = ()
         self._drawn: Mapping[int, PooledMap] = {}
         self._spelled: Mapping[int, PooledMap] = {}
 
@@ -55,13 +55,14 @@ class HeadsPane(SentencePane):
         """Draw the maps of the selected layer's heads that have come so far."""
         selected, outline = shown.selected, stores.outline
         if selected is None:
-            self.show_message("", "choose a layer or a head in the tree")
+            self.show_message((), "choose a layer or a head in the tree")
             return
         layer, heads = selected.whole_layer, outline.layer(selected).head_names()
-        stack = f"{layer.stack} " if len(outline.stacks) > 1 else ""
-        without = f" · with {shown.off}" if shown.off.heads else ""
         names = tuple(heads)
-        title, self._count = f"{stack}layer {layer.layer} · {quantity(len(names), 'head')}{without}", len(names)
+        self._count = len(names)
+        title = [layer_part(layer.layer, layer.stack if len(outline.stacks) > 1 else "")]
+        if shown.off.heads:
+            title.append(off_part(shown.off))
         sentence = self.sentence_of(shown, stores, title)
         self.maps.select(None if selected.is_layer else selected.head)
         if sentence is None or not self.maps.size:
@@ -85,10 +86,10 @@ class HeadsPane(SentencePane):
             for head, label in zip(names, labels, strict=True)
         ]
         self.maps.show(tiles, written, self._spelled, shown.map_scale)
-        self._title = f"{title}  {notice}".rstrip()
+        self._title = [*title, fact(notice)]
         self._read_out()
 
-    def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
+    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Say why there are no maps, or none yet."""
         self.of_layer, self.is_waiting, self._title = None, is_waiting, title
         self.maps.show_message(message, self._count if is_waiting else 0)
@@ -108,8 +109,9 @@ class HeadsPane(SentencePane):
 
     def _set_title(self) -> None:
         """Say what is shown, and which of the maps the cursor is on where not all are in view."""
-        at, (layer, dot, rest) = self.maps.position, self._title.partition(" · ")
-        self.title_line.show(Text.assemble(("maps ", "bold"), f"{layer}{dot}{f'{at} of ' * bool(at)}{rest}"))
+        at, count = self.maps.position, quantity(self._count, "head")
+        parts = [*self._title[:1], *[fact(f"{at} of {count}" if at else count, " · ")] * bool(self._title)]
+        self.title_line.show_title(Title.of(self.view, [*parts, *self._title[1:]]))
 
     def _read_out(self) -> None:
         """Explain the levels, and name the largest weight of the map under the cursor."""

@@ -18,10 +18,12 @@ from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.table import CHANCE, RANK_COLUMNS, Cell, Table
 from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, Query, explain, parts_of
+from tui.drawing.facts import head_name
 from tui.drawing.levels import Scale
 from tui.drawing.measure_map import MeasureMap, MeasureScale, scale_of
 from tui.drawing.readout import of_measure, why_empty
 from tui.drawing.text import first_fitting
+from tui.drawing.titles import Part, Title, fact
 from tui.state.overview_measures import MEASURES, SIGNED, group_after, overview_fields
 from tui.state.session import Shown
 from tui.state.stores import Stores
@@ -103,14 +105,11 @@ class OverviewPane(Pane):
         self.is_of_sentence = parts_of((measure,)) == ("patterns",)
         self.is_waiting = not self.shown.known and not self._trouble
         self.is_unfinished = not self._trouble and None in cells
-        said = [measure]
-        if measure.endswith("energy_rank"):
-            said.append(f"ε {shown.epsilon:g}")
-        if self.scale is not None and self.scale.scale == "log":
-            said.append("log scale")
+        epsilon = f"ε {shown.epsilon:g}" if measure.endswith("energy_rank") else ""
+        scale = "log scale" if self.scale is not None and self.scale.scale == "log" else ""
         known = f"{self.shown.known} of " if self.shown.known < len(cells) else ""
-        said.append(f"{known}{quantity(len(cells), 'head')}")
-        self.title_line.show(Text.assemble((f"{self.view} ", "bold"), "  ".join(said)))
+        facts = map(fact, (epsilon, scale, f"{known}{quantity(len(cells), 'head')}"))
+        self.title_line.show_title(Title.of(self.view, [Part(measure, " "), *facts]))
         self.map.show(self.shown, self.scale)
         self._draw_histogram()
         self.read_out()
@@ -165,7 +164,7 @@ class OverviewPane(Pane):
         if shown is None or head is None or self._drawn is None:
             return
         cell, (_, stores) = shown.cell(head), self._drawn
-        name = f"{head.stack} {head}" if len(stores.outline.stacks) > 1 else str(head)
+        name = head_name(head, stores.outline)
         label, (chance, trouble) = stores.labels.of(head), self._chance_of(head, *self._drawn)
         if not self.name_input.display:
             explanation = self._trouble or explain(shown.measure, HEADS.name)

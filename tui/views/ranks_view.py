@@ -13,6 +13,7 @@ from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.table import RANK_COLUMNS, AnyTable, Cell, LargeTable
 from tui.drawing.facts import at_distance
 from tui.drawing.numbers import rough, within
+from tui.drawing.titles import Part, layer_part
 from tui.state.overview_measures import measure_fields
 from tui.state.session import Shown
 from tui.state.spectra_store import measure_named
@@ -93,13 +94,14 @@ class RanksPane(RowsPane):
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw one measure of a layer's heads and of the layer, QK's at the distance, or of the model's layers."""
         selected, spectra, outline = shown.selected, stores.spectra, stores.outline
-        names, distance, title = [layer.name for layer in outline.layers], None, "all layers"
+        names, distance, title = [layer.name for layer in outline.layers], None, [Part("all layers", " ")]
         if selected is not None:
             layer, distance = outline.layer(selected), shown.distance
             names = [*layer.head_names(), layer.name]
-            title = (
-                f"{f'{layer.stack} ' * (len(outline.stacks) > 1)}layer {layer.layer}{at_distance(distance, outline)}"
-            )
+            title = [
+                layer_part(layer.layer, layer.stack if len(outline.stacks) > 1 else ""),
+                Part(at_distance(distance, outline), " "),
+            ]
             spectra.get(selected, distance)
             if (
                 selected.is_layer or not layer.is_large
@@ -124,7 +126,7 @@ class RanksPane(RowsPane):
         self.strike(frozenset(shown.off.heads))
         of = f", ε {shown.epsilon:g}" if shown.measure == "energy_rank" else f" (energy ε {shown.epsilon:g})"
         said = self.measure.title
-        self.set_title(Text.assemble(("ranks ", "bold"), title), (f"{said}{of}", said, ""))
+        self.set_title(title, (f"{said}{of}", said, ""))
         has_none = selected is not None and selected.stack.endswith(DELTA)  # a change is compared with nothing
         missing = NONE if has_none or selected in self._troubles else "…"
         chance = spectra.chance(selected or names[0], shown.measure, shown.epsilon)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import ClassVar
 
-from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
@@ -14,7 +13,7 @@ from engine.values.display_text import quantity
 from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head
 from tui.drawing.text import harmless
-from tui.drawing.view_titles import ViewTitle
+from tui.drawing.titles import Part, Title
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import HeadSwitched, Told
 from tui.views.pane import Pane
@@ -54,7 +53,7 @@ class RowsPane(Pane):
         self._columns = self.filter_input.columns = tuple(columns)
         self.explanation_line = explanation_line or self.readout_line
         self._filter = self._applied = parse_filter("", ())
-        self._title: tuple[Text, Sequence[str]] = (Text(), ())
+        self._title: tuple[Sequence[Part], Sequence[str]] = ((), ())
         self._is_passed = False
         """Whether a head was gone to that the filter leaves no row of, while the cursor stays on another's."""
 
@@ -121,19 +120,20 @@ class RowsPane(Pane):
 
     # --- the title
 
-    def set_title(self, title: Text, state: Sequence[str] = ()) -> None:
+    def set_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
         """Say what is shown and how far, how many rows a filter leaves, and how many columns are to the right."""
         self._title = title, state
         left, rows = self.counts
         self.grid.say_none(self.why_none if rows and not left else "")
         has_filter, beyond = self.narrowing is not None, self.grid.beyond
         self.title_line.show_title(
-            ViewTitle.of(
+            Title.of(
+                self.view,
                 title,
-                state,
-                f"{left} of {rows}{self._so_far}" if has_filter and rows else "",
-                harmless(self._filter.text.strip()) if has_filter else "",
-                (f"→ {quantity(beyond, 'more column')}", f"→ {beyond} more") if beyond else (),
+                state=state,
+                count=(f"{left} of {rows}{self._so_far}", f"{left}/{rows}") if has_filter and rows else (),
+                words=harmless(self._filter.text.strip()) if has_filter else "",
+                hints=(f"→ {quantity(beyond, 'more column')}", f"→ {beyond} more") if beyond else (),
             )
         )
 

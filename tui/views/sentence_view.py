@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from textual.app import App
@@ -10,6 +11,7 @@ from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.outline import ModelOutline
 from tui.drawing.levels import Scale
+from tui.drawing.titles import Part
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
@@ -35,7 +37,7 @@ class SentencePane(Pane):
         """Have it drawn for the room that there is now; there is none before it has been laid out."""
         self.post_message(RoomChanged())
 
-    def sentence_of(self, shown: Shown, stores: Stores, title: str) -> Sentence | None:
+    def sentence_of(self, shown: Shown, stores: Stores, title: Sequence[Part]) -> Sentence | None:
         """Give the sentence as the model reads it; where there is none, say why, or what it waits for."""
         maps = stores.maps
         if shown.text is None:
@@ -48,12 +50,12 @@ class SentencePane(Pane):
         self.show_missing(title, sentence, maps.reading, is_late=maps.is_read_late(shown))
         return None
 
-    def show_missing(self, title: str, answer: object, message: str, *, is_late: bool) -> None:
+    def show_missing(self, title: Sequence[Part], answer: object, message: str, *, is_late: bool) -> None:
         """Say why something cannot be had, or that it is waited for; what is on screen stays for a moment.
 
         Parameters
         ----------
-        title : of the view.
+        title : what is shown.
         answer : an `EngineError`; anything else, where it is waited for.
         message : what is said then.
         is_late : whether a moment has passed.
@@ -65,7 +67,7 @@ class SentencePane(Pane):
         else:
             self.is_waiting = True
 
-    def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
+    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Say why there is nothing to draw, or nothing yet."""
         raise NotImplementedError
 

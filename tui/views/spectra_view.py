@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 
@@ -14,10 +13,10 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.spectra import Spectrum
 from tui.drawing.curves import Curve, Line
-from tui.drawing.facts import at_distance, model_facts
+from tui.drawing.facts import head_name, model_facts
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import short
-from tui.drawing.view_titles import BRIEF, COMPUTING, FACT, NAME, WORDS, Part, ViewTitle
+from tui.drawing.titles import BRIEF, COMPUTING, WORDS, Part, Title, fact
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.views.pane import Pane
@@ -58,7 +57,7 @@ class SpectraPane(Pane):
         self.graph.is_at_distance, self.graph.scale = distance is not None, shown.spectra_scale
         self._epsilon, self._other = None, ""
         if name is None:
-            self._show_message([Part(Text("the model"), " ")], model_facts(stores.outline, stores.memory))
+            self._show_message([Part("the model", " ")], model_facts(stores.outline, stores.memory))
             return
         title = _title(name, distance, stores)
         found = spectra.get(name, distance)
@@ -109,16 +108,15 @@ class SpectraPane(Pane):
     def _set_title(self, name: Sequence[Part], state: str = "") -> None:
         """Say what is shown, on which scale, of which ε the ranks are, and which model's the lines are."""
         scale = self.graph.scale
-        parts = [Part(Text("spectra", "bold"), fewer=((NAME, ""),)), *name]
-        if state:
-            parts.append(Part(Text(state)))
+        parts = [*name, Part(state)]
         if not self.is_without_curves:
-            parts.append(Part(Text(f"{scale} scale"), fewer=((WORDS, scale), (BRIEF, ""))))
+            parts.append(Part(f"{scale} scale", fewer=((WORDS, scale), (BRIEF, ""))))
         if self._epsilon is not None:
-            parts.append(Part(Text(f"rank ε {self._epsilon:g}"), fewer=((WORDS, f"ε {self._epsilon:g}"),)))
+            parts.append(Part(f"rank ε {self._epsilon:g}", fewer=((WORDS, f"ε {self._epsilon:g}"),)))
         if self._other:
-            parts.append(Part(Text.assemble(self.graph.line_sign(0), f" {self._other}")))
-        self.title_line.show_title(ViewTitle(parts))
+            sign, style = self.graph.line_sign(0)
+            parts += [Part(sign, style=style), Part(self._other, " ")]
+        self.title_line.show_title(Title.of(self.view, parts))
 
     @property
     def scale(self) -> Scale:
@@ -137,15 +135,12 @@ class SpectraPane(Pane):
 
 def _title(name: Head, distance: int | None, stores: Stores) -> list[Part]:
     """Name what is selected, with its label, the distance and the marks of what changes its circuit."""
-    stack = f"{name.stack} " if len(stores.outline.stacks) > 1 else ""
-    facts = [Part(Text(mark), " · ", ((FACT, ""),)) for mark in stores.outline.layer(name).marks]
-    if label := stores.labels.of(name):
-        facts.insert(0, Part(Text(label), " · ", ((FACT, ""),)))
-    parts = [Part(Text(f"{stack}{name}{' whole layer' if name.is_layer else ''}"), " "), *facts]
+    outline = stores.outline
+    parts = [Part(f"{head_name(name, outline)}{' whole layer' if name.is_layer else ''}", " ")]
+    parts.append(fact(stores.labels.of(name), " · "))
     if distance is not None:
-        at, _, past = at_distance(distance, stores.outline).strip().partition(", ")
-        parts[1 + bool(label) : 1 + bool(label)] = [Part(Text(at), " "), Part(Text(past), ", ", ((FACT, ""),))]
-    return parts
+        parts += [Part(f"Δ = {distance}", " "), fact(outline.past_context(distance), ", ")]
+    return [*parts, *(fact(mark, " · ") for mark in outline.layer(name).marks)]
 
 
 def _curve(spectrum: Spectrum, other: Spectrum | None, epsilon: float) -> Curve:

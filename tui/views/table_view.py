@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
-from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -22,7 +22,7 @@ from tui.drawing.facts import at_distance, short_name
 from tui.drawing.numbers import short, within
 from tui.drawing.readout import of_number, of_row, why_empty
 from tui.drawing.text import first_fitting, harmless, quoted
-from tui.drawing.view_titles import COMPUTING
+from tui.drawing.titles import COMPUTING, Part, fact, head_part, not_of, off_part
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import TableKey, is_swept, table_query
@@ -35,34 +35,30 @@ from tui.views.sentence_view import no_sentence
 from tui.widgets.line import Line
 from tui.widgets.table_grid import TableGrid
 
-FOLDED = "  norms folded in"
-"""Stands in a title where the gains of norms are folded in."""
 
-
-def table_title(shown: Shown, view: View, outline: ModelOutline, *, is_comparing: bool) -> str:
-    """Say what a table is of, of which of two models too; what there is besides stands behind two blanks.
-
-    What heads are off stands behind a dot and a head's name, as over a map.
-    """
+def table_title(shown: Shown, view: View, outline: ModelOutline, *, is_comparing: bool) -> list[Part]:
+    """Say what a table is of, of which of two models too."""
     name, is_of_model = shown.selected, view.scope is Scope.MODEL
     at = shown.position if "position" in view.options and "position" not in dict(view.said) else None
-    where = f"  position {at}" if at is not None and is_of_model else ""
+    parts = []
+    if not is_of_model:
+        parts.append(Part("all layers", " ") if name is None else head_part(name, outline))
+    elif at is not None:
+        parts.append(fact(f"position {at}"))
     if shown.off.heads and "text" in view.options:
-        where += "  with " if is_of_model else " · with "
-        where += f"{shown.off}" if "off" in view.options else "all heads on"
+        if "off" in view.options:
+            parts.append(off_part(shown.off, " · " if not is_of_model else "  " if parts else " "))
+        else:
+            parts.append(fact("with all heads on", "  " if is_of_model else " · "))
     if is_comparing and is_of_model and "text" in view.needs and not view.beside:
-        where += f"  of {short_name(outline)}"
+        parts.append(fact(f"of {short_name(outline)}"))
     if "energy" in view.options:
-        where += f"  ε {shown.epsilon:g}"
+        parts.append(fact(f"ε {shown.epsilon:g}"))
     if shown.folds and "fold_norm" in view.options:
-        where += FOLDED
+        parts.append(fact("norms folded in"))
     if "distance" in view.options:
-        where += at_distance(shown.distance, outline)
-    if is_of_model:
-        return where
-    if name is None:
-        return f"all layers{where}"
-    return " ".join(filter(None, (name.stack if len(outline.stacks) > 1 else "", str(name)))) + where
+        parts.append(Part(at_distance(shown.distance, outline), " "))
+    return parts
 
 
 class RowHeads:
@@ -127,7 +123,7 @@ class TablePane(RowsPane):
         self._heads = RowHeads(view.columns)
         self._drawn: object = None
         self._selected: Head | None = None
-        self._said = ""
+        self._said: Sequence[str] = ()
         self._is_stoppable = False
         self._has_all_columns = False
         self._agreeing: frozenset[str] = frozenset()
@@ -162,7 +158,8 @@ class TablePane(RowsPane):
         is_stoppable = tables.stoppable is not None
         if isinstance(found, NotFolded):
             leave_out = f"{key_of(self.app, 'table.fold')} leaves norms out"
-            self.show_message(title.replace(FOLDED, ""), f"{found.what}; {leave_out}")
+            title = self._titled(replace(shown, folds=False), stores.outline, is_comparing=is_comparing)
+            self.show_message(title, f"{found.what}; {leave_out}")
         elif isinstance(found, EngineError):
             self.show_message(title, str(found))
         elif found is not None:
@@ -183,7 +180,7 @@ class TablePane(RowsPane):
             self._is_stoppable = is_stoppable
             self.refresh_bindings()
 
-    def _titled(self, shown: Shown, outline: ModelOutline, *, is_comparing: bool) -> str:
+    def _titled(self, shown: Shown, outline: ModelOutline, *, is_comparing: bool) -> list[Part]:
         """Say what the table is of."""
         return table_title(shown, self._kind, outline, is_comparing=is_comparing)
 
@@ -213,7 +210,13 @@ class TablePane(RowsPane):
         return f"{done}{key_of(self.app, 'app.leave')} stops", done.removesuffix(", ")
 
     def show(
-        self, title: str, table: Table, selected: Head | None, state: Sequence[str] = (), *, is_growing: bool = False
+        self,
+        title: Sequence[Part],
+        table: Table,
+        selected: Head | None,
+        state: Sequence[str] = (),
+        *,
+        is_growing: bool = False,
     ) -> None:
         """Draw a table, with the cursor on the selected head's row where it has one; the state says how far it is."""
         drawn = (title, table, selected, tuple(state), is_growing)
@@ -233,7 +236,7 @@ class TablePane(RowsPane):
         elif place is not None:
             self.grid.go_to(place)
         lacking = " ".join(filter(None, (left_out_title(table.notes.left_out), *table.notes.lacking)))
-        self._set_title("  ".join(filter(None, (title, lacking))) + self._said, state)
+        self.set_title([*title, fact(lacking), *map(fact, self._said)], state)
         if has_moved and had_one and place is not None and selected is not None:
             self.pass_by(selected, is_left=place in self.grid.order)
         self.read_out()
@@ -271,7 +274,7 @@ class TablePane(RowsPane):
         self._agreeing = frozenset(agreeing)
         first = dict(zip(table.columns, rows[0], strict=True)) if rows else {}
         agreed = ((word, first[name]) for name, word in said.items() if name in agreeing and name in first)
-        self._said = "".join(f"  {word} {_said(cell)}" for word, cell in agreed if cell is not None)
+        self._said = [f"{word} {_said(cell)}" for word, cell in agreed if cell is not None]
         self._show_rows(table, place)
         if not rows:
             self.grid.show_message(self._kind.empty)
@@ -291,18 +294,14 @@ class TablePane(RowsPane):
         frozen = sum(table.columns[number] in self._kind.places for number in kept)
         self.grid.show(table.columns, table.rows, frozen, self.narrowing, kept, place=place)
 
-    def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
+    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Say why there is no table, or none yet."""
         self.is_waiting, self.is_unfinished = is_waiting, False
         self._drawn = self.shown = None
-        self._set_title(title)
+        self.set_title(title)
         self.grid.show_message(message)
         self.explanation_line.show("")
         self.readout_line.show("")
-
-    def _set_title(self, title: str, state: Sequence[str] = ()) -> None:
-        """Say what is shown, and how far it is."""
-        self.set_title(Text.assemble((f"{self.view} ", "bold"), title), state)
 
     def table_on_screen(self) -> Table:
         """Give the table with the rows that are shown, as they are sorted.
@@ -490,15 +489,13 @@ class CellPane(TablePane):
         """The query and the key under the map's cursor."""
         return self._attention.cell
 
-    def _titled(self, shown: Shown, outline: ModelOutline, *, is_comparing: bool) -> str:
+    def _titled(self, shown: Shown, outline: ModelOutline, *, is_comparing: bool) -> list[Part]:
         """Name what is under the map's cursor too, as that of one head, whatever the map is of."""
         title, name = super()._titled(shown, outline, is_comparing=is_comparing), self._attention.shown_name
         cell = self._attention.cell_name
-        if shown.selected is None:
+        if shown.selected is None or cell is None or name is None:
             return title
-        if name is not None and (name.layer is None or name.head is None):
-            cell = f"not the {'rollout' if name.is_rollout else 'mean'}: {cell}"
-        return (" · " if " · " in title or "  " in title else " ").join(filter(None, (title, cell)))
+        return [*title, replace(not_of(name, cell), gap=" " if len(title) == 1 else " · ")]
 
     def _no_place(self, selected: Head | None) -> tuple[str, bool]:
         """Say what to choose, or what the map says whose cell it is of."""

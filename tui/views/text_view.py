@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -21,6 +21,7 @@ from tui.drawing.levels import Ink, Levels, Scale, usual_scale
 from tui.drawing.ramps import in_pairs
 from tui.drawing.readout import ITSELF, largest_weights, short_token
 from tui.drawing.text import first_fitting, fit
+from tui.drawing.titles import Part, Title
 from tui.drawing.token_spelling import meaning, spell_all
 from tui.state.maps import map_name, map_query, map_title
 from tui.state.session import Shown
@@ -129,14 +130,14 @@ class TextPane(SentencePane):
         else:
             self.show_missing(title, lines, maps.computing, is_late=maps.is_late(query))
 
-    def _colour(self, lines: MapLines, sentence: Sentence, title: str, scale: Scale) -> None:
+    def _colour(self, lines: MapLines, sentence: Sentence, title: Sequence[Part], scale: Scale) -> None:
         """Colour the texts by a row and a column of a map."""
         ink, styles = self.keys.ink, self.keys.styles_of_levels("text--token", is_signed=lines.is_signed)
         if ink is Ink.COLOUR and not lines.is_signed:  # the colours of differences are as few
             styles = in_pairs(styles)
         self._spellings = sentence.spellings_along(lines.query_tokens), sentence.spellings_along(lines.key_tokens)
         self.shown, self.is_waiting, self._scale = lines, False, scale
-        self.title_line.show(Text.assemble(("text ", "bold"), title))
+        self.title_line.show_title(Title.of(self.view, title))
         levels = Levels(scale, lines.largest, ink, lines.is_signed)
         cursors = (lines.query, lines.query) if lines.is_of_one_text else (lines.query, lines.key)
         texts = (self.queries, lines.query_tokens, lines.column), (self.keys, lines.key_tokens, lines.row)
@@ -158,10 +159,10 @@ class TextPane(SentencePane):
         """Linear or logarithmic."""
         return self._scale
 
-    def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
+    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Say why there is no text, or none yet."""
         self.shown, self.is_waiting = None, is_waiting
-        self.title_line.show(Text.assemble(("text ", "bold"), title))
+        self.title_line.show_title(Title.of(self.view, title))
         self.keys.show_message(message if self.keys.display else "")
         self.queries.show_message("" if self.keys.display else message)
         self.keys_line.show("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widgets import Static
 
-from tui.drawing.view_titles import ViewTitle
+from tui.drawing.titles import Title
 
 _PICTURES = {**{code: 0x2400 + code for code in range(32)}, 0x7F: 0x2421}
 """Unicode's picture of each control character, such as ␛; a name from a model's files may hold any of them."""
@@ -36,16 +36,12 @@ class TitleLine(Line):
 
     def __init__(self, classes: str = "pane-title") -> None:
         super().__init__(classes=classes)
-        self._title = ViewTitle()
+        self._title = Title()
 
-    def show(self, text: Text | str) -> None:
-        """Change the text."""
-        self.show_title(ViewTitle.of(Text(text) if isinstance(text, str) else text))
-
-    def show_title(self, title: ViewTitle) -> None:
+    def show_title(self, title: Title) -> None:
         """Write as much of a title as there is room for, now and after a change of size."""
         self._title = title
-        super().show(title.within(self.content_size.width))
+        self.show(title.within(self.content_size.width))
 
     def on_resize(self) -> None:
         """Write what there is room for now."""

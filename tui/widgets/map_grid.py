@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
@@ -15,6 +14,7 @@ from textual.message import Message
 from engine.values.errors import EngineError
 from tui.drawing.axes import CELL_WIDTH
 from tui.drawing.levels import Scale
+from tui.drawing.titles import Title
 from tui.widgets.heatmap import Heatmap, MapSource
 from tui.widgets.line import TitleLine
 
@@ -29,7 +29,7 @@ class Titled:
     map : where it is had from, or why there is none.
     """
 
-    title: Text
+    title: Title
     map: MapSource | str
 
 
@@ -87,7 +87,7 @@ class MapGrid(Container):
         self._count = len(maps)
         self._arrange()
         for cell, titled in zip(self._cells, maps, strict=False):
-            cell.title_line.show(titled.title)
+            cell.title_line.show_title(titled.title)
             said: object = titled.map
             if isinstance(titled.map, MapSource):
                 said = cell.heatmap.show(titled.map, scale, is_numbered=is_numbered)

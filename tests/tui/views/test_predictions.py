@@ -330,7 +330,7 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         table, without = pane.shown, len(PREDICTIONS.columns)
         alone = table.with_frame(table.frame[:, :without])
         for shows, count in ((alone, len(rows)), (table, len(rows))):  # as where another sentence is of other tokens
-            pane.show("", shows, None)
+            pane.show((), shows, None)
             await pilot.pause()
             assert pane.counts == (count, len(rows)), "a filter of columns that are gone hides nothing"
         await press(pilot, *"/difference > 0 and rank_other = 1", "enter")

@@ -35,6 +35,7 @@ from tests.tui.explorer import explorer, screen_text, settle, shown, titled, typ
 from tui.app.explorer import Explorer
 from tui.cli.headless import run_export
 from tui.drawing.numbers import within
+from tui.drawing.titles import Part
 from tui.export.request import Request
 from tui.views.table_view import TablePane
 
@@ -499,7 +500,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         table = pane(app).shown
         assert table is not None
         for so_far in (" so far", ""):  # whether it is still being worked out
-            pane(app).show("L1", table.with_frame(table.frame), None, is_growing=bool(so_far))
+            pane(app).show([Part("L1", " ")], table.with_frame(table.frame), None, is_growing=bool(so_far))
             await pilot.pause()
             assert titled(pane(app).title_line) == f"circuits L1  0 of {count}{so_far}  zzz"
             assert f"no row fits{so_far}; /" in screen_text(app)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.cells import cell_len
-from rich.text import Text
 
 from engine.mathematics.attention import pool
 from engine.service.engine import Engine
 from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
+from engine.values.heads import Head, Off
 from engine.values.options import EngineOptions
+from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, write_adapter
 from tests.tui.explorer import explorer, screen_text, settle, shown, until
@@ -21,12 +23,31 @@ from tui.drawing.curves import Curve, Line, read_value
 from tui.drawing.numbers import short, within
 from tui.drawing.readout import largest_weights, of_measure, of_number, of_weight
 from tui.drawing.text import fit
-from tui.drawing.view_titles import ViewTitle
+from tui.drawing.titles import (
+    Part,
+    Title,
+    cell_part,
+    fact,
+    head_part,
+    layer_part,
+    less_part,
+    map_part,
+    not_of,
+    off_part,
+)
 from tui.toolkit.line_filters import ascii_cells
 from tui.views.compare_view import ComparePane
 from tui.views.text_view import TextPane
 
 TEXT = "the cat sat on the mat."
+
+
+def outline_of(*stacks: str) -> ModelOutline:
+    layers = tuple(
+        LayerOutline(stack, layer, 8, 8, 64, 64, 64, 64, 8, 8, "") for stack in stacks for layer in range(12)
+    )
+    return ModelOutline("model", "", "gpt2", layers, "float32", 0, 0, None)
+
 
 WHOLE = {
     "0.1250", "0.5000",
@@ -73,56 +94,95 @@ def test_numbers_of_one_column_have_as_many_digits_and_stand_in_one_form() -> No
 
 
 def test_a_filter_that_would_be_cut_within_a_number_is_cut_before_it() -> None:
-    title = ViewTitle.of(Text.assemble(("heads ", "bold")), (), "47 of 144", "ov_stable_rank > 17 and ov_copying < 0.2")
+    title = Title.of("heads", count=("47 of 144", "47/144"), words="ov_stable_rank > 17 and ov_copying < 0.2")
     whole = "heads 47 of 144  ov_stable_rank > 17 and ov_copying < 0.2"
     assert title.within(len(whole)).plain == whole
     assert title.within(len(whole) - 1).plain == "heads 47 of 144  ov_stable_rank > 17 and ov_copying < …"
     assert title.within(36).plain == "heads 47 of 144  ov_stable_rank > …"
 
 
+ONE, TWO = outline_of("decoder"), outline_of("encoder", "cross")
+OTHER, ALL_ON = less_part(), fact("with all heads on", " · ")
+
+
+def one(layer: int, head: int) -> Part:
+    return head_part(Head("decoder", layer, head), ONE)
+
+
+def across(layer: int, head: int) -> Part:
+    return head_part(Head("cross", layer, head), TWO)
+
+
+def map_of(layer: int | None, head: int | None) -> Part:
+    return map_part(MapName("decoder", layer, head), ONE)
+
+
+def off(*heads: tuple[int, int], by_mean: bool = False, is_difference: bool = False, gap: str = " · ") -> Part:
+    return off_part(Off(tuple(Head("decoder", *each) for each in heads), by_mean), gap, is_difference=is_difference)
+
+
+def cell_of(mean: MapName | None, query: int, asked: str, key: int, read: str, gap: str = " ") -> Part:
+    return replace(not_of(mean or MapName("decoder", 0, 0), cell_part((query, key), asked, read)), gap=gap)
+
+
+MEAN, ROLLOUT = MapName("decoder", 0, None), MapName("decoder", None, None, is_rollout=True)
+NINE = tuple((0, number) for number in range(9))
+ABLATION = [fact("token ' Where'"), fact("p before 0.179"), fact("logit 9.888")]
+
+
 @pytest.mark.parametrize(
-    ("view", "title", "width", "seen"),
+    ("view", "parts", "width", "seen"),
     [
-        ("attention", "L0, mean over heads", 24, "attention mean of L0"),
-        ("attention", "L0H1 · with L0H1 off", 24, "attention L0H1 · 1 off"),
-        ("attention", "L0H1 · with L0H1 off", 60, "attention L0H1 · with L0H1 off"),
-        ("attention", "L10H11 · with L0H1, L0H2, L0H3 off", 43, "attention L10H11 · L0H1, L0H2, L0H3 off"),
-        ("attention", "L1, mean over heads · with L1H2 off", 23, "mean of L1 · 1 off"),
+        ("attention", [map_of(0, None)], 24, "attention mean of L0"),
+        ("attention", [map_of(0, 1), off((0, 1))], 24, "attention L0H1 · 1 off"),
+        ("attention", [map_of(0, 1), off((0, 1))], 60, "attention L0H1 · with L0H1 off"),
+        ("attention", [map_of(10, 11), off((0, 1), (0, 2), (0, 3))], 43, "attention L10H11 · L0H1, L0H2, L0H3 off"),
+        ("attention", [map_of(1, None), off((1, 2))], 23, "mean of L1 · 1 off"),
         (
-            "attention", "L1H2 · with L2H1 off by its mean less with all on", 46,
+            "attention", [map_of(1, 2), off((2, 1), by_mean=True, is_difference=True)], 46,
             "attention L1H2 · L2H1 off by mean less all on",
         ),
-        ("attention", "L0H0 · other model less this one", 38, "attention L0H0 · other less this"),
-        ("attention", "L0H0 · other model less this one", 23, "L0H0 · other less this"),
-        ("attention", "L0, mean over heads · other model less this one", 24, "mean of L0 · other−this"),
-        ("attention", "H2, mean over layers · other model less this one", 24, "mean of H2 · other−this"),
-        ("attention", "mean over layers and heads · other model less this one", 24, "mean of all · other−this"),
-        ("attention", "mean over layers and heads · other model less this one", 22, "mean · other−this"),
-        ("attention", "L1, mean over heads · with L0H3 off less with all on", 24, "mean of L1 · 1 off−on"),
-        ("attention", "L1, mean over heads · with L0H3 off less with all on", 30, "mean of L1 · 1 off less all on"),
-        ("heads", "layer 1 · 3 of 8 heads · with 9 heads off: L0H0, L0H1, L0H2 …", 23, "heads L1 · 9 heads off"),
-        ("explain", 'L0H0 query 12 ", key 1 "", key 7 " the"', 24, "explain L0H0 q 12 k 7"),
-        ("explain", 'cross L1H2 query 0 "<s>", key 0 "a  b · c"', 43, 'explain cross L1H2 q 0 "<s>" k 0 "a  b · c"'),
-        ("explain", 'cross L1H2 query 0 "<s>", key 0 "a  b · c"', 42, "explain cross L1H2 q 0 k 0"),
-        ("explain", 'L0H2 not the mean: query 0 "<s>", key 0 "<s>"', 22, "explain L0H2 q 0 k 0"),
-        ("explain", 'L0H2 · with all heads on · not the mean: query 0 "s", key 0 "s"', 22, "explain L0H2 · q 0 k 0"),
-        ("explain", 'L0H2 not the rollout: query 12 "<s>", key 10 "<s>"', 22, "explain L0H2 q 12 k 10"),
-        ("explain", 'L0H2 not the mean: query 0 "<s>", key 0 "<s>"', 35, "explain L0H2 not the mean: q 0 k 0"),
-        ("explain", "cross L1H2 q 120 k 110", 23, "cross L1H2 q 120 k 110"),
-        ("explain", "cross L1H2 q 120 k 110", 22, "cross L1H2 q 120 k 110"),
-        ("circuits", "L1H2 Δ = 1234, past the context", 20, "L1H2 Δ = 1234, past…"),
-        ("predictions", "  position 16  at '.'  chance 4.9e-04", 24, "predictions position 16"),
-        ("ablation", "  token ' Where'  p before 0.179  logit 9.888", 40, "ablation token ' Where'  p before 0.179"),
-        ("ablation", "  token ' Where'  p before 0.179  logit 9.888", 38, "ablation token ' Where'"),
-        ("compare difference", "L1H3 less L1H2 · with L1H2 off", 38, "difference L1H3 less L1H2 · 1 off"),
-        ("overview", "qk_identity_distance  ε 0.01  32 heads", 28, "qk_identity_distance"),
-        ("composition", "encoder L0H0", 23, "encoder L0H0"),
+        ("attention", [map_of(0, 0), OTHER], 38, "attention L0H0 · other less this"),
+        ("attention", [map_of(0, 0), OTHER], 23, "L0H0 · other less this"),
+        ("attention", [map_of(0, None), OTHER], 24, "mean of L0 · other−this"),
+        ("attention", [map_of(None, 2), OTHER], 24, "mean of H2 · other−this"),
+        ("attention", [map_of(None, None), OTHER], 24, "mean of all · other−this"),
+        ("attention", [map_of(None, None), OTHER], 22, "mean · other−this"),
+        ("attention", [map_of(1, None), off((0, 3), is_difference=True)], 24, "mean of L1 · 1 off−on"),
+        ("attention", [map_of(1, None), off((0, 3), is_difference=True)], 30, "mean of L1 · 1 off less all on"),
+        ("heads", [layer_part(1), fact("3 of 8 heads", " · "), off(*NINE)], 23, "heads L1 · 9 heads off"),
+        ("explain", [one(0, 0), cell_of(None, 12, '", key 1 "', 7, " the")], 24, "explain L0H0 q 12 k 7"),
+        (
+            "explain", [across(1, 2), cell_of(None, 0, "<s>", 0, "a  b · c")], 43,
+            'explain cross L1H2 q 0 "<s>" k 0 "a  b · c"',
+        ),
+        ("explain", [across(1, 2), cell_of(None, 0, "<s>", 0, "a  b · c")], 42, "explain cross L1H2 q 0 k 0"),
+        ("explain", [one(0, 2), cell_of(MEAN, 0, "<s>", 0, "<s>")], 22, "explain L0H2 q 0 k 0"),
+        ("explain", [one(0, 2), ALL_ON, cell_of(MEAN, 0, "s", 0, "s", " · ")], 22, "explain L0H2 · q 0 k 0"),
+        ("explain", [one(0, 2), cell_of(ROLLOUT, 12, "<s>", 10, "<s>")], 22, "explain L0H2 q 12 k 10"),
+        ("explain", [one(0, 2), cell_of(MEAN, 0, "<s>", 0, "<s>")], 35, "explain L0H2 not the mean: q 0 k 0"),
+        ("explain", [across(1, 2), cell_of(None, 120, "a", 110, "b")], 23, "cross L1H2 q 120 k 110"),
+        ("explain", [across(1, 2), cell_of(None, 120, "a", 110, "b")], 22, "cross L1H2 q 120 k 110"),
+        ("circuits", [one(1, 2), Part("Δ = 1234, past the context", " ")], 20, "L1H2 Δ = 1234, past…"),
+        (
+            "predictions", [fact("position 16"), fact("at '.'"), fact("chance 4.9e-04")], 24, "predictions position 16",
+        ),
+        ("ablation", ABLATION, 40, "ablation token ' Where'  p before 0.179"),
+        ("ablation", ABLATION, 38, "ablation token ' Where'"),
+        (
+            "compare difference", [Part("L1H3 less L1H2", " "), off((1, 2))], 38, "difference L1H3 less L1H2 · 1 off",
+        ),
+        (
+            "overview", [Part("qk_identity_distance", " "), fact("ε 0.01"), fact("32 heads")], 28,
+            "qk_identity_distance",
+        ),
+        ("composition", [head_part(Head("encoder", 0, 0), TWO)], 23, "encoder L0H0"),
     ],
 )  # fmt: skip
 def test_of_a_title_the_views_name_gives_way_last_and_no_number_is_cut(
-    view: str, title: str, width: int, seen: str
+    view: str, parts: Sequence[Part], width: int, seen: str
 ) -> None:
-    assert ViewTitle.of(Text.assemble((f"{view} ", "bold"), title)).within(width).plain == seen
+    assert Title.of(view, parts).within(width).plain == seen
 
 
 SWEPT = ("3 of 12 layers, stopped, 9 goes on", "stopped, 9 goes on", "stopped")
@@ -146,9 +206,9 @@ SWEPT = ("3 of 12 layers, stopped, 9 goes on", "stopped, 9 goes on", "stopped")
 def test_of_a_title_the_state_stays_with_the_views_name_and_a_filter_stays_longer_than_facts(
     width: int, seen: str
 ) -> None:
-    text = Text.assemble(("ablation ", "bold"), "  with L1H2 off  token ' a'")
-    hints = ("→ 2 more columns", "→ 2 more")
-    title = ViewTitle.of(text, SWEPT, "20 of 48 so far", "change > 0", hints)
+    parts, hints = [off((1, 2), gap=" "), fact("token ' a'")], ("→ 2 more columns", "→ 2 more")
+    count = ("20 of 48 so far", "20/48")
+    title = Title.of("ablation", parts, state=SWEPT, count=count, words="change > 0", hints=hints)
     assert title.within(width).plain == seen
     assert title.within(110).plain == f"{title.within(0).plain}  → 2 more"
 
@@ -168,22 +228,20 @@ MEASURED = ("energy rank, ε 0.01", "energy rank", "")
     ],
 )
 def test_a_filter_is_cut_and_the_words_of_a_measure_go_before_how_many_rows_it_leaves(width: int, seen: str) -> None:
-    title = ViewTitle.of(Text.assemble(("ranks ", "bold"), "L0"), MEASURED, "9 of 54", "matrix = OV")
+    title = Title.of("ranks", [Part("L0", " ")], state=MEASURED, count=("9 of 54", "9/54"), words="matrix = OV")
     assert fit(title.within(width).plain, width).rstrip() == seen
 
 
 @pytest.mark.parametrize(
     ("count", "width", "seen"),
     [
-        ("24 of 96", 40, "composition L1H0  24 of 96  from_layer …"),
-        ("24 of 96", 24, "composition L1H0  24/96"),
-        ("", 26, "composition L1H0  from_la…"),
+        (("24 of 96", "24/96"), 40, "composition L1H0  24 of 96  from_layer …"),
+        (("24 of 96", "24/96"), 24, "composition L1H0  24/96"),
+        ((), 26, "composition L1H0  from_la…"),
     ],
 )
-def test_in_little_room_a_title_says_that_a_filter_holds(count: str, width: int, seen: str) -> None:
-    title = ViewTitle.of(
-        Text.assemble(("composition ", "bold"), "L1H0"), (), count, "from_layer > 0 and from_layer < 5"
-    )
+def test_in_little_room_a_title_says_that_a_filter_holds(count: Sequence[str], width: int, seen: str) -> None:
+    title = Title.of("composition", [one(1, 0)], count=count, words="from_layer > 0 and from_layer < 5")
     assert fit(title.within(width).plain, width).rstrip() == seen
 
 

@@ -1,0 +1,205 @@
+"""The title of a view: a list of parts, of which those that say least give way first where there is little room."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from rich.cells import set_cell_size
+from rich.style import Style
+from rich.text import Text
+
+from engine.values.display_text import quantity
+from engine.values.heads import NAMED_HEADS
+from tui.drawing.facts import head_name
+from tui.drawing.text import harmless
+
+if TYPE_CHECKING:
+    from engine.values.attention import MapName
+    from engine.values.heads import Head, Off
+    from engine.values.outline import ModelOutline
+
+COMPUTING = "computing …"
+"""How far a view is of which nothing more is known."""
+
+WORTH_SEEING = 10
+"""Cells of a filter, with the blanks before it, below which it is left out."""
+
+LAST, NAME, BRIEF, COUNT, FILTER, STATE, FACT, WORDS = range(8)
+"""How soon something gives way: what has the highest number first, and of those alike what stands last."""
+
+_NUMBER = re.compile(r"\d[\d.e+-]*")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a title.
+
+    Attributes
+    ----------
+    text : what it says.
+    gap : what stands between it and what is before it; what has one blank there belongs to the name of the view.
+    fewer : what it says when there is less room, and how soon it gives way to that; nothing leaves it out.
+    style : of the text.
+    """
+
+    text: str
+    gap: str = "  "
+    fewer: Sequence[tuple[int, str]] = ()
+    style: str | Style = ""
+
+
+@dataclass(frozen=True)
+class Title:
+    """What stands over a view.
+
+    Attributes
+    ----------
+    parts : in the order in which they stand.
+    hints : what is said besides where there is room for all else, in many words and in fewer.
+    """
+
+    parts: Sequence[Part] = ()
+    hints: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        parts: Sequence[Part] = (),
+        *,
+        state: Sequence[str] = (),
+        count: Sequence[str] = (),
+        words: str = "",
+        hints: Sequence[str] = (),
+    ) -> Self:
+        """Make the title of a view.
+
+        Parameters
+        ----------
+        name : of the view.
+        parts : what is shown, the most telling first.
+        state : how far the view is, or which of several things it shows, in many words and in fewer; at last none,
+            where it can be missed. It stands behind the parts that belong to the name.
+        count : how many rows a filter leaves, in many words and in fewer.
+        words : the filter.
+        hints : as of the title.
+        """
+        parts = [part for part in parts if part.text]
+        place = next((at for at, part in enumerate(parts) if part.gap != " "), len(parts))
+        said = [Part(state[0], fewer=[(STATE if each else LAST, each) for each in state[1:]])] if state else []
+        every = [*parts[:place], *said, *parts[place:]]
+        if count:
+            every.append(Part(count[0], fewer=[(COUNT, each) for each in count[1:]]))
+        if words:
+            every.append(Part(words, fewer=((FILTER, ""),)))
+        named = Part(name, fewer=((NAME, name.split()[-1]), (NAME, "")), style="bold")
+        return cls((named, *(replace(each, gap=" ") for each in every[:1]), *every[1:]), hints)
+
+    def within(self, width: int) -> Text:
+        """Write as much as there is room for; of a width of 0 nothing is known.
+
+        No part of a number is left that could be taken for the number.
+
+        Examples
+        --------
+        >>> title = Title.of("ranks", [layer_part(3)], state=("energy rank, ε 0.01", "energy rank"))
+        >>> [title.within(width).plain for width in (36, 32, 24)]
+        ['ranks layer 3  energy rank, ε 0.01', 'ranks L3  energy rank, ε 0.01', 'ranks L3  energy rank']
+        """
+        parts = list(self.parts)
+        line = _joined(parts)
+        for hint in self.hints:
+            if width and (longer := Text.assemble(line, f"  {hint}")).cell_len <= width:
+                return longer
+        turns = [(soon, place, said) for place, part in enumerate(parts) for soon, said in part.fewer]
+        for soon, place, said in sorted(turns, key=lambda turn: (turn[0], turn[1]), reverse=True):
+            if not width or line.cell_len <= width:
+                break
+            parts[place], before = replace(parts[place], text=said), line
+            line = _joined(parts)
+            if soon == FILTER and width - line.cell_len >= WORTH_SEEING:
+                line = before
+                break
+        return _cut(line, width) if width else line
+
+
+def _joined(parts: Sequence[Part]) -> Text:
+    """Put parts beside each other."""
+    line = Text()
+    for part in parts:
+        if part.text:
+            line.append(part.gap if line else "").append(part.text, part.style)
+    return line
+
+
+def _cut(line: Text, width: int) -> Text:
+    """Cut a line, before the number of which only a part would be seen, if there is one."""
+    if line.cell_len <= width:
+        return line
+    seen = len(set_cell_size(line.plain, width - 1))
+    numbers = (each.start() for each in _NUMBER.finditer(line.plain) if each.start() < seen < each.end())
+    return Text.assemble(line[: next(numbers, seen)], "…")
+
+
+def fact(text: str, gap: str = "  ", style: str = "") -> Part:
+    """Say something that is left out where there is little room."""
+    return Part(text, gap, ((FACT, ""),), style)
+
+
+def layer_part(layer: int, stack: str = "") -> Part:
+    """Name a layer: ``encoder layer 3``, or ``L3``; the stack where there are several."""
+    before = f"{stack} " if stack else ""
+    return Part(f"{before}layer {layer}", " ", ((WORDS, f"{before}L{layer}"), (LAST, f"L{layer}")))
+
+
+def head_part(head: Head, outline: ModelOutline) -> Part:
+    """Name a head or a layer, of several stacks with its own: ``encoder L3H1``, or ``L3H1``."""
+    return Part(head_name(head, outline), " ", ((LAST, str(head)),))
+
+
+def map_part(name: MapName, outline: ModelOutline) -> Part:
+    """Name a map, of several stacks with its own: ``L3, mean over heads``, or ``mean of L3``."""
+    stack = f"{name.stack} " if len(outline.stacks) > 1 else ""
+    fewer: Sequence[tuple[int, str]] = ()
+    if name.layer is None and name.head is None:
+        fewer = () if name.is_rollout else ((BRIEF, f"{stack}mean of all"), (LAST, f"{stack}mean"))
+    elif name.layer is None or name.head is None:
+        fewer = ((BRIEF, f"mean of {stack}{f'H{name.head}' if name.layer is None else f'L{name.layer}'}"),)
+    elif stack:
+        fewer = ((LAST, str(name)),)
+    return Part(f"{stack}{name}", " ", fewer)
+
+
+def off_part(off: Off, gap: str = " · ", *, is_difference: bool = False) -> Part:
+    """Say which heads are off, or at last how many; of a difference to the same with all heads on, that too."""
+    count = len(off.heads)
+    names = quantity(count, "head") if count > NAMED_HEADS else ", ".join(map(str, off.heads))
+    mean = " by mean" if off.by_mean else ""
+    whole, less, least = (" less with all on", " less all on", "−on") if is_difference else ("", "", "")
+    fewer = (WORDS, f"{names} off{mean}{less}"), (BRIEF, f"{count} off{less}"), (LAST, f"{count} off{least}")
+    return Part(f"with {off}{whole}", gap, fewer)
+
+
+def less_part() -> Part:
+    """Say that a map is the difference of two models'."""
+    fewer = ((WORDS, "other less this"), (LAST, "other−this"))
+    return Part("other model less this one", " · ", fewer)
+
+
+def cell_part(cell: tuple[int, int], asked: str, read: str) -> Part:
+    """Name a query and a key by their numbers and tokens, or by their numbers alone."""
+    (query, key), asked, read = cell, harmless(asked), harmless(read)
+    fewer = (WORDS, f'q {query} "{asked}" k {key} "{read}"'), (WORDS, f"q {query} k {key}")
+    return Part(f'query {query} "{asked}", key {key} "{read}"', " ", fewer)
+
+
+def not_of(name: MapName, cell: Part) -> Part:
+    """Say of a cell of one head that a map is not of the head, but a mean over several; at last that is not said."""
+    if name.layer is not None and name.head is not None:
+        return cell
+    before = f"not the {'rollout' if name.is_rollout else 'mean'}: "
+    fewer = [(soon, f"{before}{said}") for soon, said in cell.fewer]
+    return Part(f"{before}{cell.text}", cell.gap, [*fewer, *cell.fewer[-1:]])
