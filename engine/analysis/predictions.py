@@ -191,7 +191,10 @@ def rows_of_contributions(model: OpenModel, query: Query) -> Groups:
     end = (found.logit, "of the logit before the model caps it" if found.is_before_cap else NOTHING)
     yield RowGroup([
         *((head.stack, head.layer, head.label, "head", *of, *value, *end) for head, value in found.heads.items()),
-        (predictor.stack, NOTHING, NOTHING, "rest", *of, *found.rest, *end),
+        *(
+            (predictor.stack, NOTHING if block is None else block, NOTHING, part, *of, *value, *end)
+            for (part, block), value in found.others.items()
+        ),
     ])  # fmt: skip
 
 

@@ -5,15 +5,19 @@ Mathematical Framework for Transformer Circuits). Here that sum is taken with th
 is predicted at, everything but the heads is held as it was: what the first block reads, what MLPs give, the scales of
 norms. Then the blocks are run with no head on, with each head on alone, and with all. What a head adds to the logit
 when it is on alone is its contribution, through whatever norms, multipliers and projections lie on its way; what there
-is with none is the rest: embedding, MLPs and biases. That these add up to the model's own logit is checked, and
-where they do not the model is declined: its heads then do not simply add up.
+is with none is the rest. That these add up to the model's own logit is checked, and where they do not the model is
+declined: its heads then do not simply add up.
+
+The rest is taken apart in the same way: what is lost when the embedding, or what one block's MLP gives, is left out, is
+its contribution, and what stays when all of these are left out is that of the biases. Where they do not add up to the
+rest, as in a model that scales MLPs by what the embedding is, it stays whole.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -53,13 +57,14 @@ class Contributions:
     ----------
     logit : of the token; where a cap follows the unembedding, the one before the cap.
     heads : by head, in the order of the model.
-    rest : of all that is no head: embedding, MLPs, biases.
+    others : of what is no head, by what it is and the number of its block, if it has one: the embedding, MLPs, whole
+        blocks without attention, and biases; or the rest, where it does not fall into these.
     is_before_cap : whether the logit is not the final one.
     """
 
     logit: float
     heads: dict[Head, Part]
-    rest: Part
+    others: dict[tuple[str, int | None], Part]
     is_before_cap: bool
 
 
@@ -102,13 +107,21 @@ class _Replay:
         self._names = [layer.name for layer in self._layers]
         self._heads = [head for layer in self._layers for head in layer.head_names()]
         projections = {predictor.outputs.module(layer) for layer in self._names}
+        self._attending = {
+            number
+            for number, block in enumerate(predictor.stream.blocks)
+            if not projections.isdisjoint(block.modules())
+        }
         self._norms: dict[nn.Module, list[HeldNorm | None]] = {
             module: [] for module in predictor.model.modules() if is_norm(module)
         }
         keep_running = projections | self._norms.keys()
-        self._given: dict[nn.Module, list[Tensor | None]] = {
-            part: [] for block in predictor.stream.blocks for part in _held_parts(block, keep_running)
+        self._block_of = {
+            part: number
+            for number, block in enumerate(predictor.stream.blocks)
+            for part in _held_parts(block, keep_running)
         }
+        self._given: dict[nn.Module, list[Tensor | None]] = {part: [] for part in self._block_of}
         self._read: dict[Head, Tensor] = {}
         self._states: list[Tensor] = []
         self._logits = predictor.run(asked, check, self._recording())
@@ -145,10 +158,13 @@ class _Replay:
                 stack.callback(module.register_forward_hook(norm_hook, with_kwargs=True).remove)
             yield stack
 
-    def _logits_with(self, on: Sequence[Head | None], first: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def _logits_with(
+        self, on: Sequence[Head | None], first: Tensor | None = None, without: Sequence[Collection[int]] = ()
+    ) -> tuple[Tensor, Tensor]:
         """Run with one head on in each row, none (None), or all (a layer's name stands for all).
 
-        Logits, (rows, vocabulary), are the final ones, and those that the unembedding gives before anything follows it.
+        What some blocks give beside their heads may be left out, by row and number. Logits, (rows, vocabulary), are the
+        final ones, and those that the unembedding gives before anything follows it.
         """
         masks = {layer: self._mask(layer, on) for layer in self._names}
         predictor = self._predictor
@@ -159,6 +175,8 @@ class _Replay:
 
         def put(module: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
             state = next(given[module], None)
+            if state is not None and without:
+                state = torch.cat([state * (self._block_of[module] not in blocks) for blocks in without])
             return None if state is None else with_states(result, state)
 
         def put_norm(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
@@ -212,7 +230,7 @@ class _Replay:
             self._check()
             several = self._logits_with([None, *tried[start : start + count]])
             added.append(_gains(several[is_before_cap], token)[1:])
-        rest, whole, *alone = torch.cat(added)
+        nothing, whole, *alone = torch.cat(added)
         slack = CLOSE.get(self._dtype, 4e-2)
         size = max(1.0, float(torch.stack(alone)[:, 0].abs().max()), float(self._logits.abs().max()))
         if abs(own - float(self._logits[token])) > slack * size:
@@ -220,7 +238,27 @@ class _Replay:
         if abs(float(sum(part[0] for part in alone) - whole[0])) > slack * size:
             raise self._refusal("what follows its last block is not linear, even with norms' scales held")
         by_head = {head: _part(part) for head, part in zip(self._heads, alone, strict=True)}
-        return Contributions(logit, by_head, _part(rest), is_before_cap)
+        others = self._others(token, count, is_before_cap)
+        if abs(sum(part for part, _ in others.values()) - float(nothing[0])) > slack * size:
+            others = {("rest", None): _part(nothing)}
+        return Contributions(logit, by_head, others, is_before_cap)
+
+    def _others(self, token: int, count: int, is_before_cap: bool) -> dict[tuple[str, int | None], Part]:
+        """Say what is lost without the embedding, and without each block's MLP, and what stays without them all."""
+        blocks = range(len(self._predictor.stream.blocks))
+        names: list[tuple[str, int | None]] = [("embedding", None)]
+        names += [("MLP" if each in self._attending else "block", each) for each in blocks]
+        rows: list[tuple[bool, Collection[int]]] = [(False, ()), *((True, (each,)) for each in blocks), (False, blocks)]
+        lost = []
+        for start in range(0, len(rows), count):
+            self._check()
+            some = [(True, ()), *rows[start : start + count]]
+            begins = torch.cat([self._states[0] * has_embedding for has_embedding, _ in some])
+            logits = self._logits_with([None] * len(some), begins, [without for _, without in some])[is_before_cap]
+            lost.append(_gains(logits, token)[1:])
+        found = {name: _part(-part) for name, part in zip(names, torch.cat(lost)[:-1], strict=True)}
+        found["biases", None] = _part(_gains(logits[-1:], token)[0])
+        return {name: (value, abs(spread)) for name, (value, spread) in found.items()}
 
     def _is_same(self, some: Tensor, others: Tensor) -> bool:
         """Say whether logits are the same but for rounding."""

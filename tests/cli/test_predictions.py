@@ -371,6 +371,42 @@ def test_contributions_are_those_of_the_formula_and_add_up_to_the_logit(tiny_mod
     assert sizes == sorted(sizes, reverse=True)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("model_type", ["gpt2", "llama"])
+def test_embedding_mlps_and_biases_have_contributions_of_their_own(tiny_model: TinyModel, model_type: str) -> None:
+    folder = tiny_model(model_type, with_head=True)
+    own = Own(folder, model_type)
+    body = own.model.base_model
+    blocks, last = (body.h, body.ln_f) if model_type == "gpt2" else (body.layers, body.norm)
+    x = own.read_by(last)[own.position]
+    written = {"embedding": own.read_by(blocks[0])[own.position]}
+    for number, block in enumerate(blocks):
+        kept: list[Tensor] = []
+        hook = block.mlp.register_forward_hook(lambda module, args, result, kept=kept: kept.append(result))
+        own.run()
+        hook.remove()
+        written[f"MLP {number}"] = kept[0][0, own.position]
+    biases = sum(block.attn.c_proj.bias for block in blocks) if model_type == "gpt2" else torch.zeros(32)
+    scale = last.weight / (x.var(unbiased=False).add(1e-5) if model_type == "gpt2" else x.square().mean() + 1e-6).sqrt()
+
+    def to_logits(vector: Tensor) -> Tensor:
+        centred = vector - vector.mean() if model_type == "gpt2" else vector
+        found: Tensor = own.model.lm_head.weight @ (centred * scale)
+        return found
+
+    token = int(own.logits().argmax())
+    expected = {name: to_logits(vector) for name, vector in written.items()}
+    constant = own.model.lm_head.weight @ last.bias if model_type == "gpt2" else 0
+    expected["biases"] = to_logits(biases) + constant
+    rows = [row for row in exported(folder, "contributions", "--text", TEXT) if row["part"] != "head"]
+    found = {f"{row['part']} {row['layer']}".strip(): row for row in rows}
+    assert found.keys() == expected.keys()
+    for name, each in expected.items():
+        assert float(found[name]["contribution"]) == pytest.approx(float(each[token]), abs=1e-4)
+        spread = float(each.square().mean().sqrt())
+        assert float(found[name]["contribution_chance"]) == pytest.approx(spread, abs=1e-4)
+
+
 def test_contributions_add_up_where_norms_come_after_the_sum(tiny_model: TinyModel) -> None:
     folder = tiny_model("bart", with_head=True)
     rows = exported(folder, "contributions", "--text", TEXT)
