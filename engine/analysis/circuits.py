@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -75,14 +75,12 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
     for whole_layer in parts_wanted(query):
         found = yield from measured(model, layer, whole_layer, query)
         yield RowGroup(
-            [(*place_of(layer, number), *cells(own, found.chance)) for number, own in found.own.items()],
+            [
+                (*place_of(layer, number), *cells_of(CIRCUITS.columns[3:], own, found.chance))
+                for number, own in found.own.items()
+            ],
             lacking=found.lacking,
         )
-
-
-def cells(own: Numbers, chance: Numbers) -> Iterator[float | int | str | None]:
-    """Lay a head's measures out in the table's columns behind ``stack, layer, head``."""
-    return cells_of(CIRCUITS.columns[3:], own, chance)
 
 
 def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query) -> Work[Measured]:

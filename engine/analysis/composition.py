@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -44,8 +43,12 @@ def _rows_of_layer(left_out: dict[Head, str], model: OpenModel, layer: LayerOutl
         each for each in model.outline.stack_layers(layer.stack)
         if each.layer < layer.layer and each.d_output == layer.d_model and each.name not in left_out
     ]  # fmt: skip
-    factors = _factors(left_out, model, layer)
-    _written(left_out, model, layer, factors)
+    try:
+        factors = model.layer_weights(layer.name).factors
+    except NotFinite as error:
+        left_out[layer.name] = error.what
+        raise
+    _written(model, layer, factors)
     read = {
         kind: part for kind, part in reading(*factors).items()
         if part.shape[-1] == layer.d_model and (layer.stack != "cross" or kind == "Q")
@@ -55,29 +58,22 @@ def _rows_of_layer(left_out: dict[Head, str], model: OpenModel, layer: LayerOutl
         for done, each in enumerate(earlier):
             yield None
             telling(done, len(earlier))
-            with suppress(NotFinite):
-                written = _written(left_out, model, each)
+            try:
+                written = _written(model, each)
+            except NotFinite as error:
+                left_out[each.name] = error.what
+            else:
                 fed.append((each, {kind: composition(written, part) for kind, part in read.items()}))
     own = [row for number in heads_of(layer, query) for row in _ranked(layer, number, fed)]
     yield RowGroup(own, left_out={each.name: left_out[each.name] for each in earlier if each.name in left_out})
 
 
-def _factors(left_out: dict[Head, str], model: OpenModel, layer: LayerOutline) -> LayerFactors:
-    try:
-        return model.layer_weights(layer.name).factors
-    except NotFinite as error:
-        left_out[layer.name] = error.what
-        raise
-
-
-def _written(
-    left_out: dict[Head, str], model: OpenModel, layer: LayerOutline, factors: LayerFactors | None = None
-) -> Tensor:
+def _written(model: OpenModel, layer: LayerOutline, factors: LayerFactors | None = None) -> Tensor:
     """Give what a layer writes, kept for the layers behind it where there is room."""
     kept = model.cached("composition", dict[Head, Tensor])
     if layer.name in kept:
         return kept[layer.name]
-    written = writing(*(factors or _factors(left_out, model, layer))[2:])
+    written = writing(*(factors or model.layer_weights(layer.name).factors)[2:])
     if sum(each.nbytes for each in kept.values()) + written.nbytes <= KEPT_BYTES:
         kept[layer.name] = written
     return written

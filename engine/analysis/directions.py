@@ -17,7 +17,7 @@ from engine.architectures.vocabulary import Gain, final_gain, read_gain
 from engine.mathematics.chance import chance_of
 from engine.mathematics.circuits import factor_heads
 from engine.mathematics.measures import product_noise
-from engine.mathematics.tokens import chance_projections, fix_signs, groups
+from engine.mathematics.tokens import chance_projections, groups
 from engine.values.errors import NotFinite
 from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Work
@@ -73,11 +73,10 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
         first, second = (circuits.factors[each].stored_size(weights.epsilons[each][numbers]) for each in matrix)
         noise, scales = product_noise(first, second), np.multiply(first.frobenius, second.frobenius)
         left, sigma, right = product.singular_triples()
-        vectors = fix_signs(left, right)
         count = min(query.first, sigma.shape[-1])
         notes = [_notes(*each, count) for each in zip(sigma.numpy(), noise, strict=True)]
         found: list[tuple[Side, list[list[list[Tokens]]] | None]] = []
-        for side, each in zip((yield from _sides(model, layer, matrix, query)), vectors, strict=True):
+        for side, each in zip((yield from _sides(model, layer, matrix, query)), (left, right), strict=True):
             found.append((side, (yield from _tokens(model, side, each[..., :count], query.top))))
         curve = draws[matrix].mean(0) if draws else None
         yield RowGroup([

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from engine.analysis.layers import NOTHING, layers_of
+from engine.analysis.layers import NOTHING, cells_of, layers_of
 from engine.analysis.open_model import OpenModel
 from engine.analysis.ranks import rank_rows_beside_chance
 from engine.analysis.spectra import with_torch
@@ -88,12 +88,12 @@ def _part(part: str, model: OpenModel, layer: LayerOutline, query: Query) -> Wor
                 yield unit
         return by_head
     if part == "circuits":
-        from engine.analysis import circuits
+        from engine.analysis.circuits import measured
 
-        found = yield from circuits.measured(model, layer, False, asked)
+        found = yield from measured(model, layer, False, asked)
         names, note = CIRCUITS.columns[3:], {"note": "; ".join(found.lacking)}
         return {
-            number: dict(zip(names, circuits.cells(own, found.chance), strict=True)) | note
+            number: dict(zip(names, cells_of(names, own, found.chance), strict=True)) | note
             for number, own in found.own.items()
         }
     group = yield from model.spectra.layer(layer.name, False)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from engine.analysis.open_model import OpenModel, beside_other, check_maps_of_both
 from engine.mathematics.attention import largest_value, pool, visible_keys
@@ -22,16 +21,56 @@ from engine.values.errors import EngineError
 from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.progress import Work, finish
 
-if TYPE_CHECKING:
-    from engine.models.reader import MapReader
-
-Check = Callable[[], None]
-
 Reading = tuple[str, Off]
 """A sentence, and the heads that are switched off while it is read."""
 
 Key = tuple[Reading, str, int | None]
 """A reading, a stack, and a layer of it or None for their mean."""
+
+
+class LargeMaps:
+    """The maps of as many layers, or readings, as are looked at together: of one, or of two for their difference.
+
+    Attributes
+    ----------
+    layers : the maps.
+    means : of those of which they are looked at, the means over the heads.
+    largest : the largest values of maps, and of differences, as they are pooled.
+    """
+
+    def __init__(self) -> None:
+        self.layers: dict[Key, AttentionMaps] = {}
+        self.means: dict[Key, AttentionMap] = {}
+        self.largest: dict[Hashable, float] = {}
+
+
+def large_maps(model: OpenModel) -> LargeMaps:
+    """Give what a model keeps of a long sentence, on its lane."""
+    return model.cached("large maps", LargeMaps)
+
+
+def pooled_map(model: OpenModel, query: MapQuery, window: MapWindow) -> Work[PooledMap]:
+    """Pool a rectangle of a map, or of the difference of two; errors as of `large_map`."""
+    attention = yield from large_map(model, query)
+    return pool(attention, window, _largest(model, attention, query, window.block, window.pooling), model.check)
+
+
+def map_lines(model: OpenModel, query: MapQuery, place: tuple[int, int]) -> Work[MapLines]:
+    """Give the row of one query and the column of one key of a map, or of the difference of two.
+
+    Raises `EngineError` as `large_map`, and when the map has no such query or key.
+    """
+    attention = yield from large_map(model, query)
+    if any(not 0 <= at < count for at, count in zip(place, attention.weights.shape, strict=True)):
+        raise EngineError(f"the map has no query {place[0]} with a key {place[1]}")
+    return MapLines.of(attention, *place, _largest(model, attention, query, 1, "max"))
+
+
+def whole_map(model: OpenModel, query: MapQuery) -> Work[AttentionMap]:
+    """Give a copy of a whole map, or of two for their difference; errors as of `large_map`."""
+    shown = yield from large_map(model, query)
+    other = None if shown.other is None else shown.other.copy()
+    return replace(shown, weights=shown.weights.copy(), other=other)
 
 
 def large_map(model: OpenModel, query: MapQuery) -> Work[AttentionMap]:
@@ -45,17 +84,17 @@ def large_map(model: OpenModel, query: MapQuery) -> Work[AttentionMap]:
     if minuend == name and not query.off.heads:
         other = yield from check_maps_of_both(model, query.text, name.stack, name.layer)
         yield from other.reader()
-        (own,) = yield from _large_maps(model, [(reading, name)])
-        (theirs,) = finish(_large_maps(other, [(reading, name)]))  # in the same unit
+        (own,) = yield from _maps(model, [(reading, name)])
+        (theirs,) = finish(_maps(other, [(reading, name)]))  # in the same unit
         return beside_other(model, other, own, theirs)
-    if minuend is None and model.is_comparing and not large_maps(model).holds(reading, name):
+    if minuend is None and model.is_comparing and (reading, name.stack, name.layer) not in large_maps(model).layers:
         (yield from model.other()).forget_large_maps()  # nobody looks at a difference any more
     asked = [(reading, name)]
     if minuend == name:
         asked = [((query.text, NOTHING_OFF), name), *asked]
     elif minuend is not None:
         asked = [*asked, (reading, minuend)]
-    first, *others = yield from _large_maps(model, asked)
+    first, *others = yield from _maps(model, asked)
     for other_map in others:
         if (first.query_tokens, first.key_tokens) != (other_map.query_tokens, other_map.key_tokens):
             raise EngineError("the maps have other tokens along their sides, so there is no difference")
@@ -63,81 +102,34 @@ def large_map(model: OpenModel, query: MapQuery) -> Work[AttentionMap]:
     return first
 
 
-def large_maps(model: OpenModel) -> LargeMaps:
-    """Give the maps of a long sentence that a model keeps, on its lane."""
-    return model.cached("large maps", LargeMaps)
+def _maps(model: OpenModel, asked: Sequence[tuple[Reading, MapName]]) -> Work[list[AttentionMap]]:
+    """Give maps to be looked at together, reading the sentence for those that are not there.
 
-
-def _large_maps(model: OpenModel, asked: Sequence[tuple[Reading, MapName]]) -> Work[list[AttentionMap]]:
-    """Give maps that stay here, reading the sentence for those that are not there."""
+    Layers that are not asked for now are let go of once one has to be computed.
+    """
     for _, name in asked:
         reader = yield from model.reader(stack=name.stack, layer=name.layer)
-    return large_maps(model).maps(asked, reader, model.check)
+    kept, keys = large_maps(model), [(reading, name.stack, name.layer) for reading, name in asked]
+    if not kept.layers.keys() >= {*keys}:
+        kept.largest, kept.means = {}, {}
+        kept.layers = {key: maps for key, maps in kept.layers.items() if key in keys}
+        for key in dict.fromkeys(keys):  # two heads of one layer come together
+            if key not in kept.layers:
+                (text, off), stack, layer = key
+                reader.read(text, model.check, off)
+                maps = reader.layer_maps(stack if layer is None else Head(stack, layer), model.check)
+                kept.layers[key] = replace(maps, visible=visible_keys(maps.weights, model.check))
+    found = []
+    for key, (_, name) in zip(keys, asked, strict=True):
+        if name.head is None and key not in kept.means:
+            kept.means[key] = kept.layers[key].select(None)
+        found.append(kept.means[key] if name.head is None else kept.layers[key].select(name.head))
+    return found
 
 
-class LargeMaps:
-    """The maps of as many layers, or readings, as are looked at together: of one, or of two for their difference.
-
-    What crosses is pooled, or a copy, so that the memory of maps is free as soon as others are looked at.
-    """
-
-    def __init__(self) -> None:
-        self._layers: dict[Key, AttentionMaps] = {}
-        self._means: dict[Key, AttentionMap] = {}
-        self._largest: dict[Hashable, float] = {}
-
-    def holds(self, reading: Reading, name: MapName) -> bool:
-        """Say whether a map is there."""
-        return (reading, name.stack, name.layer) in self._layers
-
-    def maps(self, asked: Sequence[tuple[Reading, MapName]], reader: MapReader, check: Check) -> list[AttentionMap]:
-        """Give maps to be looked at together, in one unit and before others are asked for.
-
-        Layers that are not asked for now are let go of once one has to be computed. Raises `EngineError` when a map
-        cannot be had, or does not fit into memory.
-        """
-        keys = [(reading, name.stack, name.layer) for reading, name in asked]
-        if not self._layers.keys() >= {*keys}:
-            self._largest, self._means = {}, {}
-            self._layers = {key: maps for key, maps in self._layers.items() if key in keys}
-            for key in dict.fromkeys(keys):  # two heads of one layer come together
-                if key not in self._layers:
-                    (text, off), stack, layer = key
-                    reader.read(text, check, off)
-                    maps = reader.layer_maps(stack if layer is None else Head(stack, layer), check)
-                    self._layers[key] = replace(maps, visible=visible_keys(maps.weights, check))
-        return [self._map(key, name.head) for key, (_, name) in zip(keys, asked, strict=True)]
-
-    def _map(self, key: Key, head: int | None) -> AttentionMap:
-        """Give a head's map, or the mean over the heads, which is taken once."""
-        if head is not None:
-            return self._layers[key].select(head)
-        if key not in self._means:
-            self._means[key] = self._layers[key].select(None)
-        return self._means[key]
-
-    def window(self, attention: AttentionMap, known_as: Hashable, window: MapWindow, check: Check) -> PooledMap:
-        """Pool a rectangle of a map, or of the difference of two.
-
-        The end of its scale is kept while the map is there, by what it is ``known_as``.
-        """
-        largest = self._largest_of(attention, known_as, window.block, window.pooling, check)
-        return pool(attention, window, largest, check)
-
-    def lines(self, attention: AttentionMap, known_as: Hashable, place: tuple[int, int], check: Check) -> MapLines:
-        """Give the row of one query and the column of one key of a map, or of the difference of two.
-
-        Raises `EngineError` when the map has no such query or key.
-        """
-        if any(not 0 <= at < count for at, count in zip(place, attention.weights.shape, strict=True)):
-            raise EngineError(f"the map has no query {place[0]} with a key {place[1]}")
-        return MapLines.of(attention, *place, self._largest_of(attention, known_as, 1, "max", check))
-
-    def _largest_of(
-        self, attention: AttentionMap, known_as: Hashable, block: int, pooling: Pooling, check: Check
-    ) -> float:
-        """Give the largest value of a map that is pooled, which is found once."""
-        key = known_as, 1 if pooling == "max" else block, pooling
-        if key not in self._largest:
-            self._largest[key] = largest_value(attention, block, pooling, check)
-        return self._largest[key]
+def _largest(model: OpenModel, attention: AttentionMap, query: MapQuery, block: int, pooling: Pooling) -> float:
+    """Give the largest value of a map that is pooled, which is found once."""
+    largest, key = large_maps(model).largest, (query, 1 if pooling == "max" else block, pooling)
+    if key not in largest:
+        largest[key] = largest_value(attention, block, pooling, model.check)
+    return largest[key]

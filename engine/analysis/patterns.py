@@ -15,6 +15,7 @@ from engine.analysis.open_model import OpenModel
 from engine.mathematics.attention import (
     LABELS,
     attention_to,
+    finite_mean,
     keys_of_interest,
     label_of,
     repeated_keys,
@@ -126,8 +127,11 @@ class _Repeats:
         measured = [found for found in each if not found.reason]
         if not measured:
             return each[0]
-        own = {name: _mean([found.own[name] for found in measured]) for name in measured[0].own}
-        return Measured(own, {name: float(_mean([found.chance[name] for found in measured])) for name in own})
+        own, chance = (
+            {name: finite_mean(np.array([numbers[name] for numbers in some]), 0) for name in some[0]}
+            for some in ([found.own for found in measured], [found.chance for found in measured])
+        )
+        return Measured(own, {name: float(mean) for name, mean in chance.items()})
 
 
 def rows_of_patterns(model: OpenModel, query: Query) -> Groups:
@@ -188,13 +192,9 @@ def _measured_repeats(model: OpenModel, told: Callable[[int, int], None]) -> Wor
     total = 2 * len(layers) * len(known.sequences)
     for before, repeat in zip(range(0, total, 2 * len(layers)), known.sequences, strict=True):
         if repeat.distance not in known.found:
-            here = partial(_tell_more, told, before, total)
+            here = partial(lambda before, done: told(before + done, total), before)
             known.found[repeat.distance] = yield from _on_repeat(model, repeat, layers, here)
     return known
-
-
-def _tell_more(told: Callable[[int, int], None], before: int, total: int, done: int) -> None:
-    told(before + done, total)
 
 
 def _on_repeat(
@@ -262,11 +262,3 @@ def _measure(model: OpenModel, maps: AttentionMaps, repeated: Mapping[str, NDArr
 
 def _label(found: Measured, head: int) -> str:
     return label_of(*found.of_head(head, LABELS))
-
-
-def _mean(several: Sequence[NDArray[np.float64] | float]) -> NDArray[np.float64]:
-    values = np.array(several)
-    there = np.isfinite(values)
-    with np.errstate(invalid="ignore"):
-        mean: NDArray[np.float64] = np.where(there, values, 0).sum(axis=0) / there.sum(axis=0)
-    return mean

@@ -184,7 +184,7 @@ def spread(weights: Weights, visible: VisibleKeys, check: Callable[[], None] = l
         distance[:, some] = np.einsum("hqk,qk->hq", shares, apart)
     counted = visible.has_choice
     to_none = np.maximum(1 - total, 0)  # rows that sum to one do so but for rounding
-    return Spread(*(_mean(values[:, counted]) for values in (entropy, distance, to_none)))
+    return Spread(*(finite_mean(values[:, counted], 1) for values in (entropy, distance, to_none)))
 
 
 def uniform_spread(visible: VisibleKeys) -> tuple[float, float]:
@@ -233,11 +233,11 @@ def rollout(means: Iterator[Weights]) -> Floats:
     return followed
 
 
-def _mean(values: Floats) -> Floats:
-    """Average over the queries that have a value: (heads, queries) to (heads,)."""
+def finite_mean(values: Floats, axis: int) -> Floats:
+    """Average what is finite along an axis, as over the queries that have a value; NaN where nothing is."""
     there = np.isfinite(values)
     with np.errstate(invalid="ignore"):
-        mean: Floats = np.where(there, values, 0).sum(axis=1) / there.sum(axis=1)
+        mean: Floats = np.where(there, values, 0).sum(axis) / there.sum(axis)
     return mean
 
 

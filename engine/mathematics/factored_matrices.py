@@ -85,9 +85,23 @@ class FactoredProduct:
         return small
 
     def singular_triples(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Decompose into ``Σ σ_i u_i v_iᵀ``: (batch, m, r), (batch, r) largest first, and (batch, n, r)."""
+        """Decompose into ``Σ σ_i u_i v_iᵀ``: (batch, m, r), (batch, r) largest first, and (batch, n, r).
+
+        The number of u_i that is largest in size is positive (`fix_signs`).
+        """
         left, values, right = torch.linalg.svd(self.core, full_matrices=False)
-        return self.left @ left, values, self.right @ right.mT
+        first, second = fix_signs(self.left @ left, self.right @ right.mT)
+        return first, values, second
+
+
+def fix_signs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Choose the sign that a decomposition leaves open: the number of u_i that is largest in size is positive.
+
+    Singular vectors stand in columns, (batch, m, r) and (batch, n, r); both turn together.
+    """
+    largest = left.abs().argmax(-2, keepdim=True)
+    signs = left.gather(-2, largest).sign()
+    return left * signs, right * signs
 
 
 def root(rows: Tensor) -> Tensor:

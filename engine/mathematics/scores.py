@@ -27,7 +27,6 @@ from torch import Tensor
 
 from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.mathematics.measures import product_noise
-from engine.mathematics.tokens import fix_signs
 from engine.values.errors import EngineError
 
 
@@ -133,7 +132,6 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
     noise = abs(scale) * float(product_noise(*stored)[0])
     if scale < 0:
         right = -right
-    left, right = fix_signs(left, right)
     sigma, left, right = abs(scale) * sigma[0], left[0], right[0]
     x_query, x_key = query.read.double(), key.read.double()
     on_left, on_right = left.mT @ x_query, right.mT @ x_key

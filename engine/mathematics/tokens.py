@@ -31,16 +31,6 @@ DRAWS = 64
 """Random directions that stand for chance, each with its opposite."""
 
 
-def fix_signs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Choose the sign that a decomposition leaves open: the number of u_i that is largest in size is positive.
-
-    Singular vectors stand in columns, (batch, m, r) and (batch, n, r); both turn together.
-    """
-    largest = left.abs().argmax(-2, keepdim=True)
-    signs = left.gather(-2, largest).sign()
-    return left * signs, right * signs
-
-
 def groups(sigma: FloatArray, near: float = NEAR) -> list[tuple[int, int]]:
     """Give for each singular value, largest first, the first and last place of the group that it is in, from 0.
 

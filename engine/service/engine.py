@@ -368,10 +368,9 @@ class Engine:
         """Ask for a rectangle of a map of a long sentence, pooled to blocks."""
 
         def work(model: OpenModel) -> Work[PooledMap]:
-            from engine.analysis.large_maps import large_map, large_maps
+            from engine.analysis.large_maps import pooled_map
 
-            attention = yield from large_map(model, query)
-            return large_maps(model).window(attention, query, window, model.check)
+            return (yield from pooled_map(model, query, window))
 
         return self._of_sentence(work, view)
 
@@ -379,11 +378,9 @@ class Engine:
         """Ask for a whole map of a long sentence, or two for their difference, to be written to a file."""
 
         def work(model: OpenModel) -> Work[AttentionMap]:
-            from engine.analysis.large_maps import large_map
+            from engine.analysis.large_maps import whole_map
 
-            shown = yield from large_map(model, query)
-            other = None if shown.other is None else shown.other.copy()
-            return replace(shown, weights=shown.weights.copy(), other=other)
+            return (yield from whole_map(model, query))
 
         return self._of_sentence(work, view)
 
@@ -391,10 +388,9 @@ class Engine:
         """Ask for the row of a query and the column of a key, ``place``, of a map of a long sentence."""
 
         def work(model: OpenModel) -> Work[MapLines]:
-            from engine.analysis.large_maps import large_map, large_maps
+            from engine.analysis.large_maps import map_lines
 
-            attention = yield from large_map(model, query)
-            return large_maps(model).lines(attention, query, place, model.check)
+            return (yield from map_lines(model, query, place))
 
         return self._of_sentence(work, view)
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from engine.mathematics import tokens
-from engine.mathematics.tokens import DRAWS, NEAR, chance_projections, fix_signs, groups, projections
+from engine.mathematics.factored_matrices import fix_signs
+from engine.mathematics.tokens import DRAWS, NEAR, chance_projections, groups, projections
 
 
 def test_equal_singular_values_are_one_group_and_others_stand_alone() -> None:

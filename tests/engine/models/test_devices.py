@@ -97,8 +97,7 @@ def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[
 def directions_of(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
     """Decompose a circuit into directions, and project embeddings on them."""
     factors = (factor_matrices(each) for each in (value.repeat_interleave(len(output) // len(value), 0), output.mT))
-    left, sigma, right = product(*factors).singular_triples()
-    left, right = tokens.fix_signs(left, right)
+    left, sigma, _ = product(*factors).singular_triples()
     gain = query[0, 0]
     table = key.flatten(0, 1)
     chance = tokens.chance_projections(table, 3, lambda: None, gain, draws=4)

@@ -319,12 +319,12 @@ def test_windows_are_those_of_the_dense_difference(long_pair: tuple[Path, Path])
         assert lines.is_signed
         np.testing.assert_allclose(lines.row, dense[400], rtol=0, atol=1e-6)
         np.testing.assert_allclose(lines.column, dense[:, 7], rtol=0, atol=1e-6)
-        held = large_maps(engine._model)._layers  # type: ignore[arg-type]
+        held = large_maps(engine._model).layers  # type: ignore[arg-type]
         assert len(held) <= 2, "no more than two layers' maps"
     plain = engine.pooled(MapQuery(TEXT, MapName("decoder", 0, 3)), MapWindow(1, range(9), range(9))).result()
     np.testing.assert_allclose(plain.values, own[0, 3, :9, :9], rtol=0, atol=1e-6)
-    assert len(large_maps(engine._model)._layers) == 1  # type: ignore[arg-type]
-    assert not large_maps(engine._model._other)._layers  # type: ignore
+    assert len(large_maps(engine._model).layers) == 1  # type: ignore[arg-type]
+    assert not large_maps(engine._model._other).layers  # type: ignore
     engine.stop()
 
 
