@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -23,13 +23,11 @@ from engine.mathematics.circuits import (
     LayerFactors,
     Numbers,
     circuit_chance,
-    eigenvalue_measures,
     factor_heads,
     factor_layer,
     measure_circuits,
     sizes_of,
     spectra_of,
-    undefined_shares,
 )
 from engine.mathematics.measures import cosine_noise, numerical_rank
 from engine.mathematics.scores import rotate_keys
@@ -37,7 +35,7 @@ from engine.mathematics.threads import in_rounds
 from engine.models.rotations import rotation_of
 from engine.values.memory import token_map_room, without_factors
 from engine.values.outline import LayerOutline
-from engine.values.progress import Lane, Work
+from engine.values.progress import Lane, Work, finish
 from engine.values.spectra import FloatArray, Spectrum
 from engine.values.table import Groups, RowGroup
 from engine.values.views import CIRCUITS, Query
@@ -162,7 +160,9 @@ def _measured(
 ) -> Work[list[Numbers]]:
     """Measure heads a few at a time, or a layer as a whole."""
     if not frame.of_heads:
-        return [(yield from _of_layer(model, factors, ranks, noise, frame))]
+        layer = factor_layer(factors, frozenset("QO") - ranks.keys())
+        with model.telling("measuring the layer as a whole", "problems") as telling:
+            return (yield from measure_circuits(layer, ranks, noise, frame, telling.step))
     group, heads = len(factors[0]) // len(factors[1]), len(factors[0])
     pieces: list[Callable[[], list[Numbers]]] = []
     for start in range(0, len(factors[1]), SHARED_AT_ONCE):
@@ -170,30 +170,15 @@ def _measured(
         own = slice(group * start, group * (start + SHARED_AT_ONCE))
         part = factors[0][own], factors[1][shared], factors[2][shared], factors[3][own]
         own_ranks = {name: each[own] for name, each in ranks.items()}
-        pieces.append(partial(_measure_heads, part, own_ranks, noise[own], frame))
+        pieces.append(partial(_of_heads, part, own_ranks, noise[own], frame))
     with model.telling("measuring circuits", "heads") as telling:
         telling(0, heads)
         found = yield from in_rounds(pieces, done=lambda done: telling(done * heads // len(pieces), heads))
     return [row for rows in found for row in rows]
 
 
-def _measure_heads(factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame: Frame) -> list[Numbers]:
-    return measure_circuits(factor_heads(factors), ranks, noise, frame)
-
-
-def _of_layer(model: OpenModel, factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame: Frame) -> Work[Numbers]:
-    """Measure a layer as a whole; eigenvalues take longer than all else, and so each problem is a unit."""
-    layer = factor_layer(factors, frozenset("QO") - ranks.keys())
-    row: Numbers = {}
-    with model.telling("measuring the layer as a whole", "problems") as telling:
-        for kind in frame.spectra:
-            yield None
-            telling.step(len(frame.spectra) + 1)
-            row |= {name: float(values) for name, values in eigenvalue_measures(layer, frame, kind).items()}
-        yield None
-        telling.step(len(frame.spectra) + 1)
-        row |= measure_circuits(layer, ranks, noise, replace(frame, spectra=()))[0]
-    return row | undefined_shares(row)
+def _of_heads(factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame: Frame) -> list[Numbers]:
+    return finish(measure_circuits(factor_heads(factors), ranks, noise, frame))
 
 
 def _chance(model: OpenModel, layer: LayerOutline, spectra: Mapping[str, Spectrum], frame: Frame) -> Work[Numbers]:

@@ -125,11 +125,8 @@ def rows_of_two(own: Sequence[Spectrum], other: Sequence[Spectrum]) -> Iterator[
     return ((*row, sigma) for row, sigma in zip(spectrum_rows(own), theirs, strict=True))
 
 
-def spectrum_table(batches: Iterable[Sequence[Spectrum]]) -> LargeTable:
-    """List spectra that are known, a batch at a time, as the rows are read."""
-    return LargeTable("spectrum", SPECTRUM_COLUMNS, (row for batch in batches for row in spectrum_rows(batch)))
-
-
-def spectra_of_two_table(pairs: Iterable[tuple[Sequence[Spectrum], Sequence[Spectrum]]]) -> LargeTable:
-    """List the same with another model's singular values beside them, a pair of batches at a time."""
-    return LargeTable("spectrum", SPECTRA_OF_TWO_COLUMNS, (row for pair in pairs for row in rows_of_two(*pair)))
+def spectrum_table(spectra: Sequence[Spectrum], other: Sequence[Spectrum] = ()) -> LargeTable:
+    """List spectra that are known as the rows are read, with another model's singular values where there are such."""
+    if other:
+        return LargeTable("spectrum", SPECTRA_OF_TWO_COLUMNS, rows_of_two(spectra, other))
+    return LargeTable("spectrum", SPECTRUM_COLUMNS, spectrum_rows(spectra))

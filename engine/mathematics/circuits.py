@@ -29,7 +29,7 @@ one is turned at random, ``E ‖AB‖_F² = ‖A‖_F² ‖B‖_F² / d`` exactl
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -55,7 +55,7 @@ from engine.mathematics.spectra import layer_factors
 from engine.mathematics.threads import in_rounds
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
-from engine.values.progress import finish
+from engine.values.progress import Work, finish
 
 if TYPE_CHECKING:
     import numpy as np
@@ -236,18 +236,29 @@ class Frame:
 
 
 def measure_circuits(
-    circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], noise: NDArray[np.float64], frame: Frame
-) -> list[Numbers]:
+    circuits: Circuits,
+    ranks: Mapping[str, NDArray[np.int64]],
+    noise: NDArray[np.float64],
+    frame: Frame,
+    step: Callable[[int], None] = lambda units: None,
+) -> Work[list[Numbers]]:
     """Measure a batch of heads, or one layer as a whole: by column, without what is not defined, or NaN.
+
+    Eigenvalues of a layer take longer than all else, so that each of their problems is a unit.
 
     Parameters
     ----------
     ranks : by matrix, (batch,) the numerical ranks; none of what was left out of the factors.
     noise : (batch,) of QK: up to it singular values do not count.
+    step : called before each unit with how many there are.
     """
     batch: dict[str, Tensor] = {}
     for kind in frame.spectra:
-        batch |= eigenvalue_measures(circuits, frame, kind)
+        yield None
+        step(len(frame.spectra) + 1)
+        batch |= _eigenvalue_measures(circuits, frame, kind)
+    yield None
+    step(len(frame.spectra) + 1)
     rows: list[Numbers] = [
         {name: float(values[place]) for name, values in batch.items()} for place in range(len(ranks["QK"]))
     ]
@@ -281,7 +292,9 @@ def measure_circuits(
                 if dropped is not None:  # queries that are too large to be factored are too large for this as well
                     of_symmetric = symmetric_rank(qk, rank, float(noise[place]))
                     row["qk_symmetric_identity_floor"] = identity_floor(of_symmetric, d)
-        row |= undefined_shares(row)
+        for circuit in ("QK", "OV"):  # where all of an image lies in the kernel M² is 0, and shares are mere rounding
+            if row.get(f"{circuit.lower()}_image_in_kernel") == own[circuit]:
+                row |= dict.fromkeys(row.keys() & SPECTRA[circuit], math.nan)
     return rows
 
 
@@ -290,7 +303,7 @@ def spectra_of(compared: frozenset[str], has_tokens: bool) -> tuple[str, ...]:
     return tuple(kind for kind in SPECTRA if (has_tokens if kind == "tokens" else kind in compared))
 
 
-def eigenvalue_measures(circuits: Circuits, frame: Frame, kind: str) -> dict[str, Tensor]:
+def _eigenvalue_measures(circuits: Circuits, frame: Frame, kind: str) -> dict[str, Tensor]:
     """Measure the eigenvalues of one of a frame's spectra: (batch,) each.
 
     Where no token hears of what a head writes, rounding is all that is left on the way to them, and counts as zero.
@@ -304,16 +317,6 @@ def eigenvalue_measures(circuits: Circuits, frame: Frame, kind: str) -> dict[str
         heard = small.flatten(1).norm(dim=1) > frame.tolerance["OV"] * mean_gain * circuits.ov.squared_norm.sqrt()
         small = small * heard[:, None, None]
     return dict.fromkeys(SPECTRA[kind], copying(eigenvalues(small)))
-
-
-def undefined_shares(row: Numbers) -> Numbers:
-    """Take back shares of eigenvalues that are mere rounding: M² = 0 where all of an image lies in the kernel."""
-    return {
-        name: math.nan
-        for circuit in ("QK", "OV")
-        for name in SPECTRA[circuit]
-        if name in row and row.get(f"{circuit.lower()}_image_in_kernel") == row[f"rank_{circuit.lower()}"]
-    }
 
 
 def _factors_lost(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from engine.analysis.attention import map_table
-from engine.analysis.ranks import rank_rows_beside_chance, spectra_of_two_table, spectrum_table
+from engine.analysis.ranks import rank_rows_beside_chance, spectrum_table
 from engine.values.attention import AttentionMap
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -123,7 +123,7 @@ def _table_of_weights(shown: Shown, stores: Stores, attention: AttentionMap | No
     if other and [each.matrix for each in other] != [each.matrix for each in own]:
         raise EngineError(f"some matrices of {selected} are left out of one of the models; nothing was written")
     subject = subject_of(selected, distance)
-    return spectra_of_two_table([(own, other)]) if other else spectrum_table([own]), subject
+    return spectrum_table(own, other), subject
 
 
 def subject_of(name: Head | None, distance: int | None) -> str:

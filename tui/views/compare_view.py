@@ -225,7 +225,7 @@ class ComparePane(SentencePane):
         heads, pair = compared_heads(shown), compared_pair(shown)
         nothing = EngineError("the compare view shows nothing yet; nothing was written")
         if self.side is Side.SPECTRA:
-            found = [spectra for head in heads if (spectra := stores.spectra.listed(head, shown.distance))]
+            found = [spectrum for head in heads for spectrum in stores.spectra.listed(head, shown.distance)]
             if not found:
                 raise nothing
             return spectrum_table(found)

@@ -32,6 +32,7 @@ from engine.mathematics.circuits import (
 from engine.mathematics.distances import angles, cosines
 from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.values.outline import LayerOutline
+from engine.values.progress import finish
 
 TOLERANCE = 1e-12
 
@@ -93,9 +94,8 @@ def measured(
     solved = spectra_of(BOTH, token_map is not None) if eigenvalues else ()
     frame = Frame(BOTH, dict.fromkeys(BOTH, tolerance), head is not None, solved, token_map)
     noise = tolerance * np.array([spectral_norm(dense(factors, each)["QK"]) for each in heads])
-    return measure_circuits(factor_layer(factors) if head is None else factor_heads(factors), ranks, noise, frame)[
-        head or 0
-    ]
+    made = factor_layer(factors) if head is None else factor_heads(factors)
+    return finish(measure_circuits(made, ranks, noise, frame))[head or 0]
 
 
 def with_qk(query: Tensor, key: Tensor) -> Numbers:
@@ -384,7 +384,8 @@ def test_chance_is_what_simulated_heads_and_layers_give(
     for _ in range(SIMULATED):
         factors = gaussian(own, r, d), gaussian(others, r, d), gaussian(others, s, d), gaussian(own, d, s)
         made = factor_heads(factors) if is_one_head else factor_layer(factors)
-        drawn += measure_circuits(made, {name: np.array([rank]) for name, rank in full.items()}, np.zeros(1), frame)
+        ranks = {name: np.array([rank]) for name, rank in full.items()}
+        drawn += finish(measure_circuits(made, ranks, np.zeros(1), frame))
     chance = circuit_chance(sizes_of(layer, not is_one_head, {}), frame)
     chance |= {f"rank_{name.lower()}": float(rank) for name, rank in full.items()}
     assert chance.keys() == drawn[0].keys()

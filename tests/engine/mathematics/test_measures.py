@@ -176,7 +176,7 @@ def test_the_ranks_table_has_a_row_per_spectrum_in_the_order_given() -> None:
 
 def test_the_spectrum_table_counts_from_one_and_its_energy_adds_up() -> None:
     head = a_head(Q=[2.0, 1.0, 1.0])
-    rows = [dict(zip(SPECTRUM_COLUMNS, row, strict=True)) for row in spectrum_table([list(head.values())])]
+    rows = [dict(zip(SPECTRUM_COLUMNS, row, strict=True)) for row in spectrum_table(list(head.values()))]
     assert [row["index"] for row in rows] == [1, 2, 3]
     assert [row["singular_value"] for row in rows] == [2.0, 1.0, 1.0]
     assert [row["cumulative_energy"] for row in rows] == pytest.approx([4 / 6, 5 / 6, 1.0])
@@ -194,5 +194,5 @@ def test_chance_is_scaled_to_the_norms_of_the_heads_own_factors() -> None:
     assert said["spectral_norm_chance"] == pytest.approx(4.0)
     assert said["stable_rank_chance"] == pytest.approx(((0.1 / 0.09) + (0.26 / 0.25)) / 2)
     assert said["condition_number_chance"] == pytest.approx(4.0), "the median of 3 and 5"
-    listed = [dict(zip(SPECTRUM_COLUMNS, row, strict=True))["chance"] for row in spectrum_table([[circuit]])]
+    listed = [dict(zip(SPECTRUM_COLUMNS, row, strict=True))["chance"] for row in spectrum_table([circuit])]
     assert listed == curve.tolist()

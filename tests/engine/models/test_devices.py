@@ -35,6 +35,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, NOTHING_OFF, Off
 from engine.values.memory import ACROSS_DEVICES
 from engine.values.options import EngineOptions
+from engine.values.progress import finish
 from engine.values.table import Cell
 from engine.values.views import Query
 from tests.conftest import TinyModel
@@ -90,7 +91,7 @@ def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[
     ):
         frame = circuits.Frame(frozenset(tolerance), tolerance, of_heads, ("QK", "OV"))
         ranks = {matrix: np.full(count, 4) for matrix in MATRICES}
-        rows += circuits.measure_circuits(made, ranks, np.zeros(count), frame)
+        rows += finish(circuits.measure_circuits(made, ranks, np.zeros(count), frame))
     return [value for row in rows for value in row.values()]
 
 

@@ -127,7 +127,7 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
         assert "linear scale" in shown(pane.title_line)
         await press(pilot, "e", "v")
         rows = written(tmp_path, "*-L0H0-L1H1-L1H0-spectrum.csv")
-        table = spectrum_table([list(each.values()) for each in spectra])
+        table = spectrum_table([spectrum for each in spectra for spectrum in each.values()])
         expected = as_exported(table)
         assert rows == expected
 
