@@ -266,9 +266,9 @@ class Model:
     def table(self, view: str, query: Query | None = None) -> DataFrame:
         """Work out the table of a view, by its name on the command line."""
         table = finish(tables.table(self._fresh(), view, query or Query()))
-        for layer, why in table.notes.left_out.items():
+        for layer, why in table.left_out.items():
             _warn(f"{layer} is left out: {why}")
-        for said in table.notes.lacking:
+        for said in table.lacking:
             _warn(said)
         return table.frame
 

@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 ROUNDING = 1e-9
 """Of a query or a key, what of it may be rounding alone and no bias."""
 
+BIASES = (
+    ("query bias", "the query's bias with the key's content"),
+    ("key bias", "the query's content with the key's bias"),
+    ("both biases", "the query's bias with the key's bias"),
+)
+"""The terms in which the query's bias, the key's, or both stand, and what is said of them."""
+
 BESIDE = 10
 """Cells from ``query_tokens`` to ``last_index``."""
 
@@ -208,15 +215,12 @@ def _rests(
     has_query, has_key = (
         bool(side.rest.norm() > ROUNDING * (side.weight @ side.read + side.rest).norm()) for side in sides
     )
-    if has_query:
-        note = "the query's bias with the key's content"
-        yield Term("query bias", "bias", found.query_rest, found.query_rest_chance, note=note)
-    if has_key:
-        note = "the query's content with the key's bias"
-        yield Term("key bias", "bias", found.key_rest, found.key_rest_chance, note=note)
-    if has_query and has_key:
-        yield Term("both biases", "bias", found.both_rests, note="the query's bias with the key's bias")
-    product = float(found.values.sum()) + found.query_rest + found.key_rest + found.both_rests
+    are_there = has_query, has_key, has_query and has_key
+    chances: tuple[Cell, ...] = (*found.rests_chance, NOTHING)
+    for is_there, (name, note), value, chance in zip(are_there, BIASES, found.rests, chances, strict=True):
+        if is_there:
+            yield Term(name, "bias", value, chance, note=note)
+    product = float(found.values.sum()) + found.rests[0] + found.rests[1] + found.rests[2]
     if (capped := scoring.capped(product)) != product:
         yield Term("soft cap", "cap", capped - product, note="what the cap of the scores takes off")
     if (added := float(scoring.added[cell])) != 0:

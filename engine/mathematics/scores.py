@@ -102,9 +102,9 @@ class ScoreTerms:
     noise : what of sigma may be the rounding of stored weights.
     left, right : (d_q, r) and (d_k, r), u and v; u_i's number that is largest in size is positive.
     query, key : (r,) x_q·u_i and x_k·v_i.
-    query_rest, key_rest, both_rests : the three terms in which a or c stands.
+    rests : the three terms in which a, c, or both stand.
     chance : (r,) beside ``values``, ``σ_i ‖x_q‖‖x_k‖/√(d_q d_k)``.
-    query_rest_chance, key_rest_chance : ``s‖Bᵀa‖‖x_k‖/√d_k`` and ``s‖Aᵀc‖‖x_q‖/√d_q``; the third has nothing of x.
+    rests_chance : ``s‖Bᵀa‖‖x_k‖/√d_k`` and ``s‖Aᵀc‖‖x_q‖/√d_q``; the third has nothing of x.
     sizes : beside ``query`` and ``key``, the same number for all: ``‖x_q‖/√d_q`` and ``‖x_k‖/√d_k``.
     """
 
@@ -115,12 +115,9 @@ class ScoreTerms:
     right: Tensor
     query: Tensor
     key: Tensor
-    query_rest: float
-    key_rest: float
-    both_rests: float
+    rests: tuple[float, float, float]
     chance: Tensor
-    query_rest_chance: float
-    key_rest_chance: float
+    rests_chance: tuple[float, float]
     sizes: tuple[float, float]
 
 
@@ -135,9 +132,11 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
     sigma, left, right = abs(scale) * sigma[0], left[0], right[0]
     x_query, x_key = query.read.double(), key.read.double()
     on_left, on_right = left.mT @ x_query, right.mT @ x_key
-    own_query, own_key = query.weight.double() @ x_query, key.weight.double() @ x_key
-    rests = query.rest.double(), key.rest.double()
+    of_query, of_key = query.weight.double(), key.weight.double()
+    a, c = query.rest.double(), key.rest.double()
+    rests = torch.dot(a, of_key @ x_key), torch.dot(of_query @ x_query, c), torch.dot(a, c)
     sizes = float(x_query.norm()) / math.sqrt(len(x_query)), float(x_key.norm()) / math.sqrt(len(x_key))
+    from_query, from_key = (abs(scale) * float(each.norm()) for each in (of_key.mT @ a, of_query.mT @ c))
     return ScoreTerms(
         sigma * on_left * on_right,
         sigma,
@@ -146,12 +145,9 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
         right,
         on_left,
         on_right,
-        scale * float(torch.dot(rests[0], own_key)),
-        scale * float(torch.dot(own_query, rests[1])),
-        scale * float(torch.dot(*rests)),
+        (scale * float(rests[0]), scale * float(rests[1]), scale * float(rests[2])),
         sigma * sizes[0] * sizes[1],
-        abs(scale) * float((key.weight.double().mT @ rests[0]).norm()) * sizes[1],
-        abs(scale) * float((query.weight.double().mT @ rests[1]).norm()) * sizes[0],
+        (from_query * sizes[1], from_key * sizes[0]),
         sizes,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -88,20 +88,6 @@ LeftOut = Mapping[Head, str]
 """By layer, which of its tensors hold NaN, infinite or far too large numbers, or that it is not run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
-    """What is to be known of a table beside its rows.
-
-    Attributes
-    ----------
-    left_out : layers that have no rows because their weights hold NaN or infinite numbers, and which those are.
-    lacking : what is empty in the rows because tensors outside the layers hold such numbers, and which.
-    """
-
-    left_out: LeftOut = field(default_factory=dict)
-    lacking: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
     """A data frame with a name. Two tables are the same only if they are one object.
@@ -110,12 +96,14 @@ class Table:
     ----------
     name : which table it is: ``ranks``, ``spectrum``, ``attention``, ``check``, or the name of a `View`.
     frame : a column a name, of int64, float64 or text by `kind_of`; what is undefined is null, and never NaN.
-    notes : layers that have no rows, and what rows are without.
+    left_out : layers that have no rows because their weights hold NaN or infinite numbers, and which those are.
+    lacking : what is empty in the rows because tensors outside the layers hold such numbers, and which.
     """
 
     name: str
     frame: polars.DataFrame
-    notes: Notes = field(default_factory=Notes)
+    left_out: LeftOut = field(default_factory=dict)
+    lacking: tuple[str, ...] = ()
 
     @classmethod
     def of_rows(
@@ -134,7 +122,7 @@ class Table:
 
         cells = list(zip(*rows, strict=True)) or [()] * len(columns)
         frame = polars.DataFrame([_series(*column) for column in zip(columns, cells, strict=True)])
-        return cls(name, frame, Notes(left_out or {}, lacking))
+        return cls(name, frame, left_out or {}, lacking)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -152,7 +140,7 @@ class Table:
 
     def with_frame(self, frame: polars.DataFrame) -> Table:
         """Give the same with other rows or columns."""
-        return Table(self.name, frame, self.notes)
+        return replace(self, frame=frame)
 
     def pieces(self) -> Iterator[Table]:
         """Yield it as one piece, as a `LargeTable` yields several."""
@@ -215,7 +203,7 @@ class RowGroup:
     Attributes
     ----------
     rows : each as long as the view has columns.
-    left_out, lacking : as in `Notes`.
+    left_out, lacking : as in `Table`.
     progress : how far the work is, where that is known.
     """
 

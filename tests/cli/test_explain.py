@@ -156,7 +156,7 @@ def test_terms_of_a_pair_known_by_hand() -> None:
     found = score_terms(query, key, 0.5)
     assert found.values.tolist() == pytest.approx([0.5 * 2 * 3 * -4, 0.5 * 5 * 1])
     assert found.sigma.tolist() == pytest.approx([1.0, 0.5])
-    assert (found.query_rest, found.key_rest, found.both_rests) == pytest.approx((0.5 * 0.5 * 1, 0, 0))
+    assert found.rests == pytest.approx((0.5 * 0.5 * 1, 0, 0))
 
 
 def test_chance_of_terms_is_what_random_directions_give() -> None:
@@ -171,9 +171,9 @@ def test_chance_of_terms_is_what_random_directions_give() -> None:
         return score_terms(query, key, 0.5)
 
     many = [terms() for _ in range(4000)]
-    for name, chance in (("values", "chance"), ("query_rest", "query_rest_chance"), ("key_rest", "key_rest_chance")):
-        given = torch.stack([torch.as_tensor(getattr(each, name)) for each in many]).square().mean(0).sqrt()
-        torch.testing.assert_close(given, torch.as_tensor(getattr(many[0], chance)), rtol=0.06, atol=0)
+    drawn = torch.stack([each.values for each in many]), torch.tensor([each.rests[:2] for each in many]).double()
+    for values, chance in zip(drawn, (many[0].chance, torch.tensor(many[0].rests_chance).double()), strict=True):
+        torch.testing.assert_close(values.square().mean(0).sqrt(), chance, rtol=0.06, atol=0)
     for name, size in zip(("query", "key"), (2.0, 3.0), strict=True):
         given = torch.stack([getattr(each, name) for each in many]).square().mean(0).sqrt()
         torch.testing.assert_close(given, torch.full_like(given, size / math.sqrt(6)), rtol=0.06, atol=0)

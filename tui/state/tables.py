@@ -14,7 +14,7 @@ from engine.values.errors import EngineError, LayerLeftOut, Superseded
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.progress import SWITCHING, Progress, Rate
-from engine.values.table import Cell, Notes, Table, no_rows_error
+from engine.values.table import Cell, Table, no_rows_error
 from engine.values.views import VIEWS, Query, Scope, View
 from tui.state.session import Shown
 from tui.state.store import Store
@@ -153,7 +153,7 @@ class TableStore(Store[TableKey, Table]):
             if not query.of_two:
                 raise
             alone = await self._table(name, replace(query, of_two=False), TABLE)
-            table = replace(alone, notes=Notes(lacking=(f"without the other model: {error}",)))
+            table = replace(alone, left_out={}, lacking=(f"without the other model: {error}",))
         if table.frame.height > LARGE:
             await asyncio.to_thread(getattr, table, "rows")  # here it would keep keys waiting
         return table
@@ -181,7 +181,7 @@ class TableStore(Store[TableKey, Table]):
             known = self.peek(key)
             if not isinstance(known, Table):
                 raise
-            return replace(known, notes=Notes(known.notes.left_out, (*known.notes.lacking, str(error))))
+            return replace(known, lacking=(*known.lacking, str(error)))
         finally:
             self._report(DONE)
 
@@ -203,7 +203,7 @@ class TableStore(Store[TableKey, Table]):
                     left_out[layer.name] = error.what
                 else:
                     rows += answer.rows
-                    lacking |= dict.fromkeys(answer.notes.lacking)
+                    lacking |= dict.fromkeys(answer.lacking)
                 if len(left_out) == len(layers):
                     raise no_rows_error(left_out)
                 table = Table.of_rows(name, view.columns, view.sort_rows(rows), dict(left_out), tuple(lacking))

@@ -235,7 +235,7 @@ class TablePane(RowsPane):
             self._take(table, place)
         elif place is not None:
             self.grid.go_to(place)
-        lacking = " ".join(filter(None, (left_out_title(table.notes.left_out), *table.notes.lacking)))
+        lacking = " ".join(filter(None, (left_out_title(table.left_out), *table.lacking)))
         self.set_title([*title, fact(lacking), *map(fact, self._said)], state)
         if has_moved and had_one and place is not None and selected is not None:
             self.pass_by(selected, is_left=place in self.grid.order)

@@ -132,7 +132,7 @@ def test_the_table_of_the_model_says_which_layers_it_lacks(view: str, sound: Pat
         table = engine.table(view, Query()).result()
     finally:
         engine.stop()
-    assert table.notes.left_out.keys() == {Head("decoder", 1)}
+    assert table.left_out.keys() == {Head("decoder", 1)}
     if view == "composition":
         assert {(row[1], row[4]) for row in table} == {(2, 0)}
     else:
