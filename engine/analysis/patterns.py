@@ -153,7 +153,7 @@ def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups
     for head in heads_of(layer, query):
         (own, chance), (again, of_again) = found.of_head(head), repeated.of_head(head, REPEATED)
         cells = cells_of(PATTERNS.columns[4:-1], own | again, chance | of_again)
-        rows.append((*place_of(layer, head), _label(repeated, head), *cells, note))
+        rows.append((*place_of(layer, head), label_of(*repeated.of_head(head, LABELS)), *cells, note))
     yield RowGroup(rows)
 
 
@@ -168,7 +168,7 @@ def labels(model: OpenModel, report: Callable[[Progress], None]) -> Work[dict[He
     )
     report(Progress("labels", 1, 1, "layers run"))
     named = {
-        head: _label(repeats.mean(layer.name), head.head)
+        head: label_of(*repeats.mean(layer.name).of_head(head.head, LABELS))
         for layer in model.outline.attending_layers
         for head in layer.head_names()
     }
@@ -258,7 +258,3 @@ def _measure(model: OpenModel, maps: AttentionMaps, repeated: Mapping[str, NDArr
         own[name] = attention_to(weights, places, visible)
         chance[name] = uniform_to(places, visible)
     return Measured(own, chance)
-
-
-def _label(found: Measured, head: int) -> str:
-    return label_of(*found.of_head(head, LABELS))

@@ -365,14 +365,10 @@ def compare_outlines(first: ModelOutline, other: ModelOutline) -> Comparison:
     ------
     EngineError : when there are none, naming what differs.
     """
-    theirs = {layer.name: layer for layer in other.attending_layers}
-    layers = frozenset(
-        layer.name
-        for layer in first.attending_layers
-        if layer.name in theirs and not any(_other_sizes(layer, theirs[layer.name]))
-    )
-    left = [layer for layer in first.attending_layers if layer.name not in layers]
-    more = [name for name in theirs if name not in {layer.name for layer in first.attending_layers}]
+    own, theirs = ({layer.name: layer for layer in each.attending_layers} for each in (first, other))
+    left = [layer for layer in own.values() if _difference(layer, other)]
+    layers = own.keys() - {layer.name for layer in left}
+    more = [name for name in theirs if name not in own]
     if not layers:
         raise EngineError(f"{first.name} and {other.name} cannot be compared: {_difference(left[0], other)}")
     notes = []
@@ -383,28 +379,26 @@ def compare_outlines(first: ModelOutline, other: ModelOutline) -> Comparison:
     if more:
         count = f"{len(more)} layers" if len(more) > 1 else "one layer"
         notes.append(f"{other.name} has {count} that {first.name} has not, such as {more[0].stack} {more[0]}")
-    return Comparison(first, other, layers, "; ".join(notes))
+    return Comparison(first, other, frozenset(layers), "; ".join(notes))
 
 
 def _named(layer: LayerOutline) -> str:
     return f"{layer.stack} {layer.name}"
 
 
-def _other_sizes(own: LayerOutline, theirs: LayerOutline) -> Iterator[tuple[str, int, int]]:
-    for field, words in SIZES.items():
-        one, other = getattr(own, field), getattr(theirs, field)
-        if one != other:
-            yield words, one, other
-
-
 def _difference(own: LayerOutline, other: ModelOutline) -> str:
+    """Say in what another model's like of a layer is different; nothing where it has all the same sizes."""
     match = next((layer for layer in other.attending_layers if layer.name == own.name), None)
     if match is None:
         if own.stack not in other.stacks:
             return f"{other.name} has no {own.stack}, it has {', '.join(other.stacks)}"
         return f"{other.name} has no {_named(own)}"
-    sizes = [f"{one} against {there} {words}" for words, one, there in _other_sizes(own, match)]
-    return f"{_named(own)} has {', '.join(sizes[:NAMED])}"
+    sizes = [
+        f"{getattr(own, field)} against {getattr(match, field)} {words}"
+        for field, words in SIZES.items()
+        if getattr(own, field) != getattr(match, field)
+    ]
+    return f"{_named(own)} has {', '.join(sizes[:NAMED])}" if sizes else ""
 
 
 @dataclass(frozen=True, slots=True)
