@@ -83,14 +83,14 @@ def _compared(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Q
         row |= {f"{name}_change": another[name] - one[name] for name in both}
     chance = _chance(layer, whole_layer, left_out)
     said = without_factors(layer, left_out, first.lacking or second.lacking) if whole_layer else ""
-    in_other = (f"in {other.outline.name} {each}" for each in token_tables(other).wrong_of(layer.stack))
-    lacking = [f"without ov_copying_change: {each}" for each in (*token_tables(model).wrong_of(layer.stack), *in_other)]
+    lacking = token_tables(model).lacking(layer.stack, "ov_copying_change")
+    in_other = token_tables(other).lacking(layer.stack, "ov_copying_change", f"in {other.outline.name} ")
     yield RowGroup(
         [
             (*place_of(layer, number), *cells_of(CHANGES.columns[3:], row, chance, COUNTS))
             for number, row in zip(numbers, found, strict=True)
         ],
-        lacking=(*lacking, *filter(None, [said])),
+        lacking=(*lacking, *in_other, *filter(None, [said])),
     )
 
 

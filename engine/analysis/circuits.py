@@ -122,7 +122,7 @@ def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
     own = yield from _measured(model, chosen, ranks, noise, frame)
     chance = yield from _chance(model, layer, spectra[0], frame)
     said = without_factors(layer, group.left_out, group.lacking) if whole_layer else ""
-    lacking = tuple(f"without ov_copying: {each}" for each in token_tables(model).wrong_of(layer.stack))
+    lacking = token_tables(model).lacking(layer.stack, "ov_copying")
     return Measured(dict(zip(numbers, own, strict=True)), chance, (*lacking, said) if said else lacking)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -31,11 +30,11 @@ NUMBERS_AT_ONCE = 2**24
 ENDS = ("largest", "smallest")
 """The ends of a direction, in the order of the rows."""
 
-Tokens = tuple[str, int, int, str, float, float]
-"""The cells ``end, place, token_id, token, projection, projection_chance``."""
+Cells = tuple[tuple[Cell, ...], tuple[Cell, ...]]
+"""Of a row, the cells from ``side`` to ``projection_chance``, and ``token_id`` and ``note``."""
 
 NO_TOKEN = (NOTHING,) * 5
-"""The cells from ``end`` to ``projection_chance`` of a row that names no token."""
+"""The cells from ``extreme`` to ``projection_chance`` of a row that names no token."""
 
 
 @dataclass(frozen=True)
@@ -74,35 +73,20 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
         noise, scales = product_noise(first, second), np.multiply(first.frobenius, second.frobenius)
         left, sigma, right = product.singular_triples()
         count = min(query.first, sigma.shape[-1])
-        notes = [_notes(*each, count) for each in zip(sigma.numpy(), noise, strict=True)]
-        found: list[tuple[Side, list[list[list[Tokens]]] | None]] = []
-        for side, each in zip((yield from _sides(model, layer, matrix, query)), (left, right), strict=True):
-            found.append((side, (yield from _tokens(model, side, each[..., :count], query.top))))
+        found: list[list[list[Cells]]] = []
+        for side, vectors in zip((yield from _sides(model, layer, matrix, query)), (left, right), strict=True):
+            found.append((yield from _tokens(model, side, vectors[..., :count], query.top)))
         curve = draws[matrix].mean(0) if draws else None
-        yield RowGroup([
-            (*place_of(layer, number), matrix, index + 1, *cells, value, chance, token_id, note)
-            for place, number in enumerate(numbers)
-            for index, why in enumerate(notes[place])
-            for value in [float(sigma[place, index])]
-            for chance in [NOTHING if curve is None else float(curve[index] * scales[place])]
-            for *cells, token_id, note in _of_direction(found, place, index, why)
-        ], lacking=tuple(f"without tokens: {each}" for each in token_tables(model).wrong_of(layer.stack)))  # fmt: skip
-
-
-def _of_direction(found: Sequence[tuple[Side, Any]], place: int, index: int, why: str) -> Iterator[tuple[Cell, ...]]:
-    """Yield the rows of one direction: ``side`` to ``projection_chance``, the token's id and the note.
-
-    Where no direction can be claimed it is one row, which says why.
-    """
-    if why:
-        yield (NOTHING, *NO_TOKEN, NOTHING, why)
-        return
-    for side, tokens in found:
-        if tokens is None:
-            yield (side.name, *NO_TOKEN, NOTHING, side.note)
-        else:
-            for end, rank, number, token, *along in tokens[place][index]:
-                yield (side.name, end, rank, token, *along, number, NOTHING)
+        rows: list[tuple[Cell, ...]] = []
+        for place, number in enumerate(numbers):
+            for index, why in enumerate(_notes(sigma[place].numpy(), noise[place], count)):
+                chance = NOTHING if curve is None else float(curve[index] * scales[place])
+                of = float(sigma[place, index]), chance
+                unclaimed = [((NOTHING, *NO_TOKEN), (NOTHING, why))]
+                cells = unclaimed if why else [each for side in found for each in side[place * count + index]]
+                at = (*place_of(layer, number), matrix, index + 1)
+                rows += [(*at, *along, *of, *end) for along, end in cells]
+        yield RowGroup(rows, lacking=token_tables(model).lacking(layer.stack, "tokens"))
 
 
 def _sides(model: OpenModel, layer: LayerOutline, matrix: str, query: Query) -> Work[tuple[Side, Side]]:
@@ -139,26 +123,27 @@ def _side(model: OpenModel, name: str, tokens: str | None, d: int, gain: Gain | 
     return Side(name, table, factors, chance)
 
 
-def _tokens(model: OpenModel, side: Side, vectors: Tensor, top: int) -> Work[list[list[list[Tokens]]] | None]:
-    """Find the tokens at both ends of directions (heads, d, n): a list for every head and direction."""
-    if side.table is None:
-        return None
+def _tokens(model: OpenModel, side: Side, vectors: Tensor, top: int) -> Work[list[list[Cells]]]:
+    """Find the tokens at both ends of directions (heads, d, n): a list for each direction, head by head."""
     count = vectors.shape[-1]
+    if side.table is None:
+        return [[((side.name, *NO_TOKEN), (NOTHING, side.note))]] * (len(vectors) * count)
     at_once = max(1, NUMBERS_AT_ONCE // (count * len(side.table.ids)))
-    result: list[list[list[Tokens]]] = []
+    result: list[list[Cells]] = []
     for some in vectors.split(at_once):
         with model.telling("meeting tokens", "tokens") as telling:
             turned = some.permute(1, 0, 2).flatten(1)
             met = yield from side.table.along(turned, telling, side.gain)  # (heads · n, tokens)
-        cells: list[list[Tokens]] = [[] for _ in met]
+        cells: list[list[Cells]] = [[] for _ in met]
         for end, sign in zip(ENDS, (1, -1), strict=True):
             values, places = met.topk(min(top, met.shape[1]), largest=end == "largest")
             ids = [side.table.ids[place] for place in places.flatten().tolist()]
             named = zip(ids, model.words().texts(ids), values.flatten().tolist(), strict=True)
-            for number, each in enumerate(named):
+            for number, (token_id, token, value) in enumerate(named):
                 column, place = divmod(number, places.shape[1])
-                cells[column].append((end, place + 1, *each, sign * side.chance[place]))
-        result += [cells[start : start + count] for start in range(0, len(cells), count)]
+                along = side.name, end, place + 1, token, value, sign * side.chance[place]
+                cells[column].append((along, (token_id, NOTHING)))
+        result += cells
     return result
 
 

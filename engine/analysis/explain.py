@@ -82,7 +82,7 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
                 "the mask leaves no score; take a key that is seen"
             )
         cells = yield from _of_cell(model, layer, scoring, (number, place, seen), stored, query)
-        lacking = tuple(f"without tokens: {each}" for each in token_tables(model).wrong_of(layer.stack))
+        lacking = token_tables(model).lacking(layer.stack, "tokens")
         yield RowGroup([(*place_of(layer, number), *row, *ends) for row in cells], lacking=lacking)
 
 

@@ -116,10 +116,10 @@ class TokenTables:
             self._wrong[name] = wrong
         return self._wrong[name]
 
-    def wrong_of(self, stack: str) -> tuple[str, ...]:
-        """Say of a stack's tables what has been found wrong with them so far."""
+    def lacking(self, stack: str, what: str, where: str = "") -> tuple[str, ...]:
+        """Say what rows are without, for what has been found wrong so far with a stack's tables."""
         names = dict.fromkeys(astuple(self.of_stack(stack)))
-        return tuple(said for name in names if (said := self._wrong.get(name, "")))
+        return tuple(f"without {what}: {where}{said}" for name in names if (said := self._wrong.get(name, "")))
 
     def why_none(self, name: str | None) -> str:
         """Say why there are no tokens of a table."""
