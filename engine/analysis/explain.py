@@ -39,7 +39,7 @@ BIASES = (
 )
 """The terms in which the query's bias, the key's, or both stand, and what is said of them."""
 
-BESIDE = 10
+PAIR_CELLS = 10
 """Cells from ``query_tokens`` to ``last_index``."""
 
 
@@ -124,7 +124,7 @@ def _of_cell(
         raise EngineError(
             f"{left:.3g} of the score {own:.4g} is not of any term that attn-tui knows; it cannot be explained"
         )
-    nothing = (NOTHING,) * BESIDE
+    nothing = (NOTHING,) * PAIR_CELLS
     weight, alike = float(scoring.weights[cell]), 1 / int(scoring.seen[number, place].sum())
     return [
         *rows,
@@ -233,11 +233,11 @@ def _beside(
 ) -> tuple[Cell, ...]:
     """Give the cells from ``query_tokens`` to ``last_index``."""
     if term.places is None:
-        return (NOTHING,) * BESIDE
+        return (NOTHING,) * PAIR_CELLS
     start, end = term.places
     sigma: tuple[Cell, Cell] = float(found.sigma[start]), "" if spectrum is None else float(spectrum[start])
     if start != end or term.note:
-        return (*(NOTHING,) * (BESIDE - 4), *sigma, start + 1, end + 1)
+        return (*(NOTHING,) * (PAIR_CELLS - 4), *sigma, start + 1, end + 1)
     words = ("", "") if tokens is None else tokens.get(start, ("", ""))
     along = (float(found.query[start]), found.sizes[0], float(found.key[start]), found.sizes[1])
     return (*words, *along, *sigma, start + 1, end + 1)

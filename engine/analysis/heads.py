@@ -17,7 +17,7 @@ from engine.values.progress import Progress, Work
 from engine.values.table import Cell, Groups, RowGroup
 from engine.values.views import CIRCUITS, HEAD_PARTS, HEADS, PATTERNS, Query
 
-OF_CHANGES = "of a change of weights there are ranks alone"
+RANKS_ALONE = "of a change of weights there are ranks alone"
 """Why its heads have nothing else."""
 
 Key = tuple[str, Head, str | float | None]
@@ -52,7 +52,7 @@ def rows_of_heads(model: OpenModel, query: Query) -> Groups:
             if key in known:
                 continue
             if layer.is_change and part != "ranks":
-                known[key] = {number: {"note": OF_CHANGES} for number in range(layer.heads)}
+                known[key] = {number: {"note": RANKS_ALONE} for number in range(layer.heads)}
                 continue
             yield None
             try:

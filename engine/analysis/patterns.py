@@ -36,10 +36,10 @@ from engine.values.views import PATTERNS, Query
 if TYPE_CHECKING:
     from engine.models.tokenizer import Words
 
-LITTLE = 1e-3
+ROUNDING_SHARE = 1e-3
 """Of a row of weights, what may be missing from one by rounding alone, and goes to no sink."""
 
-REPEATED = ("duplicate", "induction")
+REPEAT_MEASURES = ("duplicate", "induction")
 """What has a meaning on tokens that come again alone."""
 
 
@@ -151,7 +151,7 @@ def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups
     note = found.reason or repeated.reason or notice
     rows: list[tuple[Cell, ...]] = []
     for head in heads_of(layer, query):
-        (own, chance), (again, of_again) = found.of_head(head), repeated.of_head(head, REPEATED)
+        (own, chance), (again, of_again) = found.of_head(head), repeated.of_head(head, REPEAT_MEASURES)
         cells = cells_of(PATTERNS.columns[4:-1], own | again, chance | of_again)
         rows.append((*place_of(layer, head), label_of(*repeated.of_head(head, LABELS)), *cells, note))
     yield RowGroup(rows)
@@ -248,7 +248,7 @@ def _measure(model: OpenModel, maps: AttentionMaps, repeated: Mapping[str, NDArr
     wide = spread(weights, visible, model.check)
     entropy, distance = uniform_spread(visible)
     own, chance = {"entropy": wide.entropy, "to_none": wide.to_none}, {"entropy": entropy}
-    has_sink = bool((wide.to_none > LITTLE).any())
+    has_sink = bool((wide.to_none > ROUNDING_SHARE).any())
     chance["to_none"] = uniform_to_none(visible) if has_sink else 0.0
     interest: Mapping[str, NDArray[np.int64]] = {"to_first": np.zeros(queries, dtype=np.int64)}
     if queries == keys and maps.stack != "cross":

@@ -26,10 +26,10 @@ Floats = NDArray[np.float64]
 BLOCK = 2**22
 """Weights that are made float64 at once."""
 
-SEARCHED = 256
+QUERIES_AT_ONCE = 256
 """Queries of a map that is searched for its largest weight."""
 
-NOWHERE = -1
+NO_KEY = -1
 """The key of a query that has none to be asked about."""
 
 LABELS = {
@@ -42,10 +42,10 @@ LABELS = {
 }
 """What a head is called that attends mostly to one kind of token, by the measure."""
 
-CLEAR = 0.5
+CLEAR_SHARE = 0.5
 """The share of what lies between chance and everything that makes a score clear: most of what a head has to give."""
 
-RESTING = "first"
+RESTING_LABEL = "first"
 """Where heads rest that find nothing of theirs (Vig & Belinkov 2019, Xiao et al. 2024); it names those alone."""
 
 
@@ -95,7 +95,7 @@ def keys_of_interest(queries: int) -> Mapping[str, Places]:
     """
     places = np.arange(queries)
     return {
-        "to_first": np.where(places > 0, 0, NOWHERE),
+        "to_first": np.where(places > 0, 0, NO_KEY),
         "to_self": places,
         "to_previous": places - 1,
         "to_next": places + 1,
@@ -112,15 +112,15 @@ def repeated_keys(ids: NDArray[np.int64], distance: int) -> Mapping[str, Places]
     again = np.zeros(len(ids), dtype=bool)
     again[distance:] = ids[distance:] == ids[: len(ids) - distance]
     return {
-        "duplicate": np.where(again, places - distance, NOWHERE),
-        "induction": np.where(again, places - distance + 1, NOWHERE),
+        "duplicate": np.where(again, places - distance, NO_KEY),
+        "induction": np.where(again, places - distance + 1, NO_KEY),
     }
 
 
 def attention_to(weights: Weights, keys: Places, visible: VisibleKeys) -> Floats:
     """Average what queries give to one key each: ``mean_i A[i, keys_i]`` over those that see it, (heads,).
 
-    Keys are (queries,) positions, `NOWHERE` where a query is left out; NaN where no query sees its key.
+    Keys are (queries,) positions, `NO_KEY` where a query is left out; NaN where no query sees its key.
     """
     places = np.flatnonzero(visible.holds(keys))
     if not len(places):
@@ -208,8 +208,8 @@ def label_of(scores: Mapping[str, float], chances: Mapping[str, float]) -> str:
         for name, score in scores.items()
         if name in LABELS and math.isfinite(score) and chances[name] < 1
     }
-    clear = {label: share for label, share in shares.items() if share >= CLEAR}
-    return max(clear, key=lambda label: (label != RESTING, clear[label]), default="")
+    clear = {label: share for label, share in shares.items() if share >= CLEAR_SHARE}
+    return max(clear, key=lambda label: (label != RESTING_LABEL, clear[label]), default="")
 
 
 def rollout(means: Iterator[Weights]) -> Floats:
@@ -318,7 +318,7 @@ def largest_value(
     The largest maximum is the same for all blocks.
     """
     is_mean = pooling == "mean" and block > 1
-    step = block if is_mean else SEARCHED
+    step = block if is_mean else QUERIES_AT_ONCE
     queries, keys = attention.weights.shape
     starts = np.arange(0, keys, block)
     largest = 0.0

@@ -77,12 +77,12 @@ WIDE = 512
 NOISE = 32.0
 """How many roundings of float32 are added to each element, in the mean square: more than solving it takes by itself."""
 
-UNMOVED = 1e-6
+FLOAT32_MOVE = 1e-6
 """By how much the shares may differ then. Where a cycle or a nilpotent part of k steps spreads eigenvalues to rings of
 a radius ``ε^(1/k)``, that changes it by a share of about 2/k, and it differs from float64's by about 20/k: with a part
 that weighs little beside another what is not noticed is in the fifth digit."""
 
-TOLERATED = 2e-6
+FLOAT64_MOVE = 2e-6
 """By how much they may differ in float64; of what differs by more it cannot tell three digits, as of long chains."""
 
 LayerFactors = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -131,11 +131,11 @@ def eigenvalues(squares: Tensor) -> Tensor:
     for place in left.nonzero()[:, 0].tolist() if squares.shape[-1] >= WIDE else ():
         size = squares[place].norm()
         solved, moved, _ = _solve_with_noise((squares[place] / size).float()) if float(size) else (0.0 * size, 0.0, 0.0)
-        if float(moved) < UNMOVED:
+        if float(moved) < FLOAT32_MOVE:
             found[place], left[place] = solved * size, False
     if bool(left.any()):
         solved, moved, grown = _solve_with_noise(squares[left])
-        found[left] = solved.masked_fill((torch.maximum(moved, grown) > TOLERATED)[..., None], torch.nan)
+        found[left] = solved.masked_fill((torch.maximum(moved, grown) > FLOAT64_MOVE)[..., None], torch.nan)
     return found
 
 

@@ -18,7 +18,7 @@ from engine.mathematics.chance import gaussian_pair
 from engine.mathematics.factored_matrices import FactoredMatrix, FactoredProduct, factor_matrices
 from engine.mathematics.spectra import MOST_SMALL_VALUES, smallest_singular_values
 
-CANCELLED = 1e-8
+CANCELLED_SHARE = 1e-8
 """Share of its bound up to which a squared norm is computed again by QR; above it, it has at least eight digits."""
 
 
@@ -68,7 +68,7 @@ def product_norm(left: Tensor, right: Tensor) -> Tensor:
     squares = ((left @ left.mT) * (right @ right.mT)).sum((1, 2))
     bound = (left.norm(dim=2) * right.norm(dim=2)).sum(1) ** 2
     norms: Tensor = squares.clamp_min(0.0).sqrt()
-    doubtful = (squares <= CANCELLED * bound) & (bound > 0)
+    doubtful = (squares <= CANCELLED_SHARE * bound) & (bound > 0)
     if bool(doubtful.any()):
         triangles = [torch.linalg.qr(each[doubtful].mT, mode="r")[1] for each in (left, right)]
         norms[doubtful] = torch.linalg.matrix_norm(triangles[0] @ triangles[1].mT)

@@ -43,16 +43,16 @@ SMALL = 512
 MOST_SMALL_VALUES = 64
 """Small singular values of a square matrix that are found by inverse iteration; for more an SVD is quicker."""
 
-SPARE = 8
+SPARE_VECTORS = 8
 """Vectors of the iterated block beside two for each value, which make it converge quickly."""
 
-STEPS = 12
+MOST_STEPS = 12
 """Steps after which a block that has not converged is given up."""
 
 POWER_STEPS = 6
 """That tell a large matrix's spectral norm to a few hundredths, enough to know rounding by its size."""
 
-CONVERGED = 1e-8
+CONVERGENCE = 1e-8
 """Relative change of each value between two steps below which it is found, beside what rounding changes."""
 
 
@@ -242,10 +242,12 @@ def smallest_singular_values(square: Tensor, count: int) -> tuple[Tensor, Tensor
     if bool(failed):
         return None
     generator = torch.Generator().manual_seed(0)
-    block = torch.randn(n, min(n, 2 * count + SPARE), generator=generator, dtype=torch.float64).to(square.device)
+    block = torch.randn(n, min(n, 2 * count + SPARE_VECTORS), generator=generator, dtype=torch.float64).to(
+        square.device
+    )
     noise = torch.finfo(torch.float64).eps * torch.linalg.matrix_norm(square)
     before = torch.full((count,), torch.inf, dtype=torch.float64, device=square.device)
-    for _ in range(STEPS):
+    for _ in range(MOST_STEPS):
         back = torch.linalg.lu_solve(factors, pivots, block, adjoint=True)
         back /= back.norm(dim=0)  # so that nothing overflows where the smallest value is next to nothing
         solved = torch.linalg.lu_solve(factors, pivots, back)
@@ -253,7 +255,7 @@ def smallest_singular_values(square: Tensor, count: int) -> tuple[Tensor, Tensor
             return None
         block = torch.linalg.qr(solved)[0]
         values: Tensor = torch.linalg.svdvals(torch.linalg.qr(square @ block, mode="r")[1])[-count:]
-        if bool(((before - values).abs() <= CONVERGED * values + noise).all()):
+        if bool(((before - values).abs() <= CONVERGENCE * values + noise).all()):
             return values, _least(square.mT, torch.linalg.qr(back)[0], count), _least(square, block, count)
         before = values
     return None

@@ -30,20 +30,36 @@ if TYPE_CHECKING:
 
 LONGEST = 1000
 """Words and signs of a condition."""
-SHOWN = 40
+SHOWN_CHARACTERS = 40
 """Characters of a word that a message repeats."""
 
 CONTAINS = "contains"
-MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
+MIRRORED_SIGNS = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
 """The signs of SQL that compare, and what each becomes when its sides change places."""
-SIGNS = {sign: sign for sign in MIRRORED} | {"==": "=", "!=": "<>"}
-JOINING = {"and", "or", "not"}
-_SQL = {*JOINING, CONTAINS, "in", "between", "like", "ilike", "is", "null", "true", "false", "+", "-", "*", "/", "%"}
+SIGNS = {sign: sign for sign in MIRRORED_SIGNS} | {"==": "=", "!=": "<>"}
+JOINING_WORDS = {"and", "or", "not"}
+_SQL = {
+    *JOINING_WORDS,
+    CONTAINS,
+    "in",
+    "between",
+    "like",
+    "ilike",
+    "is",
+    "null",
+    "true",
+    "false",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+}
 """Words that are part of the language; in quotes they are texts."""
 
-NAMING = (("layer", "head"), ("from_layer", "from_head"))
+HEAD_COLUMNS = (("layer", "head"), ("from_layer", "from_head"))
 """Columns that name a head together: the row's own, and the one that feeds it."""
-WORDED = "layer"
+WORDED_COLUMN = "layer"
 """The column of whole numbers of which some cells are words, as ``mean`` and ``embedding``."""
 SHORT_LABELS = {"previous": "prev", "first": "1st", "duplicate": "dup", "induction": "ind"}
 """Labels as the tree writes them, which is narrow."""
@@ -101,7 +117,7 @@ class Filter:
         import polars
 
         types = {Kind.WHOLE: polars.Int64, Kind.NUMBER: polars.Float64}
-        kinds = {name: Kind.TEXT if name == WORDED else kind_of(name) for name in frame.columns}
+        kinds = {name: Kind.TEXT if name == WORDED_COLUMN else kind_of(name) for name in frame.columns}
         typed = frame.cast({name: types.get(kind, polars.String()) for name, kind in kinds.items()}, strict=False)
         condition = polars.sql_expr(f"({self.sql})")  # by itself, what comes after a condition would be passed over
         return typed.with_row_index("row number").filter(condition)["row number"].to_list()
@@ -208,7 +224,7 @@ class _Writer:
                 written.append(self._operand(token))
                 is_text = kind_of(self._column(token)) in TEXTS
             if token.word != "(":
-                begins = token.word in JOINING and not is_between
+                begins = token.word in JOINING_WORDS and not is_between
                 is_between = token.word == "between" or (is_between and token.word != "and")
         return " ".join(written)
 
@@ -246,17 +262,17 @@ class _Writer:
 
     def _sized(self, column: str) -> str:
         named = self._named(column)
-        return f"TRY_CAST({named} AS DOUBLE)" if kind_of(column) in TEXTS or column == WORDED else named
+        return f"TRY_CAST({named} AS DOUBLE)" if kind_of(column) in TEXTS or column == WORDED_COLUMN else named
 
     def _unknown(self, token: _Token, what: str = "column or number") -> FilterError:
         alike = difflib.get_close_matches(token.text[:80], self._columns, 1)
         meant = f"; did you mean {alike[0]}?" if alike else ""
-        shown = token.text if len(token.text) <= SHOWN else f"{token.text[:SHOWN]}…"
+        shown = token.text if len(token.text) <= SHOWN_CHARACTERS else f"{token.text[:SHOWN_CHARACTERS]}…"
         return FilterError(f"no {what} '{shown}' at {token.place + 1}{meant}")
 
     def _operand(self, token: _Token) -> str:
         if column := self._column(token):
-            return self._sized(column) if column == WORDED else self._named(column)
+            return self._sized(column) if column == WORDED_COLUMN else self._named(column)
         if token.number or token.is_quoted:
             return token.number or _quoted(token.text)
         raise self._unknown(token)
@@ -270,7 +286,7 @@ class _Writer:
             return _holds(f"CAST({self._named(column)} AS VARCHAR)", _text_in(column, right))
         operator = SIGNS[sign.text]
         if not column:
-            column, operator, right = self._column(right), MIRRORED[operator], left
+            column, operator, right = self._column(right), MIRRORED_SIGNS[operator], left
         kind, other, number = kind_of(column), self._column(right), right.number
         if right.word == CHANCE.lstrip("_") and not other and f"{column}{CHANCE}" in self._columns:
             other = f"{column}{CHANCE}"
@@ -281,12 +297,12 @@ class _Writer:
         named, no = self._named(column), "NOT " if operator == "<>" else ""
         if not right.text:
             return f"{no}({named} IS NULL)" if kind is not Kind.TOKEN else f"{named} {operator} ''"
-        for pair in NAMING:
+        for pair in HEAD_COLUMNS:
             if column in pair and (name := _NAME.fullmatch(right.text)) and (of_head := self._of_head(name, [pair])):
                 return f"{no}{of_head}"
         if kind not in TEXTS and (other or number):
             return f"{self._sized(column)} {operator} {self._sized(other) if other else number}"
-        if kind not in TEXTS and column != WORDED:
+        if kind not in TEXTS and column != WORDED_COLUMN:
             raise self._unknown(right)
         if right.is_quoted:
             return f"{named} {operator} {_quoted(right.text)}"
@@ -313,7 +329,7 @@ class _Writer:
         if self._column(token):
             raise FilterError(f"{token.text} is a column; compare it, {token.text} > 0, or quote it")
         found = [_holds(f'"{name}"', _text_in(name, token)) for name in self._columns if kind_of(name) in TEXTS]
-        if (name := _NAME.fullmatch(token.text)) and (of_head := self._of_head(name, NAMING)):
+        if (name := _NAME.fullmatch(token.text)) and (of_head := self._of_head(name, HEAD_COLUMNS)):
             found.append(of_head)
         return f"({' OR '.join(f'COALESCE({each}, FALSE)' for each in found) or 'FALSE'})"
 

@@ -207,7 +207,7 @@ class Parameter:
         return math.prod(self.shape)
 
 
-EVERY = "all"
+ALL_HEADS = "all"
 """Stands for all heads of the model."""
 
 
@@ -241,7 +241,7 @@ def find_head(head: Head, outline: ModelOutline) -> Head:
 
 
 def _heads_of_word(word: str, outline: ModelOutline, here: Head | None) -> Iterator[Head]:
-    if word.lower() == EVERY:
+    if word.lower() == ALL_HEADS:
         for layer in outline.attending_layers:
             yield from layer.head_names()
         return
@@ -307,7 +307,7 @@ SIZES = {
 }
 """What must agree in two layers, and what it is called."""
 
-NAMED = 3
+NAMED_SIZES = 3
 """Sizes that are named where more differ."""
 
 
@@ -398,7 +398,7 @@ def _difference(own: LayerOutline, other: ModelOutline) -> str:
         for field, words in SIZES.items()
         if getattr(own, field) != getattr(match, field)
     ]
-    return f"{_named(own)} has {', '.join(sizes[:NAMED])}" if sizes else ""
+    return f"{_named(own)} has {', '.join(sizes[:NAMED_SIZES])}" if sizes else ""
 
 
 @dataclass(frozen=True, slots=True)

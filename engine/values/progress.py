@@ -11,13 +11,13 @@ from typing import Self, TypeAlias, TypeVar
 
 from engine.values.errors import Interrupted
 
-EVERY = 0.3
+REPORT_SECONDS = 0.3
 """Seconds between two reports, and before the first: nothing is reported of work that is done sooner."""
 
-WINDOW = 20.0
+RATE_WINDOW = 20.0
 """Seconds over which a rate is averaged; with fewer the estimate would jump with every hiccup of a network."""
 
-ENOUGH = 1.0
+RATE_SECONDS = 1.0
 """Seconds after which there is a rate."""
 
 READING, LOADING = "reading the sentence", "loading the weights"
@@ -70,7 +70,7 @@ def tell_nobody(progress: Progress) -> None:
 
 
 class Rate:
-    """The mean rate over the last `WINDOW` seconds."""
+    """The mean rate over the last `RATE_WINDOW` seconds."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
@@ -83,10 +83,10 @@ class Rate:
         rate : per second; None while too little time has passed to tell, or where nothing was done in it.
         """
         self._seen.append((now, done))
-        while len(self._seen) > 2 and self._seen[1][0] <= now - WINDOW:
+        while len(self._seen) > 2 and self._seen[1][0] <= now - RATE_WINDOW:
             self._seen.popleft()
         since, before = self._seen[0]
-        if now - since < ENOUGH or done <= before:
+        if now - since < RATE_SECONDS or done <= before:
             return None
         return (done - before) / (now - since)
 
@@ -98,7 +98,7 @@ class ProgressReporter:
         self._tell = tell
         self._activity, self._unit = activity, unit
         self._rate: Rate | None = None
-        self._due = time.monotonic() + EVERY
+        self._due = time.monotonic() + REPORT_SECONDS
         self._total = self._begun = 0
         self._first = self._due, 0
         self._has_told = False
@@ -112,7 +112,7 @@ class ProgressReporter:
             if self._rate is None:
                 self._rate = Rate()
                 self._rate.rate(*self._first)
-            self._due, self._has_told = now + EVERY, True
+            self._due, self._has_told = now + REPORT_SECONDS, True
             self._tell(Progress(self._activity, min(done, total), total, self._unit, self._rate.rate(now, done)))
 
     def step(self, total: int) -> None:

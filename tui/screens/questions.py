@@ -12,7 +12,7 @@ from engine.mathematics.attention import LABELS
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.outline import EVERY, heads_named
+from engine.values.outline import ALL_HEADS, heads_named
 from tui.screens.commands import THEME, Doable, doables, in_view
 from tui.state.heads_off import off_fields, say_switched, switched
 from tui.state.places import NoPlaceError, example, parse_place, view_names
@@ -307,7 +307,7 @@ class OffByName:
         word, _, behind = text.strip().lower().partition(" ")
         if not behind.strip():
             head = example(self._outline)
-            which = f"{head}  L{head.layer}  {FOUND}" if word == OFF else f"{EVERY}  {head}  {FOUND}"
+            which = f"{head}  L{head.layer}  {FOUND}" if word == OFF else f"{ALL_HEADS}  {head}  {FOUND}"
             return f"{which} · {key_of(self._views, 'prompt.complete')} completes"
         try:
             return quantity(len(self._heads(behind)), "head") + (" so far" if self._is_to_grow(behind) else "")
@@ -320,7 +320,7 @@ class OffByName:
         is_on = before.strip().lower().partition(" ")[0] == ON
         off = self._session.shown.off.heads
         layers = {head.whole_layer for head in off} if is_on else None
-        names = [EVERY, FOUND] if is_on else [FOUND, EVERY]
+        names = [ALL_HEADS, FOUND] if is_on else [FOUND, ALL_HEADS]
         for layer in self._outline.attending_layers:
             if layers is None or layer.name in layers:
                 stack = f"{layer.stack}." if len(self._outline.stacks) > 1 else ""

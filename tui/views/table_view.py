@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError, NotFolded
-from engine.values.filters import NAMING, FilterError, parse_filter
+from engine.values.filters import HEAD_COLUMNS, FilterError, parse_filter
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
@@ -75,8 +75,8 @@ class RowHeads:
     """
 
     def __init__(self, columns: Sequence[str]) -> None:
-        found = next((each for each in reversed(NAMING) if {"stack", *each} <= set(columns)), ())
-        self.are_feeding = found == NAMING[-1]  # which comes first, where rows are of two
+        found = next((each for each in reversed(HEAD_COLUMNS) if {"stack", *each} <= set(columns)), ())
+        self.are_feeding = found == HEAD_COLUMNS[-1]  # which comes first, where rows are of two
         self._places = tuple(map(columns.index, ("stack", *found) if found else ()))
 
     def of(self, row: Row) -> Head | None:

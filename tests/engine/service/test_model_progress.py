@@ -45,7 +45,7 @@ def watched(model: object, told: list[Progress], dtype: str = "auto") -> Iterato
 def test_the_layers_that_are_told_are_those_that_have_run(
     tiny_model: TinyModel, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.values.progress.EVERY", 0.0)
+    monkeypatch.setattr("engine.values.progress.REPORT_SECONDS", 0.0)
     told: list[Progress] = []
     with watched(tiny_model(name), told) as engine:
         engine.read(SENTENCE).result(PATIENCE)
@@ -59,7 +59,7 @@ def test_the_layers_that_are_told_are_those_that_have_run(
 def test_the_bytes_that_are_told_are_those_of_the_weights(
     tiny_model: TinyModel, dtype: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.values.progress.EVERY", 0.0)
+    monkeypatch.setattr("engine.values.progress.REPORT_SECONDS", 0.0)
     told: list[Progress] = []
     folder = tiny_model("llama")
     with watched(folder, told, dtype) as engine:
@@ -219,7 +219,7 @@ def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch:
 
 
 def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.values.progress.EVERY", 0.0)
+    monkeypatch.setattr("engine.values.progress.REPORT_SECONDS", 0.0)
     lines: list[str] = []
     monkeypatch.setattr(StatusLine, "show", lambda self, progress: lines.append(describe(progress)))
     done = run(tiny_model("gpt2"), "attention", "--text", SENTENCE, "--layer", "0")

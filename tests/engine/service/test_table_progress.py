@@ -61,7 +61,7 @@ def attending() -> Iterator[list[str]]:
 @pytest.fixture
 def told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every step told, however short it is."""
-    monkeypatch.setattr("engine.values.progress.EVERY", 0.0)
+    monkeypatch.setattr("engine.values.progress.REPORT_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("told_at_once")

@@ -169,7 +169,7 @@ async def test_tab_completes_paths_and_a_failure_leaves_the_person_on_the_screen
 async def test_a_download_says_how_far_it_is_is_stopped_and_goes_on(
     hub: FakeHub, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.values.progress.ENOUGH", 0.0)
+    monkeypatch.setattr("engine.values.progress.RATE_SECONDS", 0.0)
     hub.add(NAME, tiny_model("gpt2"), **{"long.txt": b" " * 2 * constants.DOWNLOAD_CHUNK_SIZE})
     hub.held_at = constants.DOWNLOAD_CHUNK_SIZE * 3 // 2
     async with opening_screen() as (app, pilot, screen):
