@@ -66,10 +66,11 @@ class Measured:
 
 def rows_of_circuits(model: OpenModel, query: Query) -> Groups:
     """Work out the rows of the heads that a query names, and of layers as a whole where it wants them."""
-    return over_layers("circuits", model, query, _rows_of_layer)
+    return over_layers("circuits", model, query, rows_of_layer)
 
 
-def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+    """Work out the rows of one layer's heads, and of the layer as a whole where the query wants it."""
     for whole_layer in parts_wanted(query):
         found = yield from measured(model, layer, whole_layer, query)
         yield RowGroup(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from engine.analysis.layers import NOTHING, cells_of, layers_of
+from engine.analysis.layers import NOTHING, layers_of
 from engine.analysis.open_model import OpenModel
 from engine.analysis.ranks import rank_rows_beside_chance
 from engine.analysis.spectra import with_torch
@@ -15,7 +15,7 @@ from engine.values.heads import Head
 from engine.values.outline import LayerOutline
 from engine.values.progress import Progress, Work
 from engine.values.table import Cell, Groups, RowGroup
-from engine.values.views import CIRCUITS, HEAD_PARTS, HEADS, PATTERNS, Query
+from engine.values.views import HEAD_PARTS, HEADS, VIEWS, Query
 
 RANKS_ALONE = "of a change of weights there are ranks alone"
 """Why its heads have nothing else."""
@@ -74,35 +74,26 @@ def _key(part: str, layer: Head, query: Query) -> Key:
 
 def _part(part: str, model: OpenModel, layer: LayerOutline, query: Query) -> Work[Part]:
     """Work out a part of the table for all heads of a layer; what needs torch is imported where it is asked for."""
-    asked = Query(text=query.text)
-    if part != "ranks":
-        yield from with_torch()
-    if part == "patterns":
-        from engine.analysis.patterns import rows_of_layer
+    if part == "ranks":
+        group = yield from model.spectra.layer(layer.name, False)
+        epsilon = DEFAULT_EPSILON if query.epsilon is None else query.epsilon
+        cells: dict[int, list[Cell]] = defaultdict(list)
+        for row in rank_rows_beside_chance(group.listed(), epsilon):
+            own, chance = row[-2 * len(MEASURES) : -len(MEASURES)], row[-len(MEASURES) :]
+            cells[int(row[2] or 0)] += [cell for pair in zip(own, chance, strict=True) for cell in pair]
+        return {number: dict(zip(HEAD_PARTS["ranks"], each, strict=True)) for number, each in cells.items()}
+    yield from with_torch()
+    from engine.analysis import circuits, patterns
 
-        by_head: dict[int, Mapping[str, Cell]] = {}
-        for unit in rows_of_layer(model, layer, asked):
-            if isinstance(unit, RowGroup):
-                by_head |= {int(row[2] or 0): dict(zip(PATTERNS.columns, row, strict=True)) for row in unit.rows}
-            else:
-                yield unit
-        return by_head
-    if part == "circuits":
-        from engine.analysis.circuits import measured
-
-        found = yield from measured(model, layer, False, asked)
-        names, note = CIRCUITS.columns[3:], {"note": "; ".join(found.lacking)}
-        return {
-            number: dict(zip(names, cells_of(names, own, found.chance), strict=True)) | note
-            for number, own in found.own.items()
-        }
-    group = yield from model.spectra.layer(layer.name, False)
-    epsilon = DEFAULT_EPSILON if query.epsilon is None else query.epsilon
-    cells: dict[int, list[Cell]] = defaultdict(list)
-    for row in rank_rows_beside_chance(group.listed(), epsilon):
-        own, chance = row[-2 * len(MEASURES) : -len(MEASURES)], row[-len(MEASURES) :]
-        cells[int(row[2] or 0)] += [cell for pair in zip(own, chance, strict=True) for cell in pair]
-    return {number: dict(zip(HEAD_PARTS["ranks"], each, strict=True)) for number, each in cells.items()}
+    by_head: dict[int, dict[str, Cell]] = {}
+    for unit in (circuits if part == "circuits" else patterns).rows_of_layer(model, layer, Query(text=query.text)):
+        if isinstance(unit, RowGroup):
+            named = [dict(zip(VIEWS[part].columns, each, strict=True)) for each in unit.rows]
+            note: dict[str, Cell] = {"note": "; ".join(unit.lacking)} if unit.lacking else {}
+            by_head |= {int(each["head"] or 0): each | note for each in named}
+        else:
+            yield unit
+    return by_head
 
 
 def _rows(layer: LayerOutline, query: Query, known: Mapping[Key, Part]) -> list[tuple[Cell, ...]]:
