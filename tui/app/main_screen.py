@@ -750,7 +750,7 @@ class MainScreen(Screen[object], inherit_bindings=False):
     def _cell_moved(self) -> None:
         """Draw what follows the map's cursor."""
         if self.is_ready:
-            self.views.draw(only_beside_map=True)
+            self.views.draw()
 
     # --- scales, measures, positions
 

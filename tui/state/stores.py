@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from tui.state.head_labels import HeadLabels
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tui.state.session import Shown
 
 
-@dataclass
+@dataclass(eq=False)
 class Stores:
     """What views draw beside what is shown; made anew for each model that is opened.
 
@@ -30,7 +31,7 @@ class Stores:
     ----------
     engine : who answers.
     outline : of the model.
-    arrived : called, on any thread, when a store has an answer that it did not have: all views on screen are drawn.
+    draw_soon : called, on any thread, when there is something else to draw.
     report : told, on any thread, how far long work has come.
     spectra : of heads and of whole layers, and their measures.
     tables : those that are worked out.
@@ -38,20 +39,30 @@ class Stores:
     labels : what heads are called that clearly do one thing.
     memory : what the model takes of memory and what is free, once that is known.
     other : what a second model is called, once it is open.
+    answers : how often each of the first three has had another answer.
     """
 
     engine: Engine
     outline: ModelOutline
-    arrived: Callable[[], None]
+    draw_soon: Callable[[], None]
     report: Callable[[Progress], None]
     labels: HeadLabels = field(default_factory=HeadLabels)
     memory: MemoryReport | None = None
     other: str = ""
+    answers: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.spectra = SpectraStore(self.engine, self.outline, self.arrived)
-        self.tables = TableStore(self.engine, self.outline, self.arrived, self.report)
-        self.maps = Maps(self.engine, self.outline, self.arrived)
+        self.spectra = SpectraStore(self.engine, self.outline, partial(self.arrived, "spectra"))
+        self.tables = TableStore(self.engine, self.outline, partial(self.arrived, "tables"), self.report)
+        self.maps = Maps(self.engine, self.outline, partial(self.arrived, "maps"))
+
+    def arrived(self, store: str = "") -> None:
+        """Have the views drawn that a store has another answer for; without one, something else is known.
+
+        It may be called on any thread.
+        """
+        self.answers.update([store])
+        self.draw_soon()
 
     @cached_property
     def lines(self) -> Lines:

@@ -37,6 +37,8 @@ class AttentionPane(SentencePane):
     """
 
     view = "attention"
+    uses = ("selected", "averaging", "text", "waiting_text", "off", "difference", "map_scale", "is_numbered")
+    asks = ("maps",)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "go_back('maps')", "Back to the layer maps", id="map.back"),
         Binding("escape", "go_back('explain')", "Back to the terms of the cell", id="map.terms"),
@@ -70,10 +72,6 @@ class AttentionPane(SentencePane):
     async def action_go_back(self, view: str) -> None:
         """Do what escape does anywhere, which leads to that view."""
         await self.action_step_back()
-
-    def on_mount(self) -> None:
-        """Write the legend again in another theme's colours."""
-        self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self._refresh_lines))
 
     def on_resize(self) -> None:
         """Write as much in the lines as there is room for now."""

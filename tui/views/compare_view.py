@@ -47,6 +47,7 @@ class ComparePane(SentencePane):
     """Several heads at once, with what each has under the cursor."""
 
     view = "compare"
+    asks = ("spectra", "maps")
 
     def __init__(self) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 from textual import on
@@ -32,6 +32,8 @@ class HeadsPane(SentencePane):
     view = "maps"
     is_beside_map = True
     is_of_sentence = True
+    uses = ("selected", "text", "waiting_text", "off", "pins", "map_scale")
+    asks = ("maps",)
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,6 +90,10 @@ class HeadsPane(SentencePane):
         self.maps.show(tiles, written, self._spelled, shown.map_scale)
         self._title = [*title, fact(notice)]
         self._read_out()
+
+    def drawn_of(self, shown: Shown, stores: Stores) -> Hashable:
+        """Add the room that there is for maps."""
+        return super().drawn_of(shown, stores), self.maps.size
 
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Say why there are no maps, or none yet."""

@@ -53,6 +53,8 @@ class OverviewPane(Pane):
 
     view = OVERVIEW
     has_scale = True
+    uses = ("selected", "overview", "epsilon", "text")
+    asks = ("spectra", "tables")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "find", "Measure", id="overview.find", priority=True),
         Binding("enter", "take", "Show it", show=False, id="overview.take", priority=True),
@@ -100,7 +102,8 @@ class OverviewPane(Pane):
         if shown.selected is not None and self._moving is None:
             self.map.move_to(shown.selected)
         cells, self._trouble = self._cells(shown, stores)
-        self.shown = MeasureMap(measure, self._places, tuple(cells))
+        if (drawn := MeasureMap(measure, self._places, tuple(cells))) != self.shown:
+            self.shown = drawn
         self.scale = scale_of(self.shown.finite, self._scales.get(measure, "linear"), measure in SIGNED)
         self.is_of_sentence = parts_of((measure,)) == ("patterns",)
         self.is_waiting = not self.shown.known and not self._trouble

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import fields
+from typing import ClassVar
+
 from textual.containers import Vertical
 from textual.widget import Widget
 
@@ -23,6 +27,8 @@ class Pane(Vertical):
     is_stopped : whether what is lacking of it will not come by itself.
     is_waiting : whether nothing of what it is to show has come yet, nor why it will not; a line says so in its place,
         unless what was there before stays for a moment.
+    uses : the fields of `Shown` that it draws.
+    asks : the stores of which it draws answers.
     """
 
     session: Session
@@ -30,12 +36,15 @@ class Pane(Vertical):
     has_scale = False
     is_beside_map = False
     is_of_sentence = False
+    uses: ClassVar[tuple[str, ...]] = tuple(each.name for each in fields(Shown))
+    asks: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
         super().__init__(id=self.view, classes="pane -beside-map" if self.is_beside_map else "pane")
         self.is_waiting = True
         self.is_unfinished = False
         self.is_stopped = False
+        self._drawn_of: Hashable = None
         self.title_line = TitleLine()
         self.readout_line = Line(classes="pane-readout")
 
@@ -45,11 +54,23 @@ class Pane(Vertical):
         around = (each.content_size.width for each in self.ancestors if isinstance(each, Widget))
         return self.title_line.content_size.width or max(next(filter(None, around), 0) - 2, 0)
 
-    def draw(self, shown: Shown, stores: Stores) -> None:
-        """Draw what is shown of what is known; what is not known yet is asked for by the store that lacks it.
+    def draw_changes(self, shown: Shown, stores: Stores) -> None:
+        """Draw what is shown, unless nothing of what it draws has changed; while it waits it asks anew in any case.
 
         It is called for each view on screen when something else is shown, and when a store has an answer.
         """
+        wanted = self.drawn_of(shown, stores)
+        if wanted != self._drawn_of:
+            self.draw(shown, stores)
+            self._drawn_of = None if self.is_waiting or self.is_unfinished else wanted
+
+    def drawn_of(self, shown: Shown, stores: Stores) -> Hashable:
+        """Give all that decides what is drawn."""
+        answers = tuple(stores.answers[each] for each in ("", *self.asks))
+        return stores, answers, self.size, self.app.theme, tuple(getattr(shown, each) for each in self.uses)
+
+    def draw(self, shown: Shown, stores: Stores) -> None:
+        """Draw what is shown of what is known; what is not known yet is asked for by the store that lacks it."""
 
     def step_back(self) -> bool:
         """Take back one thing before escape leads out of the view; False where there is none."""

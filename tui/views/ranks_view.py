@@ -66,6 +66,8 @@ class RanksPane(RowsPane):
     """
 
     view = "ranks"
+    uses = ("selected", "distance", "epsilon", "measure", "off")
+    asks = ("spectra",)
 
     def __init__(self) -> None:
         self.table = RanksTable(name="ranks")

@@ -34,6 +34,8 @@ class SpectraPane(Pane):
 
     view = "spectra"
     has_scale = True
+    uses = ("selected", "distance", "epsilon", "spectra_scale")
+    asks = ("spectra",)
 
     def __init__(self) -> None:
         super().__init__()

@@ -79,29 +79,26 @@ class Views(Container):
         session.follow(self._follow)
 
     def _follow(self, changed: frozenset[str]) -> None:
-        """Show another view, and draw the views on screen.
-
-        The map's cursor is followed by those views alone that are beside it.
-        """
-        if changed == {"cell"}:
-            self.draw(only_beside_map=True)
-            return
+        """Show another view, and draw the views on screen."""
         if "view" in changed:
             self._activate()
         self.draw()
+
+    def on_mount(self) -> None:
+        """Draw in another theme's colours."""
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self.draw))
 
     def on_resize(self) -> None:
         """Draw the views that there is room for now."""
         self.call_after_refresh(self.draw)
 
-    def draw(self, *, only_beside_map: bool = False) -> None:
+    def draw(self) -> None:
         """Draw the views on screen, of what is shown now and of what is known; and the map, which others follow."""
         self._is_to_draw = False
         if self.stores is not None:
             for pane in self.panes:
-                is_to_draw = pane.display or pane is self.attention
-                if is_to_draw and (pane.is_beside_map or not only_beside_map):
-                    pane.draw(self.session.shown, self.stores)
+                if pane.display or pane is self.attention:
+                    pane.draw_changes(self.session.shown, self.stores)
 
     @property
     def is_drawn(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -104,6 +104,7 @@ class TablePane(RowsPane):
     is_folded : whether that has the gains of norms folded in.
     """
 
+    asks = ("tables",)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("full_stop", "position(1)", "Predict at the next token", show=False, id="table.next_token"),
         Binding("comma", "position(-1)", "Predict at the previous token", show=False, id="table.token_before"),
@@ -488,6 +489,11 @@ class CellPane(TablePane):
     def _cell(self) -> tuple[int, int] | None:
         """The query and the key under the map's cursor."""
         return self._attention.cell
+
+    def drawn_of(self, shown: Shown, stores: Stores) -> Hashable:
+        """Add what the map shows, and the cell under its cursor."""
+        map = self._attention
+        return super().drawn_of(shown, stores), map.shown_query, map.cell, map.message, map.is_waiting
 
     def _titled(self, shown: Shown, outline: ModelOutline, *, is_comparing: bool) -> list[Part]:
         """Name what is under the map's cursor too, as that of one head, whatever the map is of."""

@@ -70,6 +70,8 @@ class TextPane(SentencePane):
     view = "text"
     is_of_sentence = True
     is_beside_map = True
+    uses = ("selected", "averaging", "text", "waiting_text", "off", "difference", "map_scale", "cell")
+    asks = ("maps",)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "screen.view('attention')", "Back to the map", show=False, id="text.back"),
         Binding("o", "other", "Where it looks, or who looks at it", show=False, id="text.other"),

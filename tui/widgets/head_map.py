@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
@@ -123,11 +123,13 @@ class HeadMap(ScrollArea, can_focus=True):
         self._lay_out()
 
     def show(self, shown: MeasureMap, scale: MeasureScale | None) -> None:
-        """Draw a measure."""
+        """Draw a measure, if that looks otherwise."""
+        was_signed, before = self._is_signed, self._levels
         self._map, self._scale = shown, scale
         self._lay_out()
         self._levels = self._levels_of(shown, scale)
-        self.refresh()
+        if self._is_signed is not was_signed or not np.array_equal(self._levels, before):
+            self.refresh()
 
     def move_to(self, head: Head) -> None:
         """Put the cursor on a head; for a whole layer it stays in its column."""
@@ -139,8 +141,16 @@ class HeadMap(ScrollArea, can_focus=True):
         row = max(0, min(row, len(self.rows) - 1))
         old, self.cursor = self.cursor, (row, max(0, min(column, self.rows[row].heads - 1)))
         if old != self.cursor:
-            self.refresh()
+            self._refresh_rows(old[0], self.cursor[0])
             self._reveal()
+
+    def _refresh_rows(self, *rows: int) -> None:
+        """Paint the lines of some layers anew, and the numbers of heads above them."""
+        grid, width, top = self.grid, self.size.width, self.scroll_offset.y
+        if grid is not None:
+            lines = (Region(0, 1 + grid.top(row) - top, width, grid.height) for row in set(rows))
+            seen = (each for each in lines if each.bottom > 0 and each.y < self.size.height)
+            self.refresh(Region(0, 0, width, 1), *seen)
 
     def _reveal(self) -> None:
         """Scroll as little as brings the cursor into view, once there is one: a map that is not seen has no room."""

@@ -66,14 +66,17 @@ class Histogram(Widget, can_focus=False):
         value : under the map's cursor, below whose bar the scale is marked; None where there is none.
         ink, glyphs, styles : what the map's levels look like.
         """
+        before = self._map, self._scale, self._ink, self._glyphs, self._styles
         self._map, self._scale, self._ink, self._glyphs, self._styles = shown, scale, ink, glyphs, styles
-        self._value = value
-        self.refresh()
+        self.mark(value)
+        if before != (shown, scale, ink, glyphs, styles):
+            self.refresh()
 
     def mark(self, value: float | None) -> None:
         """Mark the bar of another value."""
-        self._value = value
-        self.refresh()
+        if value != self._value:
+            self._value = value
+            self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint some lines; what all of them need is found once."""
