@@ -18,7 +18,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from engine.values.attention import PooledMap
-from tui.drawing.axes import CELL_WIDTH
+from tui.drawing.map_layout import CELL_WIDTH
 
 CURSOR = 254
 """Stands in place of a level for the cell under the cursor."""

@@ -19,11 +19,11 @@ from engine.values.errors import EngineError
 from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.spectra import FloatArray, Spectrum
 from engine.values.table import AnyTable
-from tui.drawing.curves import Curve
-from tui.drawing.curves import Line as CurveLine
 from tui.drawing.facts import at_distance, head_name
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import brief
+from tui.drawing.plots import Curve
+from tui.drawing.plots import Line as CurveLine
 from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.titles import COMPUTING, LAST, Part, Title, fact, off_part
 from tui.drawing.token_spelling import map_with_parts

@@ -12,10 +12,10 @@ from engine.mathematics.measures import energy_rank
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.spectra import Spectrum
-from tui.drawing.curves import Curve, Line
 from tui.drawing.facts import head_name, model_facts
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import short
+from tui.drawing.plots import Curve, Line
 from tui.drawing.titles import BRIEF, COMPUTING, WORDS, Part, Title, fact
 from tui.state.session import Shown
 from tui.state.stores import Stores

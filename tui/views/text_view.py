@@ -16,8 +16,7 @@ from engine.values.attention import AttentionMap, MapLines, Sentence, Spelling, 
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, no_attention
 from engine.values.table import TEXT_COLUMNS, Cell, Table
-from tui.drawing.legend import legend
-from tui.drawing.levels import Ink, Levels, Scale, usual_scale
+from tui.drawing.levels import Ink, Levels, Scale, legend, usual_scale
 from tui.drawing.ramps import in_pairs
 from tui.drawing.readout import ITSELF, largest_weights, short_token
 from tui.drawing.text import first_fitting, fit

@@ -19,9 +19,8 @@ from textual.strip import Strip
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
 from tui.drawing.cells import CURSOR, halved_cells, merged_cells
-from tui.drawing.head_grid import HeadGrid, Line, fewest_lines, lay_out_heads
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
-from tui.drawing.measure_map import MeasureMap, MeasureScale, glyphs_of
+from tui.drawing.measure_map import HeadGrid, Line, MeasureMap, MeasureScale, fewest_lines, glyphs_of, lay_out_heads
 from tui.widgets.scroll_area import ScrollArea
 from tui.widgets.scrolling import lines_of, paging
 

@@ -21,10 +21,9 @@ from textual.strip import Strip
 from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapWindow, PooledMap
 from engine.values.errors import EngineError
-from tui.drawing.axes import axes_of, fitting_block
 from tui.drawing.cells import CURSOR, cell_width, figures_in, in_cell, merged_cells
-from tui.drawing.legend import legend
-from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, usual_scale
+from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, legend, usual_scale
+from tui.drawing.map_layout import axes_of, fitting_block
 from tui.drawing.ramps import legible
 from tui.drawing.readout import of_block, of_difference, of_weight
 from tui.drawing.text import centred

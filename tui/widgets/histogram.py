@@ -12,11 +12,10 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.drawing.curves import Curve, Span
 from tui.drawing.levels import Ink
 from tui.drawing.measure_map import MeasureMap, MeasureScale
 from tui.drawing.numbers import brief
-from tui.drawing.plots import COLOUR_PLOT, SHADE_PLOT, draw_plot
+from tui.drawing.plots import COLOUR_PLOT, SHADE_PLOT, Curve, Span, draw_plot
 
 _WIDEST_BAR = 4
 """Columns that a bar takes at most."""

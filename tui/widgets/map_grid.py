@@ -12,8 +12,8 @@ from textual.containers import Container, Vertical
 from textual.message import Message
 
 from engine.values.errors import EngineError
-from tui.drawing.axes import CELL_WIDTH
 from tui.drawing.levels import Scale
+from tui.drawing.map_layout import CELL_WIDTH
 from tui.drawing.titles import Title
 from tui.widgets.heatmap import Heatmap, MapSource
 from tui.widgets.line import TitleLine

@@ -19,10 +19,9 @@ from textual.strip import Strip
 
 from engine.values.attention import PooledMap
 from tui.drawing.cells import halved_cells
-from tui.drawing.legend import legend
-from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, usual_scale
+from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, legend, usual_scale
+from tui.drawing.map_layout import GAP, Tiles, lay_out_tiles
 from tui.drawing.text import centred, fit
-from tui.drawing.tiles import GAP, Tiles, lay_out_tiles
 from tui.toolkit.messages import RoomChanged, Told
 from tui.widgets.scroll_area import ScrollArea
 from tui.widgets.scrolling import lines_of, paging

@@ -20,7 +20,6 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.drawing.curves import Curve, Span, columns_of, columns_under, read_value, span_of
 from tui.drawing.levels import Ink, Scale, choose_ink
 from tui.drawing.numbers import brief
 from tui.drawing.plots import (
@@ -33,13 +32,19 @@ from tui.drawing.plots import (
     OVER_CHANCE,
     SHADE_PLOT,
     UNDER_CURSOR,
+    Curve,
     Grid,
     Mark,
     PlotGlyphs,
+    Span,
     choose_grid,
+    columns_of,
+    columns_under,
     draw_lines,
     draw_plot,
     line_colours,
+    read_value,
+    span_of,
     with_cursor,
     with_lines,
 )

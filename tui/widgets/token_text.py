@@ -15,10 +15,9 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.drawing.flow import Flow, Piece, flow
 from tui.drawing.levels import NOT_FINITE, Ink
 from tui.drawing.ramps import legible
-from tui.drawing.text import centred
+from tui.drawing.text import Flow, Piece, centred, flow
 from tui.toolkit.application import sends_ascii_only
 from tui.toolkit.messages import Told
 from tui.widgets.scroll_area import ScrollArea

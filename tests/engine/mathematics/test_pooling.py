@@ -12,7 +12,7 @@ from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, AttentionMaps, MapName, MapWindow, Pooling, Sentence
 from engine.values.errors import Superseded
 from tests.tui.widgets.heatmaps import attention
-from tui.drawing.axes import fitting_block
+from tui.drawing.map_layout import fitting_block
 from tui.drawing.readout import of_block
 
 

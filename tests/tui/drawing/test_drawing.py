@@ -15,10 +15,8 @@ from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
 from tests.tui.painted import NASTY
-from tui.drawing.axes import lay_out, lay_out_blocks
-from tui.drawing.curves import Curve, Line, Span, columns_of, columns_under, read_value, span_of
-from tui.drawing.legend import legend
-from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, bounds_of, choose_ink, levels_of
+from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, bounds_of, choose_ink, legend, levels_of
+from tui.drawing.map_layout import lay_out, lay_out_blocks
 from tui.drawing.numbers import brief
 from tui.drawing.plots import (
     COLOUR_PLOT,
@@ -26,13 +24,20 @@ from tui.drawing.plots import (
     MOST_LINES,
     SHADE_PLOT,
     UNDER_CURSOR,
+    Curve,
     Grid,
+    Line,
     Mark,
     PlotGlyphs,
+    Span,
     choose_grid,
+    columns_of,
+    columns_under,
     draw_lines,
     draw_plot,
     line_colours,
+    read_value,
+    span_of,
     with_cursor,
 )
 from tui.drawing.ramps import lightness, ramp

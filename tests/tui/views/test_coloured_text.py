@@ -19,8 +19,8 @@ from tests.engine.models.test_attention import eager_maps
 from tests.opening import no_hurry, open_reader
 from tests.tui.explorer import explorer, screen_text, settle, shown, until
 from tui.app.explorer import Explorer
-from tui.drawing.flow import flow
 from tui.drawing.levels import levels_of
+from tui.drawing.text import flow
 from tui.views.text_view import TextPane
 from tui.widgets.small_maps import SmallMaps
 

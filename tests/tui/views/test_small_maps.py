@@ -19,7 +19,7 @@ from tests.tui.explorer import explorer, screen_text, settle, shown, titled, unt
 from tests.tui.painted import PaintedApp, good_terminal
 from tests.tui.views.test_comparing import TEXT, heads_of, press, written
 from tui.drawing.levels import Ink, levels_of
-from tui.drawing.tiles import Tiles
+from tui.drawing.map_layout import Tiles
 from tui.widgets.small_maps import SmallMaps
 
 

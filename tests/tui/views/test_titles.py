@@ -19,8 +19,8 @@ from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, write_adapter
 from tests.tui.explorer import explorer, screen_text, settle, shown, until
-from tui.drawing.curves import Curve, Line, read_value
 from tui.drawing.numbers import short, within
+from tui.drawing.plots import Curve, Line, read_value
 from tui.drawing.readout import largest_weights, of_measure, of_number, of_weight
 from tui.drawing.text import fit
 from tui.drawing.titles import (

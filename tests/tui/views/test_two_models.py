@@ -25,8 +25,7 @@ from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.tui.explorer import explorer, screen_text, settle, shown
 from tui.app.explorer import Explorer
-from tui.drawing.legend import legend
-from tui.drawing.levels import Ink, Levels
+from tui.drawing.levels import Ink, Levels, legend
 from tui.drawing.ramps import level_styles, lightness
 from tui.toolkit.line_filters import ascii_cells
 from tui.views.table_view import TablePane

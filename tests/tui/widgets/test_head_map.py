@@ -14,8 +14,7 @@ from engine.values.heads import Head
 from engine.values.outline import LayerOutline
 from engine.values.views import VIEWS
 from tests.tui.painted import PaintedApp, good_terminal
-from tui.drawing.head_grid import lay_out_heads
-from tui.drawing.measure_map import MeasureMap, scale_of
+from tui.drawing.measure_map import MeasureMap, lay_out_heads, scale_of
 from tui.state.overview_measures import MEASURES
 from tui.widgets.head_map import HeadMap
 

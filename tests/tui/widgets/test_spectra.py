@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.pilot import Pilot
 
 from tests.tui.painted import PaintedApp, good_terminal
-from tui.drawing.curves import Curve, Line
+from tui.drawing.plots import Curve, Line
 from tui.toolkit.line_filters import ascii_cells
 from tui.widgets.spectra import SpectraView
 
