@@ -237,7 +237,8 @@ class TablePane(RowsPane):
         elif place is not None:
             self.grid.go_to(place)
         lacking = " ".join(filter(None, (left_out_title(table.left_out), *table.lacking)))
-        self.set_title([*title, fact(lacking), *map(fact, self._said)], state)
+        without = fact(lacking) if title else Part(lacking, " ")  # which is cut where there is nothing else to say
+        self.set_title([*title, without, *map(fact, self._said)], state)
         if has_moved and had_one and place is not None and selected is not None:
             self.pass_by(selected, is_left=place in self.grid.order)
         self.read_out()
