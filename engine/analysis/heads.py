@@ -7,14 +7,13 @@ from collections.abc import Mapping
 
 from engine.analysis.layers import NOTHING, layers_of
 from engine.analysis.open_model import OpenModel
-from engine.analysis.ranks import rank_rows_beside_chance
+from engine.analysis.ranks import ranks_of_layer
 from engine.analysis.spectra import with_torch
-from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
 from engine.values.progress import Progress, Work
-from engine.values.table import Cell, Groups, RowGroup
+from engine.values.table import RANKS_BESIDE_CHANCE_COLUMNS, Cell, Groups, RowGroup
 from engine.values.views import HEAD_PARTS, HEADS, VIEWS, Query
 
 RANKS_ALONE = "of a change of weights there are ranks alone"
@@ -74,25 +73,24 @@ def _key(part: str, layer: Head, query: Query) -> Key:
 
 def _part(part: str, model: OpenModel, layer: LayerOutline, query: Query) -> Work[Part]:
     """Work out a part of the table for all heads of a layer; what needs torch is imported where it is asked for."""
-    if part == "ranks":
-        group = yield from model.spectra.layer(layer.name, False)
-        epsilon = DEFAULT_EPSILON if query.epsilon is None else query.epsilon
-        cells: dict[int, list[Cell]] = defaultdict(list)
-        for row in rank_rows_beside_chance(group.listed(), epsilon):
-            own, chance = row[-2 * len(MEASURES) : -len(MEASURES)], row[-len(MEASURES) :]
-            cells[int(row[2] or 0)] += [cell for pair in zip(own, chance, strict=True) for cell in pair]
-        return {number: dict(zip(HEAD_PARTS["ranks"], each, strict=True)) for number, each in cells.items()}
-    yield from with_torch()
-    from engine.analysis import circuits, patterns
+    columns, rows_of_layer = RANKS_BESIDE_CHANCE_COLUMNS, ranks_of_layer
+    if part != "ranks":
+        yield from with_torch()
+        from engine.analysis import circuits, patterns
 
-    by_head: dict[int, dict[str, Cell]] = {}
-    for unit in (circuits if part == "circuits" else patterns).rows_of_layer(model, layer, Query(text=query.text)):
-        if isinstance(unit, RowGroup):
-            named = [dict(zip(VIEWS[part].columns, each, strict=True)) for each in unit.rows]
-            note: dict[str, Cell] = {"note": "; ".join(unit.lacking)} if unit.lacking else {}
-            by_head |= {int(each["head"] or 0): each | note for each in named}
-        else:
+        columns, rows_of_layer = VIEWS[part].columns, (circuits if part == "circuits" else patterns).rows_of_layer
+    by_head: defaultdict[int, dict[str, Cell]] = defaultdict(dict)
+    for unit in rows_of_layer(model, layer, Query(text=query.text, epsilon=query.epsilon)):
+        if not isinstance(unit, RowGroup):
             yield unit
+            continue
+        for row in unit.rows:
+            cells = dict(zip(columns, row, strict=True))
+            if part == "ranks":  # of one matrix a row
+                cells = {f"{cells['matrix']}_{column}".lower(): cell for column, cell in cells.items()}
+            by_head[int(row[2] or 0)] |= cells
+            if unit.lacking:
+                by_head[int(row[2] or 0)]["note"] = "; ".join(unit.lacking)
     return by_head
 
 

@@ -28,10 +28,11 @@ Compute = Callable[[Head, bool, tuple[str, ...], int | None], Work[SpectraGroup]
 
 def rows_of_ranks(model: OpenModel, query: Query) -> Groups:
     """Measure the spectra that a query names, and nothing else: of one matrix no other is computed."""
-    return over_layers("ranks", model, query, _ranks_of_layer)
+    return over_layers("ranks", model, query, ranks_of_layer)
 
 
-def _ranks_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+def ranks_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+    """Work out the rows of one layer's heads, and of the layer as a whole where the query wants it."""
     for whole_layer in parts_wanted(query):
         spectra, lacking = yield from spectra_of(model.spectra.layer, layer, whole_layer, query)
         epsilon = DEFAULT_EPSILON if query.epsilon is None else query.epsilon
