@@ -7,31 +7,42 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 import engine
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
+from engine.architectures.heads import read_layer
 from engine.architectures.outline import Anatomy
 from engine.architectures.tensors import Tensors
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.library import Model
 from engine.models.model_loader import load_reader
+from engine.models.proof import prove
 from engine.models.reader import Reader
 from engine.service.engine import Engine
 from engine.service.queue import Urgency
 from engine.values.errors import EngineError, Superseded
-from engine.values.outline import LayerOutline, ModelOutline
+from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.outline import LayerOutline, LayerProof, ModelOutline
 from engine.values.progress import Lane, finish, one_unit
 from engine.values.table import Table
 from engine.values.views import Query
 
 ROOT = Path(engine.__file__).parents[1]
 """Where the packages are, installed or not."""
+
+PATIENCE = 60.0
+"""Seconds after which an answer of an engine is no longer waited for."""
 
 
 def open_folder(folder: Path) -> tuple[FolderSource, Tensors, Anatomy]:
@@ -40,12 +51,31 @@ def open_folder(folder: Path) -> tuple[FolderSource, Tensors, Anatomy]:
     return source, source.tensors, source.anatomy
 
 
+def open_on_thread(place: Path | str, **options: Any) -> OpenModel:
+    """Open a model on this thread; on the CPU and without the cache, unless options say otherwise."""
+    return OpenModel.open(str(place), EngineOptions(**{"device": "cpu", "use_cache": False, **options}))
+
+
+def start_engine(place: Path | str, **options: Any) -> Engine:
+    """Start an engine with a model open, as `open_on_thread` opens it; it is stopped when the test ends."""
+    started = Engine(EngineOptions(**{"device": "cpu", "use_cache": False, **options}))
+    started.open(str(place), lambda progress: None).result(PATIENCE)
+    return started
+
+
 def open_reader(folder: Path, dtype: str = "auto") -> Reader:
     """Load a folder's model, to read sentences with."""
     source = FolderSource(locate(str(folder)))
     reader = load_reader(source, "cpu", dtype)
     assert isinstance(reader, Reader)
     return reader
+
+
+def prove_layers(folder: Path) -> dict[Head, LayerProof]:
+    """Check each layer of a folder's model against what the model computes."""
+    _, tensors, anatomy = open_folder(folder)
+    seen = open_reader(folder).observe(no_hurry)
+    return {name: prove(module, read_layer(tensors, module), seen[name]) for name, module in anatomy.modules.items()}
 
 
 def refusal(folder: Path) -> str:
@@ -75,6 +105,15 @@ def with_config(folder: Path, **changes: Any) -> Path:
     config: dict[str, Any] = {**json.loads(path.read_text()), **changes}
     path.write_text(json.dumps({name: value for name, value in config.items() if value is not None}))
     return folder
+
+
+@contextmanager
+def edited_weights(folder: Path) -> Iterator[dict[str, Tensor]]:
+    """Give the tensors of a folder's only weight file, which are written there when they have been edited."""
+    file = folder / "model.safetensors"
+    tensors: dict[str, Tensor] = load_file(file)
+    yield tensors
+    save_file({name: each.contiguous() for name, each in tensors.items()}, file, metadata={"format": "pt"})
 
 
 def run_apart(code: str, *arguments: str | Path, **environment: str) -> str:

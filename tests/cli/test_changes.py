@@ -28,6 +28,7 @@ from tests.engine.checkpoints.test_adapters import low_rank, product, write_adap
 from tests.engine.mathematics.test_circuits import dense
 from tests.engine.mathematics.test_distances import random, rotation
 from tests.exporting import exported, refusal, run
+from tests.opening import edited_weights
 
 SENTENCE = "The cat sat on the mat."
 
@@ -51,10 +52,8 @@ def edited(tiny_model: TinyModel, tmp_path: Path) -> Callable[[Edit], tuple[Path
     def make(edit: Edit) -> tuple[Path, Path]:
         first = tiny_model("llama")
         other = Path(shutil.copytree(first, tmp_path / "other"))
-        tensors = load_file(other / "model.safetensors")
-        edit(tensors)
-        save_file({name: each.contiguous() for name, each in tensors.items()}, other / "model.safetensors",
-                  {"format": "pt"})  # fmt: skip
+        with edited_weights(other) as tensors:
+            edit(tensors)
         return first, other
 
     return make

@@ -20,6 +20,7 @@ from engine.mathematics.scores import ScoreTerms, Side, score_terms
 from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal
+from tests.opening import edited_weights
 from tests.tui.explorer import explorer, screen_text, settle, shown
 
 TEXT = "The cat sat on the mat, and the dog sat on the cat."
@@ -181,16 +182,13 @@ def test_chance_of_terms_is_what_random_directions_give() -> None:
 
 
 def test_equal_singular_values_are_one_term_and_stand_for_no_tokens(tiny_copy: TinyModel) -> None:
-    from safetensors.torch import load_file, save_file
-
-    file = tiny_copy("gpt2") / "model.safetensors"
-    tensors = load_file(file)
+    folder = tiny_copy("gpt2")
     values = torch.tensor([4.0, 2.0, 2.0, 1.0, 0.0, 0.0, 0.0, 0.0])
-    name = next(each for each in tensors if each.endswith("h.0.attn.c_attn.weight"))  # (in, queries keys values)
-    tensors[name][:, :8] = torch.eye(32)[:, :8] * values
-    tensors[name][:, 32:40] = torch.eye(32)[:, :8]
-    save_file(tensors, file, metadata={"format": "pt"})
-    rows = exported(file.parent, "explain", "--head", "L0H0", "--text", TEXT)
+    with edited_weights(folder) as tensors:
+        fused = tensors["h.0.attn.c_attn.weight"]  # (in, queries keys values)
+        fused[:, :8] = torch.eye(32)[:, :8] * values
+        fused[:, 32:40] = torch.eye(32)[:, :8]
+    rows = exported(folder, "explain", "--head", "L0H0", "--text", TEXT)
     content = {row["term"]: row for row in rows if row["kind"] == "content"}
     assert set(content) == {"pair 1", "pairs 2-3", "pair 4", "null space"}
     assert content["pairs 2-3"]["query_tokens"] == content["pairs 2-3"]["query_projection"] == ""

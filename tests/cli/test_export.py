@@ -19,6 +19,7 @@ from engine.values.table import ATTENTION_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, 
 from engine.values.views import WEIGHTS
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
+from tests.opening import edited_weights
 
 TEXT = "The cat sat on the mat, and Mary gave it a drink."
 Dense = dict[tuple[str, str], NDArray[np.float64]]
@@ -244,12 +245,11 @@ def test_weights_lists_every_tensor_and_what_is_tied(tiny_model: TinyModel) -> N
 
 
 def test_a_tied_tensor_is_found_where_the_checkpoint_leaves_out_the_base_models_name(tiny_copy: TinyModel) -> None:
-    from safetensors.torch import load_file, save_file
-
-    file = tiny_copy("gpt2", with_head=True) / "model.safetensors"  # as gpt2 is stored on the Hub
-    tensors = {name.removeprefix("transformer."): tensor for name, tensor in load_file(file).items()}
-    save_file(tensors, file, metadata={"format": "pt"})
-    tied = {row["name"]: row["tied_to"] for row in rows(file.parent, "weights") if row["tied_to"]}
+    folder = tiny_copy("gpt2", with_head=True)
+    with edited_weights(folder) as tensors:
+        for name in list(tensors):  # as gpt2 is stored on the Hub
+            tensors[name.removeprefix("transformer.")] = tensors.pop(name)
+    tied = {row["name"]: row["tied_to"] for row in rows(folder, "weights") if row["tied_to"]}
     assert tied == {"lm_head.weight": "wte.weight"}
 
 

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tests.conftest import PERSONS_HUB_CACHE, TinyModel
 from tests.exporting import attn_tui, exported
-from tests.opening import with_config
+from tests.opening import edited_weights, with_config
 
 WIDTH, HEAD = 256, 64
 
@@ -101,15 +100,14 @@ FORMATS: dict[str, tuple[Callable[[Tensor], Stored], dict[str, object]]] = {
 def write(tiny_copy: TinyModel, factors: dict[str, Tensor], kind: str) -> Path:
     """Write a model whose first layer has four times the same head."""
     folder = tiny_copy("llama", hidden_size=WIDTH, head_dim=HEAD, num_key_value_heads=4)
-    file = folder / "model.safetensors"
-    tensors, (store, settings) = load_file(file), FORMATS[kind]
-    for matrix, rows in factors.items():
-        name = LAYER.format(matrix.lower())
-        del tensors[name]
-        weight = torch.cat([rows] * 4)
-        prefix = name.removesuffix("weight")
-        tensors |= {f"{prefix}{part}": each for part, each in store(weight.T if matrix == "O" else weight).items()}
-    save_file({name: each.contiguous() for name, each in tensors.items()}, file, metadata={"format": "pt"})
+    store, settings = FORMATS[kind]
+    with edited_weights(folder) as tensors:
+        for matrix, rows in factors.items():
+            name = LAYER.format(matrix.lower())
+            del tensors[name]
+            weight = torch.cat([rows] * 4)
+            prefix = name.removesuffix("weight")
+            tensors |= {f"{prefix}{part}": each for part, each in store(weight.T if matrix == "O" else weight).items()}
     return with_config(folder, quantization_config=settings) if settings else folder
 
 

@@ -23,10 +23,10 @@ from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS, Query
 from tests import tiny_models
 from tests.cli.test_export import dense_matrices
 from tests.conftest import TinyModel
-from tests.engine.checkpoints.test_adapters import LAYER, PREFIX, low_rank, opened, write_adapter
+from tests.engine.checkpoints.test_adapters import LAYER, PREFIX, low_rank, write_adapter
 from tests.engine.mathematics.test_circuits import by_definition
 from tests.exporting import exported, refusal, run
-from tests.opening import worked_out
+from tests.opening import edited_weights, open_on_thread, worked_out
 
 FAMILIES: list[tuple[str, dict[str, Any]]] = [("gpt2", {}), ("llama", {"num_key_value_heads": 2})]
 
@@ -246,7 +246,7 @@ def test_an_adapters_circuits_are_those_of_the_merged_weights_and_its_changes_ha
             if theirs[name]:
                 assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-4, abs=1e-6)
     assert "changes of weights alone" in refusal(folder, "circuits", "--stack", "decoder-delta")
-    assert words_of(opened(folder).source).known(10) == list(range(10))
+    assert words_of(open_on_thread(folder).source).known(10) == list(range(10))
     assert PREFIX not in str(exported(folder, "directions", "--head", "decoder.L1H0", "--first", "1"))
 
 
@@ -349,9 +349,8 @@ def test_directions_are_the_tokens_at_both_ends_of_dense_singular_vectors(
 
 def test_a_last_norm_that_is_not_finite_is_in_the_way_of_the_tokens_behind_it_alone(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama", with_head=True)
-    weights = load_file(folder / "model.safetensors")
-    weights["model.norm.weight"][0] = torch.nan
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with edited_weights(folder) as weights:
+        weights["model.norm.weight"][0] = torch.nan
     asked = "directions", "--head", "L1H2", "--first", "1"
     plain, folded = exported(folder, *asked), exported(folder, *asked, "--fold-norm")
     assert {row["note"] for row in plain} == {""}
@@ -387,14 +386,13 @@ def test_folding_multiplies_by_the_gains_of_the_norms(tiny_model: TinyModel, mod
 
 
 def test_no_direction_is_claimed_among_equal_singular_values_or_in_the_null_space(tiny_copy: TinyModel) -> None:
-    file = tiny_copy("llama", with_head=True) / "model.safetensors"
-    tensors = load_file(file)
+    folder = tiny_copy("llama", with_head=True)
     values = torch.tensor([4.0, 2.0, 2.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     width = len(values)  # of head 0: queries and keys along the first axes, with these singular values
-    tensors["model.layers.0.self_attn.q_proj.weight"][:width] = torch.eye(32)[:width] * values[:, None]
-    tensors["model.layers.0.self_attn.k_proj.weight"][:width] = torch.eye(32)[:width]
-    save_file(tensors, file, metadata={"format": "pt"})
-    table = exported(file.parent, "directions", "--head", "L0H0", "--matrix", "QK", "--top", "1")
+    with edited_weights(folder) as tensors:
+        tensors["model.layers.0.self_attn.q_proj.weight"][:width] = torch.eye(32)[:width] * values[:, None]
+        tensors["model.layers.0.self_attn.k_proj.weight"][:width] = torch.eye(32)[:width]
+    table = exported(folder, "directions", "--head", "L0H0", "--matrix", "QK", "--top", "1")
     claimed = {row["index"] for row in table if row["token_id"]}
     assert claimed == {"1", "4"}
     notes = {row["index"]: row["note"] for row in table if row["note"]}
@@ -403,7 +401,7 @@ def test_no_direction_is_claimed_among_equal_singular_values_or_in_the_null_spac
     assert "2 to 3" in notes["2"]
     assert all("null space" in notes[index] for index in "5678")
     embedding = tensors["model.embed_tokens.weight"]
-    known = len(transformers.AutoTokenizer.from_pretrained(file.parent))
+    known = len(transformers.AutoTokenizer.from_pretrained(folder))
     largest = next(row for row in table if (row["index"], row["side"], row["extreme"]) == ("4", "query", "largest"))
     assert int(largest["token_id"]) == int(embedding[:known, 3].argmax())
 

@@ -19,7 +19,7 @@ from engine.values.errors import EngineError, LayerLeftOut, NotFinite, NotFolded
 from engine.values.heads import Head
 from engine.values.views import Query
 from tests.conftest import TinyModel
-from tests.opening import run_apart
+from tests.opening import edited_weights, run_apart
 
 TEXT = "the cat sat on the mat"
 
@@ -156,12 +156,9 @@ def test_parameters_are_those_of_a_layer_and_of_no_head(demo: Model) -> None:
 
 
 def test_what_should_be_known_is_a_warning_at_the_line_that_asked(tiny_copy: TinyModel) -> None:
-    from safetensors.torch import save_file
-
     folder = tiny_copy("llama")
-    weights = load_file(folder / "model.safetensors")
-    weights["layers.0.self_attn.v_proj.weight"][0, 0] = float("nan")
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with edited_weights(folder) as weights:
+        weights["layers.0.self_attn.v_proj.weight"][0, 0] = float("nan")
     model = engine.open_model(folder, use_cache=False)
     with pytest.warns(UserWarning, match="L0 is left out: .*v_proj") as caught:
         ranks = model.ranks()

@@ -10,9 +10,7 @@ import transformers
 
 from engine.analysis import attention, tables
 from engine.analysis.open_model import OpenModel
-from engine.service.engine import Engine
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from engine.values.progress import finish
 from engine.values.table import RowGroup, Table
 from engine.values.views import CIRCUITS, Query
@@ -20,15 +18,10 @@ from tests.cli.test_weight_tables import of_head
 from tests.conftest import TinyModel
 from tests.engine.mathematics.test_circuits import by_definition
 from tests.exporting import exported
-from tests.opening import worked_out
+from tests.opening import open_on_thread, start_engine, worked_out
 
 TEXT = "The cat sat on the mat."
 LAYER = Head("decoder", 0)
-
-
-def opened(folder: Any) -> OpenModel:
-    """Open a model on this thread."""
-    return OpenModel.open(str(folder), EngineOptions(device="cpu", use_cache=False))
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "llama"])
@@ -68,7 +61,7 @@ def test_folded_circuits_are_those_of_weights_times_gains_and_of_a_centred_unemb
 
 
 def test_rows_of_maps_come_some_queries_at_a_time(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = opened(tiny_model("gpt2"))
+    model = open_on_thread(tiny_model("gpt2"))
     whole = worked_out(model, "attention", Query(text=TEXT))
     monkeypatch.setattr(attention, "ROWS_AT_ONCE", 60)
     units = tables.groups(model, "attention", Query(text=TEXT))
@@ -89,23 +82,19 @@ def test_a_layer_is_worked_out_when_its_rows_are_asked_for(
         return weights(model, layer)
 
     monkeypatch.setattr(OpenModel, "layer_weights", noted)
-    engine = Engine(EngineOptions(device="cpu", use_cache=False))
-    try:
-        engine.open(str(tiny_model("gpt2")), lambda progress: None).result()
-        groups = (group for group in engine.rows("circuits", Query()) if group.rows)
-        first = next(groups)
-        assert {row[1] for row in first.rows} == {0}
-        assert set(read) == {LAYER}
-        second = next(groups)
-        assert {row[1] for row in second.rows} == {1}
-        assert next(groups, None) is None
-        assert [*first.rows, *second.rows] == list(engine.table("circuits", Query()).result().rows)
-    finally:
-        engine.stop()
+    engine = start_engine(tiny_model("gpt2"))
+    groups = (group for group in engine.rows("circuits", Query()) if group.rows)
+    first = next(groups)
+    assert {row[1] for row in first.rows} == {0}
+    assert set(read) == {LAYER}
+    second = next(groups)
+    assert {row[1] for row in second.rows} == {1}
+    assert next(groups, None) is None
+    assert [*first.rows, *second.rows] == list(engine.table("circuits", Query()).result().rows)
 
 
 def test_of_one_matrix_of_a_layer_as_a_whole_no_other_is_computed(tiny_model: TinyModel) -> None:
-    model = opened(tiny_model("llama"))
+    model = open_on_thread(tiny_model("llama"))
     table = worked_out(model, "ranks", Query(layer=LAYER, head=-1, matrix="V"))
     assert [row[3] for row in table.rows] == ["V"]
     group = finish(model.spectra.layer(LAYER, True, ("V",)))
@@ -113,7 +102,7 @@ def test_of_one_matrix_of_a_layer_as_a_whole_no_other_is_computed(tiny_model: Ti
 
 
 def test_a_query_names_layers_heads_and_wholes(tiny_model: TinyModel) -> None:
-    model = opened(tiny_model("gpt2"))
+    model = open_on_thread(tiny_model("gpt2"))
     one, both = Query(layers=(Head("decoder", 1),)), Query(whole_layers=True)
     assert {row[1] for row in worked_out(model, "ranks", one).rows} == {1}
     labels = [row[2] for row in worked_out(model, "circuits", both).rows]
@@ -122,7 +111,7 @@ def test_a_query_names_layers_heads_and_wholes(tiny_model: TinyModel) -> None:
 
 
 def test_where_cells_come_later_each_row_comes_once_in_the_end(tiny_model: TinyModel) -> None:
-    model = opened(tiny_model("gpt2", with_head=True))
+    model = open_on_thread(tiny_model("gpt2", with_head=True))
     for name in ("heads", "weights"):
         units = list(tables.groups(model, name, Query(norms=True)))
         (rows,) = [unit.rows for unit in units if isinstance(unit, RowGroup) and unit.rows]

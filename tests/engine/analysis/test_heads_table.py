@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,22 +12,17 @@ from engine.analysis.open_model import OpenModel
 from engine.analysis.tables import growing
 from engine.values.errors import EngineError
 from engine.values.filters import FilterError, parse_filter
-from engine.values.options import EngineOptions
 from engine.values.progress import Progress
 from engine.values.table import RANK_COLUMNS, Cell, RowGroup, Table
 from engine.values.views import HEAD_PARTS, HEADS, Query, explain
 from tests.conftest import TinyModel
 from tests.exporting import exported
-from tests.opening import worked_out
+from tests.opening import open_on_thread, worked_out
 
 TEXT = "the cat sat on the mat and the cat sat"
 EXAMPLE = "ov_energy_rank < 20 and induction > 0.5"
 
 Place = tuple[Cell, ...]
-
-
-def opened(model: Path | str) -> OpenModel:
-    return OpenModel.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
 
 
 def by_head(table: Table) -> dict[Place, dict[str, Cell]]:
@@ -41,8 +35,8 @@ def by_head(table: Table) -> dict[Place, dict[str, Cell]]:
 @pytest.mark.parametrize("text", [None, TEXT])
 def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_type: str, text: str | None) -> None:
     model = tiny_model(model_type, with_head=True)
-    heads = by_head(worked_out(opened(model), "heads", Query(text=text, epsilon=0.05)))
-    others = opened(model)
+    heads = by_head(worked_out(open_on_thread(model), "heads", Query(text=text, epsilon=0.05)))
+    others = open_on_thread(model)
     for name in ("patterns", "circuits"):
         query = Query(text=text) if name == "patterns" else Query()
         expected = by_head(worked_out(others, name, query))
@@ -61,7 +55,7 @@ def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_
 
 
 def test_there_is_one_row_for_each_head_also_where_layers_have_different_numbers(tiny_model: TinyModel) -> None:
-    session = opened(tiny_model("laguna", num_attention_heads_per_layer=[4, 8], head_dim=8))
+    session = open_on_thread(tiny_model("laguna", num_attention_heads_per_layer=[4, 8], head_dim=8))
     assert [layer.heads for layer in session.outline.layers] == [4, 8]
     table = worked_out(session, "heads", Query(parts=("ranks",)))
     names = [(head.stack, head.layer, head.label) for layer in session.outline.layers for head in layer.head_names()]
@@ -73,7 +67,7 @@ def test_it_grows_from_the_cheap_columns_to_the_dear_ones(
 ) -> None:
     monkeypatch.setattr("engine.analysis.tables.PAUSE", -1.0)
     monkeypatch.setattr("engine.analysis.tables.SHARE", 0)
-    units = growing(opened(tiny_model("llama")), "heads", Query())
+    units = growing(open_on_thread(tiny_model("llama")), "heads", Query())
     states = [by_head(unit[0]) for unit in units if isinstance(unit, tuple)]
     filled = [
         tuple(
@@ -94,7 +88,7 @@ def test_parts_that_are_not_asked_for_are_not_worked_out(
         raise AssertionError("the model was loaded")
 
     monkeypatch.setattr(OpenModel, "reader", loaded)
-    table = worked_out(opened(tiny_model("llama")), "heads", Query(parts=("ranks", "circuits")))
+    table = worked_out(open_on_thread(tiny_model("llama")), "heads", Query(parts=("ranks", "circuits")))
     rows = by_head(table).values()
     assert all(
         row["induction"] is None and row["qk_symmetry"] is not None and row["ov_stable_rank"] is not None
@@ -106,7 +100,7 @@ def test_what_cannot_be_had_leaves_its_cells_empty_and_says_why(tiny_copy: TinyM
     folder = tiny_copy("llama")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
-    model = opened(folder)
+    model = open_on_thread(folder)
     rows = by_head(worked_out(model, "heads")).values()
     assert all(row["ov_energy_rank"] is not None and row["qk_symmetry"] is not None for row in rows)
     with pytest.raises(EngineError, match="tokenizer"):
@@ -159,7 +153,7 @@ def test_states_of_a_table_that_grows_come_at_times_and_dear_ones_less_often(mon
 
     monkeypatch.setattr(tables, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(tables, "_rows", rows)
-    for state in growing(opened("demo"), "heads", Query()):
+    for state in growing(open_on_thread("demo"), "heads", Query()):
         assert isinstance(state, tuple)
         delivered.append(state[1].done)
         now += 0.29 if len(delivered) == 1 else 0.0  # what the first takes to be written and delivered

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -36,18 +35,12 @@ from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.engine.mathematics.dense_spectra import layer_singular_values
 from tests.exporting import exported, run
-from tests.opening import one_line, outline, run_apart
+from tests.opening import edited_weights, one_line, open_on_thread, outline, run_apart, start_engine
 from tests.sparse_checkpoints import SHAPES, Shape, attention_shapes, random_weights, write_checkpoint
 from tests.tui.explorer import explorer, screen_text, settle, shown
 from tui.views.ranks_view import NONE
 
 FIRST = Head("decoder", 0)
-
-
-def session(folder: Path, is_browsing: bool = False) -> OpenModel:
-    """Open a folder without the cache on disk."""
-    options = EngineOptions(device="cpu", use_cache=False, is_browsing=is_browsing)
-    return OpenModel.open(str(folder), options, lambda progress: None)
 
 
 @pytest.fixture
@@ -74,7 +67,7 @@ def test_a_layer_in_steps_gives_what_it_gives_at_once(
     model_type: str, whole_layer: bool, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tiny_model(model_type)
-    plain, stepping = session(folder), session(folder)
+    plain, stepping = open_on_thread(folder), open_on_thread(folder)
     expected = [finish(plain.spectra.layer(layer.name, whole_layer)) for layer in plain.outline.layers]
     monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
     monkeypatch.setattr("engine.values.outline.BATCH", 1)
@@ -84,7 +77,7 @@ def test_a_layer_in_steps_gives_what_it_gives_at_once(
 
 @pytest.mark.usefixtures("every_layer_is_large")
 def test_one_head_is_computed_without_the_others(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = session(tiny_model("llama"))
+    opened = open_on_thread(tiny_model("llama"))
     computed = counting(monkeypatch)
     alone = finish(opened.spectra.head(Head("decoder", 0, 3)))
     assert computed == [1]
@@ -98,7 +91,7 @@ def test_one_head_is_computed_without_the_others(tiny_model: TinyModel, monkeypa
 def test_what_was_computed_is_kept_when_the_rest_is_given_up(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = session(tiny_model("llama"))
+    opened = open_on_thread(tiny_model("llama"))
     computed = counting(monkeypatch)
 
     work = opened.spectra.layer(FIRST, False)
@@ -112,7 +105,7 @@ def test_what_was_computed_is_kept_when_the_rest_is_given_up(
 @pytest.mark.usefixtures("every_layer_is_large")
 @pytest.mark.parametrize("whole_layer", [False, True])
 def test_the_same_layer_may_be_asked_for_while_it_is_being_computed(whole_layer: bool, tiny_model: TinyModel) -> None:
-    store = session(tiny_model("llama")).spectra
+    store = open_on_thread(tiny_model("llama")).spectra
     begun = store.layer(FIRST, whole_layer)
     for _ in range(3):
         next(begun)
@@ -123,7 +116,7 @@ def test_the_same_layer_may_be_asked_for_while_it_is_being_computed(whole_layer:
 @pytest.mark.usefixtures("every_layer_is_large")
 @pytest.mark.parametrize("whole_layer", [False, True])
 def test_what_was_begun_before_all_was_forgotten_is_not_kept(whole_layer: bool, tiny_model: TinyModel) -> None:
-    store = session(tiny_model("llama")).spectra
+    store = open_on_thread(tiny_model("llama")).spectra
     begun = store.layer(FIRST, whole_layer)
     for _ in range(3):
         next(begun)
@@ -153,7 +146,7 @@ def test_of_a_layers_large_tensors_no_more_is_held_than_is_computed_with(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)
-    opened, seen = session(tiny_model("llama")), list[tuple[int, int]]()
+    opened, seen = open_on_thread(tiny_model("llama")), list[tuple[int, int]]()
     compute: Callable[..., Any] = Decomposer.heads
 
     def noting(decomposer: Decomposer, weights: LayerWeights, *arguments: Any) -> Any:
@@ -172,7 +165,7 @@ def test_of_heads_only_what_is_asked_for_is_read_and_computed(
     tiny_model: TinyModel, matrices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, head = tiny_model("llama"), Head("decoder", 0, 3)
-    everything, read = finish(session(folder).spectra.layer(FIRST, False)), list[Collection[str]]()
+    everything, read = finish(open_on_thread(folder).spectra.layer(FIRST, False)), list[Collection[str]]()
     read_layer: Callable[..., LayerWeights] = cutting.read_layer
 
     def noting(tensors: Any, module: Any, heads: Any, matrices: Collection[str]) -> LayerWeights:
@@ -180,7 +173,7 @@ def test_of_heads_only_what_is_asked_for_is_read_and_computed(
         return read_layer(tensors, module, heads, matrices)
 
     monkeypatch.setattr(cutting, "read_layer", noting)
-    store = session(folder).spectra
+    store = open_on_thread(folder).spectra
     found = finish(store.head(head, matrices))
     assert [each.matrix for each in found] == list(matrices)
     assert {*"".join(read[0])} == {*"".join(matrices)}
@@ -203,7 +196,7 @@ def test_of_heads_only_what_is_asked_for_is_read_and_computed(
 def test_matrices_of_whole_layers_that_take_more_than_browsing_may_are_left_to_a_command(
     shape: str, left_out: str, says: str, takes: str, tmp_path: Path
 ) -> None:
-    outline = session(write_checkpoint(tmp_path / shape, SHAPES[shape], filled=())).outline.layers[0]
+    outline = open_on_thread(write_checkpoint(tmp_path / shape, SHAPES[shape], filled=())).outline.layers[0]
     asked = memory.room_for(outline, MATRICES, is_browsing=False, free=None)
     assert asked[0] == list(MATRICES)
     assert asked[2].endswith(takes)
@@ -234,7 +227,7 @@ def test_a_layer_of_which_nothing_fits_is_refused_in_one_line(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
-    opened = session(tiny_model("llama"))
+    opened = open_on_thread(tiny_model("llama"))
     monkeypatch.setattr(memory, "MOST_BROWSED", 0)
     monkeypatch.setattr(memory, "FREE_SHARE", 0)
     monkeypatch.setattr(size_bounds, "free_memory", lambda: 10)
@@ -297,7 +290,7 @@ async def test_the_explorer_shows_a_large_layer_as_any_other(tiny_model: TinyMod
 
 def test_zero_weights_have_spectra_of_zeros(tmp_path: Path) -> None:
     shape = Shape(2, 256, 4, 2, 512, 1000, 2)
-    opened = session(write_checkpoint(tmp_path / "holes", shape, filled=(0,)))
+    opened = open_on_thread(write_checkpoint(tmp_path / "holes", shape, filled=(0,)))
     expected = {number: finish(opened.spectra.layer(FIRST, whole)) for number, whole in ((0, False), (-1, True))}
     for number, group in expected.items():
         zeros = finish(opened.spectra.layer(Head("decoder", 1), group.whole_layer))
@@ -326,11 +319,10 @@ SHARED: dict[str, int] = {
 @pytest.mark.usefixtures("queries_are_too_large")
 def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = tiny_model("llama", **SHARED)
-    whole = finish(session(folder).spectra.layer(FIRST, True))
+    whole = finish(open_on_thread(folder).spectra.layer(FIRST, True))
     expected = {each.matrix: each for each in whole.of(-1)}
-    options = EngineOptions(device="cpu", is_browsing=True)
     for _ in range(2):  # computed, and from the cache
-        opened = OpenModel.open(str(folder), options, lambda progress: None)
+        opened = open_on_thread(folder, use_cache=True, is_browsing=True)
         group = finish(opened.spectra.layer(FIRST, True))
         found = {each.matrix: each for each in group.of(-1)}
         assert list(found) == ["K", "V", "QK", "OV"]
@@ -345,9 +337,9 @@ def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyMo
             np.testing.assert_allclose(each.singular_values, expected[matrix].singular_values, rtol=1e-9)
             assert each.chance_scale == pytest.approx(expected[matrix].chance_scale, rel=1e-9)
             np.testing.assert_array_equal(each.chance, expected[matrix].chance)
-    asked = OpenModel.open(str(folder), EngineOptions(device="cpu"), lambda progress: None)
+    asked = open_on_thread(folder, use_cache=True)
     assert_same(finish(asked.spectra.layer(FIRST, True)), whole)
-    again = OpenModel.open(str(folder), options, lambda progress: None)
+    again = open_on_thread(folder, use_cache=True, is_browsing=True)
     assert_same(finish(again.spectra.layer(FIRST, True)), whole)
     assert not finish(again.spectra.layer(FIRST, True)).lacking, "what is kept is shown"
 
@@ -398,9 +390,9 @@ def test_what_queries_and_outputs_alone_can_tell_is_empty_and_the_rest_as_it_is(
     folder = tiny_model("llama", **SHARED)
     changed = tiny_copy("llama", **SHARED)
     generator = torch.Generator().manual_seed(0)
-    weights = {name: tensor + 0.01 * torch.randn(tensor.shape, generator=generator)
-               for name, tensor in load_file(changed / "model.safetensors").items()}  # fmt: skip
-    save_file(weights, changed / "model.safetensors", metadata={"format": "pt"})
+    with edited_weights(changed) as weights:
+        for tensor in weights.values():
+            tensor += 0.01 * torch.randn(tensor.shape, generator=generator)
     other = ["--vs", str(changed)] if view == "changes" else []
     command = [view, "--layer", "0", "--head", "all", "--no-cache", *other]
     everything = run(folder, *command)
@@ -433,7 +425,7 @@ def folder(tiny_model: TinyModel) -> Path:
 
 
 def test_what_a_wide_model_takes_is_more_than_browsing_does(tmp_path: Path) -> None:
-    layer = session(write_checkpoint(tmp_path / "405b", SHAPES["405b"], filled=())).outline.layers[0]
+    layer = open_on_thread(write_checkpoint(tmp_path / "405b", SHAPES["405b"], filled=())).outline.layers[0]
     what = "ov_copying takes the product of both tables of tokens, which needs 4.3 GB of memory"
     assert memory.token_map_room(layer, is_browsing=False, free=20 * GB) == (True, what)
     has_room, said = memory.token_map_room(layer, is_browsing=True, free=20 * GB)
@@ -457,13 +449,9 @@ def test_the_command_says_what_it_takes_and_the_explorer_leaves_it_out(
     assert done.stderr.count("\n") == 1
     assert exported(folder, "circuits", "--head", "L0H0") == plain
     assert plain[0]["ov_copying"]
-    engine, notices = Engine(EngineOptions(use_cache=False, is_browsing=True)), list[str]()
+    engine, notices = start_engine(folder, is_browsing=True), list[str]()
     engine.listener = notices.append
-    try:
-        engine.open(str(folder), lambda progress: None).result()
-        (row,) = engine.table("circuits", Query(layer=Head("decoder", 0), head=0)).result()
-    finally:
-        engine.stop()
+    (row,) = engine.table("circuits", Query(layer=FIRST, head=0)).result()
     named = dict(zip(plain[0], row, strict=True))
     assert named["ov_copying"] is named["ov_copying_chance"] is None
     assert str(named["ov_copying_residual"]) == plain[0]["ov_copying_residual"]
@@ -533,8 +521,7 @@ MANY = Shape(1, 512, 32, 2, 512, 1000, 1)
 def opened_in_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[OpenModel, OpenModel]:
     """Open a checkpoint twice: as it is, and as if its layers were large, whose matrices are computed one by one."""
     write_checkpoint(folder, MANY)
-    options = EngineOptions(device="cpu", use_cache=False)
-    plain, stepping = (OpenModel.open(str(folder), options, lambda progress: None) for _ in range(2))
+    plain, stepping = open_on_thread(folder), open_on_thread(folder)
     finish(plain.spectra.layer(Head("decoder", 0), True))
     monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
     return plain, stepping

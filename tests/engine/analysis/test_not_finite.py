@@ -5,20 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from engine.values.views import PATTERNS, Query
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, refusal
+from tests.opening import edited_weights, start_engine
 from tests.tui.explorer import explorer, screen_text, settle, shown
 
 TABLES = ("ranks", "spectrum", "circuits", "composition", "directions", "changes")
@@ -34,14 +34,10 @@ def sound(tiny_model: TinyModel) -> Path:
 
 def broken(sound: Path, folder: Path, *parts: str, layer: int = 1) -> Path:
     """Copy a model with one NaN in each of these tensors of a layer."""
-    tensors = load_file(sound / "model.safetensors")
-    for part in parts:
-        tensors[f"layers.{layer}.self_attn.{part}.weight"][1, 0] = torch.nan
-    folder.mkdir()
-    for file in sound.iterdir():
-        if file.suffix == ".json":
-            (folder / file.name).write_bytes(file.read_bytes())
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    shutil.copytree(sound, folder)
+    with edited_weights(folder) as tensors:
+        for part in parts:
+            tensors[f"layers.{layer}.self_attn.{part}.weight"][1, 0] = torch.nan
     return folder
 
 
@@ -113,9 +109,8 @@ def test_of_two_models_it_is_said_which_one(sound: Path, tmp_path: Path) -> None
 
 def test_the_gain_of_a_norm_that_is_folded_in_counts_too(sound: Path, tmp_path: Path) -> None:
     copy = broken(sound, tmp_path / "broken")
-    tensors = load_file(copy / "model.safetensors")
-    tensors["layers.0.input_layernorm.weight"][3] = torch.inf
-    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    with edited_weights(copy) as tensors:
+        tensors["layers.0.input_layernorm.weight"][3] = torch.inf
     done = attn_tui("export", copy, "directions", "--fold-norm", "--first", "1", "--top", "1")
     assert (
         "decoder L0 is left out: layers.0.input_layernorm.weight holds 1 NaN or infinite numbers of 32" in done.stderr
@@ -126,12 +121,7 @@ def test_the_gain_of_a_norm_that_is_folded_in_counts_too(sound: Path, tmp_path: 
 @pytest.mark.parametrize("view", ["circuits", "composition"])
 def test_the_table_of_the_model_says_which_layers_it_lacks(view: str, sound: Path, tmp_path: Path) -> None:
     """The engine compares heads of all layers at once in another way than one layer's with those before it."""
-    engine = Engine(EngineOptions(use_cache=False))
-    try:
-        engine.open(str(broken(sound, tmp_path / "broken", "k_proj")), lambda progress: None).result()
-        table = engine.table(view, Query()).result()
-    finally:
-        engine.stop()
+    table = start_engine(broken(sound, tmp_path / "broken", "k_proj")).table(view, Query()).result()
     assert table.left_out.keys() == {Head("decoder", 1)}
     if view == "composition":
         assert {(row[1], row[4]) for row in table} == {(2, 0)}
@@ -167,9 +157,8 @@ TABLES_OF_TOKENS = ("model.embed_tokens.weight", "lm_head.weight")
 
 def break_table(folder: Path, name: str) -> Path:
     """Put one infinite number into a table of tokens."""
-    tensors = load_file(folder / "model.safetensors")
-    tensors[name][1, 0] = torch.inf
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with edited_weights(folder) as tensors:
+        tensors[name][1, 0] = torch.inf
     return folder
 
 
@@ -257,14 +246,10 @@ SAID = r"h\.1\.attn\.c_attn\.weight holds 2 NaN or infinite numbers of 3072$"
 @pytest.fixture
 def engine(tiny_copy: TinyModel) -> Engine:
     """Open a model of which the first head of the middle layer has two queries' numbers that are none."""
-    file = tiny_copy("gpt2", with_head=True, n_layer=3) / "model.safetensors"
-    tensors = load_file(file)
-    name = next(each for each in tensors if each.endswith("h.1.attn.c_attn.weight"))
-    tensors[name][:2, 0] = torch.tensor([torch.nan, torch.inf])
-    save_file(tensors, file, metadata={"format": "pt"})
-    engine = Engine(EngineOptions(use_cache=False, device="cpu"))
-    engine.open(str(file.parent), lambda progress: None).result()
-    return engine
+    folder = tiny_copy("gpt2", with_head=True, n_layer=3)
+    with edited_weights(folder) as tensors:
+        tensors["transformer.h.1.attn.c_attn.weight"][:2, 0] = torch.tensor([torch.nan, torch.inf])
+    return start_engine(folder)
 
 
 @pytest.mark.parametrize("view", ["predictions", "lens", "contributions", "ablation"])
@@ -289,13 +274,9 @@ def test_maps_and_scores_say_whose_numbers_are_none(engine: Engine) -> None:
 def test_nothing_is_predicted_where_a_token_that_is_not_read_makes_its_logit_infinite(
     view: str, tiny_copy: TinyModel
 ) -> None:
-    file = tiny_copy("gpt2", with_head=True) / "model.safetensors"
-    tensors = load_file(file)
-    name = next(each for each in tensors if each.endswith("wte.weight"))
-    tensors[name][-1, 3] = torch.inf
-    save_file(tensors, file, metadata={"format": "pt"})
-    engine = Engine(EngineOptions(use_cache=False, device="cpu"))
-    engine.open(str(file.parent), lambda progress: None).result()
+    folder = tiny_copy("gpt2", with_head=True)
+    with edited_weights(folder) as tensors:
+        tensors["transformer.wte.weight"][-1, 3] = torch.inf
+    engine = start_engine(folder)
     with pytest.raises(EngineError, match=r"are infinite, nothing is predicted: .*wte\.weight holds 1 NaN or infinite"):
         engine.table(view, Query(text=TEXT)).result()
-    engine.stop()

@@ -18,13 +18,12 @@ from torch import Tensor
 
 from engine.analysis.open_model import OpenModel
 from engine.analysis.weights import arrays_of, proofs
-from engine.checkpoints.locate import find_source
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from engine.values.progress import finish
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
+from tests.opening import open_on_thread
 
 RANK = 3
 PREFIX = "base_model.model."
@@ -55,12 +54,6 @@ def product(tensors: dict[str, Tensor], module: str) -> Tensor:
     return tensors[f"{module}.lora_B.weight"].double() @ tensors[f"{module}.lora_A.weight"].double()
 
 
-def opened(folder: Path, **options: Any) -> OpenModel:
-    """Open an adapter as the program does."""
-    settings = EngineOptions(use_cache=False, **options)
-    return OpenModel(find_source(str(folder), settings, lambda progress: None), settings)
-
-
 def weights_of(model: OpenModel, layer: Head) -> dict[Head, dict[str, Any]]:
     """Give the weights of a layer's heads."""
     return arrays_of(model, model.outline.layer(layer))
@@ -80,7 +73,7 @@ def llama(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path, dict[str, 
 
 def test_heads_are_those_of_the_base_with_the_change_added(llama: tuple[Path, Path, dict[str, Tensor]]) -> None:
     base, folder, factors = llama
-    session = opened(folder)
+    session = open_on_thread(folder)
     stored = load_file(base / "model.safetensors")
     weight = stored["layers.1.self_attn.q_proj.weight"] + 2 * product(factors, f"{LAYER}.q_proj")
     arrays = weights_of(session, Head("decoder", 1))
@@ -96,7 +89,7 @@ def test_heads_are_those_of_the_base_with_the_change_added(llama: tuple[Path, Pa
 
 def test_the_change_has_spectra_of_its_own(llama: tuple[Path, Path, dict[str, Tensor]]) -> None:
     base, folder, factors = llama
-    session = opened(folder)
+    session = open_on_thread(folder)
     assert session.outline.stacks == ("decoder", "decoder-delta")
     assert [layer.layer for layer in session.outline.stack_layers("decoder-delta")] == [1]
     before = {name: weight.double() for name, weight in load_file(base / "model.safetensors").items()}
@@ -134,7 +127,7 @@ def test_the_change_of_qk_at_a_distance_is_that_of_turned_keys(
 ) -> None:
     base = tiny_model("llama")
     factors = {**low_rank(f"{LAYER}.q_proj", 32, 32), **low_rank(f"{LAYER}.k_proj", 16, 32)}
-    session = opened(write_adapter(tmp_path / "adapter", str(base), factors))
+    session = open_on_thread(write_adapter(tmp_path / "adapter", str(base), factors))
     stored = {name: weight.double() for name, weight in load_file(base / "model.safetensors").items()}
     before = {name: stored[f"layers.1.self_attn.{name}_proj.weight"] for name in "qk"}
     after = {name: weight + 2 * product(factors, f"{LAYER}.{name}_proj") for name, weight in before.items()}
@@ -173,7 +166,7 @@ def test_maps_are_those_of_the_merged_model_and_its_heads_are_proven(
     tokenizer = transformers.AutoTokenizer.from_pretrained(base)
     with torch.no_grad():
         expected = merged(**tokenizer(SENTENCE, return_tensors="pt"), output_attentions=True).attentions[1][0]
-    session = opened(folder)
+    session = open_on_thread(folder)
     maps = finish(session.attention(SENTENCE, "decoder", 1))
     np.testing.assert_allclose(maps.weights, expected.numpy(), atol=1e-5)
     found = [proof for proof, _ in proofs(session)]
@@ -191,7 +184,7 @@ def test_scales_are_read_as_they_are_meant(tiny_model: TinyModel, tmp_path: Path
         tmp_path / "adapter", str(base), factors, use_rslora=True,
         rank_pattern={"layers.1.self_attn.q_proj": 2}, alpha_pattern={"layers.1.self_attn.q_proj": 5},
     )  # fmt: skip
-    session = opened(folder)
+    session = open_on_thread(folder)
     for layer, scale in ((0, 6 / math.sqrt(3)), (1, 5 / math.sqrt(2))):
         delta = scale * product(factors, modules[layer])
         arrays = weights_of(session, Head("decoder-delta", layer))
@@ -210,7 +203,7 @@ def test_magnitudes_scale_rows(tiny_model: TinyModel, tmp_path: Path) -> None:
     )
     weight = load_file(base / "model.safetensors")["layers.0.self_attn.v_proj.weight"] + 2 * product(factors, module)
     expected = torch.stack([row / row.norm() * length for row, length in zip(weight, size, strict=True)])
-    found = weights_of(opened(folder), Head("decoder", 0))
+    found = weights_of(open_on_thread(folder), Head("decoder", 0))
     np.testing.assert_allclose(found[Head("decoder", 0, 3)]["W_V"], expected[8:].numpy(), rtol=1e-5, atol=1e-6)
 
 
@@ -221,7 +214,7 @@ def test_changes_of_transposed_and_fused_weights_are_cut_as_the_weights_are(
     module = "transformer.h.1.attn.c_attn"
     factors = low_rank(module, 96, 32)
     folder = write_adapter(tmp_path / "adapter", str(base), factors, fan_in_fan_out=True)
-    session = opened(folder)
+    session = open_on_thread(folder)
     delta = 2 * product(factors, module)
     arrays = weights_of(session, Head("decoder-delta", 1))[Head("decoder-delta", 1, 2)]
     for order, matrix in enumerate("QKV"):
@@ -241,7 +234,7 @@ def test_biases_that_were_trained_stand_in_the_place_of_the_base_models(tiny_mod
         {**low_rank(module, 32, 32), f"{module}.base_layer.bias": bias},
         bias="lora_only",
     )
-    session = opened(folder)
+    session = open_on_thread(folder)
     bias_of_query = weights_of(session, Head("decoder", 0))[Head("decoder", 0, 1)]["b_Q"]
     np.testing.assert_array_equal(bias_of_query, bias[8:16].numpy())
     assert all(proof.output.holds and proof.scores.holds for proof, _ in proofs(session))
@@ -283,4 +276,4 @@ def test_an_adapter_that_cannot_be_added_is_declined_with_the_reason(
 ) -> None:
     folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), tensors, **settings)
     with pytest.raises(EngineError, match=reason):
-        weights_of(opened(folder), Head("decoder", 1))
+        weights_of(open_on_thread(folder), Head("decoder", 1))

@@ -22,10 +22,9 @@ from engine.architectures.tensors import Tensors
 from engine.checkpoints import converted_tensors
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.opening import open_folder, open_reader, refusal, run_apart, with_config
-from tests.tiny_configurations import need_type, tiny_configuration
+from tests.tiny_configurations import save_tiny
 
 FIRST, SECOND = Head("decoder", 0), Head("decoder", 1)
 
@@ -259,11 +258,6 @@ def test_a_projection_that_is_no_matrix_is_named(name: str, tiny_copy: TinyModel
     assert name in refusal(folder)
 
 
-def saved(model_type: str, folder: Path) -> Path:
-    """Save a tiny model of a type with its tokenizer."""
-    return tiny_models.save(tiny_models.build(tiny_configuration(model_type)), folder)
-
-
 def strange(folder: Path) -> Path:
     """Give a model's queries, keys and values names in the file that no rule knows."""
     file = folder / "model.safetensors"
@@ -295,8 +289,8 @@ def test_one_tensor_at_a_time_is_converted(tmp_path: Path, monkeypatch: pytest.M
     def refused(directory: Path, **options: Any) -> Any:
         raise AssertionError("the whole model was loaded")
 
-    plain = saved("llama", tmp_path / "plain")
-    folder = strange(saved("llama", tmp_path / "strange"))
+    plain = save_tiny("llama", tmp_path / "plain")
+    folder = strange(save_tiny("llama", tmp_path / "strange"))
     rename_from_now_on(monkeypatch)
     monkeypatch.setattr(converted_tensors, "whole_model", refused)
     assert_same_heads(folder, plain)
@@ -305,8 +299,8 @@ def test_one_tensor_at_a_time_is_converted(tmp_path: Path, monkeypatch: pytest.M
 def test_the_whole_model_is_loaded_where_the_conversion_is_not_as_expected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = saved("llama", tmp_path / "plain")
-    folder = strange(saved("llama", tmp_path / "strange"))
+    plain = save_tiny("llama", tmp_path / "plain")
+    folder = strange(save_tiny("llama", tmp_path / "strange"))
     rename_from_now_on(monkeypatch)
 
     def moved(*arguments: Any) -> Any:
@@ -317,15 +311,14 @@ def test_the_whole_model_is_loaded_where_the_conversion_is_not_as_expected(
 
 
 def test_names_that_nothing_converts_are_declined(tmp_path: Path) -> None:
-    folder = strange(saved("mistral", tmp_path / "model"))
+    folder = strange(save_tiny("mistral", tmp_path / "model"))
     with pytest.raises(EngineError, match="no query, key, value and output projections"):
         open_folder(folder)
 
 
 @pytest.mark.parametrize("model_type", ["molmo2_text", "nomic_bert", "tipsv2_text_model"])
 def test_converted_weights_are_those_of_the_loaded_model(model_type: str, tmp_path: Path) -> None:
-    need_type(model_type)
-    folder = saved(model_type, tmp_path / "model")
+    folder = save_tiny(model_type, tmp_path / "model")
     _, tensors, anatomy = open_folder(folder)
     model: Any = transformers.AutoModel.from_pretrained(folder)
     module = anatomy.modules[Head(anatomy.outline.stacks[0], 1)]

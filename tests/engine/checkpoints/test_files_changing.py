@@ -20,9 +20,9 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.progress import finish
 from tests.conftest import TinyModel
-from tests.engine.analysis.test_layers_in_memory import assert_same, session
+from tests.engine.analysis.test_layers_in_memory import assert_same
 from tests.engine.checkpoints.test_checkpoint import as_bin, stored_weights
-from tests.opening import one_line
+from tests.opening import one_line, open_on_thread
 
 SAID = " has been written again since the model was opened; open it again"
 FIRST, OTHER = Head("decoder", 0, 0), Head("decoder", 0, 3)
@@ -66,7 +66,7 @@ def test_another_file_in_its_place_is_not_taken_for_the_one_that_was_opened(rows
 def test_what_is_mapped_is_not_looked_at_once_its_file_was_written_over(work: str, tiny_copy: TinyModel) -> None:
     """The system would end the program, with the terminal as it is."""
     folder = tiny_copy("llama")
-    opened = session(folder)
+    opened = open_on_thread(folder)
     finish(opened.spectra.head(FIRST))
     if work == "sentence":
         finish(opened.read("the cat"))
@@ -83,9 +83,9 @@ def test_a_file_that_is_cut_short_while_its_layer_is_computed_is_computed_as_it_
     whole_layer: bool, tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tiny_copy("llama")
-    layer, expected = FIRST.whole_layer, session(folder)
+    layer, expected = FIRST.whole_layer, open_on_thread(folder)
     group = finish(expected.spectra.layer(layer, whole_layer))
-    opened = session(folder)
+    opened = open_on_thread(folder)
     solve: Callable[..., Any] = Decomposer._solve
 
     def cutting(*arguments: Any) -> Any:
@@ -136,7 +136,7 @@ def test_an_old_file_that_was_written_over_is_not_looked_at_either(tiny_copy: Ti
 
 def test_what_is_mapped_of_a_file_that_was_deleted_is_what_was_opened(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
-    opened: OpenModel = session(folder)
+    opened: OpenModel = open_on_thread(folder)
     finish(opened.spectra.head(FIRST))
     finish(opened.read("the cat"))
     (folder / "model.safetensors").unlink()

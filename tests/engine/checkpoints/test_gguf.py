@@ -12,14 +12,12 @@ import transformers
 from safetensors.torch import load_file
 from torch import Tensor
 
-from engine.analysis.open_model import OpenModel
 from engine.analysis.weights import arrays_of, proofs
-from engine.checkpoints.locate import find_source
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from engine.values.progress import finish
 from tests.conftest import TinyModel
+from tests.opening import open_on_thread
 
 HEADS, SHARED = 4, 2
 WIDTH = 64
@@ -82,16 +80,10 @@ def write_gguf(folder: Path, file: Path, quantised: bool = False) -> Path:
     return file
 
 
-def opened(place: Path) -> OpenModel:
-    """Open a file as the program does."""
-    options = EngineOptions(use_cache=False)
-    return OpenModel(find_source(str(place), options, lambda progress: None), options)
-
-
 @pytest.mark.parametrize("quantised", [False, True])
 def test_heads_of_a_gguf_file_are_those_of_the_model(quantised: bool, tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = tiny_model("llama", hidden_size=WIDTH, intermediate_size=96)
-    session = opened(write_gguf(folder, tmp_path / "tiny.gguf", quantised))
+    session = open_on_thread(write_gguf(folder, tmp_path / "tiny.gguf", quantised))
     stored = load_file(folder / "model.safetensors")
     assert [(layer.heads, layer.key_value_heads) for layer in session.outline.layers] == [(HEADS, SHARED)] * 2
     arrays = arrays_of(session, session.outline.layer(Head("decoder", 1)))
@@ -113,7 +105,7 @@ def test_heads_of_a_gguf_file_are_those_of_the_model(quantised: bool, tiny_model
 def test_a_gguf_file_reads_sentences_and_is_proven(tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = tiny_model("llama", hidden_size=WIDTH, intermediate_size=96)
     write_gguf(folder, tmp_path / "tiny.gguf")
-    session = opened(tmp_path)  # the only one in its folder
+    session = open_on_thread(tmp_path)  # the only one in its folder
     maps = finish(session.attention("a b c", "decoder", 0))
     assert maps.weights.shape[0] == HEADS
     np.testing.assert_allclose(maps.weights.sum(-1), 1, atol=1e-5)
@@ -123,7 +115,7 @@ def test_a_gguf_file_reads_sentences_and_is_proven(tiny_model: TinyModel, tmp_pa
 def test_files_that_cannot_be_read_are_named(tiny_model: TinyModel, tmp_path: Path) -> None:
     (tmp_path / "broken.gguf").write_bytes(b"GGUF" + b"\0" * 40)
     with pytest.raises(EngineError, match=r"broken\.gguf"):
-        opened(tmp_path / "broken.gguf")
+        open_on_thread(tmp_path / "broken.gguf")
     (tmp_path / "other.gguf").write_bytes(b"")
     with pytest.raises(EngineError, match="2 GGUF files"):
-        opened(tmp_path)
+        open_on_thread(tmp_path)

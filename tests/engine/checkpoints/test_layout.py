@@ -15,12 +15,11 @@ from torch import Tensor
 from engine.analysis.open_model import OpenModel
 from engine.analysis.weights import arrays_of
 from engine.checkpoints.layout import read_layout
-from engine.checkpoints.locate import find_source
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from engine.values.progress import finish
 from tests.exporting import attn_tui
+from tests.opening import open_on_thread
 
 HEADS, SHARED, NARROW, WIDTH = 4, 2, 6, 20
 
@@ -56,8 +55,7 @@ def opened(place: Path, description: str, tmp_path: Path) -> OpenModel:
     """Open weights by a description."""
     file = tmp_path / "layout.toml"
     file.write_text(description)
-    options = EngineOptions(use_cache=False, layout=file)
-    return OpenModel(find_source(str(place), options, lambda progress: None), options)
+    return open_on_thread(place, layout=file)
 
 
 @pytest.mark.parametrize("wrapping", [None, "state_dict", "model"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +12,20 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from engine.analysis.open_model import OpenModel
 from engine.checkpoints.tensor_reader import read_pickled
 from engine.models.model_loader import load_reader
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from engine.values.progress import finish
 from engine.values.spectra import SpectraGroup
 from tests.cli.test_wrong_input import refusal
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_checkpoint import stored_weights
 from tests.exporting import attn_tui
-from tests.opening import one_line, open_folder
+from tests.opening import one_line, open_folder, open_on_thread
 from tests.tui.explorer import explorer, screen_text, settle
 
 FIRST, SECOND, THIRD = (Head("decoder", number) for number in range(3))
-OPTIONS = EngineOptions(device="cpu", dtype="float32", use_cache=False)
 
 
 def by_layer(folder: Path, is_pickled: bool) -> list[Path]:
@@ -73,8 +69,8 @@ def test_layers_that_are_there_have_their_spectra_and_the_others_one_line(
     incomplete: tuple[Path, str], tiny_model: TinyModel
 ) -> None:
     folder, said = incomplete
-    whole = OpenModel.open(str(tiny_model("llama", num_hidden_layers=3)), OPTIONS, lambda progress: None)
-    session = OpenModel.open(str(folder), OPTIONS, lambda progress: None)
+    whole = open_on_thread(tiny_model("llama", num_hidden_layers=3))
+    session = open_on_thread(folder)
     (note,) = session.outline.notes
     assert note.startswith(said)
     assert note.endswith("model again; until then 1 of 3 layers cannot be shown, and no sentence can be read")
@@ -158,13 +154,12 @@ def test_a_state_dict_that_a_person_describes_is_shown_but_for_what_is_missing(
     folder, said = incomplete
     described = tmp_path / "layout.toml"
     described.write_text(LAYOUT)
-    options = replace(OPTIONS, layout=described)
     (folder / "config.json").unlink()
-    session = OpenModel.open(str(folder), options, lambda progress: None)
+    session = open_on_thread(folder, layout=described)
     (note,) = session.outline.notes
     assert note.startswith(said)
     assert note.endswith("model again; until then 1 of 3 layers cannot be shown")
-    whole = OpenModel.open(str(tiny_model("llama", num_hidden_layers=3)), OPTIONS, lambda progress: None)
+    whole = open_on_thread(tiny_model("llama", num_hidden_layers=3))
     found, expected = (finish(each.spectra.layer(THIRD, False)).spectra for each in (session, whole))
     assert found.keys() == expected.keys()
     for head, matrices in expected.items():
@@ -174,7 +169,7 @@ def test_a_state_dict_that_a_person_describes_is_shown_but_for_what_is_missing(
     assert one_line(caught.value).startswith(said)
     described.write_text(LAYOUT.replace("{layer}.self_attn.k_proj", "{layer}.self_attn.key"))
     with pytest.raises(EngineError, match=r"there is no tensor layers\.0\.self_attn\.key\.weight"):
-        OpenModel.open(str(folder), options, lambda progress: None)
+        open_on_thread(folder, layout=described)
 
 
 def test_without_the_embedding_all_layers_are_there(tiny_copy: TinyModel) -> None:

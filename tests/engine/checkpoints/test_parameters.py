@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from tests.conformance import labels_untrue, made_up
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, exported_maps, refusal
-from tests.opening import open_folder, open_reader
-from tests.tiny_configurations import need_type, tiny_configuration
-from tests.tiny_models import build, byte_level_tokenizer
+from tests.opening import edited_weights, open_folder, open_reader, with_config
+from tests.tiny_configurations import need_type, save_tiny, tiny_configuration
+from tests.tiny_models import build, byte_level_tokenizer, save
 
 
 @pytest.mark.parametrize(
@@ -62,11 +61,11 @@ SAMPLED = [
 
 def without(folder: Path, *endings: str) -> Path:
     """Take the tensors with these endings out of a checkpoint."""
-    file = folder / "model.safetensors"
-    tensors = load_file(file)
-    lacking = {name for name in tensors if name.endswith(endings)}
-    assert lacking
-    save_file({name: each for name, each in tensors.items() if name not in lacking}, file, {"format": "pt"})
+    with edited_weights(folder) as tensors:
+        lacking = [name for name in tensors if name.endswith(endings)]
+        assert lacking
+        for name in lacking:
+            del tensors[name]
     return folder
 
 
@@ -123,10 +122,7 @@ def test_a_masked_model_saved_without_its_pooler_predicts_what_its_class_predict
 
 
 def test_a_choice_by_what_is_lacking_is_refused(tmp_path: Path) -> None:
-    need_type("deepseek_v32")
-    build(tiny_configuration("deepseek_v32")).save_pretrained(tmp_path)
-    byte_level_tokenizer().save_pretrained(tmp_path)
-    without(tmp_path, "indexer.k_norm.weight")
+    without(save_tiny("deepseek_v32", tmp_path), "indexer.k_norm.weight")
     said = refusal(tmp_path, "attention", "--text", TEXT)
     assert "chooses by numbers that there are not: the checkpoint lacks" in said
     assert "indexer.k_norm.weight" in said
@@ -135,10 +131,7 @@ def test_a_choice_by_what_is_lacking_is_refused(tmp_path: Path) -> None:
 def test_a_configuration_without_its_class_reads_the_tokens_and_shows_nothing_of_an_encoder(tmp_path: Path) -> None:
     config = tiny_configuration("bart")
     model = transformers.BartForCausalLM._from_config(config, attn_implementation="eager").eval()
-    model.save_pretrained(tmp_path)
-    byte_level_tokenizer().save_pretrained(tmp_path)
-    settings = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({**settings, "architectures": None}))
+    with_config(save(model, tmp_path), architectures=None)
     ids = torch.tensor([byte_level_tokenizer()(TEXT)["input_ids"]])
     with torch.inference_mode():
         expected = model(input_ids=ids, output_attentions=True, use_cache=False).attentions[0][0]

@@ -17,7 +17,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import exported
-from tests.opening import open_folder, refusal, with_config
+from tests.opening import edited_weights, open_folder, refusal, with_config
 
 BLOCK = (12, 20)
 """Divides neither side of the projections, so that the last blocks are cut off."""
@@ -137,13 +137,11 @@ def awq(weight: Tensor, bits: int) -> tuple[Parts, Tensor]:
 
 def rewrite(folder: Path, pack: Callable[[Tensor], tuple[Parts, Tensor]], **settings: Any) -> dict[str, Tensor]:
     """Pack the attention projections of a folder; give what each then stands for."""
-    file = folder / "model.safetensors"
-    tensors, meant = load_file(file), {}
-    for name in [each for each in tensors if "self_attn" in each and each.endswith("_proj.weight")]:
-        parts, meant[name] = pack(tensors.pop(name))
-        prefix = name.removesuffix("weight")
-        tensors |= {f"{prefix}{part}": tensor.contiguous() for part, tensor in parts.items()}
-    save_file(tensors, file, metadata={"format": "pt"})
+    meant = {}
+    with edited_weights(folder) as tensors:
+        for name in [each for each in tensors if "self_attn" in each and each.endswith("_proj.weight")]:
+            parts, meant[name] = pack(tensors.pop(name))
+            tensors |= {f"{name.removesuffix('weight')}{part}": tensor for part, tensor in parts.items()}
     with_config(folder, quantization_config=settings)
     return meant
 
@@ -259,8 +257,8 @@ def test_a_form_that_is_not_known_is_declined(settings: dict[str, Any], reason: 
 def test_a_damaged_description_is_named(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     rewrite(folder, lambda weight: four_bits(weight, False), quant_method="bitsandbytes", load_in_4bit=True)
-    tensors = load_file(folder / "model.safetensors")
-    name = next(each for each in tensors if "quant_state" in each)
-    save_file({**tensors, name: tensors[name][:-9].contiguous()}, folder / "model.safetensors")
+    with edited_weights(folder) as tensors:
+        name = next(each for each in tensors if "quant_state" in each)
+        tensors[name] = tensors[name][:-9]
     with pytest.raises(EngineError, match="does not describe a packed weight"):
         open_folder(folder)

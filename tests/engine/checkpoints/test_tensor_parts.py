@@ -20,10 +20,9 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.progress import finish
 from tests.conftest import TinyModel
-from tests.engine.analysis.test_layers_in_memory import session
 from tests.engine.checkpoints.test_checkpoint import as_bin, stored_weights
 from tests.engine.checkpoints.test_files_changing import SAID, cut_short, refused
-from tests.opening import open_folder
+from tests.opening import open_folder, open_on_thread
 
 BEGIN = 24
 ROWS, COLUMNS = 12, 40
@@ -135,7 +134,7 @@ def test_of_a_large_tensor_one_heads_rows_are_read(tiny_model: TinyModel, taken:
 @pytest.mark.usefixtures("every_tensor_is_large")
 def test_a_file_that_is_cut_short_between_two_heads_is_one_line(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
-    opened = session(folder)
+    opened = open_on_thread(folder)
     finish(opened.spectra.head(Head("decoder", 0, 0)))
     cut_short(folder / "model.safetensors")
     line = refused(lambda: finish(opened.spectra.head(Head("decoder", 0, 3))))

@@ -31,14 +31,13 @@ from engine.service.engine import Engine
 from engine.values.attention import VisibleKeys
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from engine.values.table import Table
 from engine.values.views import Query
-from tests import planted_heads, tiny_models
+from tests import planted_heads
 from tests.conftest import TinyModel
 from tests.exporting import exported
-from tests.opening import open_reader
-from tests.tiny_configurations import tiny_configuration
+from tests.opening import open_reader, start_engine
+from tests.tiny_configurations import save_tiny
 
 TOKENS = 12
 
@@ -65,7 +64,7 @@ def one_key(keys: NDArray[np.int64]) -> Maps:
 
 
 def test_a_decoder_that_sees_its_own_past_and_all_of_an_encoder_has_that_many_keys(tmp_path: Path) -> None:
-    tiny_models.save(tiny_models.build(tiny_configuration("t5gemma2")), tmp_path)
+    save_tiny("t5gemma2", tmp_path)
     for row in exported(tmp_path, "attention", "--stack", "decoder", "--head", "0", "--text", "hello, all"):
         query, key, tokens = int(row["query"]), int(row["key"]), 8
         expected = 1 / (query + 1 + tokens) if key <= query or key >= tokens else 0.0
@@ -174,13 +173,6 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return planted_heads.save(tmp_path_factory.mktemp("planted"))
 
 
-def opened(model: Path) -> Engine:
-    """Open a model."""
-    made = Engine(EngineOptions(use_cache=False))
-    made.open(str(model), lambda progress: None).result()
-    return made
-
-
 def by_head(table: Table) -> Iterator[tuple[Head, dict[str, Any]]]:
     """Give each row by its head."""
     for row in table:
@@ -189,7 +181,7 @@ def by_head(table: Table) -> Iterator[tuple[Head, dict[str, Any]]]:
 
 
 def test_planted_heads_are_found(planted: Path) -> None:
-    engine = opened(planted)
+    engine = start_engine(planted)
     rows = {str(head): row for head, row in by_head(engine.table("patterns", Query()).result())}
     assert {head: row["label"] for head, row in rows.items()} == {
         "L0H0": "previous", "L0H1": None, "L1H0": "induction", "L1H1": "self",
@@ -197,7 +189,6 @@ def test_planted_heads_are_found(planted: Path) -> None:
     assert engine.labels(lambda progress: None).result() == {
         Head("decoder", 0, 0): "previous", Head("decoder", 1, 0): "induction", Head("decoder", 1, 1): "self",
     }  # fmt: skip
-    engine.stop()
     assert rows["L0H0"]["to_previous"] == pytest.approx(1, abs=1e-3)
     uniform = rows["L0H1"]
     for name in ("entropy", "to_first", "to_self", "to_previous", "mean_distance", "duplicate", "induction"):
@@ -211,9 +202,8 @@ def test_planted_heads_are_found(planted: Path) -> None:
 @pytest.mark.parametrize("model_type", ["gpt2", "bert", "mistral", "gpt_oss", "t5"])
 def test_the_table_agrees_with_loops_over_the_models_own_maps(model_type: str, tiny_model: TinyModel) -> None:
     folder = tiny_model(model_type)
-    engine, reader = opened(folder), open_reader(folder)
+    engine, reader = start_engine(folder), open_reader(folder)
     table = engine.table("patterns", Query(text=SENTENCE)).result()
-    engine.stop()
     drawn = repeats(reader.words, reader.vocabulary, reader.outline.context)
     special = {each for part in reader.words.frame() for each in part}
     assert drawn[0].distance == 11
@@ -286,12 +276,11 @@ def looped(
 
 
 def test_rollout_of_a_model_agrees_with_its_own_maps(tiny_model: TinyModel) -> None:
-    engine, reader = opened(tiny_model("t5")), open_reader(tiny_model("t5"))
+    engine, reader = start_engine(tiny_model("t5")), open_reader(tiny_model("t5"))
     tokens = len(reader.read(SENTENCE, lambda: None).tokens)
     rows = list(engine.table("rollout", Query(text=SENTENCE)).result())
     with pytest.raises(EngineError, match="across stacks has none"):
         engine.rollout(SENTENCE, "cross").result()
-    engine.stop()
     for stack in ("encoder", "decoder"):
         expected = torch.eye(tokens, dtype=torch.float64)
         for layer in [each for each in reader.modules if each.stack == stack]:
@@ -334,7 +323,6 @@ def test_a_module_that_reads_vectors_says_that_it_reads_no_tokens() -> None:
     engine.open("mine", lambda progress: None).result()
     rows = [row for _, row in by_head(engine.table("patterns", Query()).result())]
     in_example = [row for _, row in by_head(engine.table("patterns", Query(text="example")).result())]
-    engine.stop()
     assert {row["note"] for row in rows} == {"mine reads no tokens that random ones could stand for"}
     assert {row["entropy"] for row in rows} == {None}
     assert all(0 < row["entropy"] <= row["entropy_chance"] == pytest.approx(math.log(11)) for row in in_example)
@@ -345,6 +333,5 @@ def test_a_module_that_reads_tokens_is_measured_on_random_ones() -> None:
     engine = Engine.of_module(module, None, "mine", None)
     engine.open("mine", lambda progress: None).result()
     rows = [row for _, row in by_head(engine.table("patterns", Query()).result())]
-    engine.stop()
     assert all(row["duplicate_chance"] == pytest.approx(np.mean([1 / 22, 1 / 34, 1 / 62])) for row in rows)
     assert all(row["duplicate"] > 0 for row in rows)

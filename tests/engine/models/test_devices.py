@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -41,7 +40,7 @@ from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.engine.mathematics.dense_spectra import head_singular_values, layer_singular_values
 from tests.engine.models.two_devices import computing, lay_out
-from tests.opening import no_hurry, one_line, open_reader, worked_out
+from tests.opening import edited_weights, no_hurry, one_line, open_reader, worked_out
 from tests.pretended_gpu import DEVICE, PretendedGpu
 
 D = 24
@@ -334,9 +333,8 @@ def test_what_is_worked_out_where_all_weights_wait_is_as_in_the_plain_model(
 def test_a_weight_that_waits_and_is_no_number_is_named(tiny_copy: TinyModel, tmp_path: Path) -> None:
     folder = tiny_copy("llama")
     name = "layers.1.mlp.up_proj.weight"
-    weights = load_file(folder / "model.safetensors")
-    weights[name][0, 0] = float("nan")
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with edited_weights(folder) as weights:
+        weights[name][0, 0] = float("nan")
     model = on_disk(folder, tmp_path, device_map={"": "disk"}).loaded
     assert cause_of_nan(model, no_hurry).startswith(f"{name} holds 1 NaN")
 

@@ -17,11 +17,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from engine.models.reader import Reader
-from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.engine.models.test_attention import ANOTHER, SENTENCE, assert_same_maps, eager_maps, shown_maps
 from tests.opening import no_hurry, open_reader
-from tests.tiny_configurations import tiny_configuration
+from tests.tiny_configurations import save_tiny
 
 WITH_KERNELS = ["llama", "gpt2", "gpt_neox", "opt", "mistral", "gemma3_text", "cohere2", "bert", "modernbert", "bart"]
 IN_THEIR_OWN_WAY = ["gemma2", "gpt_oss", "t5", "bloom", "gptj", "mpnet", "falcon"]
@@ -148,9 +147,7 @@ HYBRIDS: list[tuple[str, dict[str, Any]]] = [
 def test_the_layers_with_attention_among_others_have_their_own_maps(
     model_type: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    tiny_models.build(tiny_configuration(model_type, **settings)).save_pretrained(tmp_path)
-    tiny_models.byte_level_tokenizer().save_pretrained(tmp_path)
-    reader = open_reader(tmp_path)
+    reader = open_reader(save_tiny(model_type, tmp_path, **settings))
     sentence = reader.read(SENTENCE, no_hurry)
     assert {layer.layer for layer in reader.modules} == {1}
     assert_same_maps(shown_maps(reader, tmp_path), {"": eager_maps(tmp_path, sentence.ids)[""][-1:]})

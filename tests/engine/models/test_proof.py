@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from engine.architectures.heads import LayerWeights, read_layer
@@ -27,7 +26,7 @@ from engine.values.outline import Finding, LayerProof
 from tests.cli.test_wrong_input import refusal
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
-from tests.opening import open_folder, open_reader, with_config
+from tests.opening import edited_weights, open_folder, open_reader, with_config
 from tui.cli.headless import run_check
 from tui.screens.check_screen import describe_finding, summarise
 
@@ -141,9 +140,8 @@ def test_half_precision_is_checked_without_its_rounding(dtype: str, tiny_model: 
 
 def rewritten(folder: Path, change: Callable[[str, Tensor], Tensor], **settings: Any) -> Path:
     """Change the numbers of a folder, and settings of its configuration."""
-    file = folder / "model.safetensors"
-    changed = {name: change(name, each).contiguous() for name, each in load_file(file).items()}
-    save_file(changed, file, metadata={"format": "pt"})
+    with edited_weights(folder) as weights:
+        weights.update({name: change(name, each) for name, each in weights.items()})
     return with_config(folder, **settings)
 
 

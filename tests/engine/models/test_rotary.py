@@ -19,7 +19,7 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.engine.models.turning import check, compare, longer_configuration
 from tests.opening import open_folder
-from tests.tiny_configurations import is_newest, need_type, tiny_configuration
+from tests.tiny_configurations import is_newest, need_type, save_tiny, tiny_configuration
 from tests.tiny_models import build, save
 
 TYPES = [
@@ -115,24 +115,18 @@ def test_types_whose_positions_are_no_rotations_of_what_weights_make_are_refused
         rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings(), tensors)
 
 
-def saved(model_type: str, folder: Path) -> Path:
-    """Save a tiny model of a type whose own sizes are large."""
-    need_type(model_type)
-    return save(build(tiny_configuration(model_type)), folder)
-
-
 @pytest.mark.parametrize("model_type", ["blt", "deepseek_v4"])
 def test_types_whose_circuits_depend_on_more_than_the_distance_are_refused_with_the_reason(
     tmp_path: Path, model_type: str
 ) -> None:
-    source, tensors, anatomy = open_folder(saved(model_type, tmp_path))
+    source, tensors, anatomy = open_folder(save_tiny(model_type, tmp_path))
     with pytest.raises(EngineError, match=f"type '{model_type}' (turns values|attends from patch)"):
         rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings(), tensors)
 
 
 def test_a_text_model_inside_a_larger_one_has_its_own_width_of_heads(tmp_path: Path) -> None:
     """MusicFlamingo turns moments of sound too, with a head_dim of its own."""
-    source, tensors, anatomy = open_folder(saved("musicflamingo", tmp_path))
+    source, tensors, anatomy = open_folder(save_tiny("musicflamingo", tmp_path))
     layer = anatomy.outline.layers[0]
     assert source.settings()["head_dim"] != layer.head_dim or not is_newest()
     assert 2 * len(rotation_of(anatomy.outline, layer, source.settings(), tensors).frequencies) == layer.head_dim

@@ -15,16 +15,14 @@ from engine.checkpoints import size_bounds
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.models import devices
-from engine.service.engine import Engine
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import NOTHING_OFF, Off
 from engine.values.memory import ACROSS_DEVICES, FreeMemory, MemoryReport, Placement, SentenceNeed, place_sentence
-from engine.values.options import EngineOptions
 from engine.values.progress import Work
 from tests.cli.test_wrong_input import refusal
 from tests.conftest import TinyModel
-from tests.opening import one_line
+from tests.opening import PATIENCE, one_line, start_engine
 from tests.sparse_checkpoints import SHAPES, Shape, write_checkpoint
 from tests.tui.explorer import explorer, screen_text, settle
 from tui.drawing.facts import model_facts
@@ -33,7 +31,6 @@ GB = 10**9
 PLAIN = SentenceNeed(26 * GB, 26 * GB, GB // 10, "bfloat16", "")
 CONVERTED = SentenceNeed(52 * GB, 0, GB // 10, "float32", "auto")
 SENTENCE = "The cat sat on the mat."
-PATIENCE = 60.0
 
 
 def placed(
@@ -182,12 +179,10 @@ def test_nothing_is_loaded_where_it_does_not_fit(tiny_model: TinyModel, monkeypa
         raise AssertionError("the model was loaded")
 
     monkeypatch.setattr("engine.models.model_loader.load_reader", load)
-    engine = Engine(EngineOptions(device="cpu", use_cache=False))
-    engine.open(str(tiny_model("llama")), lambda progress: None).result(PATIENCE)
+    engine = start_engine(tiny_model("llama"))
     with pytest.raises(EngineError, match="are free in main memory") as caught:
         engine.attention(SENTENCE, "decoder", 0).result(PATIENCE)
     one_line(caught.value)
-    engine.stop()
 
 
 def test_the_command_refuses_in_the_same_words(tmp_path: Path) -> None:

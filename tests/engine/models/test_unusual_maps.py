@@ -19,15 +19,7 @@ from engine.values.heads import Head
 from tests import tiny_models
 from tests.engine.models.test_attention import SENTENCE, assert_same_maps, eager_maps, shown_maps
 from tests.opening import no_hurry, one_line, open_reader
-from tests.tiny_configurations import tiny_configuration
-
-
-def saved(folder: Path, model_type: str, **settings: Any) -> Path:
-    """Save a tiny model of a type with the byte-level tokenizer."""
-    model = tiny_models.build(tiny_configuration(model_type, **settings))
-    model.save_pretrained(folder)
-    tiny_models.byte_level_tokenizer().save_pretrained(folder)
-    return folder
+from tests.tiny_configurations import save_tiny, tiny_configuration
 
 
 def call(reader: Reader, layer: Head) -> tuple[Any, Tensor]:
@@ -52,7 +44,7 @@ def distances(tokens: int) -> Tensor:
 
 @pytest.mark.parametrize("window", [4, 8, 64])
 def test_the_band_of_longformer_lies_on_the_diagonal(window: int, tmp_path: Path) -> None:
-    reader = open_reader(saved(tmp_path, "longformer", attention_window=[window] * 2))
+    reader = open_reader(save_tiny("longformer", tmp_path, attention_window=[window] * 2))
     tokens = len(reader.read(SENTENCE, no_hurry).ids)
     for layer in reader.modules:
         module, states = call(reader, layer)
@@ -95,7 +87,7 @@ def test_the_encoder_of_led_is_a_band_too() -> None:
 
 @pytest.mark.parametrize("radius", [2, 6, 127])
 def test_the_blocks_of_longt5_lie_in_place(radius: int, tmp_path: Path) -> None:
-    folder = saved(tmp_path, "longt5", local_radius=radius, encoder_attention_type="local")
+    folder = save_tiny("longt5", tmp_path, local_radius=radius, encoder_attention_type="local")
     reader = open_reader(folder)
     tokens = len(reader.read(SENTENCE, no_hurry).ids)
     first: Any = reader.modules[Head("encoder", 0)]
@@ -117,7 +109,7 @@ def test_the_blocks_of_longt5_lie_in_place(radius: int, tmp_path: Path) -> None:
 def test_scores_that_prophetnet_returns_become_what_it_attends_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = open_reader(saved(tmp_path, "prophetnet"))
+    reader = open_reader(save_tiny("prophetnet", tmp_path))
     tokens = len(reader.read(SENTENCE, no_hurry).ids)
     softmax = nn.functional.softmax
     made: list[Tensor] = []
@@ -146,7 +138,7 @@ def test_scores_that_squeezebert_returns_become_what_it_attends_with() -> None:
 
 
 def test_big_bird_attends_in_full_to_a_short_sentence_and_declines_a_long_one(tmp_path: Path) -> None:
-    folder = saved(tmp_path, "big_bird", block_size=2, num_random_blocks=1, max_position_embeddings=64)
+    folder = save_tiny("big_bird", tmp_path, block_size=2, num_random_blocks=1, max_position_embeddings=64)
     reader = open_reader(folder)
     sentence = reader.read("The cat sat.", no_hurry)
     assert len(sentence.ids) <= 14
@@ -162,9 +154,7 @@ def test_big_bird_attends_in_full_to_a_short_sentence_and_declines_a_long_one(tm
 def test_reformer_has_maps_as_long_as_it_attends_in_one_chunk(tmp_path: Path) -> None:
     settings = {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [8, 8], "attention_head_size": 8}
     config = tiny_models.configuration("reformer", **settings, local_attn_chunk_length=16, lsh_attn_chunk_length=16)
-    tiny_models.build(config).save_pretrained(tmp_path)
-    tiny_models.byte_level_tokenizer().save_pretrained(tmp_path)
-    reader = open_reader(tmp_path)
+    reader = open_reader(tiny_models.save(tiny_models.build(config), tmp_path))
     sentence = reader.read("The cat sat.", no_hurry)
     assert len(sentence.ids) <= 16
     layer = next(iter(reader.modules))
@@ -192,7 +182,7 @@ DECLINED: list[tuple[str, dict[str, Any], str]] = [
 def test_why_there_is_no_map_is_one_line(
     model_type: str, settings: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
-    reader = open_reader(saved(tmp_path, model_type, **settings))
+    reader = open_reader(save_tiny(model_type, tmp_path, **settings))
     reader.read(SENTENCE, no_hurry)
     with pytest.raises(EngineError, match=reason) as caught:
         reader.layer_maps(next(iter(reader.modules)))
@@ -203,7 +193,7 @@ def test_why_there_is_no_map_is_one_line(
 
 @pytest.mark.parametrize("model_type", ["pegasus_x", "longt5", "fsmt", "bigbird_pegasus", "led"])
 def test_the_other_stacks_have_their_maps(model_type: str, tmp_path: Path) -> None:
-    folder = saved(tmp_path, model_type)
+    folder = save_tiny(model_type, tmp_path)
     reader = open_reader(folder)
     sentence = reader.read(SENTENCE, no_hurry)
     model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
@@ -224,7 +214,7 @@ def test_the_other_stacks_have_their_maps(model_type: str, tmp_path: Path) -> No
 
 
 def test_all_tokens_as_landmarks_are_attention_in_full(tmp_path: Path) -> None:
-    folder = saved(tmp_path, "nystromformer", num_landmarks=64, segment_means_seq_len=64)
+    folder = save_tiny("nystromformer", tmp_path, num_landmarks=64, segment_means_seq_len=64)
     reader = open_reader(folder)
     sentence = reader.read(SENTENCE, no_hurry)
     assert_same_maps(shown_maps(reader, folder), eager_maps(folder, sentence.ids))
@@ -239,9 +229,7 @@ def test_a_layer_with_the_keys_of_another_attends_to_them(model_type: str, tmp_p
         layer_types=["sliding_attention", "full_attention"] * 2, hidden_size_per_layer_input=8,
         vocab_size_per_layer_input=tiny_models.VOCABULARY, **own,
     )  # fmt: skip
-    tiny_models.build(config).save_pretrained(tmp_path)
-    tiny_models.byte_level_tokenizer().save_pretrained(tmp_path)
-    reader = open_reader(tmp_path)
+    reader = open_reader(tiny_models.save(tiny_models.build(config), tmp_path))
     layers = [Head("decoder", number) for number in range(4)]
     for layer in layers:
         reader.modules[layer] = reader.model.get_submodule(f"layers.{layer.layer}.self_attn")

@@ -19,12 +19,11 @@ from engine.analysis.open_model import OpenModel
 from engine.analysis.patterns import labels
 from engine.values.errors import EngineError, Interrupted, Superseded
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from engine.values.progress import Work, finish
 from engine.values.table import Table
 from engine.values.views import Query
 from tests.conftest import TinyModel
-from tests.opening import worked_out
+from tests.opening import open_on_thread, worked_out
 
 TEXT, ANOTHER = "The cat sat on the mat.", "A dog ran to the cat."
 LAYER = Head("decoder", 0)
@@ -86,9 +85,7 @@ class Patience:
 @pytest.fixture
 def made(tiny_model: TinyModel) -> Iterator[Callable[[], OpenModel]]:
     """Give what opens two models, one beside the other, with another sentence read last."""
-    options = EngineOptions(device="cpu", use_cache=False)
-    folders = tiny_model("gpt2"), tiny_model("gpt2", initializer_range=0.3)
-    one, other = (OpenModel.open(str(folder), options, lambda progress: None) for folder in folders)
+    one, other = open_on_thread(tiny_model("gpt2")), open_on_thread(tiny_model("gpt2", initializer_range=0.3))
     one.compare_with(other)
 
     def anew() -> OpenModel:

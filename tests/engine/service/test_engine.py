@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from engine import open_model
 from engine.mathematics.chance import chance_of_factor, chance_of_product
@@ -20,18 +20,14 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
 from engine.values.options import EngineOptions
-from engine.values.progress import Progress
+from engine.values.progress import Progress, tell_nobody
 from engine.values.spectra import SpectraGroup
 from engine.values.views import Query
 from tests.conftest import TinyModel
+from tests.opening import PATIENCE, edited_weights, start_engine
 
-PATIENCE = 60.0
 SENTENCE = "The cat sat on the mat, and Mary gave a drink to John."
 FIRST, SECOND = Head("decoder", 0), Head("decoder", 1)
-
-
-def quietly(progress: Progress) -> None:
-    """Report to nobody."""
 
 
 @pytest.fixture
@@ -49,13 +45,13 @@ def answer(future: Future[Any]) -> Any:
 
 def opened(engine: Engine, folder: Path) -> Engine:
     """Open a model."""
-    answer(engine.open(str(folder), quietly))
+    answer(engine.open(str(folder), tell_nobody))
     return engine
 
 
 def test_opening_tells_the_models_outline(engine: Engine, tiny_model: TinyModel) -> None:
     folder = tiny_model("bart")
-    outline = answer(engine.open(str(folder), quietly))
+    outline = answer(engine.open(str(folder), tell_nobody))
     assert outline.stacks == ("encoder", "decoder", "cross")
     assert sum(layer.heads for layer in outline.layers) == 4 * (2 + 3 + 3)
     assert (outline.model_type, outline.dtype, outline.context) == ("bart", "float32", 64)
@@ -69,7 +65,7 @@ def test_chance_is_the_same_for_layers_of_one_shape_and_at_every_run(tiny_model:
     for _ in range(2):
         chance_of_factor.cache_clear()
         chance_of_product.cache_clear()
-        engine = opened(Engine(EngineOptions(device="cpu", use_cache=False)), tiny_model("llama"))
+        engine = start_engine(tiny_model("llama"))
         groups = [answer(engine.spectra(layer, whole_layer=False)) for layer in (FIRST, SECOND)]
         found += [{each.matrix: each.chance for each in group.of(0)} for group in groups]
         engine.stop()
@@ -92,10 +88,9 @@ def test_a_layer_or_stack_that_is_not_there_is_an_answer(engine: Engine, tiny_mo
 
 def test_the_arrays_are_the_rows_of_the_file(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("gpt2")
-    file = folder / "model.safetensors"
-    stored = {name: weight.bfloat16() for name, weight in load_file(file).items()}
-    stored["h.1.attn.c_attn.weight"][0, :2] = torch.tensor([1e-30, 1e30])  # what float16 cannot hold
-    save_file(stored, file)
+    with edited_weights(folder) as stored:
+        stored.update({name: weight.bfloat16() for name, weight in stored.items()})
+        stored["h.1.attn.c_attn.weight"][0, :2] = torch.tensor([1e-30, 1e30])  # what float16 cannot hold
     model = open_model(folder, device="cpu", use_cache=False)
     arrays = {name: model[str(name)].arrays() for name in model.outline.layer(SECOND).head_names()}
     weight, bias = stored["h.1.attn.c_attn.weight"].float(), stored["h.1.attn.c_attn.bias"].float()
@@ -166,9 +161,9 @@ def test_before_a_model_is_open_every_request_says_so(engine: Engine) -> None:
 
 def test_after_a_model_that_does_not_open_another_does(engine: Engine, tiny_model: TinyModel, tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="nowhere"):
-        answer(engine.open(str(tmp_path / "nowhere"), quietly))
-    assert answer(engine.open(str(tiny_model("gpt2")), quietly)).model_type == "gpt2"
-    assert answer(engine.open(str(tiny_model("llama")), quietly)).model_type == "llama"
+        answer(engine.open(str(tmp_path / "nowhere"), tell_nobody))
+    assert answer(engine.open(str(tiny_model("gpt2")), tell_nobody)).model_type == "gpt2"
+    assert answer(engine.open(str(tiny_model("llama")), tell_nobody)).model_type == "llama"
     query = load_file(tiny_model("llama") / "model.safetensors")["layers.0.self_attn.q_proj.weight"][:8].double()
     found = answer(engine.spectra(FIRST, False)).spectra[0]["Q"].singular_values
     np.testing.assert_allclose(found, torch.linalg.svdvals(query).numpy(), rtol=1e-6)

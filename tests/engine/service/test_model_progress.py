@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,28 +16,22 @@ from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import NOTHING_OFF, Off
 from engine.values.memory import MemoryReport, SentenceNeed
-from engine.values.options import EngineOptions
 from engine.values.progress import Lane, Progress, ProgressReporter, Work
 from tests.conftest import TinyModel
 from tests.exporting import run
+from tests.opening import PATIENCE, start_engine
 from tests.tui.explorer import explorer, settle, shown, until
 from tui.status_line import StatusLine, describe
 from tui.toolkit.messages import SentenceAdvanced
 
 SENTENCE = "The cat sat on the mat."
-PATIENCE = 60
 
 
-@contextmanager
-def watched(model: object, told: list[Progress], dtype: str = "auto") -> Iterator[Engine]:
+def watched(model: Path, dtype: str = "auto") -> tuple[Engine, list[Progress]]:
     """Open a model whose progress is noted."""
-    engine = Engine(EngineOptions(device="cpu", dtype=dtype, use_cache=False))
+    engine, told = start_engine(model, dtype=dtype), list[Progress]()
     engine.watcher = told.append
-    try:
-        engine.open(str(model), lambda progress: None).result(PATIENCE)
-        yield engine
-    finally:
-        engine.stop()
+    return engine, told
 
 
 @pytest.mark.parametrize("name", ["gpt2", "t5"])
@@ -46,10 +39,10 @@ def test_the_layers_that_are_told_are_those_that_have_run(
     tiny_model: TinyModel, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.values.progress.REPORT_SECONDS", 0.0)
-    told: list[Progress] = []
-    with watched(tiny_model(name), told) as engine:
-        engine.read(SENTENCE).result(PATIENCE)
-        layers = len(engine._model.outline.layers) if engine._model is not None else 0
+    engine, told = watched(tiny_model(name))
+    engine.read(SENTENCE).result(PATIENCE)
+    layers = len(engine._model.outline.layers) if engine._model is not None else 0
+    engine.stop()
     read = [each for each in told if each.unit == "layers"]
     assert [(each.done, each.total) for each in read] == [(done, layers) for done in range(layers + 1)]
     assert [each.finished for each in read] == [*[False] * layers, True]
@@ -60,10 +53,10 @@ def test_the_bytes_that_are_told_are_those_of_the_weights(
     tiny_model: TinyModel, dtype: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.values.progress.REPORT_SECONDS", 0.0)
-    told: list[Progress] = []
     folder = tiny_model("llama")
-    with watched(folder, told, dtype) as engine:
-        engine.read(SENTENCE).result(PATIENCE)
+    engine, told = watched(folder, dtype)
+    engine.read(SENTENCE).result(PATIENCE)
+    engine.stop()
     with safe_open(folder / "model.safetensors", framework="pt") as file:
         stored = sum(file.get_tensor(name).nbytes for name in file.keys() if name != "lm_head.weight")  # noqa: SIM118
     loaded = [each for each in told if each.unit == "bytes"]
@@ -93,12 +86,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_of_a_short_sentence_nothing_is_told_and_the_clock_is_looked_at_once_a_layer(
     tiny_model: TinyModel, clock: Clock
 ) -> None:
-    told: list[Progress] = []
-    with watched(tiny_model("gpt2"), told) as engine:
-        engine.read(SENTENCE).result(PATIENCE)
-        before = clock.looks
-        engine.read("the dog").result(PATIENCE)
-        layers = len(engine._model.outline.layers) if engine._model is not None else 0
+    engine, told = watched(tiny_model("gpt2"))
+    engine.read(SENTENCE).result(PATIENCE)
+    before = clock.looks
+    engine.read("the dog").result(PATIENCE)
+    layers = len(engine._model.outline.layers) if engine._model is not None else 0
+    engine.stop()
     assert not told
     assert clock.looks - before <= layers + 2
 
@@ -211,11 +204,10 @@ async def test_before_the_gpus_are_known_the_headers_say_what_is_needed(tiny_mod
 
 def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.checkpoints.size_bounds.free_memory", lambda: 1000)
-    told: list[Progress] = []
-    with watched(tiny_model("gpt2"), told) as engine:
-        monkeypatch.setattr("engine.models.model_loader.load_reader", None)
-        with pytest.raises(EngineError, match=r"1\.0 kB are free in main memory"):
-            engine.read(SENTENCE).result(PATIENCE)
+    engine, _ = watched(tiny_model("gpt2"))
+    monkeypatch.setattr("engine.models.model_loader.load_reader", None)
+    with pytest.raises(EngineError, match=r"1\.0 kB are free in main memory"):
+        engine.read(SENTENCE).result(PATIENCE)
 
 
 def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,16 +13,14 @@ import torch
 
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
-from engine.service.engine import Engine
 from engine.values.errors import Superseded
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from engine.values.progress import FOLLOWING, PREDICTING, SWITCHING, TAKING_APART, Progress, Work
 from engine.values.table import Table
 from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.exporting import run
-from tests.opening import worked_out
+from tests.opening import PATIENCE, open_on_thread, start_engine, worked_out
 from tests.tiny_models import VOCABULARY
 from tests.tui.explorer import explorer, settle, shown, until
 from tui.app.explorer import Explorer
@@ -33,13 +32,18 @@ LAYERS = 3
 
 
 @contextmanager
-def opened(folder: object) -> Iterator[tuple[OpenModel, list[Progress]]]:
+def opened(folder: Path) -> Iterator[tuple[OpenModel, list[Progress]]]:
     """Open a model, and note what is told of it."""
-    told: list[Progress] = []
-    model = OpenModel.open(str(folder), EngineOptions(device="cpu", use_cache=False), lambda progress: None)
+    model, told = open_on_thread(folder), list[Progress]()
     model.tell = told.append
     yield model, told
     model.close()
+
+
+@pytest.fixture
+def folder(tiny_model: TinyModel) -> Path:
+    """Make a model with a head."""
+    return tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)
 
 
 @contextmanager
@@ -73,10 +77,8 @@ def told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         ("contributions", TAKING_APART, "layers run"),
     ],
 )
-def test_the_steps_that_are_told_are_the_layers_that_run(
-    tiny_model: TinyModel, table: str, activity: str, unit: str
-) -> None:
-    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, told):
+def test_the_steps_that_are_told_are_the_layers_that_run(folder: Path, table: str, activity: str, unit: str) -> None:
+    with opened(folder) as (model, told):
         if table != "predictions":
             worked_out(model, "predictions", Query(text=TEXT))
         told.clear()
@@ -92,10 +94,10 @@ def test_the_steps_that_are_told_are_the_layers_that_run(
 
 @pytest.mark.usefixtures("told_at_once")
 def test_contributions_that_are_tried_in_several_runs_are_told_as_many(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.models.contributions.ROWS_AT_ONCE", 5)  # of 12 heads, and all of them
-    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, told):
+    with opened(folder) as (model, told):
         worked_out(model, "predictions", Query(text=TEXT))
         told.clear()
         with attending() as called:
@@ -107,9 +109,9 @@ def test_contributions_that_are_tried_in_several_runs_are_told_as_many(
 
 @pytest.mark.usefixtures("told_at_once")
 def test_heads_that_are_switched_off_are_counted_and_the_layer_that_runs_is_named(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, told):
+    with opened(folder) as (model, told):
         worked_out(model, "predictions", Query(text=TEXT))
         monkeypatch.setattr("engine.models.interventions.TOKENS_AT_ONCE", 1)
         told.clear()
@@ -121,9 +123,9 @@ def test_heads_that_are_switched_off_are_counted_and_the_layer_that_runs_is_name
 
 
 @pytest.mark.parametrize("table", ["predictions", "lens", "contributions", "ablation"])
-def test_a_table_is_given_up_before_the_next_layer(tiny_model: TinyModel, table: str) -> None:
+def test_a_table_is_given_up_before_the_next_layer(folder: Path, table: str) -> None:
     query = Query(text=TEXT, layer=Head("decoder", 0)) if table == "ablation" else Query(text=TEXT)
-    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, _):
+    with opened(folder) as (model, _):
         if table != "predictions":
             worked_out(model, "predictions", Query(text=TEXT))
         for most in range(LAYERS):
@@ -240,11 +242,9 @@ def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.M
 
 
 def test_a_newer_request_stops_a_table_between_layers(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, told_at_once: None
+    folder: Path, monkeypatch: pytest.MonkeyPatch, told_at_once: None
 ) -> None:
-    engine = Engine(EngineOptions(device="cpu", use_cache=False))
-    engine.open(str(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)), lambda progress: None).result(60)
-    told: list[Progress] = []
+    engine, told = start_engine(folder), list[Progress]()
 
     def watch(progress: Progress) -> None:
         told.append(progress)
@@ -253,7 +253,7 @@ def test_a_newer_request_stops_a_table_between_layers(
 
     engine._model.tell = watch  # type: ignore[union-attr]  # it is open
     with pytest.raises(Superseded):
-        engine.table("predictions", Query(text=TEXT), "table").result(60)
+        engine.table("predictions", Query(text=TEXT), "table").result(PATIENCE)
     engine.stop()
     assert max(each.done for each in told if each.activity == PREDICTING and not each.finished) == 1
 
@@ -271,9 +271,9 @@ def test_a_newer_request_stops_a_table_between_layers(
     ],
 )
 def test_what_else_takes_long_is_told_in_steps_of_its_own(
-    tiny_model: TinyModel, table: str, query: Query, activity: str, unit: str, total: int
+    folder: Path, table: str, query: Query, activity: str, unit: str, total: int
 ) -> None:
-    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, told):
+    with opened(folder) as (model, told):
         worked_out(model, table, query)
     steps = [each for each in told if each.activity == activity]
     assert {(each.total, each.unit) for each in steps} == {(total, unit)}
@@ -282,8 +282,7 @@ def test_what_else_takes_long_is_told_in_steps_of_its_own(
 
 
 @pytest.mark.usefixtures("told_at_once")
-def test_heads_on_random_tokens_are_told_by_the_layers_that_read_and_are_measured(tiny_model: TinyModel) -> None:
-    folder = tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)
+def test_heads_on_random_tokens_are_told_by_the_layers_that_read_and_are_measured(folder: Path) -> None:
     with opened(folder) as (model, told), attending() as called:
         worked_out(model, "patterns", Query(layer=Head("decoder", 0)))
     steps = [each for each in told if each.activity == "measuring on random tokens"]

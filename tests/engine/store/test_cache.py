@@ -16,39 +16,38 @@ from safetensors.torch import load_file, save_file
 
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
-from engine.service.engine import Engine
 from engine.store.cache import SpectraCache, trim
 from engine.store.files import cache_directory
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
-from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.fake_hub import FakeHub, commit
-from tests.opening import run_apart, with_config
+from tests.opening import PATIENCE, edited_weights, run_apart, start_engine, with_config
 from tests.tui.explorer import explorer, settle
 
 FIRST = Head("decoder", 0)
 
 
-def quietly(progress: Progress) -> None:
-    """Report to nobody."""
-
-
 def spectra(folder: Path, use_cache: bool = True, layer: Head = FIRST) -> SpectraGroup:
     """Open a model anew and ask for the spectra of the heads of a layer, its first if no other is named."""
-    made = Engine(EngineOptions(device="cpu", use_cache=use_cache))
-    try:
-        made.open(str(folder), quietly).result(60)
-        return made.spectra(layer, whole_layer=False).result(60)
-    finally:
-        made.stop()
+    made = start_engine(folder, use_cache=use_cache)
+    found = made.spectra(layer, whole_layer=False).result(PATIENCE)
+    made.stop()
+    return found
 
 
 def kept() -> list[Path]:
     """List the files of the cache."""
     return sorted(each for each in cache_directory().rglob("*") if each.is_file())
+
+
+def multiply(folder: Path, factor: float) -> Path:
+    """Multiply all weights of a folder."""
+    with edited_weights(folder) as weights:
+        for weight in weights.values():
+            weight *= factor
+    return folder
 
 
 def assert_same(one: SpectraGroup, other: SpectraGroup) -> None:
@@ -106,7 +105,7 @@ def test_other_weights_of_the_same_size_are_computed_anew(tiny_copy: TinyModel) 
     before = spectra(folder)
     file = folder / "model.safetensors"
     size = file.stat().st_size
-    save_file({name: 2 * weight for name, weight in load_file(file).items()}, file, {"format": "pt"})
+    multiply(folder, 2)
     assert file.stat().st_size == size
     after = spectra(folder)
     np.testing.assert_allclose(after.of(0)[0].singular_values, 2 * before.of(0)[0].singular_values)
@@ -122,9 +121,7 @@ def test_another_head_count_in_the_configuration_cuts_anew(tiny_copy: TinyModel)
 
 
 def test_two_models_do_not_share_what_is_kept(tiny_model: TinyModel, tiny_copy: TinyModel) -> None:
-    copied = tiny_copy("llama")
-    file = copied / "model.safetensors"
-    save_file({name: 3 * weight for name, weight in load_file(file).items()}, file)
+    copied = multiply(tiny_copy("llama"), 3)
     assert differ(spectra(tiny_model("llama")), spectra(copied))
     assert len({each.parent for each in kept()}) == 2
 
@@ -239,9 +236,7 @@ def test_a_file_under_the_name_of_another_layer_or_model_is_not_believed(
     of_layer = {file.name: file for file in kept()}
     moved(of_layer["decoder-1-heads"], of_layer["decoder-0-heads"])
     assert_same(spectra(tiny_model("llama")), computed)
-    copied = tiny_copy("llama")
-    file = copied / "model.safetensors"
-    save_file({name: 3 * weight for name, weight in load_file(file).items()}, file)
+    copied = multiply(tiny_copy("llama"), 3)
     others = spectra(copied)
     (of_other,) = (each for each in kept() if each.name == "decoder-0-heads" and each not in of_layer.values())
     moved(of_layer["decoder-0-heads"], of_other)
