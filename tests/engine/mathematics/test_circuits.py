@@ -371,21 +371,23 @@ def test_chance_is_what_simulated_heads_and_layers_give(
     is_one_head: bool, heads: int, shared: int, r: int, s: int, d: int
 ) -> None:
     layer = LayerOutline("decoder", 0, heads, shared, d, d, d, d, r, s, "")
-    own, others = (1, 1) if is_one_head else (heads, shared)
+    own, others = (SIMULATED, SIMULATED) if is_one_head else (heads, shared)  # heads are drawn at once
+    at_once, summed = (SIMULATED, 1) if is_one_head else (1, shared)
     generator = torch.Generator().manual_seed(1)
 
     def gaussian(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
     full = {matrix: min(layer.shape(matrix, not is_one_head)) for matrix in "QKVO"}
-    full |= {"QK": min(others * r, d), "OV": min(others * s, d)}
+    full |= {"QK": min(summed * r, d), "OV": min(summed * s, d)}
+    ranks = {name: np.full(at_once, rank) for name, rank in full.items()}
     frame = Frame(BOTH, dict.fromkeys(BOTH, 1e-9), is_one_head, ("QK", "OV"))
     drawn = []
-    for _ in range(SIMULATED):
+    for _ in range(SIMULATED // at_once):
         factors = gaussian(own, r, d), gaussian(others, r, d), gaussian(others, s, d), gaussian(own, d, s)
         made = factor_heads(factors) if is_one_head else factor_layer(factors)
-        ranks = {name: np.array([rank]) for name, rank in full.items()}
-        drawn += finish(measure_circuits(made, ranks, np.zeros(1), frame))
+        drawn += finish(measure_circuits(made, ranks, np.zeros(at_once), frame))
+    assert len(drawn) == SIMULATED
     chance = circuit_chance(sizes_of(layer, not is_one_head, {}), frame)
     chance |= {f"rank_{name.lower()}": float(rank) for name, rank in full.items()}
     assert chance.keys() == drawn[0].keys()

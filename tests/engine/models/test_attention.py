@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import unicodedata
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,15 @@ LONG = " ".join([SENTENCE] * 20)
 Maps = dict[str, list[NDArray[np.float32]]]
 
 
+@lru_cache(maxsize=1)
+def eager_model(folder: Path) -> Any:
+    """Load a folder's model once for all the sentences that it reads."""
+    return transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+
+
 def eager_maps(folder: Path, ids: tuple[int, ...]) -> Maps:
     """Let transformers return the attention probabilities, (head, query, key) by stack and layer."""
-    model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    model = eager_model(folder)
     sentence = torch.tensor([ids])
     inputs = {"input_ids": sentence, "attention_mask": torch.ones_like(sentence), "output_attentions": True}
     encoder_decoder = "decoder_input_ids" in inspect.signature(model.forward).parameters
