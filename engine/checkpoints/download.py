@@ -1,21 +1,39 @@
-"""Models of the Hub: their place in the local cache, and their download, done by the Hub's own library in a process."""
+"""Models of the Hub: their download by the Hub's own library, in a process of its own.
+
+A name look-up can hang where no timeout reaches, so it is the process ``python -m engine.checkpoints.download NAME
+[REVISION]`` that asks the Hub and writes the files. It writes one JSON object a line to standard output, and ends when
+its standard input closes, as it does when the program that started it ends.
+
+========== =============================================================
+``asking`` the model's name, before the Hub is asked for it
+``files``  how many bytes the model has, and how many are here already
+``done``   how many of these bytes are here by now
+``folder`` the snapshot, once it is complete; the last line
+``error``  why there is none: a class and its bases, with ``text`` and ``code``; the last line
+========== =============================================================
+"""
 
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import queue
+import re
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import disk_usage
 from typing import IO, Any
 
-from engine.checkpoints.model_folders import DEMO, cache_folder, hub_cache
+from tqdm import tqdm
+
+from engine.checkpoints.model_folders import ADAPTER_CONFIG, ADAPTER_FILES, DEMO, cache_folder, hub_cache
 from engine.values.errors import EngineError
 from engine.values.memory import size
 from engine.values.progress import Progress, Rate
@@ -25,6 +43,12 @@ ANSWER_SECONDS = 8.0
 
 LOOK_SECONDS = 0.1
 """How often progress is told, so that a download that is not wanted any more ends."""
+
+WEIGHTS = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
+"""What weight files and the lists of several are called; other precisions (``model.fp16.safetensors``) are not."""
+
+SETTINGS = (".json", ".txt", ".model", ".tiktoken", ".jinja")
+"""How the files of settings and tokenizers end."""
 
 Message = dict[str, Any]
 
@@ -75,7 +99,7 @@ def _worker(name: str, revision: str | None) -> Iterator[queue.SimpleQueue[Messa
         "HF_ENDPOINT": constants.ENDPOINT,
         "HF_HUB_CACHE": constants.HF_HUB_CACHE,
     }
-    command = [sys.executable, "-m", "engine.checkpoints.download_worker", name, *([revision] if revision else [])]
+    command = [sys.executable, "-m", "engine.checkpoints.download", name, *([revision] if revision else [])]
     worker = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
     )
@@ -136,3 +160,108 @@ def _not_cached(name: str) -> str:
     is_there = any(each.is_file() for each in cache_folder(name).glob("snapshots/*/*"))
     is_not = "is not complete" if is_there else "is not"
     return f"{name} {is_not} in the local cache ({hub_cache()})"
+
+
+class NotAModel(Exception):
+    """The repository holds nothing that can be opened; the message says what is missing."""
+
+
+def tell(**message: Any) -> None:
+    """Write one line to whoever started this process."""
+    print(json.dumps(message), flush=True)
+
+
+def needed(files: Iterable[str]) -> list[str]:
+    """Choose the files to fetch of a repository: settings, tokenizer, and one form of the weights.
+
+    Raises `NotAModel` when there is no model among them.
+    """
+    top = [file for file in files if "/" not in file]
+    chosen = [file for file in top if file.endswith(SETTINGS) and not file.endswith(".index.json")]
+    adapter = next((file for file in ADAPTER_FILES if file in top), None)
+    if "config.json" not in top and ADAPTER_CONFIG in top and adapter is not None:
+        return [*chosen, adapter]
+    if "config.json" not in top:
+        raise NotAModel("has no config.json on the Hub; it is not a transformers model")
+    for stem, ending in (("model", ".safetensors"), ("pytorch_model", ".bin")):
+        if weights := [file for file in top if WEIGHTS.fullmatch(file) and file.startswith(stem) and ending in file]:
+            return [*chosen, *weights]
+    raise NotAModel("has neither safetensors nor PyTorch weights on the Hub; attn-tui reads no others")
+
+
+def _check_room(wanted: int) -> None:
+    """Refuse with both numbers what the disk has no room for, before it is full."""
+    cache = hub_cache()
+    existing = next(each for each in (cache, *cache.parents) if each.exists())
+    free = disk_usage(existing).free
+    if wanted > free:
+        raise OSError(errno.ENOSPC, f"{wanted} {free}", str(cache))
+
+
+class ByteCount(tqdm):  # type: ignore[misc]  # it has no annotations
+    """The library's progress bar for the bytes of all files; it writes lines and draws nothing."""
+
+    here = 0
+    is_wanted = True
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        options.pop("name", None)
+        self.counts_bytes = options.get("unit") == "B" and options.get("desc") != "Downloading bytes"
+        super().__init__(*args, **{**options, "disable": False, "file": io.StringIO()})
+
+    def update(self, n: float | None = 1) -> bool | None:
+        """Count some more, and say so."""
+        super().update(n)
+        if not ByteCount.is_wanted:
+            raise InterruptedError  # in the thread that writes a file: the library then removes what there is of it
+        if self.counts_bytes:
+            tell(done=ByteCount.here + int(self.n))
+        return None
+
+
+def fetch(name: str, revision: str | None) -> Path:
+    """Fetch what is missing of a model; whole files of an earlier try stay as they are."""
+    from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
+
+    info = HfApi().model_info(name, revision=revision, files_metadata=True)
+    sizes = {each.rfilename: each.size or 0 for each in info.siblings or ()}
+    files = {file: sizes[file] for file in needed(sizes)}
+    here = [file for file in files if isinstance(try_to_load_from_cache(name, file, revision=info.sha), str)]
+    ByteCount.here = sum(files[file] for file in here)
+    tell(files=sum(files.values()), done=ByteCount.here)
+    _check_room(sum(files.values()) - ByteCount.here)
+    # Weights come last: a snapshot that has them counts as complete.
+    first = [file for file in files if not WEIGHTS.fullmatch(file) and file not in ADAPTER_FILES]
+    snapshot_download(name, revision=info.sha, allow_patterns=first, tqdm_class=ByteCount)
+    ByteCount.here = sum(files[file] for file in {*here, *first})
+    return Path(snapshot_download(name, revision=revision, allow_patterns=list(files), tqdm_class=ByteCount))
+
+
+def _end_with_input() -> None:
+    """End the process when its standard input closes, a moment after the library could remove what is not whole."""
+    sys.stdin.buffer.read()
+    ByteCount.is_wanted = False
+    time.sleep(1)
+    os._exit(1)
+
+
+def main() -> None:
+    """Download the model that the arguments name."""
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    name, revision = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+    tell(asking=name)
+    try:
+        tell(folder=str(fetch(name, revision)))
+    except Exception as error:  # every one is told to whoever waits, who knows what to say
+        tell(**failure(error))
+
+
+def failure(error: Exception) -> dict[str, Any]:
+    """Describe an error: the names of its classes, its text, and the status or number it carries."""
+    code = getattr(getattr(error, "response", None), "status_code", None) or getattr(error, "errno", None)
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    return {"error": kinds, "text": str(getattr(error, "strerror", None) or error), "code": code}
+
+
+if __name__ == "__main__":
+    main()

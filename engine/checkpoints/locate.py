@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from engine.checkpoints.download import download_model
 from engine.checkpoints.model_folders import (
     ADAPTER_CONFIG,
     ADAPTER_FILES,
@@ -103,7 +102,12 @@ def locate(
         )
     if name.startswith((".", "/", "~", "\\")) or name.count("/") > 1 or name.endswith("/"):
         raise EngineError(f"there is no folder {folder}; check the path, or try: attn-tui {DEMO}")
-    return _check_model(name, find_in_cache(name, revision) or download_model(name, revision, report))
+    directory = find_in_cache(name, revision)
+    if directory is None:
+        from engine.checkpoints.download import download_model
+
+        directory = download_model(name, revision, report)
+    return _check_model(name, directory)
 
 
 def _check_model(name: str, directory: Path) -> Location:

@@ -13,7 +13,7 @@ import torch
 from huggingface_hub import constants
 from safetensors.torch import load_file
 
-from engine.checkpoints import download, download_worker
+from engine.checkpoints import download
 from engine.checkpoints.locate import locate
 from engine.checkpoints.model_folders import find_in_cache
 from engine.values.errors import Superseded
@@ -167,10 +167,10 @@ def test_a_disk_without_room_is_said_before_anything_is_fetched(
     hub: FakeHub, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.add(NAME, tiny_model("gpt2"))
-    monkeypatch.setattr(download_worker, "disk_usage", lambda place: SimpleNamespace(free=1000))
+    monkeypatch.setattr(download, "disk_usage", lambda place: SimpleNamespace(free=1000))
     with pytest.raises(OSError, match=r"\d+ 1000") as caught:
-        download_worker.download(NAME, None)
-    line = str(download.refusal(NAME, None, download_worker.failure(caught.value)))
+        download.fetch(NAME, None)
+    line = str(download.refusal(NAME, None, download.failure(caught.value)))
     assert "no room" in line
     assert "1.0 kB are free" in line
     assert "HF_HOME" in line
@@ -214,7 +214,7 @@ def test_a_hub_in_trouble_is_quoted(status: int, hub: FakeHub) -> None:
 
 def test_the_process_that_downloads_ends_with_the_program_that_started_it(hub: FakeHub) -> None:
     hub.hanging = ("/api/",)
-    command = [sys.executable, "-m", "engine.checkpoints.download_worker", NAME]
+    command = [sys.executable, "-m", "engine.checkpoints.download", NAME]
     worker = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "HF_ENDPOINT": hub.url}
     )
