@@ -75,8 +75,11 @@ def contributions(predictor: Predictor, asked: Asked, token: int, vocabulary: in
     ------
     EngineError : when the model's logit is no sum over its heads, even with the scales of norms held fixed.
     """
-    alone = 1 + sum(layer.heads for layer in _layers(predictor))
-    with predictor.reporting(TAKING_APART, AROUND + math.ceil(alone / _at_once(vocabulary))):
+    at_once = _at_once(vocabulary)
+    of_heads = 1 + sum(layer.heads for layer in _layers(predictor))
+    of_others = 2 + len(predictor.stream.blocks)
+    runs = AROUND + math.ceil(of_heads / at_once) + math.ceil(of_others / at_once)
+    with predictor.reporting(TAKING_APART, runs):
         return _Replay(predictor, asked, check).contributions(token)
 
 

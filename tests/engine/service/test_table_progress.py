@@ -96,13 +96,13 @@ def test_the_steps_that_are_told_are_the_layers_that_run(folder: Path, table: st
 def test_contributions_that_are_tried_in_several_runs_are_told_as_many(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.models.contributions.ROWS_AT_ONCE", 5)  # of 12 heads, and all of them
+    monkeypatch.setattr("engine.models.contributions.ROWS_AT_ONCE", 5)  # of 12 heads, all of them, 5 others
     with opened(folder) as (model, told):
         worked_out(model, "predictions", Query(text=TEXT))
         told.clear()
         with attending() as called:
             worked_out(model, "contributions", Query(text=TEXT))
-    assert len(called) == (2 + 3) * LAYERS
+    assert len(called) == (2 + 3 + 1) * LAYERS
     assert {each.total for each in told} == {len(called)}
     assert [each.done for each in told] == list(range(len(called) + 1))
 
