@@ -17,7 +17,6 @@ from engine.analysis.spectra import group_of
 from engine.analysis.token_tables import mean_row, token_map, token_tables
 from engine.architectures.heads import LayerWeights
 from engine.architectures.vocabulary import Vocabulary, final_gain, gain_before, read_gain
-from engine.checkpoints import size_bounds
 from engine.mathematics.circuits import (
     Frame,
     LayerFactors,
@@ -33,6 +32,7 @@ from engine.mathematics.measures import cosine_noise, numerical_rank
 from engine.mathematics.scores import rotate_keys
 from engine.mathematics.threads import in_rounds
 from engine.models.rotations import rotation_of
+from engine.values import memory
 from engine.values.memory import token_map_room, without_factors
 from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Work, finish
@@ -206,7 +206,7 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
         return None
     known = model.cached("token maps", dict[Vocabulary, Tensor | None])
     if found not in known:
-        has_room, notice = token_map_room(layer, model.options.is_browsing, size_bounds.free_memory())
+        has_room, notice = token_map_room(layer, model.options.is_browsing, memory.free_memory())
         if notice:
             model.notify(notice)
         if not has_room:

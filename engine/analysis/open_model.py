@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from engine.analysis.spectra import SpectraStore, with_torch
 from engine.architectures.tensors import TensorsReadOnce
-from engine.checkpoints import size_bounds
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.locate import find_other, find_source
 from engine.checkpoints.tensor_reader import OpenedFiles
 from engine.mathematics.attention import visible_keys
+from engine.values import memory
 from engine.values.attention import AttentionMap, AttentionMaps, Sentence
 from engine.values.errors import EngineError, NotFinite
 from engine.values.heads import DELTA, MATRICES, NOTHING_OFF, Head, Off, no_attention
@@ -182,7 +182,7 @@ class OpenModel:
         is_known = self.options.device == "cpu" or hasattr(sys.modules.get("torch"), "nn")
         placement = place(self.outline.name, need, self.options.device) if need and is_known else None
         files, stored_bytes = len(self.source.files), self.outline.stored_bytes
-        return MemoryReport(files, stored_bytes, layer_bytes, need, placement, size_bounds.free_memory())
+        return MemoryReport(files, stored_bytes, layer_bytes, need, placement, memory.free_memory())
 
     # --- sentences
 
@@ -298,7 +298,7 @@ def place(model: str, need: SentenceNeed, wish: str) -> Placement:
 
     Raises `EngineError` when there is no such device as the person wishes.
     """
-    cpu = FreeMemory("cpu", size_bounds.free_memory())
+    cpu = FreeMemory("cpu", memory.free_memory())
     chosen = cpu
     others: list[FreeMemory] = []
     if wish != "cpu":

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.architectures.tensors import TensorsReadOnce
-from engine.checkpoints import size_bounds
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.source import Source
 from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles
@@ -25,6 +24,7 @@ from engine.mathematics.chance import chance_of
 from engine.mathematics.measures import StoredSize, frobenius_norm, product_noise, random_norm, spectral_norm
 from engine.store.cache import SpectraCache
 from engine.store.files import cache_directory
+from engine.values import memory
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import MATRICES, Head
 from engine.values.memory import room_for
@@ -214,7 +214,7 @@ class SpectraStore:
 
     def _with_room(self, layer: LayerOutline, missing: list[str], is_all: bool) -> tuple[list[str], str]:
         """Give those matrices of a layer as a whole that have room, and why others are left out."""
-        fitting, lacking, notice = room_for(layer, missing, self._options.is_browsing, size_bounds.free_memory())
+        fitting, lacking, notice = room_for(layer, missing, self._options.is_browsing, memory.free_memory())
         if is_all and not fitting:
             raise EngineError(lacking)
         if notice and not self._has_told_of_room:  # other layers of the model take the same

@@ -8,7 +8,6 @@ from typing import Any
 
 from engine.architectures.configuration import context, head_count, head_widths, unscaled_length
 from engine.architectures.places import Found, Places, place_modules
-from engine.architectures.rotary_types import why_never_rotated
 from engine.architectures.rules import (
     CONVOLUTION_GROUPS,
     NEIGHBOUR_MARKS,
@@ -21,6 +20,7 @@ from engine.architectures.rules import (
     Rule,
     sibling,
     tensor_of,
+    why_never_rotated,
 )
 from engine.architectures.tensors import TensorEntry
 from engine.architectures.vocabulary import has_known_norms
@@ -130,7 +130,11 @@ class Anatomy:
 
 
 def shapes_of(
-    owners: Mapping[str, str], rule: Rule, entries: Mapping[str, TensorEntry], config: Mapping[str, Any]
+    owners: Mapping[str, str],
+    rule: Rule,
+    latents: Mapping[str, LatentNames],
+    entries: Mapping[str, TensorEntry],
+    config: Mapping[str, Any],
 ) -> tuple[dict[str, Shape], dict[str, str]]:
     """Collect the shapes ``[out, in]`` of a layer's projections and first steps, and the projections' tensors.
 
@@ -160,14 +164,11 @@ def shapes_of(
         if shapes["O"][1] != rows:
             raise EngineError(f"{owners['O']}: the two steps of its output projection do not fit each other")
         shapes["O"] = (shapes["O"][0], columns * groups)
-    for matrix, latent in rule.latents.items():
-        for part, name in (("down", latent.down), ("norm", latent.norm)):
-            tensor = named_tensor(entries, owners[matrix], name)
+    for matrix, latent in latents.items():
+        for part, tensor, axes, what in (("down", latent.down, 2, "matrix"), ("norm", latent.norm, 1, "gain")):
             shape = entries[tensor].shape
-            if len(shape) != (2 if part == "down" else 1):
-                raise EngineError(
-                    f"{tensor} has shape {list(shape)}, not that of a {'matrix' if part == 'down' else 'gain'}"
-                )
+            if len(shape) != axes:
+                raise EngineError(f"{tensor} has shape {list(shape)}, not that of a {what}")
             shapes[f"{part} {matrix}"] = shape
     return shapes, weights
 
@@ -289,7 +290,12 @@ def describe_attention(
     """
     module, rule, owner = found.module, found.rule, found.key_value_owner or found.module
     owners = {"Q": module, "K": owner, "V": owner, "O": module}
-    shapes, weights = shapes_of(owners, rule, entries, config)
+    latents: dict[str, LatentNames] = {}
+    for matrix, latent in rule.latents.items():
+        down, norm = (named_tensor(entries, owners[matrix], name) for name in (latent.down, latent.norm))
+        bias = f"{down.removesuffix('.weight')}.bias"
+        latents[matrix] = LatentNames(down, norm, bias if bias in entries else None)
+    shapes, weights = shapes_of(owners, rule, latents, entries, config)
     outline, is_gated = lay_out_heads(place, module, rule, shapes, head_count(config, place, module, rule.head_ratio))
     widths = head_widths(config, place)
     if widths and rule.layout is not Layout.LATENT and not widths & {outline.head_dim, outline.value_head_dim}:
@@ -297,11 +303,6 @@ def describe_attention(
             f"{module}: {outline.heads} heads would be {outline.head_dim} wide, but config.json has heads of "
             f"{' or '.join(map(str, sorted(widths)))}; attn-tui does not know this form"
         )
-    latents = {}
-    for matrix, latent in rule.latents.items():
-        down = sibling(owners[matrix], latent.down)
-        bias = f"{down}.bias" if f"{down}.bias" in entries else None
-        latents[matrix] = LatentNames(f"{down}.weight", f"{sibling(owners[matrix], latent.norm)}.weight", bias)
     biases = biases_of(owners, rule, entries, shapes, outline)
     holding = {
         "weights shared by layers": config.get("model_type") in SHARING_TYPES,

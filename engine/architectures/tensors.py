@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
 View: TypeAlias = "Callable[[Tensor], Tensor]"
 """Rearranges a tensor, or cuts a part out, and looks at none of its numbers."""
@@ -105,6 +105,24 @@ class TensorsReadOnce(Tensors):
     def read(self, name: str, view: View = whole) -> Tensor:
         """Give one tensor, or what a view leaves of it."""
         return self._stored.read(name, view) if name in self.read_in_parts else view(self._whole(name))
+
+
+class ModuleTensors(Tensors):
+    """The parameters and buffers of a module in memory, by name; those on a GPU are copied when they are read."""
+
+    def __init__(self, module: nn.Module) -> None:
+        from torch import Tensor
+
+        self._tensors: Mapping[str, Tensor] = module.state_dict()
+        self.entries = {
+            name: TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+            for name, tensor in self._tensors.items()
+            if isinstance(tensor, Tensor)
+        }
+
+    def read(self, name: str, view: View = whole) -> Tensor:
+        """Give one tensor as it is now, or what a view leaves of it, in main memory."""
+        return view(self._tensors[name].detach()).cpu()
 
 
 def _part(first: int, tensor: Tensor) -> Tensor:

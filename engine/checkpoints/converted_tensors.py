@@ -1,37 +1,49 @@
-"""Tensors that a model calls otherwise than its files do, or that stand for others: decoded, changed or put together.
-
-transformers renames and converts some checkpoints' tensors while it loads a model. The same rules are applied here to
-one tensor at a time, so that no more is read than is asked for. They are internal to transformers; where they are not
-as this module expects them, the whole model is loaded instead.
-"""
+"""Tensors that are made of stored ones, and weights in fewer bits as what they stand for, without what wrote them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.architectures.tensors import TensorEntry, Tensors, View, whole
-from engine.checkpoints.size_bounds import free_memory
-from engine.checkpoints.transformers_library import (
-    empty_model,
-    first_line,
-    library_config,
-    load_pretrained,
-    model_class,
-)
+from engine.checkpoints.json_files import NUMBER, WHOLE, WHOLES, Kind, parse_object
 from engine.values.errors import EngineError
-from engine.values.memory import size
+from engine.values.memory import free_memory, size
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
 CONVERSION_BYTES = 24
 """What a number takes while its tensor is made as a whole: stored integers, and float32 copies of them."""
+
+PLAIN_METHODS = frozenset({"", "fp8", "mxfp4"})
+"""Ways of quantising whose attention weights are plain, or float8 with a scale for every block beside them."""
+
+DEFAULT_BLOCK = (128, 128)
+"""Rows and columns that share a scale, where the configuration does not say."""
+
+SCALE_SUFFIX = "_scale_inv"
+"""What the tensor of a weight's scales is called, after the weight."""
+
+AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
+"""Where the eight numbers of a word are, counted in fours of bits (Lin et al. 2023, the format of its kernels)."""
+
+INT8_RANGE = 127.0
+"""What the largest number of a row is stored as (Dettmers et al. 2022)."""
+
+QUANT_STATE = ".quant_state.bitsandbytes__"
+"""What the tensor that describes a packed weight is called, after the weight and before the kind of its numbers."""
+
+STATE_FIELDS: Mapping[str, Kind] = {
+    "shape": WHOLES,
+    **dict.fromkeys(("blocksize", "nested_blocksize"), WHOLE),
+    "nested_offset": NUMBER,
+}
+"""What bitsandbytes says of a packed weight."""
+
+_PARTS = ("qweight", "qzeros", "scales", "g_idx")
 
 
 @dataclass(frozen=True)
@@ -87,87 +99,190 @@ class ConvertedTensors(Tensors):
         yield from super().parts(name)
 
 
-class ModuleTensors(Tensors):
-    """The parameters and buffers of a module in memory, by name; those on a GPU are copied when they are read."""
+def dequantise(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensors:
+    """See a checkpoint's tensors as what they stand for, as the configuration's ``quantization_config`` says.
 
-    def __init__(self, module: nn.Module) -> None:
-        from torch import Tensor
-
-        self._tensors: Mapping[str, Tensor] = module.state_dict()
-        self.entries = {
-            name: TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-            for name, tensor in self._tensors.items()
-            if isinstance(tensor, Tensor)
-        }
-
-    def read(self, name: str, view: View = whole) -> Tensor:
-        """Give one tensor as it is now, or what a view leaves of it, in main memory."""
-        return view(self._tensors[name].detach()).cpu()
-
-
-def rename_tensors(stored: Tensors, directory: Path) -> Tensors:
-    """See a checkpoint's tensors under the names that they have in the loaded model.
-
-    Raises `EngineError` when transformers cannot build the model.
+    Raises `EngineError` when it is quantised in a way that cannot be read, naming the model and the way.
     """
-    try:
-        config = library_config(directory)
-        return _convert_names(stored, empty_model(model_class(config, stored.entries), config, stored.entries))
-    except Exception:  # transformers' internals are not as they were
-        return whole_model(directory)
+    settings = config.get("quantization_config") or {}
+    method = settings.get("quant_method") or ""
+    if method in PLAIN_METHODS:
+        return _block_scaled(stored, settings)
+    if method == "bitsandbytes":
+        return _bitsandbytes(stored)
+    if method in ("gptq", "awq"):
+        return _packed_words(stored, settings, method)
+    raise EngineError(
+        f"{model} is quantised with {method}, which attn-tui cannot read; open the model it was made from"
+    )
 
 
-def _convert_names(stored: Tensors, model: Any) -> Tensors:
-    """Find, as transformers' loader does, which stored tensors become which of the model's."""
-    from transformers.conversion_mapping import get_model_conversion_mapping
-    from transformers.core_model_loading import WeightConverter, WeightRenaming, rename_source_key
+def _replace_parts(stored: Tensors, parts: set[str], conversions: Mapping[str, Conversion]) -> Tensors:
+    """Put weights in the place of the tensors that they are made of."""
+    return ConvertedTensors(stored, conversions, {name: name for name in stored.entries if name not in parts})
 
-    mapping = get_model_conversion_mapping(model)
-    renamings = [each for each in mapping if isinstance(each, WeightRenaming)]
-    converters = [each for each in mapping if isinstance(each, WeightConverter)]
-    by_pattern = {pattern: converter for converter in converters for pattern in converter.source_patterns}
-    own: dict[str, Tensor] = model.state_dict()
-    sources: dict[str, list[tuple[str, str | None]]] = defaultdict(list)
-    for name in sorted(stored.entries):
-        target, pattern = rename_source_key(name, renamings, converters, model.base_model_prefix, own)
-        if target not in own and name in own:
-            target, pattern = name, None
-        if target in own:
-            sources[target].append((name, pattern))
-    names: dict[str, str] = {}
+
+def _block_scaled(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
+    """Multiply every block of a float8 weight by its own scale (DeepSeek-AI 2024, section 3.3)."""
+    block = settings.get("weight_block_size")
+    rows, columns = block if block and len(block) == 2 and min(block) > 0 else DEFAULT_BLOCK
+    conversions = {
+        name: Conversion(entry, partial(_scale_blocks, stored, name, int(rows), int(columns)))
+        for name, entry in stored.entries.items()
+        if f"{name}{SCALE_SUFFIX}" in stored.entries
+    }
+    return ConvertedTensors(stored, conversions) if conversions else stored
+
+
+def _scale_blocks(stored: Tensors, name: str, block_rows: int, block_columns: int) -> Tensor:
+    """Read one weight: float32, every block of rows and columns multiplied by its scale."""
+    weight = stored.read(name)
+    scale = stored.read(f"{name}{SCALE_SUFFIX}").float()
+    shape = list(scale.shape)
+    rows, columns = weight.shape
+    if scale.ndim == 2:
+        scale = scale.repeat_interleave(block_rows, 0)[:rows].repeat_interleave(block_columns, 1)[:, :columns]
+    if scale.ndim not in (0, 2) or (scale.ndim == 2 and scale.shape != weight.shape):
+        raise EngineError(
+            f"{name}{SCALE_SUFFIX} has shape {shape}, which does not fit {name} of {rows}×{columns} in blocks of "
+            f"{block_rows}×{block_columns}; download the model again"
+        )
+    return weight.float() * scale
+
+
+def _unpack(words: Tensor, bits: int, order: tuple[int, ...] | None = None) -> Tensor:
+    """Take numbers of so many bits out of 32-bit words (rows, words), the lowest bits first, or in another order."""
+    import torch
+
+    places = torch.tensor(order or range(32 // bits), dtype=torch.int64)
+    numbers: Tensor = (words.long()[..., None] >> (places * bits)) & (2**bits - 1)
+    return numbers.flatten(-2)
+
+
+def _packed_words(stored: Tensors, settings: Mapping[str, Any], method: str) -> Tensors:
+    """Put a weight ``[out, in]`` in the place of the parts that GPTQ (Frantar et al. 2022) or AWQ keep of it.
+
+    Both have a scale and a zero point for every output in every group of inputs. AWQ (Lin et al. 2023) is read as its
+    kernels for matrix products keep it.
+    """
+    bits = settings.get("bits") or 4
+    if bits not in (2, 4, 8):
+        raise EngineError(f"{method.upper()} with {bits} bits cannot be read; open the model it was made from")
+    version = (settings.get("version") or "gemm").lower()
+    if method == "awq" and (bits != 4 or version != "gemm"):
+        raise EngineError(f"AWQ with {bits} bits in the form '{version}' cannot be read; attn-tui reads 4 bits, gemm")
+    # The first version of GPTQ's format stores each zero point less one.
+    offset = 0 if settings.get("checkpoint_format") == "gptq_v2" else 1
+    modules = [name.removesuffix(".qweight") for name in stored.entries if name.endswith(".qweight")]
     conversions: dict[str, Conversion] = {}
-    for first, several in sources.items():
-        name, pattern = several[0]
-        if pattern is None:
-            names[first] = name
-            continue
-        converter = by_pattern[pattern]
-        for target_pattern in converter.target_patterns:
-            target = first.replace(converter.target_patterns[0], target_pattern)
-            if target in own:
-                entry = TensorEntry(tuple(own[target].shape), stored.entries[name].dtype)
-                make = partial(_convert, stored, model, converter, several, first, target)
-                conversions[target] = Conversion(entry, make)
-    return ConvertedTensors(stored, conversions, names)
+    for module in modules:
+        rows, columns = stored.entries[f"{module}.qweight"].shape
+        if method == "awq":
+            shape, make = (columns * 32 // bits, rows), partial(_awq, stored, module)
+        else:
+            shape, make = (columns, rows * 32 // bits), partial(_gptq, stored, module, bits, offset)
+        step = partial(_root_mean_square, stored, f"{module}.scales")
+        conversions[f"{module}.weight"] = Conversion(TensorEntry(shape, f"int{bits}"), make, step)
+    return _replace_parts(stored, {f"{module}.{part}" for module in modules for part in _PARTS}, conversions)
 
 
-def _convert(
-    stored: Tensors, model: Any, converter: Any, sources: Sequence[tuple[str, str | None]], first: str, target: str
-) -> Tensor:
-    """Make one of the model's tensors by transformers' own conversion, which is called with the first that it makes."""
-    converter = deepcopy(converter)
-    for name, pattern in sources:
-        converter.add_tensor(first, name, pattern or name, stored.read(name))
-    found = converter.convert(first, model=model, config=model.config)[target]
-    tensor: Tensor = found[0] if isinstance(found, list) else found
-    if tensor.shape != model.state_dict()[target].shape:
-        raise EngineError(f"{target} comes out of its conversion as {list(tensor.shape)}; load the model whole")
-    return tensor
+def _gptq(stored: Tensors, module: str, bits: int, offset: int) -> Tensor:
+    """Read a weight whose inputs belong to groups in any order."""
+    import torch
+
+    words, zeros, scales = (stored.read(f"{module}.{part}") for part in _PARTS[:3])
+    numbers = _unpack(words.T, bits).T  # (in, out)
+    zero = _unpack(zeros, bits)[:, : numbers.shape[1]] + offset
+    if f"{module}.g_idx" in stored.entries:
+        group = stored.read(f"{module}.g_idx").long()
+    else:
+        group = torch.arange(len(numbers)) // (len(numbers) // len(scales))
+    weight: Tensor = scales.float()[group] * (numbers - zero[group])
+    return weight.T.contiguous()
 
 
-def whole_model(directory: Path) -> Tensors:
-    """Load a whole model into main memory and see its parameters by name; `EngineError` when it cannot be loaded."""
+def _awq(stored: Tensors, module: str) -> Tensor:
+    """Read a weight whose groups of inputs follow each other."""
+    words, zeros, scales = (stored.read(f"{module}.{part}") for part in _PARTS[:3])
+    numbers, zero = _unpack(words, 4, AWQ_ORDER), _unpack(zeros, 4, AWQ_ORDER)  # (in, out), (groups, out)
+    inputs = len(numbers) // len(scales)
+    weight: Tensor = scales.float().repeat_interleave(inputs, 0) * (numbers - zero.repeat_interleave(inputs, 0))
+    return weight.T.contiguous()
+
+
+def _bitsandbytes(stored: Tensors) -> Tensors:
+    """Read bitsandbytes: rows of eight bits (Dettmers et al. 2022), or blocks of four (Dettmers et al. 2023)."""
+    conversions: dict[str, Conversion] = {}
+    hidden: set[str] = set()
+    for name in stored.entries:
+        weight, separator, kind = name.partition(QUANT_STATE)
+        if separator:
+            state = _state(stored, name)
+            entry = TensorEntry(tuple(state["shape"]), kind)
+            arguments = stored, weight, state
+            conversions[weight] = Conversion(
+                entry, partial(_four_bits, *arguments), partial(_step_of_four_bits, *arguments)
+            )
+            hidden |= {each for each in stored.entries if each.startswith(f"{weight}.")}
+        if name.endswith(".SCB"):
+            weight = f"{name.removesuffix('.SCB')}.weight"
+            entry = TensorEntry(stored.entries[weight].shape, "int8")
+            make, step = partial(_eight_bits, stored, weight, name), partial(_step_of_eight_bits, stored, name)
+            conversions[weight] = Conversion(entry, make, step)
+            hidden |= {name, f"{name.removesuffix('.SCB')}.weight_format"}
+    return _replace_parts(stored, hidden, conversions)
+
+
+def _state(stored: Tensors, name: str) -> dict[str, Any]:
+    """Read the description of a packed weight, which is JSON kept as a tensor of bytes."""
     try:
-        return ModuleTensors(load_pretrained(directory, "auto"))
-    except Exception as error:  # whatever a model's own loading code raises
-        raise EngineError(f"transformers cannot load {directory}: {first_line(error)}") from error
+        state = parse_object(bytes(stored.read(name).tolist()), STATE_FIELDS, name)
+        if min(state.get("blocksize") or 0, *(state.get("shape") or [0])) < 1:
+            raise EngineError("its sizes are not positive")
+    except EngineError as error:
+        raise EngineError(f"{name} does not describe a packed weight ({error}); download the model again") from error
+    return state
+
+
+def _eight_bits(stored: Tensors, weight: str, scales: str) -> Tensor:
+    return stored.read(weight).float() * (stored.read(scales).float()[:, None] / INT8_RANGE)
+
+
+def _step_of_eight_bits(stored: Tensors, scales: str) -> float:
+    """Give the distance between a row's neighbouring numbers, over all rows."""
+    return _root_mean_square(stored, scales) / INT8_RANGE
+
+
+def _four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> Tensor:
+    return _of_levels(stored, weight, state, stored.read(f"{weight}.quant_map").float())
+
+
+def _step_of_four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> float:
+    """Give the distance between neighbouring levels, over the numbers as they are spread among them."""
+    import torch
+
+    levels, places = stored.read(f"{weight}.quant_map").float().sort()
+    gaps = levels.diff()
+    around = torch.empty_like(levels)
+    around[places] = (torch.cat([gaps[:1], gaps]) + torch.cat([gaps, gaps[-1:]])) / 2
+    return float(_of_levels(stored, weight, state, around).double().square().mean().sqrt())
+
+
+def _of_levels(stored: Tensors, weight: str, state: Mapping[str, Any], table: Tensor) -> Tensor:
+    """Look up in a table what is packed in fours of bits, and scale each block, by scales that may be packed too."""
+    import torch
+
+    scales = stored.read(f"{weight}.absmax")
+    if f"{weight}.nested_absmax" in stored.entries:
+        nested = stored.read(f"{weight}.nested_absmax").float()
+        levels = stored.read(f"{weight}.nested_quant_map").float()[scales.long()]
+        of_block = nested.repeat_interleave(int(state["nested_blocksize"]))[: len(levels)]
+        scales = levels * of_block + float(state.get("nested_offset", 0.0))
+    packed = stored.read(weight).flatten().long()
+    numbers = torch.stack([packed >> 4, packed & 15], 1).flatten()  # the higher half of a byte comes first
+    values = table[numbers] * scales.float().repeat_interleave(int(state["blocksize"]))[: len(numbers)]
+    return values[: TensorEntry(tuple(state["shape"]), "").parameters].reshape(list(state["shape"]))
+
+
+def _root_mean_square(stored: Tensors, name: str) -> float:
+    return float(stored.read(name).double().square().mean().sqrt())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from abc import ABC
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -11,22 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.architectures.outline import Anatomy, note_lost_files, read_anatomy
-from engine.architectures.tensors import TensorEntry, Tensors
-from engine.checkpoints.converted_tensors import ModuleTensors, rename_tensors
+from engine.architectures.tensors import ModuleTensors, TensorEntry, Tensors
+from engine.checkpoints.converted_tensors import dequantise
 from engine.checkpoints.json_files import read_config
-from engine.checkpoints.quantised_weights import dequantise
-from engine.checkpoints.size_bounds import check_sizes, sentence_need
 from engine.checkpoints.tensor_reader import Checkpoint, stamps
 from engine.checkpoints.transformers_library import (
+    check_sizes,
     class_of_config,
     complete_config,
     empty_model,
     library_config,
     load_pretrained,
+    rename_tensors,
     settings_of_config,
 )
 from engine.values.errors import EngineError
-from engine.values.memory import SentenceNeed
+from engine.values.memory import SENTENCE_TOKENS, SentenceNeed
 from engine.values.outline import Parameter
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ DEFAULTS_USED = "config.json leaves out what shapes the heads; the defaults of i
 
 DEQUANTISED = "the weights of a GGUF file are shown in float32, as what they stand for"
 """Said of every such model: the precision they are stored in is not that of the spectra."""
+
+MERGED = re.compile(r"\.experts\.\d+\.")
+"""In names of tensors that transformers puts together with others when it loads them, so that they are copied."""
 
 GGUF = ".gguf"
 
@@ -148,10 +152,29 @@ class FolderSource(Source):
         return stamps((*self.files, self.location.directory / "config.json"))  # which says how many heads
 
     def sentence_need(self, dtype: str) -> SentenceNeed:
-        """Estimate what reading a sentence takes; tensors that are used under their own names can stay in the files."""
-        is_mapped = self.tensors is self._checkpoint
-        entries = self._checkpoint.entries
-        return sentence_need(self.anatomy.outline, entries, self._config, dtype, is_mapped=is_mapped)
+        """Estimate what reading a sentence takes, computing in ``dtype``.
+
+        That is as ``--dtype`` takes it: ``auto`` is the one in the configuration, or else the stored one. Tensors that
+        are used as they are, under their own names, can stay in the files.
+        """
+        outline, config, entries = self.anatomy.outline, self._config, self._checkpoint.entries
+        named = config.get("dtype") or config.get("torch_dtype")
+        chosen = dtype if dtype != "auto" else named if isinstance(named, str) else outline.dtype
+        weights = mapped = 0
+        is_quantised = bool(config.get("quantization_config"))
+        for name, entry in entries.items():
+            is_plain = entry.dtype.startswith(("float", "bfloat")) and "float8" not in entry.dtype
+            takes = replace(entry, dtype=chosen).stored_bytes if is_plain and not is_quantised else entry.stored_bytes
+            weights += takes
+            is_as_stored = self.tensors is self._checkpoint and not is_quantised and entry.dtype == chosen
+            mapped += takes if is_as_stored and MERGED.search(name) is None else 0
+        tokens = min(outline.context or SENTENCE_TOKENS, SENTENCE_TOKENS)
+        most = max(layer.heads for layer in outline.layers)
+        maps = most * tokens**2 * (TensorEntry((1,), chosen).stored_bytes + TensorEntry((1,), "float32").stored_bytes)
+        smaller = "bfloat16" if chosen == "float32" and not is_quantised else ""
+        if dtype != "auto" and weights > sum(entry.stored_bytes for entry in entries.values()):
+            smaller = "auto"
+        return SentenceNeed(weights, mapped, maps, chosen, smaller, tokens)
 
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the tensors as stored, and the names that the model ties to one of them.

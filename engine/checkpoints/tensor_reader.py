@@ -79,7 +79,7 @@ DTYPE_NAMES = {
 LENGTH_BYTES, LONGEST_HEADER = 8, 10**8
 """Bytes, little-endian, that say how long the header of a safetensors file is, which follows; and the most it has."""
 
-NUMBER = re.compile(r"\d+")
+LAYER_NUMBER = re.compile(r"\d+")
 """A layer's or an expert's, in a tensor's name."""
 
 MOST_WHOLE = 2**25
@@ -101,8 +101,8 @@ def _like_other_layers(known: Mapping[str, TensorEntry], names: Iterable[str]) -
     """Suppose that tensors are as those of the same name in other layers; of others nothing is known."""
     of_layers: dict[str, set[TensorEntry]] = defaultdict(set)
     for name, entry in known.items():
-        of_layers[NUMBER.sub("#", name)].add(entry)
-    found = {name: of_layers.get(NUMBER.sub("#", name), set()) for name in names}
+        of_layers[LAYER_NUMBER.sub("#", name)].add(entry)
+    found = {name: of_layers.get(LAYER_NUMBER.sub("#", name), set()) for name in names}
     return {name: next(iter(like)) if len(like) == 1 else UNKNOWN for name, like in found.items()}
 
 

@@ -1,24 +1,49 @@
-"""What transformers is given of a folder and asked about it: checked configurations, classes, whole models."""
+"""What transformers is given of a folder and asked about it: configurations, classes, whole models, names of tensors.
+
+A configuration is a few bytes that may ask for any number of layers and labels. Its sizes are compared with the stored
+tensors before anything is made of them, and a model's modules are counted while transformers makes them.
+
+transformers renames and converts some checkpoints' tensors while it loads a model. The same rules are applied here to
+one tensor at a time, so that no more is read than is asked for. They are internal to transformers; where they are not
+as this module expects them, the whole model is loaded instead.
+"""
 
 from __future__ import annotations
 
 import importlib
 import logging
+import math
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.architectures.tensors import TensorEntry
-from engine.checkpoints.json_files import FIELDS, NUMBER, OBJECT, TEXT, Kind, plain_file, read_object, shown
+from engine.architectures.tensors import ModuleTensors, TensorEntry, Tensors
+from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors
+from engine.checkpoints.json_files import (
+    FIELDS,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    Kind,
+    dotted,
+    plain_file,
+    read_object,
+    shown,
+    walk,
+)
 from engine.checkpoints.library_imports import IMPORTING
-from engine.checkpoints.size_bounds import bound_size, drop_labels
-from engine.checkpoints.tensor_reader import Checkpoint
+from engine.checkpoints.tensor_reader import LAYER_NUMBER, Checkpoint
 from engine.values.errors import EngineError
+from engine.values.memory import size
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
     from transformers import PretrainedConfig
 
 LEFT_OUT = frozenset({"auto_map", "configuration_files"})
@@ -45,6 +70,36 @@ DIGITS = 8
 
 _LARGE = re.compile(rb'"\s*:\s*(\d{%d,})' % DIGITS)
 """The end of a field's name, and a number of so many digits."""
+
+LAYERS = 1000
+"""Layers that a configuration may always speak of: some types run one layer many times."""
+
+LARGEST_SIZE = 2**20
+"""What any size may be; a larger one has to be that of a stored tensor, or a quarter of it."""
+
+TIMES, FURTHER_BYTES = 4, 2**29
+"""How many times the stored bytes a model may take, and how many beside: some of a type's parts may not be stored."""
+
+PACKED = 4
+"""How many times as many again where weights are packed into fewer bits."""
+
+MODULES, MODULES_FOR_A_TENSOR = 5000, 20
+"""Modules that a model may have, and how many more for each stored tensor."""
+
+TABLE = 2**21
+"""Numbers that a table of embeddings may always have; a larger one has at most `TIMES` those of the largest tensor."""
+
+LABELS = frozenset({"num_labels", "id2label", "label2id"})
+"""Settings of classifiers, which are never made."""
+
+_COUNTS_LAYERS = re.compile(r"(layers?|depths?|blocks?)$")
+_IS_NO_SIZE = re.compile(r"(^|_)(ids?|index|tokens?|params?|parameters|steps?|samples?|examples?|seed|theta|base)$")
+_IS_SIZE = re.compile(
+    r"(^|_)(num|n|d|size|dims?|width|height|channels?|groups?|rank|buckets?|vocab|hidden|embd|inner|kernel|state|types?|"
+    r"heads?|experts?|langs?|expand|mult|multiplier|ratio|repeats?|factor|window|chunk|block|distance|max|length|len)(_|$)"
+)
+_IS_LENGTH = re.compile(r"position|length|len$|ctx|context|n_positions|window|distance|chunk|scal|rope")
+"""What settings are called that count layers, that are no sizes, that are, and that are lengths of sentences."""
 
 CODE_NEEDED = "it needs code that comes with it, which runs only when told to: read it, then --trust-remote-code"
 
@@ -141,6 +196,93 @@ def _check_token_numbers(file: Path) -> None:
         if not before.endswith((b"max_length", b"\\")):  # which is no token's number, or within a text
             number = shown(int(found[1][:20]))
             raise EngineError(f"{file} has the number {number}, beyond any token's; correct it there")
+
+
+def check_sizes(config: Mapping[str, Any], entries: Mapping[str, TensorEntry], where: str) -> None:
+    """Compare the sizes that a configuration names, as the file has it, with the tensors that are stored.
+
+    Raises `EngineError` when one is too large by far, naming the file (``where``), the field, what it says and what is
+    stored.
+    """
+    numbered = len({found for name in entries for found in LAYER_NUMBER.findall(name)})
+    layers = max(LAYERS, 2 * numbered)
+    largest = max((each for entry in entries.values() for each in entry.shape), default=0)
+    for path, value in walk(config, where):
+        name = next((each for each in reversed(path) if each), "")
+        if name in LABELS or _IS_NO_SIZE.search(name):
+            continue
+        for number in value if isinstance(value, list) else (value,):
+            if not isinstance(number, (int, float)) or isinstance(number, bool):
+                continue
+            if _COUNTS_LAYERS.search(name) and number > layers:
+                stored = f"its tensors are of {numbered} layers"
+            elif _IS_SIZE.search(name) and not _IS_LENGTH.search(name) and number > max(LARGEST_SIZE, TIMES * largest):
+                stored = f"the largest side of a stored tensor is {largest}"
+            else:
+                continue
+            raise EngineError(
+                f"{where}: {dotted(path)} is {shown(number)}, but {stored}; download or save the model again"
+            )
+
+
+def drop_labels(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave the settings of classifiers out of a configuration and of those inside it."""
+    return {
+        name: drop_labels(value) if isinstance(value, dict) else value
+        for name, value in config.items()
+        if name not in LABELS
+    }
+
+
+@contextmanager
+def bound_size(entries: Mapping[str, TensorEntry], config: Any) -> Iterator[None]:
+    """Let this thread make no larger a model, by a configuration of transformers, than what is stored lets expect.
+
+    Modules, and tensors without memory (on PyTorch's meta device), are counted as they are registered, so that it is
+    stopped before there is memory for any, by an `EngineError` that names what is asked for and what is stored.
+    """
+    from torch import nn
+    from torch.nn.modules import module as hooks
+
+    thread = threading.get_ident()
+    stored = sum([entry.stored_bytes for entry in entries.values()])
+    is_packed = bool(getattr(config, "quantization_config", None))
+    most_bytes = TIMES * stored * (PACKED if is_packed else 1) + FURTHER_BYTES
+    most_modules = MODULES + MODULES_FOR_A_TENSOR * len(entries)
+    most_rows = max(TABLE, TIMES * max([math.prod(entry.shape) for entry in entries.values()], default=0))
+    counts: Counter[str] = Counter()
+
+    def refuse(what: str, held: str) -> EngineError:
+        return EngineError(
+            f"its config.json asks for {what}, but its files hold {held}; download or save the model again"
+        )
+
+    def count_module(parent: nn.Module, name: str, module: Any) -> None:
+        counts["modules"] += threading.get_ident() == thread
+        if counts["modules"] > most_modules:
+            raise refuse(f"more than {most_modules} modules", f"{len(entries)} tensors")
+
+    def count_tensor(parent: nn.Module, name: str, tensor: Any) -> None:
+        if tensor is None or not tensor.is_meta or threading.get_ident() != thread:
+            return
+        counts["bytes"] += tensor.nbytes
+        if counts["bytes"] > most_bytes:
+            raise refuse(f"a model of more than {size(most_bytes)}", size(stored))
+        if isinstance(parent, nn.Embedding) and tensor.numel() > most_rows:
+            raise refuse(
+                f"a table of shape {list(tensor.shape)}", f"no tensor of more than {most_rows // TIMES} numbers"
+            )
+
+    handles = [
+        hooks.register_module_module_registration_hook(count_module),
+        hooks.register_module_parameter_registration_hook(count_tensor),
+        hooks.register_module_buffer_registration_hook(count_tensor),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def model_class(config: Any, entries: Mapping[str, TensorEntry]) -> Any:
@@ -271,3 +413,71 @@ def blank(model: Any, lacking: Iterable[str]) -> None:
         module.lacking = getattr(module, "lacking", frozenset()) | {own}  # a mark of ours
         if not parameter.is_meta:
             torch.nn.init.constant_(parameter, torch.nan)
+
+
+def rename_tensors(stored: Tensors, directory: Path) -> Tensors:
+    """See a checkpoint's tensors under the names that they have in the loaded model.
+
+    Raises `EngineError` when transformers cannot build the model.
+    """
+    try:
+        config = library_config(directory)
+        return _convert_names(stored, empty_model(model_class(config, stored.entries), config, stored.entries))
+    except Exception:  # transformers' internals are not as they were
+        return whole_model(directory)
+
+
+def _convert_names(stored: Tensors, model: Any) -> Tensors:
+    """Find, as transformers' loader does, which stored tensors become which of the model's."""
+    from transformers.conversion_mapping import get_model_conversion_mapping
+    from transformers.core_model_loading import WeightConverter, WeightRenaming, rename_source_key
+
+    mapping = get_model_conversion_mapping(model)
+    renamings = [each for each in mapping if isinstance(each, WeightRenaming)]
+    converters = [each for each in mapping if isinstance(each, WeightConverter)]
+    by_pattern = {pattern: converter for converter in converters for pattern in converter.source_patterns}
+    own: dict[str, Tensor] = model.state_dict()
+    sources: dict[str, list[tuple[str, str | None]]] = defaultdict(list)
+    for name in sorted(stored.entries):
+        target, pattern = rename_source_key(name, renamings, converters, model.base_model_prefix, own)
+        if target not in own and name in own:
+            target, pattern = name, None
+        if target in own:
+            sources[target].append((name, pattern))
+    names: dict[str, str] = {}
+    conversions: dict[str, Conversion] = {}
+    for first, several in sources.items():
+        name, pattern = several[0]
+        if pattern is None:
+            names[first] = name
+            continue
+        converter = by_pattern[pattern]
+        for target_pattern in converter.target_patterns:
+            target = first.replace(converter.target_patterns[0], target_pattern)
+            if target in own:
+                entry = TensorEntry(tuple(own[target].shape), stored.entries[name].dtype)
+                make = partial(_convert, stored, model, converter, several, first, target)
+                conversions[target] = Conversion(entry, make)
+    return ConvertedTensors(stored, conversions, names)
+
+
+def _convert(
+    stored: Tensors, model: Any, converter: Any, sources: Sequence[tuple[str, str | None]], first: str, target: str
+) -> Tensor:
+    """Make one of the model's tensors by transformers' own conversion, which is called with the first that it makes."""
+    converter = deepcopy(converter)
+    for name, pattern in sources:
+        converter.add_tensor(first, name, pattern or name, stored.read(name))
+    found = converter.convert(first, model=model, config=model.config)[target]
+    tensor: Tensor = found[0] if isinstance(found, list) else found
+    if tensor.shape != model.state_dict()[target].shape:
+        raise EngineError(f"{target} comes out of its conversion as {list(tensor.shape)}; load the model whole")
+    return tensor
+
+
+def whole_model(directory: Path) -> Tensors:
+    """Load a whole model into main memory and see its parameters by name; `EngineError` when it cannot be loaded."""
+    try:
+        return ModuleTensors(load_pretrained(directory, "auto"))
+    except Exception as error:  # whatever a model's own loading code raises
+        raise EngineError(f"transformers cannot load {directory}: {first_line(error)}") from error

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from engine.checkpoints import size_bounds
+from engine.values import memory
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 
@@ -220,7 +220,7 @@ def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, states:
     Beside them ``states`` bytes are kept. Raises `EngineError` when there is less memory than they need.
     """
     needed = heads * queries * keys * np.dtype(np.float32).itemsize
-    free = size_bounds.free_memory() if copies * needed + states > SMALL else None
+    free = memory.free_memory() if copies * needed + states > SMALL else None
     if free is not None and copies * needed + states > free:
         while_made = f", {copies} times that while they are made," if copies > 1 else ""
         raise EngineError(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from engine.checkpoints import size_bounds
+from engine.values import memory
 from engine.values.errors import EngineError
 from engine.values.memory import FreeMemory
 
@@ -102,7 +102,7 @@ def free_of_gpus(device: str, alone: bool = False) -> list[FreeMemory]:
 
 def free_memories() -> tuple[FreeMemory, ...]:
     """Say what is free in main memory and on each GPU of CUDA."""
-    return FreeMemory("cpu", size_bounds.free_memory()), *free_of_gpus("cuda:0")
+    return FreeMemory("cpu", memory.free_memory()), *free_of_gpus("cuda:0")
 
 
 def _free_of(number: int) -> int:

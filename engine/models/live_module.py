@@ -16,8 +16,8 @@ from engine.architectures.heads import read_layer
 from engine.architectures.outline import Anatomy, AttentionModule, anatomy_of, describe_attention, read_anatomy
 from engine.architectures.places import Found, numbers_of
 from engine.architectures.rules import RULES, Layout, Rule, sibling, tensor_of
-from engine.architectures.tensors import TensorEntry, Tensors
-from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors, ModuleTensors
+from engine.architectures.tensors import ModuleTensors, TensorEntry, Tensors
+from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors
 from engine.checkpoints.source import Source, module_parameters
 from engine.checkpoints.transformers_library import settings_of_config
 from engine.models.model_loader import load_reader, words_of

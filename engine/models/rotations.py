@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from engine.architectures.configuration import unscaled_length
-from engine.architectures.rotary_types import PARTS, ROTARY_TYPES, RotaryType, why_not_rotated
+from engine.architectures.rules import PARTS, ROTARY_TYPES, RotaryType, why_not_rotated
 from engine.architectures.tensors import Tensors
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.transformers_library import silence

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.checkpoints.json_files import walk
 from engine.checkpoints.library_imports import IMPORTING
-from engine.checkpoints.size_bounds import text_growth
 from engine.checkpoints.transformers_library import first_line, silence, tokenizer_options
 from engine.values.attention import Sentence, Spelling
 from engine.values.display_text import visible
@@ -21,6 +22,9 @@ Frame = tuple[tuple[int, ...], tuple[int, ...]]
 
 LONGEST_TEXT = 10_000_000
 """Characters that a tokenizer's own rewriting may make of a text."""
+
+REWRITING = ("normalizer", "pre_tokenizer", "post_processor")
+"""Parts of a tokenizer that change a text, or what was made of it."""
 
 UNLIMITED = 1_000_000
 """A tokenizer without a limit of its own says a far larger number."""
@@ -119,6 +123,27 @@ def _is_broken(raw: bytes) -> bool:
     return False
 
 
+def _text_growth(tokenizer: Mapping[str, Any]) -> int:
+    """Say how many times as long a text may become by what a ``tokenizer.json`` does before and after it is cut.
+
+    What one replacement writes may be replaced again by another whose pattern has some of its characters.
+    """
+    steps = [value for _, value in walk({name: tokenizer.get(name) for name in REWRITING}, "tokenizer.json")]
+    replacing = [each for each in steps if isinstance(each, dict) and each.get("type") == "Replace"]
+    written = {character for each in replacing for character in each["content"]}
+    once = again = 1
+    for each in replacing:
+        pattern, length = each["pattern"], len(each["content"])
+        if "Regex" in pattern:
+            again *= length + 1  # which may fit between any two characters
+        elif written.isdisjoint(pattern["String"]):
+            once = max(once, length)
+        else:
+            again *= max(1, length)
+    copies = [len(each["single"]) for each in steps if isinstance(each, dict) and isinstance(each.get("single"), list)]
+    return once * again * math.prod(max(1, number) for number in copies)
+
+
 class Tokenizer(Words):
     """A model's own tokenizer, with token texts as people read them (`` the``, not ``Ġthe`` or ``▁the``)."""
 
@@ -127,7 +152,7 @@ class Tokenizer(Words):
         backend = getattr(tokenizer, "backend_tokenizer", None)
         state = json.loads(backend.to_str()) if backend is not None else {}
         self._is_byte_level = "ByteLevel" in json.dumps(state.get("decoder"))
-        self._growth = text_growth(state)
+        self._growth = _text_growth(state)
         length = int(tokenizer.model_max_length)
         self.limit = length if 0 < length < UNLIMITED else None
         mask = getattr(tokenizer, "mask_token_id", None)

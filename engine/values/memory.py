@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from engine.values.display_text import quantity
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
+
+MEMORY_INFO = Path("/proc/meminfo")
+CONTAINER = Path("/sys/fs/cgroup")
+"""Where Linux says how much memory is free, and how much a container may use."""
 
 FROM_DISK = 2.0
 """How many times the free memory weights may take that are read from their files whenever they are needed."""
@@ -17,6 +25,29 @@ SENTENCE_TOKENS = 512
 
 ACROSS_DEVICES = "auto"
 """In place of a device: accelerate lays the model out over GPUs and main memory."""
+
+
+def free_memory() -> int | None:
+    """Count the bytes of main memory that can be had, files that are cached there among them.
+
+    Returns
+    -------
+    bytes : what Linux calls available, or a container's limit where that is less; elsewhere the free pages; None where
+        nothing says.
+    """
+    free = None
+    with suppress(OSError, AttributeError, ValueError):
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError):
+        if said := re.search(r"^MemAvailable:\s*(\d+) kB$", MEMORY_INFO.read_text(encoding="ascii"), re.MULTILINE):
+            free = int(said[1]) * 1024
+    with suppress(OSError, ValueError):  # no such files, or no limit, which is written as a word
+        limit, used = (int((CONTAINER / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
+        stat = (CONTAINER / "memory.stat").read_text(encoding="ascii")
+        cached = re.search(r"^inactive_file (\d+)$", stat, re.MULTILINE)
+        left = max(0, limit - used + (int(cached[1]) if cached else 0))
+        free = left if free is None else min(free, left)
+    return free
 
 
 def size(stored_bytes: int) -> str:

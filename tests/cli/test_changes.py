@@ -305,8 +305,8 @@ def test_two_models_that_do_not_fit_together_are_refused_before_any_is_loaded(
     need = OpenModel(find_source(str(model), options, lambda progress: None), options).memory().need
     assert need is not None
     total = need.total
-    monkeypatch.setattr("engine.checkpoints.size_bounds.free_memory", lambda: total * 3 // 2)
+    monkeypatch.setattr("engine.values.memory.free_memory", lambda: total * 3 // 2)
     said = refusal(model, *asked)
     assert f"{model} beside {model} needs {size(2 * total)} to read a sentence" in said
-    monkeypatch.setattr("engine.checkpoints.size_bounds.free_memory", lambda: total * 2)
+    monkeypatch.setattr("engine.values.memory.free_memory", lambda: total * 2)
     assert run(model, *asked).exit_code == 0

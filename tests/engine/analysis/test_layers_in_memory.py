@@ -22,7 +22,6 @@ from engine.analysis.open_model import OpenModel
 from engine.analysis.token_tables import token_map
 from engine.architectures import heads as cutting
 from engine.architectures.heads import LayerWeights
-from engine.checkpoints import size_bounds
 from engine.mathematics.spectra import circuit_singular_values
 from engine.service.engine import Engine
 from engine.values import memory
@@ -230,7 +229,7 @@ def test_a_layer_of_which_nothing_fits_is_refused_in_one_line(
     opened = open_on_thread(tiny_model("llama"))
     monkeypatch.setattr(memory, "MOST_BROWSED", 0)
     monkeypatch.setattr(memory, "FREE_SHARE", 0)
-    monkeypatch.setattr(size_bounds, "free_memory", lambda: 10)
+    monkeypatch.setattr(memory, "free_memory", lambda: 10)
     with pytest.raises(EngineError) as caught:
         finish(opened.spectra.layer(FIRST, True))
     said = one_line(caught.value)
@@ -368,7 +367,7 @@ async def test_what_fits_of_a_layer_is_on_screen_and_the_rest_is_said(tiny_model
 def test_an_export_without_room_for_some_matrices_gives_the_others_and_a_line(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(size_bounds, "free_memory", lambda: memory.MOST_BROWSED)
+    monkeypatch.setattr(memory, "free_memory", lambda: memory.MOST_BROWSED)
     folder = tiny_model("llama", **SHARED)
     done = run(folder, "ranks", "--layer", "0", "--head", "all", "--no-cache")
     assert done.exit_code == 0
@@ -398,7 +397,7 @@ def test_what_queries_and_outputs_alone_can_tell_is_empty_and_the_rest_as_it_is(
     everything = run(folder, *command)
     assert everything.exit_code == 0
     assert "without" not in everything.stderr
-    monkeypatch.setattr(size_bounds, "free_memory", lambda: memory.MOST_BROWSED)
+    monkeypatch.setattr(memory, "free_memory", lambda: memory.MOST_BROWSED)
     done = run(folder, *command)
     assert done.exit_code == 0
     assert done.stderr.startswith("attn-tui: L0 as a whole is without what W_Q and W_O alone can tell: Q and O of L0")

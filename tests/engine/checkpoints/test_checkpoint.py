@@ -19,7 +19,7 @@ from transformers.core_model_loading import WeightRenaming
 
 from engine.architectures.heads import read_layer
 from engine.architectures.tensors import Tensors
-from engine.checkpoints import converted_tensors
+from engine.checkpoints import transformers_library
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -292,7 +292,7 @@ def test_one_tensor_at_a_time_is_converted(tmp_path: Path, monkeypatch: pytest.M
     plain = save_tiny("llama", tmp_path / "plain")
     folder = strange(save_tiny("llama", tmp_path / "strange"))
     rename_from_now_on(monkeypatch)
-    monkeypatch.setattr(converted_tensors, "whole_model", refused)
+    monkeypatch.setattr(transformers_library, "whole_model", refused)
     assert_same_heads(folder, plain)
 
 
@@ -306,7 +306,7 @@ def test_the_whole_model_is_loaded_where_the_conversion_is_not_as_expected(
     def moved(*arguments: Any) -> Any:
         raise ImportError("cannot import name 'rename_source_key'")
 
-    monkeypatch.setattr(converted_tensors, "_convert_names", moved)
+    monkeypatch.setattr(transformers_library, "_convert_names", moved)
     assert_same_heads(folder, plain)
 
 

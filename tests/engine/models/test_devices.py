@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from engine.analysis.open_model import OpenModel
 from engine.architectures.heads import read_layer
-from engine.checkpoints.converted_tensors import ModuleTensors
+from engine.architectures.tensors import ModuleTensors
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.mathematics import circuits, distances, spectra, tokens

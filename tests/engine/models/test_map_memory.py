@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine.checkpoints import size_bounds
 from engine.models import attention_maps
+from engine.values import memory
 from engine.values.errors import EngineError
 from tests.conftest import TinyModel
 from tests.engine.models.test_attention import ANOTHER, SENTENCE
@@ -26,7 +26,7 @@ def test_maps_that_do_not_fit_are_refused_before_they_are_tried(
     needed = copies * 4 * count**2 * 4 + states * count * 32 * 4  # with the maps of 4 heads
     monkeypatch.setattr(attention_maps, "SMALL", 0)
     for free in (None, needed, needed - 1):
-        monkeypatch.setattr(size_bounds, "free_memory", lambda free=free: free)
+        monkeypatch.setattr(memory, "free_memory", lambda free=free: free)
         if free != needed - 1:
             assert reader.read(SENTENCE, no_hurry).ids
             reader.read(ANOTHER, no_hurry)
@@ -40,7 +40,7 @@ def test_maps_that_do_not_fit_are_refused_before_they_are_tried(
 PEAK = """
 import json, sys
 from pathlib import Path
-from engine.checkpoints import size_bounds
+from engine.values import memory
 from engine.checkpoints.source import FolderSource
 from engine.checkpoints.locate import locate
 from engine.models.model_loader import load_reader
@@ -62,7 +62,7 @@ for work in (lambda: reader.layer_maps(last), lambda: reader.layer_maps(last.sta
     Path("/proc/self/clear_refs").write_text("5")
     size = work().weights.nbytes
     found.append([status("VmHWM") - before, size])
-size_bounds.free_memory = lambda: max(peak for peak, _ in found) // 1.1
+memory.free_memory = lambda: max(peak for peak, _ in found) // 1.1
 try:
     reader.read(f"the {text}", rest)
 except EngineError:

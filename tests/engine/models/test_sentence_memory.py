@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from engine.analysis.open_model import OpenModel, place
-from engine.checkpoints import size_bounds
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.models import devices
+from engine.values import memory
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import NOTHING_OFF, Off
@@ -112,21 +112,21 @@ def test_the_free_memory_is_what_linux_calls_available(tmp_path: Path, monkeypat
     info, container = tmp_path / "meminfo", tmp_path / "cgroup"
     container.mkdir()
     info.write_text("MemTotal:       100 kB\nMemFree:    10 kB\nMemAvailable:   80 kB\n")
-    monkeypatch.setattr(size_bounds, "MEMORY_INFO", info)
-    monkeypatch.setattr(size_bounds, "CONTAINER", container)
-    assert size_bounds.free_memory() == 80 * 1024
+    monkeypatch.setattr(memory, "MEMORY_INFO", info)
+    monkeypatch.setattr(memory, "CONTAINER", container)
+    assert memory.free_memory() == 80 * 1024
     (container / "memory.max").write_text("max\n")
     (container / "memory.current").write_text("50000\n")
     (container / "memory.stat").write_text("anon 1\ninactive_file 20000\n")
-    assert size_bounds.free_memory() == 80 * 1024
+    assert memory.free_memory() == 80 * 1024
     (container / "memory.max").write_text("60000\n")
-    assert size_bounds.free_memory() == 30000
+    assert memory.free_memory() == 30000
 
 
 async def test_the_pane_says_why_a_sentence_is_not_read_and_reads_it_when_there_is_room(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(size_bounds, "free_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
     async with explorer(tiny_model("llama"), text=SENTENCE, head="L0H0", size=(160, 50)) as (app, pilot):
         assert "to read a sentence (float32), 1.0 kB are free in main memory" in app.views.attention.message
         assert "its spectra work all the same" in app.views.attention.message
@@ -167,13 +167,13 @@ def test_what_is_free_is_said_before_torch_is_there_which_knows_the_gpus(tiny_mo
 async def test_before_a_sentence_is_typed_the_pane_says_that_none_can_be_read(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(size_bounds, "free_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
     async with explorer(tiny_model("llama"), size=(160, 50)) as (app, _):
         assert "1.0 kB are free in main memory" in app.views.attention.message
 
 
 def test_nothing_is_loaded_where_it_does_not_fit(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size_bounds, "free_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
 
     def load(*arguments: object) -> None:
         raise AssertionError("the model was loaded")

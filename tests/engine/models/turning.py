@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.architectures.heads import LayerWeights, read_layer
-from engine.architectures.rotary_types import ROTARY_TYPES
+from engine.architectures.rules import ROTARY_TYPES
 from engine.mathematics.scores import Rotation, rotate_keys
 from engine.models.loaded_model import attention_in
 from engine.models.proof import inputs_at_position_zero

@@ -181,7 +181,7 @@ async def test_what_is_known_not_to_fit_is_said_before_it_is_tried(
     monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         free, pane, said = held_back(monkeypatch), app.views.attention, list[str]()
-        monkeypatch.setattr("engine.checkpoints.size_bounds.free_memory", lambda: 1000)
+        monkeypatch.setattr("engine.values.memory.free_memory", lambda: 1000)
         app.main.read(SENTENCE)
         await until(pilot, lambda: "1.0 kB are free in main memory; its spectra work all the same" in pane.message)
         foreseen = pane.message
@@ -203,7 +203,7 @@ async def test_before_the_gpus_are_known_the_headers_say_what_is_needed(tiny_mod
 
 
 def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.checkpoints.size_bounds.free_memory", lambda: 1000)
+    monkeypatch.setattr("engine.values.memory.free_memory", lambda: 1000)
     engine, _ = watched(tiny_model("gpt2"))
     monkeypatch.setattr("engine.models.model_loader.load_reader", None)
     with pytest.raises(EngineError, match=r"1\.0 kB are free in main memory"):

@@ -12,7 +12,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from engine.architectures.rotary_types import ROTARY_TYPES, why_never_rotated
+from engine.architectures.rules import ROTARY_TYPES, why_never_rotated
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, refusal
 from tests.tiny_models import CONTEXT

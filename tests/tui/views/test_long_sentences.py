@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.checkpoints import size_bounds
 from engine.mathematics.attention import pool
 from engine.models import attention_maps
 from engine.service.engine import Engine
+from engine.values import memory
 from engine.values.attention import AT_ONCE, AttentionMap, MapName, MapQuery, MapWindow, PooledMap
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
@@ -158,7 +158,7 @@ async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
 ) -> None:
     async with explorer(folder, text="the cat", head="L0H0", size=(120, 40)) as (app, pilot):
         monkeypatch.setattr(attention_maps, "SMALL", 0)
-        monkeypatch.setattr(size_bounds, "free_memory", lambda: 1000)
+        monkeypatch.setattr(memory, "free_memory", lambda: 1000)
         app.main.read(TEXT)
         await settle(pilot)
         text = " ".join(screen_text(app).split())
