@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -19,8 +19,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from huggingface_hub import close_session, constants
 
-STEP = 4096
-"""Bytes of a file that are sent at a time."""
+STEP, LONG_STEP = 4096, 1 << 20
+"""Bytes of a file that are sent at a time, where somebody waits between them, and where nobody does."""
 
 
 @dataclass
@@ -47,12 +47,16 @@ class Repository:
         return None
 
 
+@lru_cache(maxsize=16)
+def digest(content: bytes) -> str:
+    """Hash a file, which is asked for at every request."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def commit(files: Mapping[str, bytes]) -> str:
     """Make up a commit's hash."""
-    digest = hashlib.sha1(usedforsecurity=False)
-    for name, content in sorted(files.items()):
-        digest.update(name.encode() + content)
-    return digest.hexdigest()
+    named = "".join(f"{name} {digest(content)}\n" for name, content in sorted(files.items()))
+    return hashlib.sha1(named.encode(), usedforsecurity=False).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -218,15 +222,17 @@ class _Handler(BaseHTTPRequestHandler):
         if wanted:
             self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
         self.send_header("Content-Length", str(len(content) - start))
-        self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+        self.send_header("ETag", f'"{digest(content)}"')
         self.send_header("X-Repo-Commit", commit(files))
         self.send_header("Accept-Ranges", "bytes")
         self.end_headers()
         if self.command == "HEAD":
             return
         cut = self.hub.cut_after.pop(name, None)
-        for place in range(start, len(content) if cut is None else cut, STEP):
-            self.wfile.write(content[place : min(place + STEP, len(content) if cut is None else cut)])
+        end = len(content) if cut is None else cut
+        step = STEP if self.hub.pause else LONG_STEP
+        for place in range(start, end, step):
+            self.wfile.write(content[place : min(place + step, end)])
             time.sleep(self.hub.pause)
             while self.hub.held_at is not None and place >= self.hub.held_at:
                 time.sleep(0.01)
