@@ -19,7 +19,10 @@ from textual.strip import Strip
 from tui.drawing.text import clusters
 
 GAP = 4
-"""Cells that are as they should be and are sent all the same, where skipping them would take a move of the cursor."""
+"""Cells that are as they should be and are sent all the same, as a move of the cursor over them takes more bytes.
+
+That is where they are styled like what is sent before or behind them; another style takes more than the move.
+"""
 
 RESET = "\x1b[0m"
 """Has a terminal write without style (ECMA-48, 8.3.117)."""
@@ -140,8 +143,10 @@ def _differing(before: list[Cell], after: list[Cell]) -> list[tuple[int, int]]:
     for word in _words("".join(text for text, _ in after)):
         start, stop = word.span()
         if before[start:stop] != after[start:stop]:
-            begin = runs.pop()[0] if runs and start - runs[-1][1] <= GAP else start
-            runs.append((begin, stop))
+            last = runs[-1][1] if runs else 0
+            beside = {after[max(last - 1, 0)][1], after[start][1]}
+            is_near = start - last <= GAP and {codes for _, codes in after[last:start]} <= beside
+            runs.append((runs.pop()[0] if runs and is_near else start, stop))
     return runs
 
 
