@@ -32,10 +32,9 @@ from tui.start import Configuration, Start
 from tui.state.saved_state import SavedState, model_key, recall, remember_theme, trouble
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
-from tui.toolkit.application import TerminalApp
+from tui.toolkit.application import TerminalApp, begin
 from tui.toolkit.keys import PROGRAM, UNBOUND, key_of
 from tui.toolkit.messages import Advanced, SentenceAdvanced, Told
-from tui.toolkit.tasks import begin
 from tui.toolkit.themes import ANSI, next_theme
 
 if TYPE_CHECKING:

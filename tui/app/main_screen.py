@@ -43,9 +43,10 @@ from tui.state.sentences import Sentences
 from tui.state.session import Averaging, Session, Shown, Side
 from tui.state.tree_search import place_after
 from tui.status_line import describe
+from tui.toolkit.application import Work, begin, say_copied
 from tui.toolkit.keys import COMPARING, HEADS_OFF, MEASURING, MOVING, PROGRAM, SENTENCE, TAKING_AWAY, key_of
 from tui.toolkit.keys import VIEWS as OF_VIEWS
-from tui.toolkit.layout_compositor import LayoutCompositor
+from tui.toolkit.layout import LayoutCompositor
 from tui.toolkit.messages import (
     CellMoved,
     ConditionWanted,
@@ -60,8 +61,6 @@ from tui.toolkit.messages import (
     TokenPicked,
     TokenPointed,
 )
-from tui.toolkit.selected_text import say_copied
-from tui.toolkit.tasks import Work, begin
 from tui.views.sentence_input import SentenceInput
 from tui.views.tree import HeadTree
 from tui.widgets.field import is_displayed

@@ -17,7 +17,7 @@ from engine.values.outline import Finding, LayerProof
 from engine.values.progress import Progress
 from tui.screens.modal import ListScreen
 from tui.status_line import describe
-from tui.toolkit.tasks import begin
+from tui.toolkit.application import begin
 
 EXPLANATION = (
     "Heads write: added up, what they write is what the layer's attention writes. Heads look: their probabilities "

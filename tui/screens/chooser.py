@@ -24,9 +24,9 @@ from engine.values.progress import Progress
 from tui.screens.modal import Modal
 from tui.screens.model_list import FoundList, beginning, enter_does
 from tui.status_line import describe
+from tui.toolkit.application import begin
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Advanced
-from tui.toolkit.tasks import begin
 from tui.widgets.field import Field
 from tui.widgets.line import Line
 

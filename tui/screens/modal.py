@@ -12,9 +12,9 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
 
-from tui.toolkit.selected_text import say_copied
+from tui.toolkit.application import say_copied
+from tui.toolkit.keys import lines_of
 from tui.widgets.key_line import KeyLine
-from tui.widgets.scrolling import lines_of
 
 
 class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):

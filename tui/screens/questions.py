@@ -23,7 +23,7 @@ from tui.toolkit.themes import SHORT, find_theme
 from tui.views.rows import RowsPane
 from tui.views.switcher import Views
 from tui.views.tree import HeadTree
-from tui.widgets.name_input import candidates
+from tui.widgets.field import candidates
 
 OPEN = "open"
 """Stands before the name or path of a model."""

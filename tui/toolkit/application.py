@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,11 +22,11 @@ from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 from textual.widget import MountError
 from textual.widgets import Input
-from textual.worker import WorkerFailed
+from textual.worker import Worker, WorkerFailed
 
-from tui.toolkit.colours import NearestColour
+from tui.drawing.text import fit, harmless
 from tui.toolkit.keys import IN_ASCII
-from tui.toolkit.line_filters import AsciiOnly, Colourless, Settled
+from tui.toolkit.line_filters import AsciiOnly, Colourless, NearestColour, Settled
 from tui.toolkit.output import LastFrame, only_difference
 from tui.toolkit.themes import ANSI, OWN, usual_theme
 
@@ -268,3 +268,40 @@ async def _until_handled(node: DOMNode) -> None:
 def sends_ascii_only(app: App[None]) -> bool:
     """Say whether an application, which may be a widget's of tests, sends nothing but ASCII."""
     return isinstance(app, TerminalApp) and app.is_ascii_only
+
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+"""What is to be done. It is called when its turn has come, and only then: a coroutine made before would be left behind,
+with a warning on the terminal, where newer work comes first or the program is being left."""
+
+Run = Callable[[Work, str], None]
+"""Does work beside the event loop's other work; newer work of the same name replaces it."""
+
+
+def begin(owner: DOMNode, work: Work, group: str, *, is_alone: bool = True) -> Worker[None]:
+    """Begin work, which ends with its owner.
+
+    While the program is being left screens still do what was put off until they are drawn. Work that begins by that
+    comes too late to be ended with all other work, and what it waits for may never come.
+
+    Parameters
+    ----------
+    owner : a screen, a widget or the application.
+    work : what is to be done.
+    group : what it is called.
+    is_alone : whether it replaces older work of the same group.
+    """
+    worker: Worker[None] = owner.run_worker(work, group=group, exclusive=is_alone)
+    if not owner.app.is_running:
+        worker.cancel()
+    return worker
+
+
+SHOWN = 48
+"""Cells of what was copied that are shown."""
+
+
+def say_copied(app: App[Any]) -> None:
+    """Say what has gone to the clipboard, by its beginning."""
+    text = harmless(" ".join(app.clipboard.split()))
+    app.notify(fit(text, SHOWN).rstrip(), title="copied", timeout=2)

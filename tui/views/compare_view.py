@@ -33,11 +33,10 @@ from tui.state.session import Shown, Side
 from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
 from tui.views.sentence_view import SentencePane
-from tui.widgets.head_values import HeadValue, HeadValues
 from tui.widgets.heatmap import MapSource
 from tui.widgets.line import Line
 from tui.widgets.map_grid import MapGrid, Titled
-from tui.widgets.spectra import SpectraView
+from tui.widgets.spectra import HeadValue, HeadValues, SpectraView
 
 COMPARED = "compare difference"
 """The name of the work that computes a difference."""

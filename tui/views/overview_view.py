@@ -30,10 +30,9 @@ from tui.state.stores import Stores
 from tui.state.tables import TableKey
 from tui.toolkit.messages import ConditionWanted, HeadEntered, HeadPicked, Told
 from tui.views.pane import Pane
-from tui.widgets.head_map import HeadMap
-from tui.widgets.histogram import Histogram
+from tui.widgets.field import MeasureInput, NameInput
+from tui.widgets.head_map import HeadMap, Histogram
 from tui.widgets.line import Line
-from tui.widgets.name_input import MeasureInput, NameInput
 
 PAUSE = 0.15
 """Seconds without another move of the cursor after which the head under it is selected."""
@@ -66,7 +65,7 @@ class OverviewPane(Pane):
         super().__init__()
         self.add_class("-table")
         self.map = HeadMap()
-        self.histogram = Histogram()
+        self.histogram = Histogram(self.map)
         self.name_input = MeasureInput()
         self.explanation_line = Line(classes="pane-legend")
         self.shown: MeasureMap | None = None
@@ -114,7 +113,7 @@ class OverviewPane(Pane):
         facts = map(fact, (epsilon, scale, f"{known}{quantity(len(cells), 'head')}"))
         self.title_line.show_title(Title.of(self.view, [Part(measure, " "), *facts]))
         self.map.show(self.shown, self.scale)
-        self._draw_histogram()
+        self.histogram.follow()
         self.read_out()
 
     def _cells(self, shown: Shown, stores: Stores) -> tuple[Sequence[Cell | None], str]:
@@ -149,17 +148,6 @@ class OverviewPane(Pane):
             else:
                 cells.append("" if stores.spectra.why_not(head) else None)
         return cells
-
-    def _draw_histogram(self) -> None:
-        """Draw how the values are spread."""
-        if self.shown is not None:
-            canvas, value = self.map, self._value_under_cursor()
-            self.histogram.show(self.shown, self.scale, value, canvas.ink, canvas.glyphs, canvas.level_styles)
-
-    def _value_under_cursor(self) -> float | None:
-        """Give the value of the head under the cursor."""
-        cell = None if self.shown is None or self.map.head is None else self.shown.cell(self.map.head)
-        return None if cell is None or isinstance(cell, str) else float(cell)
 
     def read_out(self) -> None:
         """Say what is under the cursor, and what the measure is."""
@@ -229,7 +217,7 @@ class OverviewPane(Pane):
         self.map.allow(lines - least)
         self.histogram.styles.height = max(least, min(lines - self.map.lines, 9))
         self._make_room()
-        self._draw_histogram()
+        self.histogram.refresh()
 
     def _make_room(self) -> None:
         """Leave the explanation out of a low pane, but not while a name is typed, for which it lists what there is."""
@@ -238,7 +226,7 @@ class OverviewPane(Pane):
     @on(HeadMap.Moved)
     def _moved(self) -> None:
         """Read the head out at once, and have it selected once the cursor rests."""
-        self.histogram.mark(self._value_under_cursor())
+        self.histogram.follow()
         self.read_out()
         if self._moving is not None:
             self._moving.stop()

@@ -17,8 +17,8 @@ from tui.drawing.titles import Part, Title
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import HeadSwitched, Told
 from tui.views.pane import Pane
+from tui.widgets.field import FilterInput
 from tui.widgets.line import Line
-from tui.widgets.name_input import FilterInput
 from tui.widgets.table_grid import TableGrid
 
 

@@ -16,13 +16,13 @@ from textual.widgets.input import Selection
 
 from engine.values.errors import EngineError, Superseded
 from tui.state.sentences import Sentences
-from tui.toolkit.tasks import begin
+from tui.toolkit.application import begin
 from tui.widgets.field import Field
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
     from engine.values.attention import Sentence
-    from tui.widgets.token_line import TokenLine
+    from tui.widgets.token_text import TokenLine
 
 PAUSE = 0.08
 """Seconds without a key after which what is typed is cut into tokens."""
@@ -103,7 +103,7 @@ class SentenceInput(Field):
 
     async def show_tokens(self, engine: Engine) -> None:
         """Show how what is typed is cut into tokens from now on."""
-        from tui.widgets.token_line import TokenLine  # for which the first frame does not wait
+        from tui.widgets.token_text import TokenLine  # for which the first frame does not wait
 
         self._engine, self._spelled = engine, None
         if self._line is None:

@@ -14,8 +14,9 @@ from textual.widgets.tree import TreeNode
 
 from tui.drawing.facts import short_name
 from tui.drawing.text import first_fitting, fit
+from tui.toolkit.keys import lines_of, paging
+from tui.toolkit.layout import PlacedBars
 from tui.widgets.line import Line
-from tui.widgets.scrolling import PlacedBars, lines_of, paging
 
 if TYPE_CHECKING:
     from engine.values.heads import Head

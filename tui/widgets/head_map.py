@@ -1,4 +1,4 @@
-"""All heads of a model as cells of layers × heads, with a cursor: one measure at a glance."""
+"""All heads of a model as cells of layers × heads, with a cursor: one measure at a glance; and bars of its values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
+from textual.widget import Widget
 
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
 from tui.drawing.cells import CURSOR, halved_cells, merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
 from tui.drawing.measure_map import HeadGrid, Line, MeasureMap, MeasureScale, fewest_lines, glyphs_of, lay_out_heads
+from tui.drawing.numbers import brief
+from tui.drawing.plots import COLOUR_PLOT, SHADE_PLOT, Curve, Span, draw_plot
+from tui.toolkit.keys import lines_of, paging
 from tui.widgets.scroll_area import ScrollArea
-from tui.widgets.scrolling import lines_of, paging
 
 _UNDEFINED, _OUTSIDE = 252, 251
 """Stand in place of a level where nothing is defined, and where a layer has no such head."""
@@ -32,7 +35,13 @@ _CURSORS = {1: "◆", 2: "[]", 4: "[  ]"}
 
 
 class HeadMap(ScrollArea, can_focus=True):
-    """Shows a measure of all heads and moves a cursor over them, by keys and by the mouse."""
+    """Shows a measure of all heads and moves a cursor over them, by keys and by the mouse.
+
+    Attributes
+    ----------
+    shown : the measure's values; None where nothing is known yet.
+    scale : how they become levels; None where none of them is finite.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1, 0)", "Previous layer", show=False, id="overview.up"),
@@ -74,10 +83,10 @@ class HeadMap(ScrollArea, can_focus=True):
         super().__init__(name="overview")
         self.rows: tuple[LayerOutline, ...] = ()
         self.grid: HeadGrid | None = None
-        self._map: MeasureMap | None = None
-        self._scale: MeasureScale | None = None
-        self._levels: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
+        self.shown: MeasureMap | None = None
+        self.scale: MeasureScale | None = None
         self.cursor = (0, 0)
+        self._levels: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
         self._laid_out_for: object = None
         self._most_lines = 0
 
@@ -95,7 +104,7 @@ class HeadMap(ScrollArea, can_focus=True):
     @property
     def _is_signed(self) -> bool:
         """Whether the measure has a sign."""
-        return self._scale is not None and self._scale.is_signed
+        return self.scale is not None and self.scale.is_signed
 
     @property
     def head(self) -> Head | None:
@@ -106,14 +115,19 @@ class HeadMap(ScrollArea, can_focus=True):
         return Head(self.rows[row].stack, self.rows[row].layer, column)
 
     @property
+    def value(self) -> float | None:
+        """The value of the head under the cursor; None where it has none."""
+        cell = None if self.shown is None or self.head is None else self.shown.cell(self.head)
+        return None if cell is None or isinstance(cell, str) else float(cell)
+
+    @property
     def lines(self) -> int:
         """How many lines the whole map takes, with the heads' numbers."""
         return 1 + (0 if self.grid is None else len(self.grid.lines))
 
     def open(self, layers: tuple[LayerOutline, ...]) -> None:
         """Show a model's heads, of which nothing is known yet."""
-        self.rows, self.cursor, self._map, self._scale = layers, (0, 0), None, None
-        self._levels = np.zeros((0, 0), dtype=np.uint8)
+        self.rows, self.cursor, self.shown, self.scale = layers, (0, 0), None, None
         self._lay_out()
 
     def allow(self, lines: int) -> None:
@@ -122,12 +136,11 @@ class HeadMap(ScrollArea, can_focus=True):
         self._lay_out()
 
     def show(self, shown: MeasureMap, scale: MeasureScale | None) -> None:
-        """Draw a measure, if that looks otherwise."""
-        was_signed, before = self._is_signed, self._levels
-        self._map, self._scale = shown, scale
+        """Draw a measure, if it is another one, or has other values."""
+        before = self.shown, self.scale
+        self.shown, self.scale = shown, scale
         self._lay_out()
-        self._levels = self._levels_of(shown, scale)
-        if self._is_signed is not was_signed or not np.array_equal(self._levels, before):
+        if before != (shown, scale):
             self.refresh()
 
     def move_to(self, head: Head) -> None:
@@ -188,18 +201,22 @@ class HeadMap(ScrollArea, can_focus=True):
             self.call_after_refresh(self._reveal)  # another size can be scrolled only once it is laid out
             self.post_message(self.LaidOut())
 
-    def _levels_of(self, shown: MeasureMap, scale: MeasureScale | None) -> NDArray[np.uint8]:
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Paint some lines; what all of them need is found once."""
+        if self.grid is not None and self.shown is not None:
+            self._levels = self._levels_of(self.shown, self.grid)
+        return super().render_lines(crop)
+
+    def _levels_of(self, shown: MeasureMap, grid: HeadGrid) -> NDArray[np.uint8]:
         """Compute the levels of all cells, (layers, heads of the widest)."""
-        if self.grid is None:
-            return np.zeros((0, 0), dtype=np.uint8)
         found = np.full(len(shown.cells), ABSENT, dtype=np.uint8)
-        if scale is not None:
-            found = scale.levels(shown.values, self.ink, len(self.glyphs))
+        if self.scale is not None:
+            found = self.scale.levels(shown.values, self.ink, len(self.glyphs))
         kinds = np.array(
             [ABSENT if cell is None else _UNDEFINED if cell == "" else 0 for cell in shown.cells], np.uint8
         )
         flat = np.where(kinds > 0, kinds, found)
-        levels = np.full((len(self.rows), self.grid.columns), _OUTSIDE, dtype=np.uint8)
+        levels = np.full((len(self.rows), grid.columns), _OUTSIDE, dtype=np.uint8)
         start = 0
         for row, layer in enumerate(self.rows):
             levels[row, : layer.heads] = flat[start : start + layer.heads]
@@ -211,7 +228,7 @@ class HeadMap(ScrollArea, can_focus=True):
         width, grid = self.size.width, self.grid
         plain = self.get_component_rich_style("overview--label")
         blank = Style(bgcolor=plain.bgcolor)
-        if grid is None or not self._levels.size:
+        if grid is None or self.shown is None:
             return Strip.blank(width, blank)
         left = self.scroll_offset.x
         if y == 0:
@@ -273,17 +290,14 @@ class HeadMap(ScrollArea, can_focus=True):
         }
 
     def notify_style_update(self) -> None:
-        """Sort the values into as many levels as the new theme has."""
+        """Choose cells for the new theme: signs take no half lines."""
         super().notify_style_update()
-        if self._map is not None and self.is_attached:
-            self._lay_out()  # signs take no half lines
-            self._levels = self._levels_of(self._map, self._scale)
+        if self.shown is not None and self.is_attached:
+            self._lay_out()
 
     def on_resize(self) -> None:
         """Choose cells for the new size, and keep the cursor in view."""
         self._lay_out()
-        if self._map is not None:
-            self._levels = self._levels_of(self._map, self._scale)
         self._reveal()
 
     def on_click(self, event: events.Click) -> None:
@@ -354,3 +368,86 @@ class HeadMap(ScrollArea, can_focus=True):
     def action_choose(self) -> None:
         """Say that a person wants to go into the head."""
         self.post_message(self.Chosen())
+
+
+_WIDEST_BAR = 4
+"""Columns that a bar takes at most."""
+
+_DIGITS = 3
+"""Of the numbers at both ends."""
+
+
+class Histogram(Widget, can_focus=False):
+    """Bars of how many heads have which value of a map; below them the scale, which explains the map's colours.
+
+    Parameters
+    ----------
+    head_map : which shows the values.
+    """
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"histogram--bar", "histogram--cursor", "histogram--label"}
+    DEFAULT_CSS = """
+    Histogram {
+        width: 100%; height: 4; padding: 0 1;
+        & > .histogram--bar { color: $text-primary; }
+        & > .histogram--cursor { color: $success; text-style: bold; }
+        & > .histogram--label { color: $text-muted; }
+    }
+    """
+
+    def __init__(self, head_map: HeadMap) -> None:
+        super().__init__()
+        self._head_map = head_map
+        self._followed: tuple[object, ...] = ()
+        self._lines: list[Strip] = []
+
+    def follow(self) -> None:
+        """Paint what the map shows by now; where only its cursor is on another value, the scale alone."""
+        head_map = self._head_map
+        before, self._followed = self._followed, (head_map.shown, head_map.scale, head_map.value)
+        if before[:2] != self._followed[:2]:
+            self.refresh()
+        elif before != self._followed:
+            self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Paint some lines; what all of them need is found once."""
+        shown, scale = self._head_map.shown, self._head_map.scale
+        self._lines = [] if shown is None or scale is None else self._paint(shown, scale)
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """Give a line of bars, or the scale below them."""
+        blank = Style(bgcolor=self.get_component_rich_style("histogram--label").bgcolor)
+        line = self._lines[y] if y < len(self._lines) else Strip([])
+        return line.adjust_cell_length(self.size.width, blank)
+
+    def _paint(self, shown: MeasureMap, scale: MeasureScale) -> list[Strip]:
+        """Count, and paint bars, and below them the scale with a mark under the cursor's bar."""
+        rows, ink, value = self.size.height - 1, self._head_map.ink, self._head_map.value
+        signs, styles = self._head_map.glyphs, self._head_map.level_styles
+        low, high = brief(scale.low, _DIGITS), brief(scale.high, _DIGITS)
+        room = self.size.width - len(low) - len(high) - 2
+        if rows < 1 or room < 1:
+            return []
+        bins = scale.bins(room, len(shown.finite))
+        width = min(room // bins, _WIDEST_BAR)
+        counts = np.bincount(scale.bin_of(shown.finite, bins), minlength=bins).astype(np.float64)
+        glyphs = COLOUR_PLOT if ink is Ink.COLOUR else SHADE_PLOT
+        columns = np.repeat(np.arange(bins), width)
+        curve, span = Curve("", counts, None, ""), Span(float(counts.max()), 0.0)
+        plot = draw_plot(curve, span, columns, rows, baseline=False, glyphs=glyphs)
+        bar, label = (self.get_component_rich_style(f"histogram--{part}") for part in ("bar", "label"))
+        lines = [Strip([Segment(f"{'':{len(low)}} {''.join(row)}", bar)]) for row in plot.characters.tolist()]
+        under = -1
+        if value is not None and np.isfinite(value):
+            under = int(scale.bin_of(np.array([value]), bins)[0])
+        steps = np.array([scale.value((column + 0.5) / len(columns)) for column in range(len(columns))])
+        cells = [Segment(low + " ", label)]
+        for place, level in zip(columns.tolist(), scale.levels(steps, ink, len(signs)).tolist(), strict=True):
+            if place == under:
+                cells.append(Segment("▴", self.get_component_rich_style("histogram--cursor")))
+            else:
+                cells.append(Segment(signs[level][-1], styles[level if len(styles) > 1 else 0]))
+        return [*lines, Strip(Segment.simplify([*cells, Segment(f" {high}", label)]))]

@@ -8,7 +8,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.widgets import OptionList
 
-from tui.widgets.scrolling import lines_of, paging
+from tui.toolkit.keys import lines_of, paging
 
 
 class Choices(OptionList, inherit_bindings=False):

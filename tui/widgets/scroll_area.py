@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
+from rich.segment import Segment, Segments
 from rich.style import Style
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBarRender
 
 from tui.drawing.levels import Ink, choose_ink
 from tui.drawing.ramps import level_styles
 from tui.toolkit.application import sends_ascii_only
+from tui.toolkit.layout import PlacedBars
 from tui.toolkit.themes import palette_of
-from tui.widgets.scrolling import PlacedBars, WholeCellBars
 
 
 class ScrollArea(ScrollView, PlacedBars, inherit_bindings=False):
@@ -42,3 +46,16 @@ class ScrollArea(ScrollView, PlacedBars, inherit_bindings=False):
     def has_half_blocks(self) -> bool:
         """Whether the halves of a character can have colours of their own; such a character is not ASCII."""
         return self.ink is Ink.COLOUR and not sends_ascii_only(self.app)
+
+
+class WholeCellBars(ScrollBarRender):
+    """Draws a scrollbar with whole cells, a horizontal one as three runs; Textual's own is one sequence per column."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
+    HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8
+
+    @classmethod
+    def render_bar(cls, *args: Any, **options: Any) -> Segments:
+        """Draw the bar and join neighbours that look the same."""
+        bar = super().render_bar(*args, **options)
+        return bar if bar.new_lines else Segments(list(Segment.simplify(bar.segments)), new_lines=False)

@@ -22,9 +22,9 @@ from tui.drawing.cells import halved_cells
 from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, legend, usual_scale
 from tui.drawing.map_layout import GAP, Tiles, lay_out_tiles
 from tui.drawing.text import centred, fit
+from tui.toolkit.keys import lines_of, paging
 from tui.toolkit.messages import RoomChanged, Told
 from tui.widgets.scroll_area import ScrollArea
-from tui.widgets.scrolling import lines_of, paging
 
 
 class SmallMaps(ScrollArea, can_focus=True):

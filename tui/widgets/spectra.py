@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar
@@ -12,6 +13,7 @@ from rich.cells import cell_len
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -19,6 +21,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Static
 
 from tui.drawing.levels import Ink, Scale, choose_ink
 from tui.drawing.numbers import brief
@@ -48,9 +51,9 @@ from tui.drawing.plots import (
     with_cursor,
     with_lines,
 )
-from tui.drawing.text import centred, fit, harmless
+from tui.drawing.text import centred, fit, fit_end, harmless
+from tui.toolkit.keys import paging
 from tui.toolkit.messages import DistanceChanged, Told
-from tui.widgets.scrolling import paging
 
 _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
 """Reading order of the plots: what forms the QK circuit and the circuit, then the same for OV."""
@@ -482,3 +485,62 @@ def mark_styles(
             styles[Mark.BAR_BEFORE_CHANCE + under] = front
             styles[Mark.CHANCE_OVER_BAR + under] = front + Style(reverse=True)
     return styles
+
+
+MOST_LINES = 4
+"""Lines that are given to it at most."""
+
+GAP = 2
+
+
+@dataclass(frozen=True)
+class HeadValue:
+    """One head.
+
+    Attributes
+    ----------
+    sign, style : what stands for it.
+    name : of the head.
+    value : its value in words; empty where there is none.
+    """
+
+    sign: str
+    style: Style
+    name: str
+    value: str
+
+
+class HeadValues(Static):
+    """Lists heads with their values, in columns, in as many lines as that takes.
+
+    Attributes
+    ----------
+    entries : what is listed.
+    """
+
+    DEFAULT_CSS = """
+    HeadValues { height: 1; padding: 0 1; color: $text; text-wrap: nowrap; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__("", markup=False)
+        self.entries: tuple[HeadValue, ...] = ()
+
+    def show(self, entries: Sequence[HeadValue]) -> None:
+        """List heads."""
+        self.entries = tuple(entries)
+        self.on_resize()
+
+    def on_resize(self) -> None:
+        """Put the entries in columns."""
+        width = max(self.size.width, 10)
+        values = max((6, *(cell_len(each.value) for each in self.entries)))
+        names = min(max((cell_len(each.name) for each in self.entries), default=0), max(width - values - 2, 1))
+        across = max(width // (names + values + 3 + GAP), 1)
+        text = Text()
+        for place, each in enumerate(self.entries):
+            if place:
+                text.append(" " * GAP if place % across else "\n")
+            text.append(each.sign, each.style).append(f" {fit_end(each.name, names)} {each.value:<{values}}")
+        self.styles.height = max(min(-(-len(self.entries) // across), MOST_LINES), 1)
+        self.update(text, layout=False)

@@ -20,9 +20,9 @@ from engine.values.filters import Filter
 from engine.values.table import Cell, Row
 from tui.drawing.numbers import short, within
 from tui.drawing.text import centred, harmless
+from tui.toolkit.keys import lines_of, paging
 from tui.toolkit.messages import Told
 from tui.widgets.scroll_area import ScrollArea
-from tui.widgets.scrolling import lines_of, paging
 from tui.widgets.table_columns import Columns, fitted
 from tui.widgets.table_rows import Arrangement, Wanted, arrange
 

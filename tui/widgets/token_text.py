@@ -1,4 +1,4 @@
-"""A sentence as flowing text, each token coloured by one weight, with a cursor on a token."""
+"""The tokens of a sentence: as flowing text, coloured by weights, with a cursor; and on a line while it is typed."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
+from textual.widget import Widget
 
+from engine.values.attention import Sentence
+from engine.values.errors import EngineError
 from tui.drawing.levels import NOT_FINITE, Ink
 from tui.drawing.ramps import legible
-from tui.drawing.text import Flow, Piece, centred, flow
+from tui.drawing.text import Flow, Piece, centred, fit, flow, harmless
+from tui.drawing.token_spelling import strip_of
 from tui.toolkit.application import sends_ascii_only
+from tui.toolkit.keys import lines_of, paging
 from tui.toolkit.messages import Told
 from tui.widgets.scroll_area import ScrollArea
-from tui.widgets.scrolling import lines_of, paging
 
 
 class TokenText(ScrollArea, can_focus=True):
@@ -245,3 +250,41 @@ class TokenText(ScrollArea, can_focus=True):
     def action_edge(self, last: bool) -> None:
         """Go to the first or the last token."""
         self._go(len(self._labels) - 1 if last else 0)
+
+
+class TokenLine(Widget, can_focus=False):
+    """Shows tokens while a sentence is typed; it covers a line of what is above, so that nothing is laid out anew."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = """
+    TokenLine {
+        layer: over;
+        dock: bottom;
+        height: 1;
+        margin: 0 0 2 0;
+        padding: 0 1;
+        display: none;
+        background: $boost;
+        text-wrap: nowrap;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: Sentence | EngineError | None = None
+        self._at = 0
+
+    def show(self, found: Sentence | EngineError | None, at: int) -> None:
+        """Show the tokens near a place of the text, or why there are none; None shows an empty line."""
+        if (found, at) != (self._found, self._at):
+            self._found, self._at = found, at
+            self.refresh()
+
+    def render(self) -> Text:
+        """Write the tokens."""
+        width = self.content_size.width
+        if isinstance(self._found, EngineError):
+            return Text(fit(harmless(str(self._found)), width), "italic", no_wrap=True)
+        if self._found is None:
+            return Text("")
+        return strip_of(self._found, width, at=self._at)

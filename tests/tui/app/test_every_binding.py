@@ -12,13 +12,13 @@ from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tui.cli.keymap import classes_with_keys
 from tui.screens.palette import Palette
 from tui.screens.sentences_screen import SentencesScreen
+from tui.toolkit.keys import paging
 from tui.views.tree import HeadTree
 from tui.widgets.field import EDITING, OF_EDITING
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.key_line import KeyLine
 from tui.widgets.menu import Menu
 from tui.widgets.scroll_area import ScrollArea
-from tui.widgets.scrolling import paging
 from tui.widgets.spectra import SpectraView
 
 MOVING = [

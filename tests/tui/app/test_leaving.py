@@ -16,7 +16,7 @@ from tests.tui.explorer import PATIENCE, explorer, hold, type_keys
 from tui.app.explorer import Explorer
 from tui.cli import launch
 from tui.start import Start
-from tui.toolkit.tasks import begin
+from tui.toolkit.application import begin
 
 MOUSE = (MouseDown, MouseMove, MouseUp, MouseScrollDown)
 

@@ -15,7 +15,7 @@ from textual.theme import BUILTIN_THEMES
 from tests.tui.explorer import HOPS, explorer, settle, type_keys
 from tests.tui.painted import good_terminal
 from tui.app.explorer import Explorer
-from tui.toolkit.colours import nearest
+from tui.toolkit.line_filters import nearest
 from tui.toolkit.themes import ANSI, OWN
 
 TEXT = "Tom has the blue book and the red book"

@@ -24,7 +24,7 @@ from tests.tui.explorer import explorer, screen_text, settle, until
 from tui.app.explorer import Explorer
 from tui.start import Start
 from tui.state.sentences import Sentences
-from tui.widgets.name_input import FilterInput
+from tui.widgets.field import FilterInput
 
 
 def test_the_arrows_go_through_sentences_and_the_draft_waits_at_the_bottom() -> None:

@@ -1,4 +1,4 @@
-"""Where every widget is, and which of them have to be told that they are somewhere new."""
+"""What the toolkit's layout does not tell: widgets that they are shown, and scrollbars how far they are."""
 
 from __future__ import annotations
 
@@ -24,3 +24,15 @@ class LayoutCompositor(Compositor):
         result = super().reflow(parent, size)
         self._laid_out = self._full_map
         return result
+
+
+class PlacedBars(Widget):
+    """A widget whose scrollbars know where it is once they are shown; the toolkit tells them only while they are."""
+
+    def watch_show_vertical_scrollbar(self) -> None:
+        """Tell the bar how far down it is, where it has been scrolled, or has not room for less, meanwhile."""
+        self.vertical_scrollbar.position = self.scroll_y
+
+    def watch_show_horizontal_scrollbar(self) -> None:
+        """Tell the bar how far to the right it is."""
+        self.horizontal_scrollbar.position = self.scroll_x
