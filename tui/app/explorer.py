@@ -110,6 +110,8 @@ class Explorer(TerminalApp):
         key("suspend", "ctrl+z", "suspend_process", "Suspend; the shell's fg comes back", PROGRAM, is_first=True),
     ]
 
+    foot_keys: ClassVar[dict[str, str]] = {"app.help": "Keys", "app.quit": "Quit"}
+
     def __init__(
         self, engine: Engine, start: Start, *, ascii_only: bool = False, started: Callable[[], None] = lambda: None
     ) -> None:

@@ -409,6 +409,30 @@ class MainScreen(Screen[object], inherit_bindings=False):
         """Show the keys of this one again."""
         self.key_line.follow(self)
 
+    @property
+    def foot_keys(self) -> dict[str, str]:
+        """The keys of any view that the line at the foot shows; where there is little room, the first ones."""
+        return {
+            "app.search": "Search",
+            "app.jump": "Go to",
+            "app.sentence": "Sentence",
+            "app.spectra": "Spectra",
+            "app.ranks": "Ranks",
+            "app.attention": "Attention",
+            "app.overview": "All heads",
+            "app.text": "Text",
+            "app.maps": "Maps",
+            "app.pin": "Pin",
+            "app.export": "Export",
+            "app.palette": "Commands",
+            "app.zoom": "Share room" if self.has_class("-zoomed") else "All room",
+            "app.back": "Back",
+            "app.next_head": "Next head",
+            "app.circuits": "Circuits",
+            "app.patterns": "Patterns",
+            "app.predictions": "Predictions",
+        }
+
     def has_no_effect(self, name: str) -> bool:
         """Say of a binding, by its id, whether it could now only say why it does nothing, or does something else."""
         stores, shown = self.stores, self.session.shown

@@ -63,6 +63,18 @@ class ModelField(Field):
         self.cursor_blink = False
 
     @property
+    def foot_keys(self) -> dict[str, str]:
+        """What can be done with what is typed; how the field is left depends on whether anything is."""
+        return {
+            "chooser.open": "Open",
+            "chooser.leave": "Clear" if self.value else "Leave",
+            "chooser.complete": "Complete",
+            "chooser.down": "Next",
+            "chooser.up": "Before",
+            "chooser.help": "Keys",
+        }
+
+    @property
     def typed(self) -> str:
         """What is typed, without quotes or the address that it was pasted in."""
         return clean_name(self.value)
@@ -106,6 +118,8 @@ class ChooserScreen(Modal[Opened | None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = KEYS
+
+    foot_keys: ClassVar[dict[str, str]] = {"chooser.leave": "Stop"}
 
     closes_outside = False
 
@@ -151,7 +165,6 @@ class ChooserScreen(Modal[Opened | None]):
         if self._named:
             with self.prevent(Input.Changed):
                 self.field.value = self._named
-            self.field.add_class("-typed")
             self.list.narrow(self.field.typed)
             self._begin(self.field.typed)
 
@@ -183,7 +196,6 @@ class ChooserScreen(Modal[Opened | None]):
     def _typed(self, event: Input.Changed) -> None:
         """Filter at once; find out what a path leads to."""
         event.stop()
-        self.field.set_class(bool(self.field.value), "-typed")
         self.refresh_bindings()
         self._place, self._refused = None, ""
         self.list.narrow(self.field.typed)

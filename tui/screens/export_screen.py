@@ -105,6 +105,14 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="export.quit"),
     ]
 
+    foot_keys: ClassVar[dict[str, str]] = {
+        "export.write": "Write",
+        "field.submit": "Write",
+        "export.next_format": "Format",
+        "export.name": "Name",
+        "export.close": "Back",
+    }
+
     def __init__(self, exporting: ExportFiles, name: str = "") -> None:
         super().__init__()
         self._exporting = exporting

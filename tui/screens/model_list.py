@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
+from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
@@ -160,6 +161,17 @@ class FoundList(Menu):
     ----------
     models : by name, in the order in which they are listed within their origin.
     """
+
+    foot_keys: ClassVar[dict[str, str]] = {
+        "chooser.open": "Open",
+        "chooser.leave": "Back",
+        "chooser.search": "Search",
+        "chooser.help": "Keys",
+        "menu.down": "Next",
+        "menu.up": "Before",
+        "menu.last": "Last",
+        "menu.first": "First",
+    }
 
     def __init__(self) -> None:
         super().__init__(markup=False, name="list of models")

@@ -167,6 +167,11 @@ class Palette(CommandPalette, inherit_bindings=False):
     def __init__(self, head: str) -> None:
         super().__init__(placeholder=f"{head}, a label, or what a key does", name="palette")
 
+    @property
+    def foot_keys(self) -> dict[str, str]:
+        """What can be done with what is found."""
+        return {"field.submit": "Do it", "palette.leave": "Back"}
+
     def on_mount(self) -> None:
         """Keep the cursor still: what blinks is sent again and again. Keys edit as in every other line."""
         field = self.query_one(CommandInput)

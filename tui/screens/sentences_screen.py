@@ -52,6 +52,18 @@ class SentencesScreen(Modal[str | None]):
         self._words = _Words(placeholder="words to find", compact=True)
         self._words.cursor_blink = False
 
+    @property
+    def foot_keys(self) -> dict[str, str]:
+        """What can be done with a sentence."""
+        return {
+            "menu.select": "Show",
+            "field.submit": "Show",
+            "sentences.find": "Find",
+            "sentences.forget": "Forget",
+            **({"sentences.bring_back": "Bring back"} if self._sentences.forgotten else {}),
+            "sentences.back": "Back",
+        }
+
     def compose(self) -> ComposeResult:
         """Put the words over the list."""
         with Vertical(id="sentences"):
@@ -82,7 +94,6 @@ class SentencesScreen(Modal[str | None]):
         """List the sentences that hold the words, with the cursor where it was."""
         at = self._list.highlighted or 0
         self._found = matching(self._sentences.listed, self._words.value)
-        self.query_one("#sentences").set_class(bool(self._sentences.forgotten), "-forgotten")
         self._list.clear_options()
         width = max(self.app.size.width - 12, 20)
         self._list.add_options([Option(Text(self._line(text, width), no_wrap=True), id=text) for text in self._found])

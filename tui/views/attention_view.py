@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -50,6 +50,22 @@ class AttentionPane(SentencePane):
         self.message = ""
         self.heatmap = Heatmap(name="attention map")
         self.legend_line = Line(classes="pane-legend")
+
+    @property
+    def foot_keys(self) -> Mapping[str, str]:
+        """How the map can be zoomed, where that changes anything, and what else it can show."""
+        zoom = {
+            "in": {"heatmap.zoom_in": "Zoom", "heatmap.fit": "Whole"},
+            "out": {"heatmap.zoom_out": "Zoom out", "heatmap.fit": "Whole"},
+        }
+        return {
+            **zoom.get(self.heatmap.zooms, {}),
+            "app.averaging": "Mean",
+            "app.explain": "Explain",
+            **({} if self.heatmap.zooms else {"heatmap.numbers": "Numbers"}),
+            "map.back": "Small maps",
+            "map.terms": "Terms",
+        }
 
     def compose(self) -> ComposeResult:
         """Stack the title, the map, the legend and the readout."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from textual import on
@@ -47,6 +48,13 @@ class ComparePane(SentencePane):
 
     view = "compare"
     asks = ("spectra", "maps")
+
+    foot_keys: ClassVar[Mapping[str, str]] = {
+        "app.compare": "Maps, difference",
+        "heatmap.numbers": "Numbers",
+        "app.pin": "Pin",
+        "app.scale": "Scale",
+    }
 
     def __init__(self) -> None:
         super().__init__()

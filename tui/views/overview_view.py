@@ -61,6 +61,14 @@ class OverviewPane(Pane):
         Binding("comma", "group(-1)", "Previous matrix", show=False, id="overview.group_before"),
     ]
 
+    foot_keys: ClassVar[Mapping[str, str]] = {
+        "overview.choose": "Go in",
+        "app.next_measure": "Measure",
+        "overview.next_group": "Matrix",
+        "overview.find": "Find",
+        "app.overview": "Table",
+    }
+
     def __init__(self) -> None:
         super().__init__()
         self.add_class("-table")

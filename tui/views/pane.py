@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import fields
 from typing import ClassVar
 
@@ -47,6 +47,11 @@ class Pane(Vertical):
         self._drawn_of: Hashable = None
         self.title_line = TitleLine()
         self.readout_line = Line(classes="pane-readout")
+
+    @property
+    def foot_keys(self) -> Mapping[str, str]:
+        """The words of the keys that the line at the foot begins with, by their bindings' ids."""
+        return {}
 
     @property
     def room(self) -> int:

@@ -85,6 +85,12 @@ class RanksPane(RowsPane):
         self._picked: tuple[Head, ...] = ()
         self._place: int | None = None
 
+    @property
+    def foot_keys(self) -> Mapping[str, str]:
+        """What is measured, then how rows are found."""
+        own = {"app.next_measure": "Measure", "app.more": "ε", "table.filter": "Filter"}
+        return {**own, **super().foot_keys}
+
     def compose(self) -> ComposeResult:
         """Stack the title, the table, the line of chance and the line that explains the measure."""
         yield self.title_line

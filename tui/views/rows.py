@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
 from textual import on
@@ -56,6 +56,11 @@ class RowsPane(Pane):
         self._title: tuple[Sequence[Part], Sequence[str]] = ((), ())
         self._is_passed = False
         """Whether a head was gone to that the filter leaves no row of, while the cursor stays on another's."""
+
+    @property
+    def foot_keys(self) -> Mapping[str, str]:
+        """How rows are found."""
+        return {"table.all_rows": "All rows", "table.filter": "Filter", "table.sort": "Sort"}
 
     # --- what the rows are of
 

@@ -48,6 +48,14 @@ class SentenceInput(Field):
         Binding("ctrl+r", "screen.sentences(True)", "Find an earlier one", show=False, id="sentence.find"),
     ]
 
+    foot_keys: ClassVar[dict[str, str]] = {
+        "sentence.read": "Read it",
+        "sentence.leave": "Back",
+        "sentence.older": "Earlier",
+        "sentence.clear": "Clear",
+        "sentence.find": "Find",
+    }
+
     def on_mount(self) -> None:
         """Keep the cursor still: a blinking one sends bytes all the time."""
         self.cursor_blink = False

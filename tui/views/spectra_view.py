@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -36,6 +37,8 @@ class SpectraPane(Pane):
     has_scale = True
     uses = ("selected", "distance", "epsilon", "spectra_scale")
     asks = ("spectra",)
+
+    foot_keys: ClassVar[Mapping[str, str]] = {"app.scale": "Scale", "app.distance": "Distance"}
 
     def __init__(self) -> None:
         super().__init__()

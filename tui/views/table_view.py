@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -89,6 +89,14 @@ class RowHeads:
         return Head(str(stack), layer, -1 if head == "all" else int(str(head)))
 
 
+FOOT_KEYS = {
+    "heads": {"table.filter": "Filter", "table.switch": "Off", "app.overview": "Map"},
+    "ablation": {"table.filter": "Filter", "table.switch": "Off"},
+    "directions": {"table.fold": "Fold norms", "app.distance": "Distance"},
+}
+"""The keys of some tables that the line at the foot begins with."""
+
+
 class TablePane(RowsPane):
     """Shows one view's table, and explains the column under the cursor.
 
@@ -128,6 +136,11 @@ class TablePane(RowsPane):
         self._is_stoppable = False
         self._has_all_columns = False
         self._agreeing: frozenset[str] = frozenset()
+
+    @property
+    def foot_keys(self) -> Mapping[str, str]:
+        """What this table's rows lead to, then how they are found."""
+        return {**FOOT_KEYS.get(self.view, {}), **super().foot_keys}
 
     def compose(self) -> ComposeResult:
         """Stack the title, the filter, the table, the explanation and the readout."""
@@ -485,6 +498,13 @@ class CellPane(TablePane):
     def __init__(self, view: View, attention: AttentionPane) -> None:
         super().__init__(view)
         self._attention = attention
+
+    @property
+    def foot_keys(self) -> Mapping[str, str]:
+        """Where a row's cell is, how to take a filter away, and the way back."""
+        own = {"explain.enter": "Its cell"} if self.view == "explain" else {}
+        first = {"table.all_rows": "All rows", "explain.all_rows": "All rows", "explain.back": "Map"}
+        return {**own, **first, **super().foot_keys}
 
     @property
     def _cell(self) -> tuple[int, int] | None:

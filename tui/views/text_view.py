@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -93,6 +93,12 @@ class TextPane(SentencePane):
         self._ink = Ink.COLOUR
         self._scale: Scale = "linear"
         self._legend: Callable[[int], Text] = lambda width: Text()
+
+    @property
+    def foot_keys(self) -> Mapping[str, str]:
+        """Which text is shown, and where its cursor can go."""
+        is_both, _ = self._shares
+        return {"text.other": "Turn", "text.both": "One" if is_both else "Both", "text.follow": "Largest"}
 
     def compose(self) -> ComposeResult:
         """Stack the title, both texts with a line over each, the legend and the readout."""
@@ -189,7 +195,6 @@ class TextPane(SentencePane):
         now = (bool(both), lines.is_of_one_text)
         if now != self._shares:
             self._shares = now
-            self.set_class(now[0], "-both")
             self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -81,6 +81,8 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         Binding("G,end,ctrl+end", "last", "Last line", show=False, id="tree.last"),
     ]
 
+    foot_keys: ClassVar[dict[str, str]] = {"app.search": "Search", "app.jump": "Go to", "app.switch": "Off"}
+
     def __init__(self, note: Callable[[Head], Sequence[str]]) -> None:
         super().__init__(Text("…"), name="tree", id="tree")
         self._note = note

@@ -219,6 +219,15 @@ class NameInput(CompletingField):
         Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, id="filter.complete_back"),
     ]
 
+    foot_keys: ClassVar[dict[str, str]] = {
+        "filter.apply": "Filter",
+        "explain.apply": "Filter",
+        "overview.take": "Show it",
+        "filter.complete": "Complete",
+        "filter.clear": "All rows",
+        "overview.leave": "Leave",
+    }
+
     leaving = "clear"
 
     class Finished(Message):

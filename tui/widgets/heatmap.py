@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +161,7 @@ class Heatmap(ScrollArea, can_focus=True):
     pooled : the same with its tokens as people read them.
     scale : linear, from zero to the map's largest value, or logarithmic, from 1e-4 to 1.
     is_numbered : whether the cells hold their weights as numbers.
+    zooms : what zooming would begin with: going ``in`` or ``out``; nothing where single weights are all in view.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -194,7 +195,6 @@ class Heatmap(ScrollArea, can_focus=True):
         "heatmap--cursor",
         "heatmap--message",
     }
-    DEFAULT_CLASSES = "-single"
     DEFAULT_CSS = """
     Heatmap {
         width: 1fr;
@@ -225,6 +225,7 @@ class Heatmap(ScrollArea, can_focus=True):
         self.part: PooledMap | None = None
         self.pooled: PooledMap | None = None
         self.is_numbered = False
+        self.zooms: Literal["", "in", "out"] = ""
         self._source: MapSource | None = None
         self.key: Hashable = None
         self._wanted: tuple[Hashable, MapWindow] | None = None
@@ -510,10 +511,8 @@ class Heatmap(ScrollArea, can_focus=True):
         """Have the line of keys begin with what can be done: zoom in, out, or neither."""
         if not self.size:
             return  # out of sight nothing is known of the room; there will most likely be as much as before
-        before, is_single = self.classes, self._is_single
-        for name, holds in (("-single", is_single), ("-near", self._lens.block == 1 and not is_single)):
-            self.set_class(holds, name, update=False)  # nothing looks otherwise
-        if self.classes != before:
+        before, self.zooms = self.zooms, "" if self._is_single else "out" if self._lens.block == 1 else "in"
+        if self.zooms != before:
             self.refresh_bindings()
 
     def on_click(self, event: events.Click) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,159 +19,19 @@ from textual.widgets import Input
 
 from tui.toolkit.keys import in_declared_order, is_bound
 
-LABELS = {
-    "sentence.read": "Read it",
-    "sentence.leave": "Back",
-    "sentence.older": "Earlier",
-    "sentence.clear": "Clear",
-    "sentence.find": "Find",
-    "filter.apply": "Filter",
-    "explain.apply": "Filter",
-    "overview.take": "Show it",
-    "filter.complete": "Complete",
-    "filter.clear": "All rows",
-    "overview.leave": "Leave",
-    "table.all_rows": "All rows",
-    "explain.all_rows": "All rows",
-    "map.back": "Small maps",
-    "map.terms": "Terms",
-    "explain.back": "Map",
-    "table.filter": "Filter",
-    "table.sort": "Sort",
-    "app.search": "Search",
-    "app.jump": "Go to",
-    "app.sentence": "Sentence",
-    "app.spectra": "Spectra",
-    "app.ranks": "Ranks",
-    "app.attention": "Attention",
-    "app.overview": "All heads",
-    "app.text": "Text",
-    "app.maps": "Maps",
-    "app.pin": "Pin",
-    "app.export": "Export",
-    "app.palette": "Commands",
-    "app.zoom": "All room",
-    "app.back": "Back",
-    "app.next_head": "Next head",
-    "app.circuits": "Circuits",
-    "app.patterns": "Patterns",
-    "app.predictions": "Predictions",
-    "app.help": "Keys",
-    "app.quit": "Quit",
-}
-"""What a key does in a word, by its binding's id. The last two stay; of the others the first stay longest."""
+KEPT_BELOW = {"app.zoom": 60, "table.all_rows": math.inf, "explain.all_rows": math.inf}
+"""Cells that a line must have before a key gives way to others, by its binding's id.
+
+The narrower the line, the more a view needs all the room. What takes a filter away is there only while one holds.
+"""
 
 _OLD_NAMES = {new: old for old, new in KEY_NAME_REPLACEMENTS.items()}
 """By which the toolkit still finds the characters of keys that it calls otherwise, such as ``slash``."""
 
-LAST = ("app.help", "app.quit")
-"""Keys at the end of the line."""
-
-TAKEN_AWAY = ("table.all_rows", "explain.all_rows")
-"""Keys that take a filter away, which are there only while one holds."""
-
-KEPT_BELOW = {"app.zoom": 60, **dict.fromkeys((*TAKEN_AWAY, *LAST), math.inf)}
-"""Cells that a line must have before a key gives way to others: the narrower, the more a view needs all the room."""
-
-_TYPED = {
-    "chooser.open": "Open",
-    "chooser.leave": "",
-    "chooser.complete": "Complete",
-    "chooser.down": "Next",
-    "chooser.up": "Before",
-    "chooser.help": "Keys",
-}
-"""Keys of the field of models; how it is left depends on what is typed."""
-
-FIRST = {
-    "tree": {"app.search": "Search", "app.jump": "Go to", "app.switch": "Off"},
-    "compare": {
-        "app.compare": "Maps, difference",
-        "heatmap.numbers": "Numbers",
-        "app.pin": "Pin",
-        "app.scale": "Scale",
-    },
-    "attention map": {
-        "heatmap.zoom_in": "Zoom",
-        "heatmap.fit": "Whole",
-        "app.averaging": "Mean",
-        "app.explain": "Explain",
-    },
-    "attention map -near": {
-        "heatmap.zoom_out": "Zoom out",
-        "heatmap.fit": "Whole",
-        "app.averaging": "Mean",
-        "app.explain": "Explain",
-    },
-    "attention map -single": {"app.averaging": "Mean", "app.explain": "Explain", "heatmap.numbers": "Numbers"},
-    "heads": {"table.filter": "Filter", "table.switch": "Off", "app.overview": "Map"},
-    "ablation": {"table.filter": "Filter", "table.switch": "Off"},
-    "ranks": {"app.next_measure": "Measure", "app.more": "ε", "table.filter": "Filter"},
-    "spectra": {"app.scale": "Scale", "app.distance": "Distance"},
-    "explain": {"explain.enter": "Its cell"},
-    "directions": {"table.fold": "Fold norms", "app.distance": "Distance"},
-    "text": {"text.other": "Turn", "text.both": "Both", "text.follow": "Largest"},
-    "text -both": {"text.other": "Turn", "text.both": "One", "text.follow": "Largest"},
-    "small maps": {"heads.open": "Large map"},
-    "export": {
-        "export.write": "Write",
-        "field.submit": "Write",
-        "export.next_format": "Format",
-        "export.name": "Name",
-        "export.close": "Back",
-    },
-    "sentences": {
-        "menu.select": "Show",
-        "field.submit": "Show",
-        "sentences.find": "Find",
-        "sentences.forget": "Forget",
-        "sentences.back": "Back",
-    },
-    "sentences -forgotten": {
-        "menu.select": "Show",
-        "field.submit": "Show",
-        "sentences.find": "Find",
-        "sentences.forget": "Forget",
-        "sentences.bring_back": "Bring back",
-        "sentences.back": "Back",
-    },
-    "field of models": _TYPED | {"chooser.leave": "Leave"},
-    "field of models -typed": _TYPED | {"chooser.leave": "Clear"},
-    "opening a model": {"chooser.leave": "Stop"},
-    "list of models": {
-        "chooser.open": "Open",
-        "chooser.leave": "Back",
-        "chooser.search": "Search",
-        "chooser.help": "Keys",
-        "menu.down": "Next",
-        "menu.up": "Before",
-        "menu.last": "Last",
-        "menu.first": "First",
-    },
-    "palette": {
-        "field.submit": "Do it",
-        "palette.leave": "Back",
-    },
-    "overview": {
-        "overview.choose": "Go in",
-        "app.next_measure": "Measure",
-        "overview.next_group": "Matrix",
-        "overview.find": "Find",
-        "app.overview": "Table",
-    },
-}
-"""Keys of one view, before those of all, by the pane's id or the name of the widget, or screen, that has the focus.
-
-What has one of the classes of `TURNED` has keys of its own then.
-"""
-
-TURNED = ("-both", "-single", "-near", "-forgotten", "-typed")
-"""Classes of panes and widgets that look at something in another way, or are typed into."""
-
 
 @dataclass(frozen=True)
 class _Key:
-    """A key, how it is written, what it does, whether it does so now, and on lines of how few cells none drops it."""
+    """A key, how it is written, what it does, whether it does so now, and on lines of how few cells it is kept."""
 
     key: str
     display: str
@@ -241,20 +101,26 @@ class KeyLine(Widget, can_focus=False):
             self.refresh()
 
     def _worth_showing(self, screen: Screen[object]) -> Iterator[_Key]:
-        """Give the keys that have a word or ask to be shown: the focused view's, then in the order of `LABELS`."""
+        """Give the keys that have a word, of the focused widget before those of what it is in, or ask to be shown.
+
+        Words are the ``foot_keys`` of widgets, of screens and of the application, by the ids of the keys' bindings.
+        Keys of the application are at the end, and stay.
+        """
         found: dict[str, tuple[Binding, bool]] = {}
         for each in in_declared_order(screen.active_bindings.values()):
             if is_bound(each.binding) and not (isinstance(screen.focused, Input) and self._is_typed(each)):
                 found.setdefault(each.binding.id or each.binding.action, (each.binding, each.enabled))
-        own = _first(screen.focused or screen)
-        others = (name for name, (binding, _) in found.items() if binding.show and name not in LABELS)
-        first = (name for name in LABELS if name not in LAST)
-        labels = {**LABELS, "app.zoom": "Share room"} if screen.has_class("-zoomed") else LABELS
-        for name in dict.fromkeys((*own, *first, *others, *LAST)):
+        words: dict[str, str] = {}
+        for node in (screen.focused or screen).ancestors_with_self:
+            words = {**words, **_foot_keys(node), **words}
+        last = _foot_keys(self.app)
+        others = (name for name, (binding, _) in found.items() if binding.show and name not in words)
+        for name in (*(name for name in words if name not in last), *others, *last):
             if name in found and not self.leaves_out(name):
                 binding, enabled = found[name]
-                label = own.get(name) or labels.get(name, binding.description)
-                yield _Key(binding.key, self.app.get_key_display(binding), label, enabled, KEPT_BELOW.get(name, 0))
+                kept_below = math.inf if name in last else KEPT_BELOW.get(name, 0)
+                display, word = self.app.get_key_display(binding), words.get(name, binding.description)
+                yield _Key(binding.key, display, word, enabled, kept_below)
 
     def _is_typed(self, each: ActiveBinding) -> bool:
         """Say whether a key is typed into a field, or is about what is around it."""
@@ -297,16 +163,7 @@ class KeyLine(Widget, can_focus=False):
             left += key.width + 1
 
 
-def _turned(node: DOMNode, name: str | None) -> str | None:
-    """Give a name, with the class of what is turned."""
-    return next((f"{name} {each}" for each in TURNED if node.has_class(each)), name)
-
-
-def _first(focused: Widget) -> dict[str, str]:
-    """Give the keys of the view that has the focus, with their words, or of a screen on which nothing has it."""
-    places = (
-        *((node, node.id) for node in focused.ancestors),
-        *((node, node.name) for node in focused.ancestors_with_self),
-    )
-    names = (_turned(node, name) for node, name in places)
-    return next((FIRST[name] for name in names if name in FIRST), {})
+def _foot_keys(node: DOMNode) -> Mapping[str, str]:
+    """Give the words of keys that are shown while a node, or what is in it, has the focus, by their bindings' ids."""
+    words: Mapping[str, str] = getattr(node, "foot_keys", {})
+    return words

@@ -46,6 +46,8 @@ class SmallMaps(ScrollArea, can_focus=True):
         Binding("G,end,ctrl+end", "edge(True)", "Last head", show=False, id="heads.last"),
         Binding("enter", "screen.open_map('maps')", "Enlarge the head's map", show=False, id="heads.open"),
     ]
+    foot_keys: ClassVar[dict[str, str]] = {"heads.open": "Large map"}
+
     COMPONENT_CLASSES: ClassVar[set[str]] = {"small--name", "small--name-cursor", "small--cell", "small--message"}
     DEFAULT_CSS = """
     SmallMaps {

@@ -8,7 +8,6 @@ from textual.widgets import Input
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, hold, screen_text, settle, type_keys
 from tui.app.explorer import Explorer
-from tui.widgets.key_line import LABELS
 
 
 @pytest.mark.parametrize(
@@ -33,7 +32,7 @@ async def test_the_line_of_keys_fits_and_says_what_matters(
         wide = screen_text(app).splitlines()[-1]
         assert "^p Commands" in wide
         assert set(wanted.split()) <= set(wide.split())
-        assert list(LABELS)[-2:] == ["app.help", "app.quit"]
+        assert list(app.foot_keys) == ["app.help", "app.quit"]
 
 
 async def test_a_second_d_while_the_first_is_worked_out_changes_nothing(tiny_model: TinyModel) -> None:
