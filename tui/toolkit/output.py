@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from rich.color import ColorSystem
-from rich.console import COLOR_SYSTEMS, Console, ConsoleOptions, RenderResult
-from rich.segment import Segment
+from rich.console import COLOR_SYSTEMS, Console
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
@@ -91,9 +90,6 @@ class Difference(CompositorUpdate):
     def render_segments(self, console: Console) -> str:
         """Write what differs."""
         return self._frame.difference(self._update, console)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Segment(self.render_segments(console))
 
 
 def only_difference(frame: LastFrame, update: object) -> object:

@@ -170,15 +170,13 @@ class HeadMap(ScrollArea, can_focus=True):
         if grid is None or not self.size:
             return
         width, height = self.scrollable_content_region.size
-        top, left = self.scroll_offset.y, self.scroll_offset.x
+        left, top = self.scroll_offset
         line, start = grid.top(self.cursor[0]), self.cursor[1] * grid.width
         if line and not grid.lines[line - 1].rows:
             line -= 1  # with the heading of its stack
         last = grid.top(self.cursor[0]) + grid.height
-        new_top = min(max(top, last - (height - 1)), line)
-        new_left = min(max(left, start + grid.width - (width - grid.gutter)), start)
-        if (new_top, new_left) != (top, left):
-            self.scroll_to(new_left, new_top, animate=False, immediate=True)
+        right = start + grid.width - (width - grid.gutter)
+        self.scroll_at_once(min(max(left, right), start), min(max(top, last - (height - 1)), line))
 
     def _lay_out(self) -> None:
         """Choose the size of the cells, unless it is for the same pane and the same ink as before."""

@@ -19,14 +19,13 @@ from textual.message import Message
 from textual.strip import Strip
 
 from engine.mathematics.attention import pool
-from engine.values.attention import AttentionMap, MapWindow, PooledMap, Pooling
+from engine.values.attention import AttentionMap, MapWindow, PooledBlock, PooledMap, Pooling
 from engine.values.errors import EngineError
 from tui.drawing.cells import CURSOR, cell_width, figures_in, in_cell, merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, legend, usual_scale
 from tui.drawing.map_layout import axes_of, fitting_block
 from tui.drawing.ramps import legible
 from tui.drawing.readout import of_block, of_difference, of_weight
-from tui.drawing.text import centred
 from tui.toolkit.keys import lines_of, paging
 from tui.toolkit.messages import Numbered, Told
 from tui.widgets.scroll_area import ScrollArea
@@ -296,10 +295,10 @@ class Heatmap(ScrollArea, can_focus=True):
     @property
     def looked_at(self) -> tuple[int, int] | None:
         """The weight that the readout names: the one under the cursor, or the largest of its cell."""
-        pooled = self.pooled
-        if pooled is None or not pooled.holds(*self._cell):
+        pooled, block = self.pooled, self._block
+        if pooled is None or block is None:
             return None
-        return pooled.at(*self._cell).place if pooled.window.block > 1 else self.cursor
+        return block.place if pooled.window.block > 1 else self.cursor
 
     @property
     def value(self) -> float:
@@ -312,18 +311,17 @@ class Heatmap(ScrollArea, can_focus=True):
     @property
     def is_masked(self) -> bool:
         """Whether the mask hides all keys of the cell under the cursor from all its queries."""
-        pooled, cell = self.pooled, self._cell
-        return pooled is not None and pooled.holds(*cell) and pooled.at(*cell).is_masked
+        block = self._block
+        return block is not None and block.is_masked
 
     def readout(self, width: int = 120) -> str:
         """Say in plain text what is under the cursor, or nothing when no map is shown.
 
         Tokens are cut and numbers left out until the line fits into ``width`` cells.
         """
-        pooled = self.pooled
-        if pooled is None or not pooled.holds(*self._cell):
+        pooled, block = self.pooled, self._block
+        if pooled is None or block is None:
             return ""
-        block = pooled.at(*self._cell)
         tokens, drawn = (pooled.query_tokens, pooled.key_tokens), pooled.window.pooling
         if pooled.window.block > 1:
             return of_block(block, *tokens, width, drawn=drawn)
@@ -411,6 +409,12 @@ class Heatmap(ScrollArea, can_focus=True):
         """The row and column of the cell under the cursor, in the blocks that are painted."""
         return self._lens.cell(self.pooled.window.block if self.pooled is not None else 1)
 
+    @property
+    def _block(self) -> PooledBlock | None:
+        """What is in the cell under the cursor; None where that has not come."""
+        pooled, cell = self.pooled, self._cell
+        return pooled.at(*cell) if pooled is not None and pooled.holds(*cell) else None
+
     # --- keys and the mouse
 
     def move_to(self, query: int, key: int) -> None:
@@ -429,11 +433,6 @@ class Heatmap(ScrollArea, can_focus=True):
             self._repaint_cursor(before)
         self.post_message(self.CursorMoved(self))
 
-    def _step(self, rows: int, columns: int) -> None:
-        """Move the cursor by cells."""
-        if self._has_map():
-            self._turn(self._lens.step(rows, columns, self.pooled.window.block if self.pooled is not None else 1))
-
     def _has_map(self) -> bool:
         """Say whether there is a map for a key, and to the person where there is none."""
         if self.pooled is None:
@@ -442,15 +441,16 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def action_move(self, rows: int, columns: int) -> None:
         """Move the cursor by cells."""
-        self._step(rows, columns)
+        if self._has_map():
+            self._turn(self._lens.step(rows, columns, self.pooled.window.block if self.pooled is not None else 1))
 
     def action_page(self, pages: float) -> None:
         """Move the cursor by as many queries as are in view, less one."""
-        self._step(lines_of(pages, len(self.window[0]) - 1), 0)
+        self.action_move(lines_of(pages, len(self.window[0]) - 1), 0)
 
     def action_key_page(self, pages: float) -> None:
         """Move the cursor by as many keys as are in view, less one."""
-        self._step(0, lines_of(pages, len(self.window[1]) - 1))
+        self.action_move(0, lines_of(pages, len(self.window[1]) - 1))
 
     def action_key_edge(self, last: bool) -> None:
         """Move the cursor to the row's first or last key."""
@@ -611,7 +611,7 @@ class Heatmap(ScrollArea, can_focus=True):
         top = min(max(queries.start, row - len(queries) + 1), row)
         left = min(max(keys.start, column - len(keys) + 1), column)
         if (top, left) != (queries.start, keys.start):
-            self.scroll_to(left * self._axes.cell, top, animate=False, immediate=True)
+            self.scroll_at_once(left * self._axes.cell, top)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint some lines; what all of them need is found once."""
@@ -626,11 +626,9 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Paint one line: of the header, of a query's cells, or blank."""
-        width, height = self.size
+        width = self.size.width
         if self.pooled is None:
-            message = centred(self._message, width, height)[y]
-            style = self.get_component_rich_style("heatmap--message")
-            return Strip([Segment(message, style if message.strip() else Style(bgcolor=style.bgcolor))], width)
+            return self.message_line(self._message, y, self.get_component_rich_style("heatmap--message"))
         queries, keys = self.window
         plain = self.get_component_rich_style("heatmap--label")
         blank = Style(bgcolor=plain.bgcolor)

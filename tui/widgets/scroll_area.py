@@ -8,9 +8,11 @@ from rich.segment import Segment, Segments
 from rich.style import Style
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
+from textual.strip import Strip
 
 from tui.drawing.levels import Ink, choose_ink
 from tui.drawing.ramps import level_styles
+from tui.drawing.text import centred
 from tui.toolkit.application import sends_ascii_only
 from tui.toolkit.layout import PlacedBars
 from tui.toolkit.themes import palette_of
@@ -28,6 +30,16 @@ class ScrollArea(ScrollView, PlacedBars, inherit_bindings=False):
         """Take the renderer of the scrollbars for these two bars only, as Textual documents it."""
         for bar in (self.vertical_scrollbar, self.horizontal_scrollbar):
             bar.renderer = WholeCellBars  # type: ignore[misc]  # declared of the class, for all bars
+
+    def scroll_at_once(self, left: int, top: int) -> None:
+        """Show what begins at a cell and a line of all that can be scrolled."""
+        self.scroll_to(left, top, animate=False, immediate=True)
+
+    def message_line(self, message: str, y: int, style: Style) -> Strip:
+        """Paint a line of a message in the middle of the widget."""
+        width, height = self.size
+        text = centred(message, width, height)[y]
+        return Strip([Segment(text, style if text.strip() else Style(bgcolor=style.bgcolor))], width)
 
     @property
     def ink(self) -> Ink:

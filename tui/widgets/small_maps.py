@@ -21,7 +21,7 @@ from engine.values.attention import PooledMap
 from tui.drawing.cells import halved_cells
 from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, legend, usual_scale
 from tui.drawing.map_layout import GAP, Tiles, lay_out_tiles
-from tui.drawing.text import centred, fit
+from tui.drawing.text import fit
 from tui.toolkit.keys import lines_of, paging
 from tui.toolkit.messages import RoomChanged, Told
 from tui.widgets.scroll_area import ScrollArea
@@ -81,7 +81,6 @@ class SmallMaps(ScrollArea, can_focus=True):
         self._tiles = Tiles(0, 1, 0, 0, 1, 1)
         self._names: tuple[str, ...] = ()
         self._levels: dict[int, NDArray[np.uint8]] = {}
-        self._sorted_for: object = None
         self._message = ""
         self._chosen_scale: Scale | None = None
         self._picked: int | None = None
@@ -102,7 +101,6 @@ class SmallMaps(ScrollArea, can_focus=True):
             return
         self._tiles, self._names, self.maps, self._message, self._chosen_scale = tiles, names, maps, "", scale
         self._measure()
-        self._sort()
         self.refresh()
         if not is_same:
             self.call_after_refresh(self._reveal)  # how far it can be scrolled is known then
@@ -112,7 +110,7 @@ class SmallMaps(ScrollArea, can_focus=True):
         self._tiles = replace(self._tiles, count=count)
         if message != self._message:
             self._message = message
-            self.maps, self._levels = {}, {}
+            self.maps = {}
             self.virtual_size = Size(0, 0)
             self.refresh()
 
@@ -231,7 +229,7 @@ class SmallMaps(ScrollArea, can_focus=True):
         """Scroll until the map under the cursor is in view."""
         if self.cursor is not None and self.cursor < self._tiles.count and self.maps:
             top = self._tiles.line_of(self.cursor, self.scroll_offset.y, self.size.height)
-            self.scroll_to(y=top, animate=False, immediate=True)
+            self.scroll_at_once(0, top)
 
     def _measure(self) -> None:
         """Say how much there is to scroll."""
@@ -244,28 +242,28 @@ class SmallMaps(ScrollArea, can_focus=True):
         """How weights become cells."""
         return Levels(self.scale, self.largest, self.ink)
 
-    def _sort(self) -> None:
-        """Sort all weights into levels, as large as they are drawn: (rows, columns) of each map."""
-        zoom, levels = self._tiles.zoom, self._scaled
-        self._sorted_for = self.ink
-        self._levels = {
-            number: levels.of(each.values).repeat(zoom, axis=0).repeat(zoom, axis=1)
-            for number, each in self.maps.items()
-        }
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Paint some lines; how weights become levels is found once for all of them."""
+        self._levels = {}
+        return super().render_lines(crop)
+
+    def _levels_of(self, number: int) -> NDArray[np.uint8] | None:
+        """Sort a map's weights into levels, as large as they are drawn, (rows, columns); None where it has not come."""
+        if number not in self._levels and number in self.maps:
+            zoom = self._tiles.zoom
+            self._levels[number] = self._scaled.of(self.maps[number].values).repeat(zoom, axis=0).repeat(zoom, axis=1)
+        return self._levels.get(number)
 
     def render_line(self, y: int) -> Strip:
         """Paint a line: of names, of maps, or of the message."""
         width, height = self.size
         blank = Style(bgcolor=self.get_component_rich_style("small--name").bgcolor)
         if self._message or not self._names:
-            text = centred(self._message, width, height)[y]
-            return Strip([Segment(text, self.get_component_rich_style("small--message"))], width)
+            return self.message_line(self._message, y, self.get_component_rich_style("small--message"))
         row, inner = divmod(y + self.scroll_offset.y, self._tiles.pitch[1])
         if inner == 0 and 0 < y == height - 1:  # names without anything of their maps
             return Strip.blank(width, blank)
         segments: list[Segment] = []
-        if self._sorted_for is not self.ink:  # Textual paints a new theme before it tells of it
-            self._sort()
         for number in range(row * self._tiles.columns, min((row + 1) * self._tiles.columns, self._tiles.count)):
             segments += self._cells(number, inner - 1, blank) if inner else [self._label(number)]
             segments.append(Segment(" " * GAP, blank))
@@ -281,7 +279,7 @@ class SmallMaps(ScrollArea, can_focus=True):
 
         Where no colour tells levels apart, one level's sign stands for both halves of a cell.
         """
-        levels, per_line, width = self._levels.get(number), self._tiles.rows_per_line, self._tiles.width
+        levels, per_line, width = self._levels_of(number), self._tiles.rows_per_line, self._tiles.width
         if levels is None or line * per_line >= len(levels):
             yield Segment(" " * width, blank)
             return

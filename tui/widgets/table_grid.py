@@ -266,7 +266,7 @@ class TableGrid(ScrollArea, can_focus=True):
                 column = names.index(self.column)
             else:
                 line, column = 0, min(made.wanted.frozen, max(len(names) - 1, 0))
-                self.scroll_to(0, 0, animate=False, immediate=True)
+                self.scroll_at_once(0, 0)
         if made.wanted.kept_by is not before.wanted.kept_by and made.wanted.kept_by is not None:
             compared = [each for each in names[made.wanted.frozen :] if each in made.wanted.kept_by.columns]
             column = names.index(compared[0]) if compared and names[column] not in compared else column
@@ -316,19 +316,16 @@ class TableGrid(ScrollArea, can_focus=True):
         """Scroll as little as brings the cursor into view, once there is one: a table that is not seen has no room."""
         if not self.order or not self.size:
             return
-        row, column = self.cursor
-        top, left = self.scroll_offset.y, self.scroll_offset.x
-        new_left, height = self._columns.revealed(column, left, self._room), self.rows_in_view
+        (row, column), (left, top), height = self.cursor, self.scroll_offset, self.rows_in_view
         new_top = min(max(top, row - height + 1), row, max(len(self.order) - height, 0))
-        if (new_top, new_left) != (top, left):
-            self.scroll_to(new_left, new_top, animate=False, immediate=True)
+        self.scroll_at_once(self._columns.revealed(column, left, self._room), new_top)
 
     def render_line(self, y: int) -> Strip:
         """Paint the names of the columns, or a row."""
         width, height = self.size
         plain = self.get_component_rich_style("table--cell")
         if self.message:
-            return Strip([Segment(centred(self.message, width, height)[y], plain)], width)
+            return self.message_line(self.message, y, plain)
         if y < self.head:
             style = self.get_component_rich_style("table--head")
             return self._title_line(y - self.head, style).adjust_cell_length(width, style)

@@ -21,7 +21,7 @@ from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from tui.drawing.levels import NOT_FINITE, Ink
 from tui.drawing.ramps import legible
-from tui.drawing.text import Flow, Piece, centred, fit, flow, harmless
+from tui.drawing.text import Flow, Piece, fit, flow, harmless
 from tui.drawing.token_spelling import strip_of
 from tui.toolkit.application import sends_ascii_only
 from tui.toolkit.keys import lines_of, paging
@@ -168,10 +168,8 @@ class TokenText(ScrollArea, can_focus=True):
         height = self.size.height
         if not self._labels or not height:
             return
-        y, top = self._flow.begins[self.cursor], self.scroll_offset.y
-        wanted = min(max(top, y - height + 1), y)
-        if wanted != top:
-            self.scroll_to(0, wanted, animate=False, immediate=True)
+        y = self._flow.begins[self.cursor]
+        self.scroll_at_once(0, min(max(self.scroll_offset.y, y - height + 1), y))
 
     def render_line(self, y: int) -> Strip:
         """Paint one line."""
@@ -180,7 +178,7 @@ class TokenText(ScrollArea, can_focus=True):
         width = self.size.width
         row = y + self.scroll_offset.y
         if not self._labels and self._message:
-            return Strip([Segment(centred(self._message, width, self.size.height)[y], plain)], width)
+            return self.message_line(self._message, y, plain)
         if not self._labels or not 0 <= row < len(self._flow.lines):
             return Strip.blank(width, blank)
         segments = (Segment(text, style) for text, style in self._painted(self._flow.lines[row], plain))
@@ -231,21 +229,17 @@ class TokenText(ScrollArea, can_focus=True):
         elif token != self.cursor:
             self.post_message(self.Moved(self, token))
 
-    def _go_down(self, lines: int) -> None:
-        """Go to the nearest token so many lines below."""
-        self._go(self._flow.step(self.cursor, lines) if self._labels else 0)
-
     def action_move(self, step: int) -> None:
         """Go to the token before or after."""
         self._go(self.cursor + step)
 
     def action_line(self, step: int) -> None:
-        """Go to the nearest token of the line above or below."""
-        self._go_down(step)
+        """Go to the nearest token so many lines below."""
+        self._go(self._flow.step(self.cursor, step) if self._labels else 0)
 
     def action_page(self, pages: float) -> None:
         """Go as many lines up or down as are in view, less one."""
-        self._go_down(lines_of(pages, self.size.height - 1))
+        self.action_line(lines_of(pages, self.size.height - 1))
 
     def action_edge(self, last: bool) -> None:
         """Go to the first or the last token."""

@@ -9,7 +9,7 @@ from unicodedata import category
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate
@@ -116,7 +116,7 @@ async def test_keys_are_of_few_bytes_and_an_idle_screen_of_none(
     good_terminal(monkeypatch)
     written: list[str] = []
 
-    def display(app: App[None], screen: Screen[object], renderable: RenderableType | None) -> None:
+    def display(app: App[None], screen: Screen[object], renderable: object) -> None:
         if isinstance(renderable, Difference):
             written.append(renderable.render_segments(app.console))
 
