@@ -95,30 +95,10 @@ class SpectraView(Widget, can_focus=True):
     """
 
     class CursorMoved(Message):
-        """The cursor is on another value, or its value is another because other curves are shown.
+        """The cursor is on another value, or its value is another because other curves are shown."""
 
-        Attributes
-        ----------
-        spectra : whose cursor it is.
-        matrix : which curve it is on.
-        index : of the value, from one.
-        value : the value.
-        """
-
-        def __init__(self, spectra: SpectraView, matrix: str, index: int, value: float) -> None:
-            self.spectra = spectra
-            self.matrix = matrix
-            self.index = index
-            self.value = value
-            super().__init__()
-
-        @property
-        def control(self) -> SpectraView:
-            """The view, for `textual.on` with a selector."""
-            return self.spectra
-
-    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self, *, name: str | None = None) -> None:
+        super().__init__(name=name)
         self.is_at_distance = False
         self._plots = [SpectrumPlot() for _ in range(self.MOST)]
         self._curves: tuple[Curve, ...] = ()
@@ -149,7 +129,7 @@ class SpectraView(Widget, can_focus=True):
         self._message = ""
         self._arrange()
         if self._curves:
-            self._tell()
+            self.post_message(self.CursorMoved())
 
     def show_message(self, text: str) -> None:
         """Show a sentence in place of the curves."""
@@ -294,12 +274,7 @@ class SpectraView(Widget, can_focus=True):
             self._draw()
         for shown, plot in self._shown():
             plot.move_cursor(self._at if shown == number else None)
-        self._tell()
-
-    def _tell(self) -> None:
-        """Tell whoever listens where the cursor is."""
-        curve = self._curves[self._selected]
-        self.post_message(self.CursorMoved(self, curve.matrix, self.index, self.value))
+        self.post_message(self.CursorMoved())
 
 
 class SpectrumPlot(Widget, can_focus=False):

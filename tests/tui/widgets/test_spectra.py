@@ -358,9 +358,8 @@ class SpectraApp(PaintedApp):
     def on_mount(self) -> None:
         self.view.focus()
 
-    def on_spectra_view_cursor_moved(self, message: SpectraView.CursorMoved) -> None:
-        assert message.control is self.view
-        self.moves.append((message.matrix, message.index, message.value))
+    def on_spectra_view_cursor_moved(self) -> None:
+        self.moves.append((self.view.matrix, self.view.index, self.view.value))
 
     def text(self) -> str:
         """Everything on the screen."""
