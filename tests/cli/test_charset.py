@@ -32,7 +32,7 @@ def test_the_locale_is_the_default_of_ascii(
         drawn.append(ascii_only)
 
     monkeypatch.setattr("tui.cli.launch.launch", launch)
-    monkeypatch.setattr("tui.toolkit.standard_streams._environment", lambda: said)
+    monkeypatch.setattr("tui.cli.standard_streams._environment", lambda: said)
     monkeypatch.setenv("ATTN_TUI_ASCII", variable)
     assert CliRunner().invoke(command, ["demo", *typed]).exit_code == 0
     assert drawn == [expected]
@@ -42,6 +42,6 @@ def test_the_locale_is_the_default_of_ascii(
 def test_what_python_makes_of_the_locale_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LC_ALL", "LC_CTYPE"):
         monkeypatch.delenv(name, raising=False)
-    imported = "import os; from tui.toolkit.standard_streams import ascii_because"
+    imported = "import os; from tui.cli.standard_streams import ascii_because"
     code = f"{imported}; print(os.environ['LC_CTYPE'], ascii_because())"
     assert run_apart(code, LANG="C").split() == ["C.UTF-8", "LANG=C"]

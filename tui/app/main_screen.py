@@ -76,14 +76,10 @@ if TYPE_CHECKING:
     from tui.state.stores import Stores
     from tui.views.switcher import Views
 
-SHOWN_FIRST = ("help", "sentence", "spectra", "ranks", "attention", "export")
-"""Names of keys that the line at the foot shows whatever else there is."""
-
 
 def key(name: str, keys: str, action: str, said: str, group: Binding.Group, *, is_first: bool = False) -> Binding:
     """Bind keys to an action that works in any view: before all widgets see them, or after."""
-    is_shown = name in SHOWN_FIRST
-    return Binding(keys, action, said, show=is_shown, priority=is_first, id=f"app.{name}", group=group)
+    return Binding(keys, action, said, show=False, priority=is_first, id=f"app.{name}", group=group)
 
 
 class MainScreen(Screen[object], inherit_bindings=False):

@@ -26,8 +26,8 @@ from tui.cli.options import (
     one_line_errors,
     take_options,
 )
+from tui.cli.standard_streams import make_standard_streams_harmless
 from tui.cli.stream_errors import ClosedStream, ended_by_a_closed_pipe, ended_by_an_interrupt, unwritable
-from tui.toolkit.standard_streams import make_standard_streams_harmless
 
 COMMANDS = ("check", "completion", "config", "export", "info")
 """Those of `tui.cli.commands`, which is imported when one of them, or the help, is asked for."""
@@ -184,8 +184,8 @@ def explore(
     """Open the explorer."""
     options = replace(take_options(arguments), keep_recent=not no_recent, is_browsing=True)
     from tui.cli.launch import launch
+    from tui.cli.standard_streams import ascii_because
     from tui.start import Start
-    from tui.toolkit.standard_streams import ascii_because
 
     start = Start(
         None if model is None else model_named(model, options), text, head, energy,

@@ -241,8 +241,8 @@ def is_typed(parameter: str) -> bool:
 
 def effective(command: click.Command) -> tuple[Config, list[Effective]]:
     """Say of each setting what it is for a call of a command without options, and where that was said."""
+    from tui.cli.standard_streams import ascii_because
     from tui.state.saved_state import recall_theme, theme_file
-    from tui.toolkit.standard_streams import ascii_because
     from tui.toolkit.themes import known_theme, short_theme
 
     asked_for = threads_asked_for()  # before they are set
