@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from engine.checkpoints.locate import BASE
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head, Off, parse_head
 from engine.values.options import EngineOptions
-from engine.values.progress import finish
+from engine.values.progress import Work, finish
 from engine.values.views import DEFAULT_FIRST, DEFAULT_TOP, HEAD_PARTS, Query
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from polars import DataFrame
     from torch import nn
 
+    from engine.models.reader import MapReader
     from engine.values.attention import AttentionMaps
     from engine.values.outline import LayerOutline, ModelOutline
+    from engine.values.table import Table
 
 Layer = int | str | None
 """A layer: its number, ``"L5"``, or ``"encoder.L5"`` where a model has several stacks; None for all."""
@@ -54,7 +56,7 @@ class Model:
 
     def __init__(self, model: OpenModel, *, is_live: bool = False) -> None:
         self._model = model
-        self._is_live = is_live
+        self._finish: Callable[[Work[Any]], Any] = self._finish_anew if is_live else finish
         self._stacks = model.outline.stacks
         self.outline = model.outline
         model.notify = _warn
@@ -72,7 +74,7 @@ class Model:
 
     def __getitem__(self, name: str) -> Weights:
         """Give a head's weights, or those of all heads of a layer: ``model["L5H1"].W_Q``."""
-        return Weights(self._fresh(), self._named(name))
+        return Weights(self._model, self._named(name))
 
     def _ipython_key_completions_(self) -> list[str]:
         names = (name for each in self.outline.layers for name in (each.name, *each.head_names()))
@@ -89,10 +91,11 @@ class Model:
         head = parse_head(name, self._stacks)
         if matrix not in MATRICES:
             raise EngineError(f"there is no matrix '{matrix}'; it is one of {', '.join(MATRICES)}")
-        [found], lacking = finish(self._fresh().spectra.arrays([head], [matrix], distance))
+        [found], lacking = self._finish(self._model.spectra.arrays([head], [matrix], distance))
         if matrix not in found:
             raise EngineError(lacking)
-        return found[matrix]
+        values: NDArray[np.float64] = found[matrix]
+        return values
 
     def ranks(
         self,
@@ -193,15 +196,16 @@ class Model:
 
     def attention(self, text: str, layer: str, *, off: Sequence[str] = ()) -> NDArray[np.float32]:
         """Give a layer's attention maps for a sentence, (heads, query, key), or one head's, (query, key)."""
-        head, switched = self._named(layer), Off(tuple(map(self._named, off)))
-        weights: NDArray[np.float32] = finish(self._fresh().maps(text, head.stack, head.layer, switched)).weights
-        return weights if head.is_layer else weights[head.head]
+        head, switched = parse_head(layer, self._stacks), Off(tuple(map(self._named, off)))
+        reader: MapReader = self._finish(self._model.reader(text, switched, head))
+        weights = reader.layer_maps(Head(head.stack, head.layer)).weights
+        return weights if head.head < 0 else weights[head.head]
 
     def maps(self, text: str, layer: str, *, off: Sequence[str] = ()) -> AttentionMaps:
         """Give a layer's maps with the tokens along both sides: ``.weights``, ``.query_tokens``, ``.key_tokens``."""
-        head = self._named(layer)
-        switched = Off(tuple(map(self._named, off)))
-        return finish(self._fresh().attention(text, head.stack, head.layer, switched))
+        head, switched = self._named(layer), Off(tuple(map(self._named, off)))
+        maps: AttentionMaps = self._finish(self._model.attention(text, head.stack, head.layer, switched))
+        return maps
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """Cut a sentence into the tokens that the model reads."""
@@ -265,18 +269,17 @@ class Model:
 
     def table(self, view: str, query: Query | None = None) -> DataFrame:
         """Work out the table of a view, by its name on the command line."""
-        table = finish(tables.table(self._fresh(), view, query or Query()))
+        table: Table = self._finish(tables.table(self._model, view, query or Query()))
         for layer, why in table.left_out.items():
             _warn(f"{layer} is left out: {why}")
         for said in table.lacking:
             _warn(said)
         return table.frame
 
-    def _fresh(self) -> OpenModel:
-        """Give the open model, which has forgotten everything where its weights may have changed."""
-        if self._is_live:
-            self._model.forget()
-        return self._model
+    def _finish_anew(self, work: Work[Any]) -> Any:
+        """Do work to its end with the weights of a live module as they are now."""
+        self._model.forget()
+        return finish(work)
 
     def _named(self, name: str) -> Head:
         head = parse_head(name, self._stacks)

@@ -108,7 +108,8 @@ def _maps(model: OpenModel, asked: Sequence[tuple[Reading, MapName]]) -> Work[li
     Layers that are not asked for now are let go of once one has to be computed.
     """
     for _, name in asked:
-        reader = yield from model.reader(stack=name.stack, layer=name.layer)
+        place = name.stack if name.layer is None else Head(name.stack, name.layer)
+        reader = yield from model.reader(place=place)
     kept, keys = large_maps(model), [(reading, name.stack, name.layer) for reading, name in asked]
     if not kept.layers.keys() >= {*keys}:
         kept.largest, kept.means = {}, {}

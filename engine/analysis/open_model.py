@@ -114,19 +114,18 @@ class OpenModel:
 
     # --- the model itself
 
-    def reader(
-        self, text: str | None = None, off: Off = NOTHING_OFF, *, stack: str = "", layer: int | None = None
-    ) -> Work[MapReader]:
+    def reader(self, text: str | None = None, off: Off = NOTHING_OFF, place: Head | str = "") -> Work[MapReader]:
         """Give the model itself, on its lane, loading it first where no sentence has been read yet.
 
-        With a text it has read that sentence, for the rest of this unit. What has no maps of a stack and layer that are
-        asked for is refused before the model is loaded. Raises `EngineError` for that, when it cannot be loaded, when
-        its files have been written over since, or when it fails on the sentence.
+        With a text it has read that sentence, for the rest of this unit. A ``place``, which is a stack, or a layer or
+        head, that has no maps is refused before the model is loaded. Raises `EngineError` for that, when it cannot be
+        loaded, when its files have been written over since, or when it fails on the sentence.
         """
+        stack = place if isinstance(place, str) else place.stack
         if stack.endswith(DELTA):
             raise EngineError(no_attention(stack))
-        if layer is not None:
-            self.outline.layer(Head(stack, layer))
+        if isinstance(place, Head):
+            self.outline.layer(place)
         yield Lane.MODEL
         if self._reader is None:
             if self._failure is not None:
@@ -210,22 +209,18 @@ class OpenModel:
         assert sentence is not None
         return sentence
 
-    def maps(self, text: str, stack: str, layer: int | None, off: Off = NOTHING_OFF) -> Work[AttentionMaps]:
-        """Give the maps of one layer, or the means over a stack's layers, for a sentence.
+    def attention(self, text: str, stack: str, layer: int | None, off: Off = NOTHING_OFF) -> Work[AttentionMaps]:
+        """Give a layer's maps, or the means over a stack's, with the keys that each query sees, which tell chance.
 
         Raises `EngineError` when there are no such maps.
         """
-        reader = yield from self.reader(text, off, stack=stack, layer=layer)
-        return reader.layer_maps(stack if layer is None else Head(stack, layer), self.check)
-
-    def attention(self, text: str, stack: str, layer: int | None, off: Off = NOTHING_OFF) -> Work[AttentionMaps]:
-        """Give the same with the keys that each query sees, by which chance is told."""
-        maps = yield from self.maps(text, stack, layer, off)
+        place = stack if layer is None else Head(stack, layer)
+        maps = (yield from self.reader(text, off, place)).layer_maps(place, self.check)
         return replace(maps, visible=visible_keys(maps.weights, self.check))
 
     def scoring(self, text: str, layer: Head) -> Work[tuple[ScoreFormula, Tokens]]:
         """Take one layer's scores for a sentence apart, and give the tokens along both axes of its maps."""
-        reader = yield from self.reader(text, stack=layer.stack, layer=layer.layer)
+        reader = yield from self.reader(text, place=layer)
         return reader.scoring(layer, self.check)
 
     def forget_sentence(self, text: str) -> Work[None]:

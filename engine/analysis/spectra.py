@@ -65,14 +65,13 @@ class SpectraStore:
     def forget(self) -> None:
         """Let everything be read and computed anew, of weights that may have changed since."""
         self._arrays: defaultdict[Head, Arrays] = defaultdict(dict)  # of a head, or of a layer as a whole
-        self._looked_up: set[str] = set()  # files of the cache
         self._groups: dict[tuple[Head, bool], tuple[frozenset[str], SpectraGroup]] = {}  # with the matrices asked for
         self._tensors: tuple[Head, TensorsReadOnce] | None = None  # of the layer that is looked at
 
     @property
     def is_kept(self) -> bool:
         """Whether anything of the model is on disk, so that torch may not be needed for a while."""
-        return self._cache is not None and self._cache.is_there
+        return self._cache is not None and bool(self._cache.names)
 
     def layer(
         self, layer: Head, whole_layer: bool, matrices: Collection[str] = MATRICES, distance: int | None = None
@@ -122,13 +121,13 @@ class SpectraStore:
         if distance is not None:
             rotation = yield from self._rotation(layer)
         file = f"{layer.stack}-{layer.layer}-{'layer' if whole_layer else 'heads'}"
-        if self._cache is not None and file not in self._looked_up:
+        if self._cache is not None and file in self._cache.names:
             if kept := self._cache.load(file):
                 every = [place] if whole_layer else list(layer.head_names())
                 if kept.keys() <= NAMES and all(len(rows) == len(every) for rows in kept.values()):
                     for name, *values in zip(every, *kept.values(), strict=True):
                         arrays[name].update(zip(kept, values, strict=True))
-            self._looked_up.add(file)
+            self._cache.names.discard(file)
         missing = [each for each in MATRICES if each in matrices and any(each not in arrays[name] for name in names)]
         units = [(names, missing)] if missing else []
         if missing and whole_layer and layer.is_large:

@@ -115,7 +115,19 @@ def read_layer(
     )
     for matrix, part in parts.items():  # after all is read, or small arrays keep memory between large ones
         if matrices is None or matrix in matrices:
-            epsilons[matrix] = _epsilon(tensors, module.weights[matrix], part).repeat(len(heads) // len(part))
+            name = module.weights[matrix]
+            dtype = tensors.entries[name].dtype
+            if name in tensors.steps:
+                sizes = part.double().square().mean((1, 2)).sqrt().numpy()
+                by_head = np.where(sizes > 0, tensors.steps[name]() / np.where(sizes > 0, sizes, 1.0), 0.0)
+            else:
+                by_head = np.full(len(part), STORED_EPSILONS[dtype])
+            if dtype == "float32" and part.dtype == torch.float32 and name not in tensors.steps:
+                are_bfloat16 = (part[:, 0].bfloat16() == part[:, 0]).all(1)  # the first row mostly tells
+                if are_bfloat16.any():  # such a head was bfloat16 before it was saved
+                    are_bfloat16 = (part.bfloat16() == part).flatten(1).all(1)
+                by_head[are_bfloat16.numpy()] = STORED_EPSILONS["bfloat16"]
+            epsilons[matrix] = by_head.repeat(len(heads) // len(part))
             if matrix in module.latents:
                 parts[matrix], bias_of_both = _with_first_step(tensors, module, matrix, part, biases.get(matrix))
                 biases |= {} if bias_of_both is None else {matrix: bias_of_both}
@@ -147,25 +159,6 @@ def _read(tensors: Tensors, module: AttentionModule, name: str, view: View = who
     if not all_finite(part):
         raise NotFinite(not_finite({each: tensors.parts(each) for each in module.tensor_names}))
     return part
-
-
-def _epsilon(tensors: Tensors, name: str, heads: Tensor) -> FloatArray:
-    """Say how finely each head's numbers (heads, rows, columns) of a tensor are stored, relative to them: (heads,).
-
-    Heads in float32 whose numbers bfloat16 has too were bfloat16 before they were saved.
-    """
-    dtype = tensors.entries[name].dtype
-    if name in tensors.steps:
-        sizes: FloatArray = heads.double().square().mean((1, 2)).sqrt().numpy()
-        return np.where(sizes > 0, tensors.steps[name]() / np.where(sizes > 0, sizes, 1.0), 0.0)
-    epsilons: FloatArray = np.full(len(heads), STORED_EPSILONS[dtype])
-    if dtype == "float32" and heads.dtype == torch.float32:
-        for rows in (heads[:, :1], heads):  # the first row mostly tells
-            are_bfloat16 = (rows.bfloat16() == rows).flatten(1).all(1)
-            if not are_bfloat16.any():
-                return epsilons
-        epsilons[are_bfloat16.numpy()] = STORED_EPSILONS["bfloat16"]
-    return epsilons
 
 
 def _with_first_step(

@@ -179,27 +179,53 @@ class Checkpoint(Tensors):
         self.read_in_parts = {name for name, entry in self.entries.items() if entry.stored_bytes > MOST_WHOLE}
 
     def read(self, name: str, view: View = whole) -> Tensor:
-        """Read what a view leaves of one tensor, as stored.
+        """Read what a view leaves of one tensor, as stored; `AT_ONCE` bytes beside it are resident meanwhile.
 
-        Raises `EngineError` when the file no longer holds what its header said, or is another than was opened.
+        Where a view makes a copy, the whole tensor is read and given to it. Raises `EngineError` when the file no
+        longer holds what its header said, or is another than was opened.
         """
         import torch
 
         if name in self.lost:
             raise EngineError(self.lost[name])
         (file, place), entry = self._places[name], self.entries[name]
+        if isinstance(place, torch.Tensor):
+            self.opened.check(file)
+            return view(place)
         try:
             if isinstance(place, int):
                 dtype = getattr(torch, entry.dtype, None)
                 if not isinstance(dtype, torch.dtype):
                     raise ValueError(f"torch has no numbers of the kind {entry.dtype}")
                 place = TensorInFile(place, torch.empty(entry.shape, dtype=dtype, device="meta"))
-            tensor = read_tensor(file, place, view) if isinstance(place, TensorInFile) else view(place)
+            seen = view(place.form)
+            is_part = seen.untyped_storage()._cdata == place.form.untyped_storage()._cdata and 0 not in seen.stride()
+            form = seen if is_part else place.form
+            order = sorted(range(form.ndim), key=form.stride, reverse=True)
+            laid = form.permute(order)  # as it follows in the file
+            found = torch.empty(laid.shape, dtype=laid.dtype)
+            rows, row_form = (found, laid) if form.ndim else (found[None], laid[None])
+            together = max(1, AT_ONCE // max(1, form.element_size() * int(row_form.stride(0))))
+            with file.open("rb", buffering=0) as stream:
+                for first in range(0, len(rows) if found.numel() else 0, together):
+                    part, wanted = row_form[first : first + together], rows[first : first + together]
+                    reach = 1 + sum((size - 1) * stride for size, stride in zip(part.shape, part.stride(), strict=True))
+                    room = wanted.view(-1) if part.is_contiguous() else torch.empty(reach, dtype=part.dtype)
+                    lacking = room.view(torch.uint8).numpy().data
+                    stream.seek(place.begin + form.element_size() * int(part.storage_offset()))
+                    while len(lacking):
+                        count = stream.readinto(lacking)
+                        if not count:
+                            raise OSError(f"it ends {len(lacking)} bytes too early")
+                        lacking = lacking[count:]
+                    if not part.is_contiguous():
+                        wanted.copy_(room.as_strided(part.shape, part.stride()))
+            tensor = found.permute(sorted(range(form.ndim), key=order.__getitem__))
         except (OSError, ValueError) as error:
             self.opened.check(file)
             raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
         self.opened.check(file)  # what has been read by now stays what it is
-        return tensor
+        return tensor if is_part else view(tensor)
 
 
 def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
@@ -228,40 +254,6 @@ def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise EngineError(f"{file} is damaged or cut short ({error}); download or save the model again") from error
     return found
-
-
-def read_tensor(file: Path, placed: TensorInFile, view: View = whole) -> Tensor:
-    """Read a tensor, or what a view leaves of it; no more is resident than that, and `AT_ONCE` bytes while it is read.
-
-    Where a view makes a copy, the whole tensor is read and given to it. Raises ``OSError`` when the file ends before it
-    does, or cannot be read.
-    """
-    import torch
-
-    seen = view(placed.form)
-    is_part = seen.untyped_storage()._cdata == placed.form.untyped_storage()._cdata and 0 not in seen.stride()
-    form = seen if is_part else placed.form
-    order = sorted(range(form.ndim), key=form.stride, reverse=True)
-    laid = form.permute(order)  # as it follows in the file
-    found = torch.empty(laid.shape, dtype=laid.dtype)
-    rows, row_form = (found, laid) if form.ndim else (found[None], laid[None])
-    together = max(1, AT_ONCE // max(1, form.element_size() * int(row_form.stride(0))))
-    with file.open("rb", buffering=0) as stream:
-        for first in range(0, len(rows) if found.numel() else 0, together):
-            part, wanted = row_form[first : first + together], rows[first : first + together]
-            reach = 1 + sum((size - 1) * stride for size, stride in zip(part.shape, part.stride(), strict=True))
-            room = wanted.view(-1) if part.is_contiguous() else torch.empty(reach, dtype=part.dtype)
-            lacking = room.view(torch.uint8).numpy().data
-            stream.seek(placed.begin + form.element_size() * int(part.storage_offset()))
-            while len(lacking):
-                count = stream.readinto(lacking)
-                if not count:
-                    raise OSError(f"it ends {len(lacking)} bytes too early")
-                lacking = lacking[count:]
-            if not part.is_contiguous():
-                wanted.copy_(room.as_strided(part.shape, part.stride()))
-    tensor = found.permute(sorted(range(form.ndim), key=order.__getitem__))
-    return tensor if is_part else view(tensor)
 
 
 def read_pickled(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:

@@ -199,10 +199,6 @@ class MapReader(ABC):
 # Models of transformers
 
 
-Call: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
-"""The arguments of one call."""
-
-
 @dataclass(frozen=True)
 class Reading:
     """One sentence as it was read.
@@ -210,14 +206,14 @@ class Reading:
     Attributes
     ----------
     sentence : what was read.
-    calls : what each attention module was called with.
+    calls : what each attention module is called with for its weights: what it was called with, but for a cache.
     nbytes : of these calls.
     decoder_ids : what a decoder read; the sentence itself where that read no other.
     tokens : along both axes of each stack's maps.
     """
 
     sentence: Sentence
-    calls: Mapping[Head, Call]
+    calls: Mapping[Head, inspect.BoundArguments]
     nbytes: int
     decoder_ids: tuple[int, ...]
     tokens: Mapping[str, Tokens]
@@ -358,7 +354,7 @@ class Reader(MapReader):
         need_memory(self._heads, count, count, self._copies, states=self._token_bytes * count)
         inputs = self.inputs(sentence)
         report = ProgressReporter(self.tell, READING, "layers")
-        calls: dict[Head, Call] = {}
+        calls: dict[Head, inspect.BoundArguments] = {}
         waiting: dict[nn.Module, list[Head]] = {}  # layers may share a module, which is called for one after the other
         for layer, module in self.modules.items():
             waiting.setdefault(module, []).append(layer)
@@ -367,7 +363,13 @@ class Reader(MapReader):
             report(len(calls), len(self.modules))
             check()
             if waiting[module]:
-                calls[waiting[module].pop(0)] = args, kwargs
+                signature = inspect.signature(module.forward)
+                calls[waiting[module].pop(0)] = call = signature.bind(*args, **kwargs)
+                for name, value in call.arguments.items():
+                    if isinstance(value, transformers.Cache):  # which would hold this very sentence
+                        call.arguments[name] = None
+                if "output_attentions" in signature.parameters:
+                    call.arguments["output_attentions"] = True
             if len(calls) == len(self.modules):
                 raise _AllCalled
 
@@ -394,7 +396,8 @@ class Reader(MapReader):
             ids = tuple(inputs["decoder_input_ids"][0].tolist())
             tokens = self.words.texts(ids)
         axes = {"encoder": (own, own), "decoder": (tokens, tokens), "cross": (tokens, own)}
-        sizes = {id(each): each.nbytes for each in tree_leaves(list(calls.values())) if isinstance(each, Tensor)}
+        states = tree_leaves([call.arguments for call in calls.values()])
+        sizes = {id(each): each.nbytes for each in states if isinstance(each, Tensor)}
         self._reading = readings[text, off] = Reading(sentence, calls, sum(sizes.values()), ids, axes)
         self.sentence = sentence
         return sentence
@@ -444,20 +447,23 @@ class Reader(MapReader):
         A module that does more with its probabilities than to make them once and hand them on, or is outside the
         interface, is called as it was made to be.
         """
-        bound, tokens = self._call_of(layer)
+        reading = self._reading
+        if reading is None or layer not in reading.calls:
+            raise self._not_read(layer)
+        call, tokens = reading.calls[layer], reading.tokens[layer.stack]
         module, heads = self.modules[layer], self.anatomy.modules[layer].outline.heads
         shape = heads, len(tokens[0]), len(tokens[1])
         captured: list[EagerCall] = []
 
-        def capture(call: EagerCall) -> Attended:
+        def capture(eager: EagerCall) -> Attended:
             """Keep the call of the eager function, and give something small that stands for what it computes."""
-            query, key, value = call.query, call.key, call.value
+            query, key, value = eager.query, eager.key, eager.value
             if captured or (query.shape[1], query.shape[2], key.shape[2]) != shape:
                 raise ValueError("it attends twice, or to other places")
             # Nobody looks at what the heads would write, so the eager function mixes one column of the values only.
             # What lies apart would be laid together for every block anew, and keeps in memory what it lies between.
             states = query.contiguous(), key.contiguous(), value[..., :1].contiguous()
-            captured.append(EagerCall(call.eager, call.module, *states, call.mask, call.settings))
+            captured.append(EagerCall(eager.eager, eager.module, *states, eager.mask, eager.settings))
             stand_ins.append(query.new_zeros(()).expand(1, *shape))
             return value.new_zeros(()).expand(1, shape[1], heads, value.shape[-1]), stand_ins[0]
 
@@ -465,11 +471,10 @@ class Reader(MapReader):
         is_handed_on = False
         if self.reads_with_kernels:
             with suppress(EngineError), self.running(max(shape[1:]), check, capture):
-                returned = module(*bound.args, **bound.kwargs)
+                returned = module(*call.args, **call.kwargs)
                 is_handed_on = any(each is stand_ins[0] for each in tree_leaves(returned))
                 del returned
         if is_handed_on:
-            del bound  # before there is the memory of maps
             try:
                 with self._state(), torch.inference_mode(), self._bringing(module):
                     for first, _, weights in captured.pop().blocks(check):
@@ -483,12 +488,11 @@ class Reader(MapReader):
         need_memory(*shape, COPIES)
         try:
             with self.running(max(shape[1:]), check, eagerly):
-                returned = module(*bound.args, **bound.kwargs)
+                returned = module(*call.args, **call.kwargs)
         except EngineError as error:
             if isinstance(error.__cause__, FAILURES):
                 raise self._failure(error.__cause__, shape) from error
             raise
-        del bound
         found = probabilities_of(module, returned, heads, shape[2])
         if found is not None and self.sentence and found.shape[3] == shape[1] + len(self.sentence.ids):
             tokens = (
@@ -513,32 +517,20 @@ class Reader(MapReader):
         )
         return NoMap(f"{layer.stack} {layer} of '{self.outline.model_type}' has no map to show: {reason}")
 
-    def _call_of(self, layer: Head) -> tuple[inspect.BoundArguments, Tokens]:
-        """Give what a layer's attention module is called with for its weights, and the tokens along both axes.
-
-        It is what it was called with, but without a cache, which holds this very sentence. Raises `EngineError` when no
-        sentence has been read, or not by this layer.
-        """
-        reading = self._reading
-        if reading is None:
-            raise EngineError("no sentence has been read; type one")
-        if layer not in reading.calls:
-            raise NoMap(
-                f"{layer.stack} {layer} took no part in reading this sentence and has no map to show; its spectra work"
-            )
-        args, kwargs = reading.calls[layer]
-        signature = inspect.signature(self.modules[layer].forward)
-        call = signature.bind(*args, **kwargs)
-        for name, value in call.arguments.items():
-            if isinstance(value, transformers.Cache):
-                call.arguments[name] = None
-        if "output_attentions" in signature.parameters:
-            call.arguments["output_attentions"] = True
-        return call, reading.tokens[layer.stack]
+    def _not_read(self, layer: Head) -> EngineError:
+        """Say that there is no sentence, or that a layer took no part in reading it."""
+        if self._reading is None:
+            return EngineError("no sentence has been read; type one")
+        return NoMap(
+            f"{layer.stack} {layer} took no part in reading this sentence and has no map to show; its spectra work"
+        )
 
     def scoring(self, layer: Head, check: Check) -> tuple[ScoreFormula, Tokens]:
         """Take one layer's scores apart by calling its attention module again, in float64 too."""
-        call, tokens = self._call_of(layer)
+        reading = self._reading
+        if reading is None or layer not in reading.calls:
+            raise self._not_read(layer)
+        call, tokens = reading.calls[layer], reading.tokens[layer.stack]
         module, described, name = self.modules[layer], self.anatomy.modules[layer], f"{layer.stack} {layer}"
         shape = described.outline.heads, len(tokens[0]), len(tokens[1])
         need_memory(*shape, SCORING_COPIES)

@@ -36,6 +36,10 @@ class SpectraCache:
     A file is complete or absent, and one that is damaged, or was another model's or another layer's, counts as absent,
     so that several programs may read and write the same ones. Parts of files that killed programs left are deleted at
     the start. A disk that cannot be written to only makes the next run slower, and is told of once.
+
+    Attributes
+    ----------
+    names : under which arrays were kept when it was opened; whoever loads one may take its name out.
     """
 
     def __init__(
@@ -50,11 +54,7 @@ class SpectraCache:
         self._until_trimmed = 0
         for folder in root.glob("spectra-*/*"):
             remove_abandoned(folder)
-
-    @property
-    def is_there(self) -> bool:
-        """Whether anything is kept of the model."""
-        return self._directory.is_dir()
+        self.names = {file.name for file in self._directory.glob("*")}
 
     def _says_of(self, name: str, arrays: Mapping[str, FloatArray]) -> str:
         return f"{self._of} {name} {sorted(arrays)}"

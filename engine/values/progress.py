@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Self, TypeAlias, TypeVar
 
@@ -91,17 +91,19 @@ class Rate:
         return (done - before) / (now - since)
 
 
+@dataclass
 class ProgressReporter:
     """Reports how far one piece of work is, unless it is soon done."""
 
-    def __init__(self, tell: Tell, activity: str, unit: str) -> None:
-        self._tell = tell
-        self._activity, self._unit = activity, unit
-        self._rate: Rate | None = None
-        self._due = time.monotonic() + REPORT_SECONDS
-        self._total = self._begun = 0
-        self._first = self._due, 0
-        self._has_told = False
+    tell: Tell
+    activity: str
+    unit: str
+    _rate: Rate | None = None
+    _due: float = field(default_factory=lambda: time.monotonic() + REPORT_SECONDS)
+    _total: int = 0
+    _begun: int = 0
+    _first: tuple[float, int] = 0.0, 0
+    _has_told: bool = False
 
     def __call__(self, done: int, total: int) -> None:
         """Say how much is done; total 0 means that it is not known. A report goes out where one is due."""
@@ -113,7 +115,7 @@ class ProgressReporter:
                 self._rate = Rate()
                 self._rate.rate(*self._first)
             self._due, self._has_told = now + REPORT_SECONDS, True
-            self._tell(Progress(self._activity, min(done, total), total, self._unit, self._rate.rate(now, done)))
+            self.tell(Progress(self.activity, min(done, total), total, self.unit, self._rate.rate(now, done)))
 
     def step(self, total: int) -> None:
         """Begin the next of so many steps: those before it are done."""
@@ -124,7 +126,7 @@ class ProgressReporter:
         """Report the end, if anything was reported."""
         if self._has_told:
             self._has_told = False
-            self._tell(Progress(self._activity, self._total, self._total, self._unit))
+            self.tell(Progress(self.activity, self._total, self._total, self.unit))
 
     def __enter__(self) -> Self:
         return self

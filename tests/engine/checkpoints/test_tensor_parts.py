@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.architectures.heads import read_layer
 from engine.architectures.tensors import TensorsReadOnce
 from engine.checkpoints import tensor_reader as checkpoints
 from engine.checkpoints import tensor_reader as reading
-from engine.checkpoints.tensor_reader import Checkpoint, TensorInFile, read_pickled, read_tensor
+from engine.checkpoints.tensor_reader import Checkpoint, TensorInFile, read_pickled
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.progress import finish
@@ -24,7 +25,6 @@ from tests.engine.checkpoints.test_checkpoint import as_bin, stored_weights
 from tests.engine.checkpoints.test_files_changing import SAID, cut_short, refused
 from tests.opening import open_folder, open_on_thread
 
-BEGIN = 24
 ROWS, COLUMNS = 12, 40
 
 GATED: dict[str, Any] = {
@@ -52,12 +52,14 @@ VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> tuple[Path, Tensor, TensorInFile]:
-    """Write a tensor behind something else, with something behind it."""
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    """Write a tensor behind another one, with one behind it."""
     tensor = torch.arange(ROWS * COLUMNS, dtype=torch.float64).view(ROWS, COLUMNS)
-    place = tmp_path / "tensor"
-    place.write_bytes(b"x" * BEGIN + tensor.numpy().tobytes() + b"yy")
-    return place, tensor, TensorInFile(BEGIN, torch.empty_like(tensor, device="meta"))
+    others = torch.full((3,), -1.0, dtype=torch.float64)
+    save_file({"a": others, "tensor": tensor, "z": others.clone()}, tmp_path / "model.safetensors")
+    found = Checkpoint(tmp_path)
+    assert len({place for _, place in found._places.values()}) == 3
+    return found
 
 
 @pytest.fixture
@@ -84,11 +86,11 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("at_once", [1, 1000, 10**6])
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_part_that_is_read_is_the_part_of_what_is_there(
-    view: str, at_once: int, file: tuple[Path, Tensor, TensorInFile], monkeypatch: pytest.MonkeyPatch
+    view: str, at_once: int, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "AT_ONCE", at_once)
-    place, tensor, placed = file
-    found, expected = read_tensor(place, placed, VIEWS[view]), VIEWS[view](tensor)
+    tensor = torch.arange(ROWS * COLUMNS, dtype=torch.float64).view(ROWS, COLUMNS)
+    found, expected = checkpoint.read("tensor", VIEWS[view]), VIEWS[view](tensor)
     assert found.shape == expected.shape
     assert torch.equal(found, expected)
 
@@ -97,9 +99,9 @@ def test_a_part_that_is_read_is_the_part_of_what_is_there(
     ("view", "most"), [("rows", 2 * COLUMNS), ("columns", ROWS * COLUMNS), ("one", 1), ("none", 0)]
 )
 def test_no_more_is_read_than_lies_between_what_is_wanted(
-    view: str, most: int, file: tuple[Path, Tensor, TensorInFile], taken: list[int]
+    view: str, most: int, checkpoint: Checkpoint, taken: list[int]
 ) -> None:
-    read_tensor(file[0], file[2], VIEWS[view])
+    checkpoint.read("tensor", VIEWS[view])
     assert sum(taken) <= 8 * most
 
 
@@ -174,12 +176,11 @@ def test_tensors_of_an_old_file_are_found_in_it(tmp_path: Path) -> None:
     }
     file = tmp_path / "pytorch_model.bin"
     torch.save({"state_dict": tensors, "other": torch.ones(100)}, file)
-    found = read_pickled(file)
-    assert found.keys() == tensors.keys()
+    checkpoint = Checkpoint(file)
+    assert checkpoint.entries.keys() == tensors.keys()
     for name, expected in tensors.items():
-        _, place = found[name]
-        assert isinstance(place, TensorInFile), name
-        read = read_tensor(file, place)
+        assert isinstance(checkpoint._places[name][1], TensorInFile), name
+        read = checkpoint.read(name)
         assert read.dtype == expected.dtype
         assert torch.equal(read, expected)
 

@@ -25,8 +25,8 @@ from tests.tiny_configurations import save_tiny, tiny_configuration
 def call(reader: Reader, layer: Head) -> tuple[Any, Tensor]:
     """Give a layer's attention module and the hidden states (tokens, width) that it was called with."""
     assert reader._reading is not None
-    args, kwargs = reader._reading.calls[layer]
-    states = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
+    call = reader._reading.calls[layer]
+    states = call.kwargs["hidden_states"] if "hidden_states" in call.kwargs else call.args[0]
     return reader.modules[layer], states[0, : len(reader._reading.sentence.ids)]
 
 
@@ -237,7 +237,8 @@ def test_a_layer_with_the_keys_of_another_attends_to_them(model_type: str, tmp_p
     expected = eager_maps(tmp_path, sentence.ids)[""]
     assert len(expected) == 4
     for layer in reversed(layers):
-        call, _ = reader._call_of(layer)
+        assert reader._reading is not None
+        call = reader._reading.calls[layer]
         with torch.inference_mode():
             returned = reader.modules[layer](*call.args, **call.kwargs)
         found = returned_probabilities(returned, 1, 4)

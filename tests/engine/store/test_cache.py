@@ -249,7 +249,7 @@ def test_a_file_of_an_earlier_version_is_not_believed(tmp_path: Path, monkeypatc
     monkeypatch.setattr("engine.store.cache.MATHEMATICS_VERSION", 1000)
     before.rename(before.with_name(f"spectra-1000.{before.suffix.removeprefix('.')}"))
     cache = SpectraCache(tmp_path, "model")
-    assert cache.is_there
+    assert cache.names == {"decoder-0-heads"}
     assert cache.load("decoder-0-heads") is None
 
 
