@@ -41,8 +41,8 @@ def explore(
     click.BadParameter : when there is no such theme.
     """
     from engine.service.engine import Engine
+    from tui.app.start import Start
     from tui.cli.launch import run_explorer
-    from tui.start import Start
     from tui.toolkit.themes import find_theme
 
     engine = Engine.of_module(model, tokenizer, name, example)

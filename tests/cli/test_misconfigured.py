@@ -12,11 +12,11 @@ from engine.values.options import EngineOptions
 from tests.cli.test_settings import call, configure
 from tests.tui.explorer import explorer, screen_text, until
 from tui.app.explorer import Explorer
+from tui.app.start import Start
 from tui.cli import launch
 from tui.cli.command_line import explore
 from tui.cli.configuration import config_file, effective
 from tui.screens.help_screen import HelpScreen
-from tui.start import Start
 from tui.toolkit.themes import OWN, SHORT
 
 MISTAKES = 'threads = "many"\nworse = 2\n[keys]\ntree.dwon = "n"\napp.export = "q"\n'

@@ -20,7 +20,7 @@ from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from tests.opening import hold_up
 from tui.app.explorer import Explorer
-from tui.start import Start
+from tui.app.start import Start
 from tui.widgets.line import Line
 
 LOOK = 0.01

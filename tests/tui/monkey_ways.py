@@ -10,7 +10,7 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.tui.monkey_hands import SENTENCES
 from tests.tui.painted_explorer import PaintedExplorer
-from tui.start import Start
+from tui.app.start import Start
 from tui.toolkit.themes import OWN
 
 SHORT = SENTENCES[:3]

@@ -17,7 +17,7 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.tui.explorer import settle
 from tui.app.explorer import Explorer
-from tui.start import Start
+from tui.app.start import Start
 
 FOLDER = Path(__file__).with_name("snapshots")
 """Where the texts are."""
@@ -89,7 +89,7 @@ async def strips_of(shot: Shot) -> list[list[Segment]]:
     """
     app = Explorer(Engine(EngineOptions(use_cache=False)), Start("demo", head="L1H0"))
     app.theme = shot.theme
-    with patch("tui.state.place_history.REST", 0.0):
+    with patch("tui.state.places.REST", 0.0):
         async with app.run_test(size=shot.size) as pilot:
             await settle(pilot)
             for key in shot.keys:

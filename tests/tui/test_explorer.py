@@ -183,6 +183,8 @@ async def test_c_proves_the_heads_layer_by_layer(tiny_model: TinyModel) -> None:
 
 async def test_tokens_and_sentences_are_never_markup(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="[bold]x[/bold] [/] [red", size=(160, 50)) as (app, pilot):
+        await pilot.press("3")
+        await settle(pilot)
         attention = app.views.attention.heatmap.pooled
         assert attention is not None
         assert "".join(attention.query_tokens) == "[bold]x[/bold] [/] [red"
@@ -244,7 +246,8 @@ async def test_of_two_views_asked_for_at_once_the_second_has_the_focus(tiny_mode
         await settle(pilot)
         for first, second, view in (("1", "x", "explain"), ("3", "4", "circuits"), ("4", "2", "ranks")):
             for key in (first, second):
-                await app.run_action(app.screen.active_bindings[key].binding.action, app.main)
+                bound = app.screen.active_bindings[key]
+                await app.run_action(bound.binding.action, bound.node)
             await settle(pilot)
             assert app.views.active.view == view
             assert app.focused in app.views.active.walk_children()

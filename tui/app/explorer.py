@@ -26,14 +26,15 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
 from engine.values.progress import Progress
 from engine.values.views import VIEWS
-from tui.app.main_screen import MainScreen, key
+from tui.app.main_screen import MainScreen
+from tui.app.start import Configuration, Start
 from tui.drawing.facts import line_of_two, short_name
-from tui.start import Configuration, Start
 from tui.state.saved_state import SavedState, model_key, recall, remember_theme, trouble
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
 from tui.toolkit.application import TerminalApp, begin
-from tui.toolkit.keys import PROGRAM, UNBOUND, key_of
+from tui.toolkit.keys import PROGRAM, UNBOUND, key_of, shared_key
+from tui.toolkit.keys import VIEWS as OF_VIEWS
 from tui.toolkit.messages import Advanced, SentenceAdvanced, Told
 from tui.toolkit.themes import ANSI, next_theme
 
@@ -100,14 +101,18 @@ class Explorer(TerminalApp):
     ENABLE_COMMAND_PALETTE = False  # the toolkit's own, which would come over lists and menus; the main screen has one
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_commands}
 
+    ACTION_TARGETS: ClassVar[set[str]] = {"views"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("help", "question_mark", "help", "Keys that work here", PROGRAM),
-        key("quit", "q", "quit", "Quit", PROGRAM),
-        key("quit_too", "ctrl+q,ctrl+c", "quit", "Quit", PROGRAM),
-        key("redraw", "ctrl+l", "redraw", "Draw the screen again", PROGRAM, is_first=True),
-        key("models", "B", "models", "Open another model", PROGRAM),
-        key("next_theme", "ctrl+t", "next_theme", "Next theme", PROGRAM),
-        key("suspend", "ctrl+z", "suspend_process", "Suspend; the shell's fg comes back", PROGRAM, is_first=True),
+        shared_key("check", "c", "check", "Check: prove the heads against the model's numbers", OF_VIEWS),
+        shared_key("help", "question_mark", "help", "Keys that work here", PROGRAM),
+        shared_key("quit", "q", "quit", "Quit", PROGRAM),
+        shared_key("quit_too", "ctrl+q,ctrl+c", "quit", "Quit", PROGRAM),
+        shared_key("redraw", "ctrl+l", "redraw", "Draw the screen again", PROGRAM, is_first=True),
+        shared_key("models", "B", "models", "Open another model", PROGRAM),
+        shared_key("next_theme", "ctrl+t", "next_theme", "Next theme", PROGRAM),
+        shared_key(
+            "suspend", "ctrl+z", "suspend_process", "Suspend; the shell's fg comes back", PROGRAM, is_first=True
+        ),
     ]
 
     foot_keys: ClassVar[dict[str, str]] = {"app.help": "Keys", "app.quit": "Quit"}
@@ -306,9 +311,10 @@ class Explorer(TerminalApp):
         self.call_after_refresh(self._stop_waiting)
         if not self.engine.is_kept:  # importing torch stalls the event loop: nothing needs it before the tree is seen
             await self._drawn()
-        if not main.has_chosen_view and main.can_show(view) and (view != "compare" or self.session.shown.pins):
-            main.show_view(view, takes_focus=False)
-        self.views.draw()
+        views = self.views
+        if not views.has_chosen_view and views.can_show(view) and (view != "compare" or self.session.shown.pins):
+            views.show_view(view, takes_focus=False)
+        views.draw()
         stores.spectra.get(self.session.shown.selected or first["selected"])
         await stores.spectra.has_any.wait()
         await self._drawn()
@@ -433,7 +439,7 @@ class Explorer(TerminalApp):
                 start = replace(start, head=None)
         self._awaits_model = True
         await self._put_away(opened.engine, start)
-        if main.can_show(shown.view):
+        if self.views.can_show(shown.view):
             self.views.go_to(shown.view, takes_focus=not is_in_tree)
         main.fill_focus()
         self.refresh_bindings()
@@ -466,6 +472,12 @@ class Explorer(TerminalApp):
         stores, selected = self.main.stores, self.session.shown.selected
         marks = () if stores is None or selected is None else stores.outline.layer(selected).marks
         self.push_screen(HelpScreen(describe_keys(self, active), marks, self.misconfigured))
+
+    def action_check(self) -> None:
+        """Prove the heads against the model's own numbers."""
+        from tui.screens.check_screen import CheckScreen
+
+        self.push_screen(CheckScreen(self.engine))
 
     def action_next_theme(self) -> None:
         """Go on to the next theme, and say which."""

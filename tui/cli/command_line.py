@@ -183,9 +183,9 @@ def explore(
 ) -> None:
     """Open the explorer."""
     options = replace(take_options(arguments), keep_recent=not no_recent, is_browsing=True)
+    from tui.app.start import Start
     from tui.cli.launch import launch
     from tui.cli.standard_streams import ascii_because
-    from tui.start import Start
 
     start = Start(
         None if model is None else model_named(model, options), text, head, energy,

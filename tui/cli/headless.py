@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Self, TextIO
 
 import click
 
@@ -15,8 +18,53 @@ from engine.values.memory import size
 from engine.values.options import EngineOptions
 from engine.values.outline import LayerProof, ModelOutline
 from engine.values.progress import Progress
+from tui.drawing.progress import describe
 from tui.export.request import Export, Request
-from tui.status_line import StatusLine
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+INTERVAL = 0.1
+"""Seconds between two writes; more would only scroll by."""
+
+
+class StatusLine:
+    """Shows progress on a terminal and wipes it when the work ends; elsewhere it writes nothing."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._is_shown = stream.isatty()
+        self._last = 0.0
+        self._width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._write("")
+
+    def show(self, progress: Progress) -> None:
+        """Show how far the work has come."""
+        if time.monotonic() - self._last >= INTERVAL or progress.finished:
+            self._last = time.monotonic()
+            self._write(describe(progress))
+
+    def say(self, notice: str) -> None:
+        """Write a sentence that stays, also where nobody is looking."""
+        self._write("")
+        self._stream.write(f"attn-tui: {notice}\n")
+        self._stream.flush()
+
+    def _write(self, text: str) -> None:
+        """Replace what the line says."""
+        if self._is_shown:
+            room = shutil.get_terminal_size().columns - 1  # of more each write would take a line of its own
+            text = text[: max(room, 0)]
+            self._stream.write(f"\r{text:<{self._width}}" + ("" if text else "\r"))
+            self._stream.flush()
+            self._width = len(text)
 
 
 def open_headless(engine: Engine, model: str, status: StatusLine) -> ModelOutline:

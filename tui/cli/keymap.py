@@ -78,8 +78,9 @@ def check_keys(keys: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]}?" if near else "attn-tui config --example lists all"
             problems.append(f"no binding is called {name}; {hint}")
+    everywhere = {name for name in known if name.startswith("app.")}
     together = [{each.id for each in bindings_of(kind) if each.id is not None} for kind in classes_with_keys()]
-    together.append({name for name in known if name.startswith("app.")})  # of the application and of its screen
+    together = [everywhere, *(group - everywhere for group in together)]
     taken: dict[str, tuple[str, ...]] = {name: bound.keys for name, bound in known.items() if name not in wanted}
     for name, chosen in wanted.items():
         beside = {other for group in together if name in group for other in group & taken.keys()}

@@ -12,7 +12,7 @@ from engine.service.engine import Engine
 from engine.store.files import remove_partial_files
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
-from tui.start import Start
+from tui.app.start import Start
 
 NO_TERMINAL = "the explorer needs a terminal; for files and pipes use: attn-tui export MODEL VIEW"
 """Said where keys cannot be read, or no screen drawn."""

@@ -15,8 +15,8 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError, Superseded
 from engine.values.outline import Finding, LayerProof
 from engine.values.progress import Progress
+from tui.drawing.progress import describe
 from tui.screens.modal import ListScreen
-from tui.status_line import describe
 from tui.toolkit.application import begin
 
 EXPLANATION = (

@@ -21,9 +21,9 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.found_models import FoundModel, Place
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
+from tui.drawing.progress import describe
 from tui.screens.modal import Modal
 from tui.screens.model_list import FoundList, beginning, enter_does
-from tui.status_line import describe
 from tui.toolkit.application import begin
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Advanced

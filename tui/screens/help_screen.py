@@ -73,8 +73,8 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
             title = TYPED
         elif each.node is app.screen and isinstance(each.node, ModalScreen):
             title = HERE
-        elif each.node in (app, app.screen):
-            title = _title(binding)
+        elif binding.group is not None:
+            title = binding.group.description
         else:
             title = f"in the {each.node.name or each.node.id or 'view'}"
         found.setdefault(title, {}).setdefault(binding.action, []).append(binding)
@@ -90,11 +90,6 @@ def _line(app: App[None], bindings: list[Binding]) -> Line:
     keys = " ".join(dict.fromkeys(map(app.get_key_display, bindings)))
     names = " ".join(each.key.replace("_", " ") for each in bindings)
     return Line(keys, bindings[0].description, names)
-
-
-def _title(binding: Binding) -> str:
-    """Name the group of a key that works anywhere."""
-    return "more" if binding.group is None else binding.group.description
 
 
 def _place(title: str) -> int:

@@ -103,7 +103,8 @@ class Commands(Provider):
 
     def _go(self, place: Head | str) -> None:
         """Go to a head or a view."""
-        self.screen.post_message(PlaceWanted(place))
+        if self._views is not None:
+            self._views.post_message(PlaceWanted(place))
 
 
 def _shown(each: Doable, typed: str = "") -> str:

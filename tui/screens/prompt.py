@@ -15,7 +15,8 @@ from textual.widgets import Input
 
 from engine.values.errors import EngineError
 from tui.drawing.text import fit
-from tui.widgets.field import CompletingField, is_displayed
+from tui.toolkit.screen import is_displayed
+from tui.widgets.field import CompletingField
 from tui.widgets.line import Line
 
 GAPS = 6

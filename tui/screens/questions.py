@@ -14,7 +14,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import ALL_HEADS, heads_named
 from tui.screens.commands import THEME, Doable, doables, in_view
-from tui.state.heads_off import off_fields, say_switched, switched
+from tui.state.marked_heads import off_fields, say_switched, switched
 from tui.state.places import NoPlaceError, example, parse_place, view_names
 from tui.state.tree_search import is_condition, place_after
 from tui.toolkit.keys import key_of
@@ -105,7 +105,7 @@ class WhereTo:
         elif word in EPSILON:
             self._session.change(epsilon=_epsilon(behind))
         elif word in DISTANCE and behind:
-            self._do(f"screen.show_distance({_distance(behind)})")
+            self._views.app.call_later(self._views.spectra.show_distance, _distance(behind))
         elif word in self._view_names and behind:
             self._go(parse_place(behind, self._outline, self._session.shown.selected, ()))
             self._go(word)

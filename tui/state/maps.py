@@ -26,10 +26,10 @@ from engine.values.memory import FROM_DISK, MemoryReport, size
 from engine.values.outline import ModelOutline
 from engine.values.progress import LOADING, READING, Progress
 from tui.drawing.facts import short_name
+from tui.drawing.progress import how_far
 from tui.drawing.titles import COMPUTING, Part, fact, less_part, map_part, off_part
 from tui.state.session import Averaging, Shown
 from tui.state.store import Store
-from tui.status_line import how_far
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine

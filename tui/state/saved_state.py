@@ -16,8 +16,8 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
 from engine.values.outline import ModelOutline
 from engine.values.views import RANK_MEASURES, VIEWS
+from tui.state.marked_heads import MOST_PINS
 from tui.state.overview_measures import MEASURES as OVERVIEW_MEASURES
-from tui.state.pins import MOST
 from tui.state.places import OTHER_VIEWS
 from tui.state.session import Shown
 
@@ -63,7 +63,7 @@ def recall(key: str, outline: ModelOutline) -> dict[str, Any]:
         "measure": measure if measure in {name for _, name in RANK_MEASURES.values()} else None,
         "overview": overview if overview in OVERVIEW_MEASURES else None,
         "epsilon": float(epsilon) if isinstance(epsilon, int | float) and 0 < epsilon < 1 else None,
-        "pins": tuple(dict.fromkeys(heads))[:MOST],
+        "pins": tuple(dict.fromkeys(heads))[:MOST_PINS],
     }
     return {name: value for name, value in found.items() if value}
 

@@ -1,14 +1,15 @@
-"""What is known of the open model: one store for each kind of answer that views show."""
+"""What is known of the open model: one store for each kind of answer that views show, and what heads are called."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from tui.state.head_labels import HeadLabels
+from engine.values.filters import SHORT_LABELS
+from engine.values.heads import Head
 from tui.state.maps import Maps
 from tui.state.spectra_store import SpectraStore
 from tui.state.tables import TableStore
@@ -16,11 +17,44 @@ from tui.state.tree_search import Lines, find, lines_of
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
-    from engine.values.heads import Head
     from engine.values.memory import MemoryReport
     from engine.values.outline import ModelOutline
     from engine.values.progress import Progress
     from tui.state.session import Shown
+
+
+@dataclass(frozen=True)
+class HeadLabels:
+    """The labels of a model's heads, as far as they are known.
+
+    Attributes
+    ----------
+    by_head : of those that have one.
+    is_known : whether they have been worked out.
+    """
+
+    by_head: Mapping[Head, str] = field(default_factory=dict)
+    is_known: bool = False
+
+    def of(self, head: Head) -> str:
+        """Give a head's label; nothing where it has none.
+
+        Examples
+        --------
+        >>> head = Head("decoder", 1, 0)
+        >>> labels = HeadLabels({head: "induction"}, is_known=True)
+        >>> labels.of(head), labels.short(head), labels.behind(head), labels.behind(Head("decoder", 1, 1))
+        ('induction', 'ind', ' · induction', '')
+        """
+        return self.by_head.get(head, "")
+
+    def short(self, head: Head) -> str:
+        """Give a head's label as the tree writes it; nothing where it has none."""
+        return SHORT_LABELS.get(self.of(head), self.of(head))
+
+    def behind(self, head: Head) -> str:
+        """Give a head's label, to be put behind its name."""
+        return f" · {self.of(head)}" if head in self.by_head else ""
 
 
 @dataclass(eq=False)

@@ -7,7 +7,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from rich.console import RenderableType
 from textual import events
@@ -67,9 +67,12 @@ class TerminalApp(App[None]):
     """
 
     NOTIFICATION_TIMEOUT = 3
+    ACTION_TARGETS: ClassVar[set[str]] = set()
+    """Names of attributes that hold a widget, by which its actions can be called anywhere."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._action_targets |= self.ACTION_TARGETS
         self.finish: Callable[[], None] | None = None
         self.is_ascii_only = False
         self.animation_level = "none"

@@ -20,7 +20,6 @@ PROGRAM = Binding.Group("program")
 GROUPS = (MOVING, VIEWS, COMPARING, SENTENCE, HEADS_OFF, MEASURING, TAKING_AWAY, PROGRAM)
 """In the order of the help."""
 
-
 IN_TEXT = {"enter": "Enter", "escape": "esc"}
 """How a text writes keys that the line of keys shows by a sign."""
 
@@ -30,6 +29,13 @@ IN_ASCII = {"up": "Up", "down": "Down", "left": "Left", "right": "Right", "backs
 UNBOUND = "no key of "
 """Stands before the id of a binding that a person took the keys from, as what is pressed then: the toolkit must be told
 a key, of each binding another one, and no terminal sends this."""
+
+
+def shared_key(
+    name: str, keys: str, action: str, said: str, group: Binding.Group, *, is_first: bool = False
+) -> Binding:
+    """Bind keys to an action that works wherever the focus is: before all widgets see them, or after."""
+    return Binding(keys, action, said, show=False, priority=is_first, id=f"app.{name}", group=group)
 
 
 def is_bound(binding: Binding) -> bool:
@@ -75,9 +81,14 @@ def in_declared_order(active: Iterable[ActiveBinding]) -> list[ActiveBinding]:
     The toolkit puts those at the end that were given other keys. Of these the first in the file stays the first.
     """
     every = list(active)
-    nodes = list(dict.fromkeys(each.node for each in every))
-    places = {node: _places(type(node)) for node in nodes}
-    return sorted(every, key=lambda each: (nodes.index(each.node), *_place(each, places[each.node])))
+    owners = list(dict.fromkeys(map(_owner, every)))
+    places = {owner: _places(type(owner[0])) for owner in owners}
+    return sorted(every, key=lambda each: (owners.index(_owner(each)), *_place(each, places[_owner(each)])))
+
+
+def _owner(each: ActiveBinding) -> tuple[DOMNode, bool]:
+    """Say what a key belongs to, and whether it works wherever the focus is."""
+    return each.node, each.binding.group is not None
 
 
 def _place(each: ActiveBinding, places: dict[str, tuple[int, str]]) -> tuple[int, int]:

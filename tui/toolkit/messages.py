@@ -75,46 +75,6 @@ class RoomChanged(Message):
 
 
 @dataclass
-class DistanceChanged(Message):
-    """A person wants QK with the key so many tokens farther from the query."""
-
-    step: int
-
-
-@dataclass
-class TokenPicked(Message):
-    """A person chose the token of a table's row, by its number in the vocabulary."""
-
-    number: int
-
-
-@dataclass
-class PositionMoved(Message):
-    """What is predicted one token further is wanted, or one token back.
-
-    Attributes
-    ----------
-    here : the token that a table is of, where it says so.
-    """
-
-    step: int
-    here: int | None
-
-
-@dataclass
-class GainsFolded(Message):
-    """The gains of norms are to be folded into directions, or left out again."""
-
-
-@dataclass
-class HeadPicked(Message):
-    """A person moved to a line of a table, or jumped from there: its head or layer wants to be selected."""
-
-    name: Head
-    is_jump: bool = False
-
-
-@dataclass
 class HeadSwitched(Message):
     """A person wants a row's head switched off, or on again."""
 

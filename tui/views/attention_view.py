@@ -11,17 +11,17 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from engine.values.attention import AttentionMap, MapName, MapQuery, PooledMap
+from engine.values.attention import AttentionMap, MapName, MapQuery, PooledMap, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, no_attention
 from tui.drawing.levels import Scale
 from tui.drawing.titles import Part, Title, cell_part, fact
 from tui.drawing.token_spelling import map_with_parts
-from tui.state.maps import map_name, map_query, map_title
+from tui.state.maps import map_name, map_query, map_title, next_averaging
 from tui.state.session import Shown
 from tui.state.stores import Stores
-from tui.toolkit.keys import key_of
-from tui.toolkit.messages import CellMoved
+from tui.toolkit.keys import SENTENCE, key_of, shared_key
+from tui.toolkit.messages import CellMoved, Told
 from tui.views.sentence_view import SentencePane
 from tui.widgets.heatmap import Heatmap, MapSource
 from tui.widgets.line import Line
@@ -42,6 +42,7 @@ class AttentionPane(SentencePane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "go_back('maps')", "Back to the layer maps", id="map.back"),
         Binding("escape", "go_back('explain')", "Back to the terms of the cell", id="map.terms"),
+        shared_key("averaging", "a", "averaging", "Head, mean over heads, over layers, over both, rollout", SENTENCE),
     ]
 
     def __init__(self) -> None:
@@ -81,13 +82,26 @@ class AttentionPane(SentencePane):
     def step_back(self) -> bool:
         """Go back to the view that it was opened from."""
         if self.opened_from:
-            back = "screen.maps" if self.opened_from == "maps" else f"screen.view('{self.opened_from}')"
+            back = "views.maps" if self.opened_from == "maps" else f"views.view('{self.opened_from}')"
             self.app.call_later(self.app.run_action, back)
         return bool(self.opened_from)
 
     async def action_go_back(self, view: str) -> None:
         """Do what escape does anywhere, which leads to that view."""
         await self.action_step_back()
+
+    def action_averaging(self) -> None:
+        """Show the head's map, or a mean; say which where no map is in view."""
+        shown, attention = self.session.shown, key_of(self, "app.attention")
+        if shown.view == "compare":
+            self.post_message(Told(f"heads are compared one by one; means are of the map, {attention}"))
+        elif self.stores is not None:
+            sentence = self.stores.maps.sentence(shown)
+            is_long = isinstance(sentence, Sentence) and sentence.is_long
+            averaging = next_averaging(shown, self.stores.outline, is_long=is_long)
+            self.session.change(averaging=averaging)
+            if not (self.display or shown.view == "text"):
+                self.post_message(Told(f"{averaging.value}: {attention} shows the map"))
 
     def on_resize(self) -> None:
         """Write as much in the lines as there is room for now."""

@@ -29,7 +29,7 @@ from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.titles import COMPUTING, LAST, Part, Title, fact, off_part
 from tui.drawing.token_spelling import map_with_parts
 from tui.state.maps import map_of
-from tui.state.pins import compared_heads, compared_pair, how_to_pin
+from tui.state.marked_heads import compared_heads, compared_pair, how_to_pin
 from tui.state.session import Shown, Side
 from tui.state.stores import Stores
 from tui.toolkit.keys import key_of

@@ -20,7 +20,6 @@ from tui.drawing.titles import Part, Title, fact, layer_part, off_part
 from tui.drawing.token_spelling import map_with_parts
 from tui.state.session import Shown
 from tui.state.stores import Stores
-from tui.toolkit.messages import HeadPicked
 from tui.views.sentence_view import SentencePane
 from tui.widgets.line import Line
 from tui.widgets.small_maps import SmallMaps
@@ -147,12 +146,12 @@ class HeadsPane(SentencePane):
         selected = self.session.shown.selected
         self._read_out()
         if selected is not None:
-            self.post_message(HeadPicked(Head(selected.stack, selected.layer, event.number)))
+            self.session.change(selected=Head(selected.stack, selected.layer, event.number))
 
     @on(SmallMaps.Opened)
     def _open(self) -> None:
         """Show the head's map in large."""
-        self.app.call_later(self.app.run_action, "screen.open_map('maps')")
+        self.app.call_later(self.app.run_action, "views.open_map('maps')")
 
     def table_name(self, shown: Shown, stores: Stores) -> tuple[str, str]:
         """Name the table that is drawn, and what it is of."""

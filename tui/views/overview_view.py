@@ -28,7 +28,7 @@ from tui.state.overview_measures import MEASURES, SIGNED, group_after, overview_
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import TableKey
-from tui.toolkit.messages import ConditionWanted, HeadEntered, HeadPicked, Told
+from tui.toolkit.messages import ConditionWanted, HeadEntered, Told
 from tui.views.pane import Pane
 from tui.widgets.field import MeasureInput, NameInput
 from tui.widgets.head_map import HeadMap, Histogram
@@ -243,7 +243,7 @@ class OverviewPane(Pane):
     def _select(self) -> None:
         """Have the head under the cursor selected."""
         if (head := self.settle()) is not None:
-            self.post_message(HeadPicked(head))
+            self.session.change(selected=head)
 
     def settle(self) -> Head | None:
         """Wait for no further move; give the head that is to be selected, where there was one."""

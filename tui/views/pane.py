@@ -20,9 +20,11 @@ class Pane(Vertical):
     Attributes
     ----------
     session : which holds what is shown, and is told what a person wants to see.
+    stores : what is known of the open model; None before one is open.
     view : what the view is called.
     has_scale : whether it draws on a scale that can be changed.
-    is_beside_map : whether a large terminal shows the map beside it, whose cursor or head it follows.
+    is_beside_map : whether a large terminal shows the map beside it.
+    follows_cursor : whether it is of the cell under the map's cursor.
     is_of_sentence : whether it stays the view that is looked at when another sentence is typed.
     is_stopped : whether what is lacking of it will not come by itself.
     is_waiting : whether nothing of what it is to show has come yet, nor why it will not; a line says so in its place,
@@ -32,9 +34,11 @@ class Pane(Vertical):
     """
 
     session: Session
+    stores: Stores | None = None
     view = ""
     has_scale = False
     is_beside_map = False
+    follows_cursor = False
     is_of_sentence = False
     uses: ClassVar[tuple[str, ...]] = tuple(each.name for each in fields(Shown))
     asks: ClassVar[tuple[str, ...]] = ()

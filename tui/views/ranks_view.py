@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar
 
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import BindingType
 
 from engine.mathematics.measures import MEASURES
 from engine.values.heads import DELTA, MATRICES, Head
@@ -14,11 +16,12 @@ from engine.values.table import RANK_COLUMNS, AnyTable, Cell, LargeTable
 from tui.drawing.facts import at_distance
 from tui.drawing.numbers import rough, within
 from tui.drawing.titles import Part, layer_part
-from tui.state.overview_measures import measure_fields
+from tui.state.overview_measures import epsilon_after, measure_fields, next_measure
 from tui.state.session import Shown
 from tui.state.spectra_store import measure_named
 from tui.state.stores import Stores
-from tui.toolkit.messages import HeadPicked
+from tui.toolkit.keys import MEASURING, shared_key
+from tui.toolkit.messages import Told
 from tui.views.rows import RowsPane
 from tui.widgets.line import Line
 from tui.widgets.table_columns import Columns
@@ -68,6 +71,12 @@ class RanksPane(RowsPane):
     view = "ranks"
     uses = ("selected", "distance", "epsilon", "measure", "off")
     asks = ("spectra",)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        shared_key("next_measure", "m", "measure(1)", "Next measure", MEASURING),
+        shared_key("previous_measure", "M", "measure(-1)", "Previous measure", MEASURING),
+        shared_key("more", "plus,equals_sign", "epsilon(1)", "Larger ε of the energy rank", MEASURING),
+        shared_key("less", "minus", "epsilon(-1)", "Smaller ε of the energy rank", MEASURING),
+    ]
 
     def __init__(self) -> None:
         self.table = RanksTable(name="ranks")
@@ -141,6 +150,19 @@ class RanksPane(RowsPane):
         self._chance = ("chance", *(chance.get(matrix, missing) for matrix in MATRICES))
         self.show_chance()
         self.read_out()
+
+    def action_measure(self, step: int) -> None:
+        """Show the next or previous measure, of the overview where that is looked at."""
+        self.session.change(**next_measure(self.session.shown, step))
+
+    def action_epsilon(self, step: int) -> None:
+        """Change ε to the next larger or smaller one; say so where there is none."""
+        before = self.session.shown.epsilon
+        if (epsilon := epsilon_after(before, step)) is None:
+            end = "largest" if step > 0 else "smallest"
+            self.post_message(Told(f"ε {before:g} is the {end} that the keys go to"))
+        else:
+            self.session.change(epsilon=epsilon)
 
     @on(TableGrid.Turned)
     @on(TableGrid.Arranged)
@@ -271,7 +293,7 @@ class RanksPane(RowsPane):
             name = self._names[self._place]
             if name != (self._picked[-1] if self._picked else self._selected):
                 self._picked = (*self._picked, name)
-            self.post_message(HeadPicked(name))
+            self.session.change(selected=name)
 
 
 def _label(name: Head, names: Sequence[Head]) -> str:

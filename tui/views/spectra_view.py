@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import BindingType
 
 from engine.mathematics.chance import chance_curve
 from engine.mathematics.measures import energy_rank
@@ -18,8 +19,10 @@ from tui.drawing.levels import Scale
 from tui.drawing.numbers import short
 from tui.drawing.plots import Curve, Line
 from tui.drawing.titles import BRIEF, COMPUTING, WORDS, Part, Title, fact
-from tui.state.session import Shown
+from tui.state.session import Shown, Side
 from tui.state.stores import Stores
+from tui.toolkit.keys import MEASURING, key_of, shared_key
+from tui.toolkit.messages import Told
 from tui.views.pane import Pane
 from tui.widgets.line import Line as LineOfText
 from tui.widgets.spectra import SpectraView
@@ -37,6 +40,11 @@ class SpectraPane(Pane):
     has_scale = True
     uses = ("selected", "distance", "epsilon", "spectra_scale")
     asks = ("spectra",)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        shared_key("distance", "d", "distance", "QK at a distance of key and query, or without", MEASURING),
+        shared_key("farther", "shift+right", "turn(1)", "Δ one more", MEASURING),
+        shared_key("nearer", "shift+left", "turn(-1)", "Δ one less", MEASURING),
+    ]
 
     foot_keys: ClassVar[Mapping[str, str]] = {"app.scale": "Scale", "app.distance": "Distance"}
 
@@ -85,6 +93,35 @@ class SpectraPane(Pane):
             of_other = {} if theirs is None or isinstance(theirs, EngineError) else theirs
             self.graph.show([_curve(each, of_other.get(each.matrix), shown.epsilon) for each in found.values()])
             self._read_out()
+
+    def action_distance(self) -> None:
+        """Show QK with the key at a distance from the query, 0 to begin with, or without positions again."""
+        self.show_distance(0 if self.session.shown.distance is None else None)
+
+    def action_turn(self, step: int) -> None:
+        """Move the key away from the query, or nearer, where QK is shown at a distance."""
+        if (distance := self.session.shown.distance) is not None:
+            self.show_distance(max(distance + step, 0))
+
+    @on(SpectraView.DistanceMoved)
+    def _move_key(self, event: SpectraView.DistanceMoved) -> None:
+        """Move the key by an arrow."""
+        self.action_turn(event.step)
+
+    def show_distance(self, distance: int | None) -> None:
+        """Show QK with the key at a distance from the query, or without positions; say why there is none here."""
+        shown = self.session.shown
+        if self.stores is None:
+            return
+        if self.stores.outline.no_rotation:
+            self.app.notify(self.stores.outline.no_rotation, severity="warning")
+        elif shown.selected is None:
+            self.post_message(Told("QK at a distance is that of a head or a layer; choose one"))
+        elif shown.view == "compare" and shown.side is not Side.SPECTRA:
+            on = key_of(self, "app.compare")
+            self.post_message(Told(f"these are maps of the sentence; a distance is of spectra: {on} goes on to them"))
+        else:
+            self.session.change(distance=distance)
 
     def _has_curves(self, has_curves: bool) -> None:
         """Take note of whether there are curves, or will be; the key of their scale is offered only then."""

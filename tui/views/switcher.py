@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 
 from engine.values.heads import Head
-from engine.values.views import OVERVIEW, VIEWS, Scope, ring_of
+from engine.values.outline import HOW_TO_COMPARE
+from engine.values.views import HEADS, OVERVIEW, VIEWS, Scope, ring_of, view_after
 from tui.drawing.levels import Scale
-from tui.state.session import Session
+from tui.state.marked_heads import how_to_pin
+from tui.state.places import PlaceHistory
+from tui.state.session import Averaging, Session
 from tui.state.stores import Stores
-from tui.toolkit.messages import Numbered
+from tui.toolkit.keys import COMPARING, MEASURING, MOVING, SENTENCE, key_of, shared_key
+from tui.toolkit.keys import VIEWS as OF_VIEWS
+from tui.toolkit.messages import (
+    CellMoved,
+    ConditionWanted,
+    HeadEntered,
+    Numbered,
+    PlaceWanted,
+    RoomChanged,
+    TokenPointed,
+    Told,
+)
+from tui.toolkit.screen import is_displayed
 from tui.views.attention_view import AttentionPane
 from tui.views.compare_view import ComparePane
 from tui.views.layer_maps_view import HeadsPane
@@ -47,9 +63,30 @@ class Views(Container):
     ----------
     stores : what is known of the open model; None before one is open.
     before : the view of a head that was active last, to which a head chosen among all leads.
-    is_beside : whether another view becomes the active one because the focus moves between two that are on screen.
     has_opened : set but while a view that was just made waits to be laid out, and then to have the focus.
+    has_chosen_view : whether a person has gone to a view.
     """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        shared_key("spectra", "1", "view('spectra')", "Spectra", OF_VIEWS),
+        shared_key("ranks", "2", "view('ranks')", "Ranks", OF_VIEWS),
+        shared_key("attention", "3", "view('attention')", "Attention", OF_VIEWS),
+        *(
+            shared_key(view.name, view.key, f"view('{view.name}')", view.title, OF_VIEWS)
+            for view in VIEWS.values()
+            if view.key
+        ),
+        shared_key("zoom", "z", "zoom", "Zoom: one view, or all", OF_VIEWS),
+        shared_key("scale", "s", "scale", "Logarithmic or linear scale", MEASURING),
+        shared_key("baseline", "b", "baseline", "Show or hide the baseline of chance", MEASURING),
+        shared_key("difference", "D", "difference", "Difference of both maps: other model, or heads off", SENTENCE),
+        shared_key("overview", "w", f"view('{OVERVIEW}')", "All heads: overview or table; again: the other", OF_VIEWS),
+        shared_key("compare", "C", "compare", "Compare pinned heads: spectra, maps, difference", COMPARING),
+        shared_key("maps", "A", "maps", "Layer maps: all heads of the layer", COMPARING),
+        shared_key("text", "T", "text", "The sentence as coloured text", SENTENCE),
+        shared_key("back", "H,backspace,ctrl+o,alt+left", "visited(-1)", "Back to where you were", MOVING),
+        shared_key("forward", "L,alt+right", "visited(1)", "Forward again", MOVING),
+    ]
 
     def __init__(self, session: Session, *, is_comparing: bool, log_scale: bool | None) -> None:
         super().__init__(id="views")
@@ -65,7 +102,12 @@ class Views(Container):
         self.is_comparing = is_comparing
         self._beside: Pane | None = None
         self._zoomed_from: tuple[Widget, Pane] | None = None
-        self.is_beside = False
+        self._history = PlaceHistory()
+        self._is_going_back = False
+        self._is_turning = False
+        """Whether the focus moves between two views that are on screen."""
+        self._stayed: tuple[str, Head] | None = None
+        self.has_chosen_view = False
         self._last_of_ring = dict[tuple[str, ...], str]()
         self.has_opened = asyncio.Event()
         self.has_opened.set()
@@ -78,11 +120,22 @@ class Views(Container):
         self._activate()
         session.follow(self._follow)
 
+    def open(self, stores: Stores) -> None:
+        """Show what is known of a model."""
+        self.stores = stores
+        for pane in self.panes:
+            pane.stores = stores
+
     def _follow(self, changed: frozenset[str]) -> None:
-        """Show another view, and draw the views on screen."""
+        """Show another view, draw the views on screen, and remember where one has been."""
         if "view" in changed:
             self._activate()
         self.draw()
+        if changed & {"selected", "view"} and not self._is_going_back:
+            had_before = self._history.has_before
+            (self._history.turn if self._is_turning else self._history.move)(self.session.shown)
+            if self._history.has_before is not had_before:
+                self.refresh_bindings()  # of which the line of keys shows those that lead somewhere
 
     def on_mount(self) -> None:
         """Draw in another theme's colours."""
@@ -93,11 +146,12 @@ class Views(Container):
         self.call_after_refresh(self.draw)
 
     def draw(self) -> None:
-        """Draw the views on screen, of what is shown now and of what is known; and the map, which others follow."""
+        """Draw the views on screen, of what is shown now and of what is known; and the map whose cursor one follows."""
         self._is_to_draw = False
         if self.stores is not None:
+            has_follower = self.active.follows_cursor
             for pane in self.panes:
-                if pane.display or pane is self.attention:
+                if is_displayed(pane) or (has_follower and pane is self.attention):
                     pane.draw_changes(self.session.shown, self.stores)
 
     @property
@@ -110,10 +164,202 @@ class Views(Container):
         if not self._is_to_draw:
             self._is_to_draw = self.call_later(self.draw)
 
+    @on(RoomChanged)
+    def _room_changed(self, event: RoomChanged) -> None:
+        """Draw several heads with the detail that there is room for now."""
+        event.stop()
+        self.draw_soon()
+
+    @on(CellMoved)
+    def _cell_moved(self, event: CellMoved) -> None:
+        """Draw what follows the map's cursor."""
+        event.stop()
+        self.draw()
+
+    @on(TokenPointed)
+    def _token_pointed(self, event: TokenPointed) -> None:
+        """Move the map's cursor to a token of the text."""
+        event.stop()
+        heatmap = self.attention.heatmap
+        to = zip(heatmap.cursor, (event.query, event.key), strict=True)
+        heatmap.move_to(*(old if new is None else new for old, new in to))
+
+    @on(Numbered)
+    def _number(self, event: Numbered) -> None:
+        """Write weights into the cells of all maps, or not."""
+        event.stop()
+        self.session.change(is_numbered=event.is_numbered)
+
     @property
     def active(self) -> Pane:
         """The view that keys are for."""
         return next(each for each in self.panes if each.view == self.session.shown.view)
+
+    # --- heads, and views of them
+
+    def say(self, said: str) -> None:
+        """Say why a key does nothing in view, until the next key."""
+        self.post_message(Told(said))
+
+    @on(PlaceWanted)
+    def _place_wanted(self, event: PlaceWanted) -> None:
+        """Go to a head, a layer or a view."""
+        event.stop()
+        if isinstance(event.place, Head):
+            self.jump(event.place)
+        else:
+            self.show_named(event.place)
+
+    @on(HeadEntered)
+    def _head_entered(self, event: HeadEntered) -> None:
+        """Go into a head, from a place that counts as visited."""
+        event.stop()
+        self._history.jump()
+        self.enter(event.head)
+
+    @on(ConditionWanted)
+    def _condition_wanted(self, event: ConditionWanted) -> None:
+        """Show the heads of which a condition is true, in their table."""
+        event.stop()
+        self.show_view(HEADS.name)
+        if isinstance(pane := self.active, RowsPane):
+            pane.call_after_refresh(pane.filter_by, event.text)
+
+    def jump(self, head: Head | None) -> None:
+        """Go to a head from a place that counts as visited."""
+        self._history.jump()
+        self.session.change(selected=head)
+
+    def enter(self, head: Head) -> None:
+        """Select a head and go to the view of one that was looked at before; from any other view, into that."""
+        self.session.change(selected=head)
+        if self.active.view in (OVERVIEW, HEADS.name):
+            self.go_to(self.before.view)
+        else:
+            self.active.focus_view()
+
+    def settle(self) -> None:
+        """Select the head that the overview's cursor is on, though it may be moving still."""
+        if (head := self.overview.settle()) is not None:
+            self.session.change(selected=head)
+
+    def take_row(self, *, is_step: bool = False, view: str = "") -> None:
+        """Select the head of the row under the cursor, before a view of it is gone to or another head.
+
+        Where the table is about the selected head, or the cursor has not been moved from where the table began, that
+        one stays; so it is said once of both, but not of the model as a whole, of which such a table is.
+
+        Parameters
+        ----------
+        is_step : whether another head is gone to from there.
+        view : which view is gone to, where it is known; what is looked at already is none to go to.
+        """
+        self.settle()
+        row, shown = self.row_head, self.session.shown
+        if row is None or row == shown.selected or view == shown.view:
+            return
+        if self.chosen_head is not None:
+            if not is_step:
+                self._history.jump()
+            self.session.change(selected=row)
+        elif not is_step and shown.selected is not None and self._stayed != (shown.view, shown.selected):
+            self._stayed = (shown.view, shown.selected)
+            how = f"in {shown.view} {key_of(self, 'table.choose')} selects a row's head, there {row}"
+            self.say(f"{shown.selected} stays selected; {how}")
+
+    def action_visited(self, step: int) -> None:
+        """Go back to the place visited before, or forward again."""
+        place = self._history.step(step)
+        if place is None:
+            self.say("nothing to go back to" if step < 0 else "nothing to go forward to")
+            return
+        self._is_going_back, focused = True, self.screen.focused
+        is_in_tree = focused is not None and self not in focused.ancestors
+        self.session.change(selected=place.selected)
+        self.show_view(place.view, takes_focus=not is_in_tree)
+        self._is_going_back = False
+        self.refresh_bindings()
+
+    def action_view(self, view: str) -> None:
+        """Go to a view, of those that share a key to the one looked at last, or on from there to the next.
+
+        A table of theirs that was stopped goes on.
+        """
+        if view not in VIEWS or VIEWS[view].scope is not Scope.MODEL:
+            self.take_row(view=view)
+        self.has_chosen_view, ring = True, ring_of(view)
+        if self.table is not None and self.table.is_stopped and self.table.view in (view, *ring):
+            self.show_view(self.table.view)
+        elif not self.return_to(*ring):
+            self.show_view(view_after(self.active.view, self.last_like(view)))
+
+    def show_view(self, view: str, *, takes_focus: bool = True) -> None:
+        """Go to a view by its name; one of two models takes a second one."""
+        if not self.can_show(view):
+            self.app.notify(HOW_TO_COMPARE)
+        else:
+            self.go_to(view, takes_focus=takes_focus)
+        if self.stores is not None:
+            self.stores.tables.resume()
+
+    def can_show(self, view: str) -> bool:
+        """Say whether a view has the two models that it may need."""
+        return view not in VIEWS or "vs" not in VIEWS[view].needs or self.is_comparing
+
+    def show_named(self, name: str) -> None:
+        """Go to a view that a person names, or to the list of sentences; one that is shown stays as it is."""
+        self._history.jump()
+        if name not in VIEWS or VIEWS[name].scope is not Scope.MODEL:
+            self.take_row(view=name)
+        if name == "sentences":
+            self.app.call_later(self.app.run_action, "screen.sentences")
+        elif name in ("text", "compare") and name != self.session.shown.view:
+            getattr(self, f"action_{name}")()
+        else:
+            self.show_view(name)
+
+    def action_compare(self) -> None:
+        """Show the pinned heads beside each other, or the next thing of them."""
+        self.take_row(view="compare")
+        shown = self.session.shown
+        if not shown.pins:
+            self.app.notify(how_to_pin(key_of(self, "app.pin"), key_of(self, "app.compare")))
+        elif shown.view == "compare" and not self.return_to("compare"):
+            self.session.change(side=shown.side.next)
+        else:
+            self.go_to("compare")
+
+    def action_maps(self) -> None:
+        """Show all heads of the selected layer as small maps."""
+        self.take_row(view="maps")
+        self.go_to("maps")
+
+    def action_text(self) -> None:
+        """Show the sentence as coloured text, or its map again."""
+        self.take_row(view="text")
+        if not self.return_to("text"):
+            self.go_to("attention" if self.session.shown.view == "text" else "text")
+
+    def action_open_map(self, view: str) -> None:
+        """Show the selected head's map in large, from where escape leads back to the view that it was opened from."""
+        self.attention.opened_from = view
+        self.session.change(averaging=Averaging.NOTHING)
+        self.action_view(self.attention.view)
+
+    def action_difference(self) -> None:
+        """Show what maps are different in, the other model's or those with heads off; where that is seen, the maps."""
+        self.take_row(view="difference")
+        if not self.is_comparing and not self.session.shown.off.heads:
+            self.app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with {key_of(self, 'app.switch')}")
+            return
+        is_seen, shown = self.attention.display, self.session.shown
+        self.go_to("attention")
+        if shown.averaging is Averaging.ROLLOUT:  # which has no other
+            self.session.change(averaging=Averaging.NOTHING, difference=True)
+        elif is_seen or not shown.difference:
+            self.session.change(difference=not shown.difference)
+
+    # --- which view is where
 
     def compose(self) -> ComposeResult:
         """Put the weights' views on the left and the sentence's on the right."""
@@ -216,7 +462,7 @@ class Views(Container):
 
     def _add(self, made: Pane) -> None:
         """Take one more view."""
-        made.session = self.session
+        made.session, made.stores = self.session, self.stores
         self.panes.append(made)
         self.mount(made)
 
@@ -235,14 +481,13 @@ class Views(Container):
             (each for each in self.panes if isinstance(each, kind) and each in (self.active, self._beside)), None
         )
 
-    def on_descendant_focus(self) -> None:
-        """Make the view with the focus the active one; by now that may be another one than was said."""
-        focused = self.screen.focused
-        pane = next((each for each in focused.ancestors if isinstance(each, Pane)), None) if focused else None
-        if pane is not None and pane is not self.active and pane.display and self.has_opened.is_set():
-            self.is_beside = self.active.display
+    def look_at(self, focused: Widget) -> None:
+        """Make the view with the focus the active one."""
+        pane = next((each for each in focused.ancestors if isinstance(each, Pane)), None)
+        if pane is not None and pane is not self.active and pane.display:
+            self._is_turning = self.active.display
             self.session.change(view=pane.view)
-            self.is_beside = False
+            self._is_turning = False
 
     def return_to(self, *views: str) -> bool:
         """Give the keys back to the active view where it is one of some that are named; False where it has them."""
@@ -252,7 +497,7 @@ class Views(Container):
         active.focus_view()
         return True
 
-    def zoom(self) -> None:
+    def action_zoom(self) -> None:
         """Give the active view all the room, the tree's too where only one view is shown, or share it again.
 
         Where the keys were the tree's, that view has them until it shares its room again.
@@ -264,26 +509,42 @@ class Views(Container):
             self.active.focus_view()  # before the tree goes, which else would take the keys with it
         if any([_marked(self, {"-zoomed": is_zoomed}), _marked(self.screen, {"-zoomed": is_zoomed})]):
             self._restyle(*self.screen.query("#side, #tree"))
+            self.draw()
             self.screen.refresh_bindings()  # which says what the key does next
         is_as_it_was = focused is not None and before is not None and before[1] is self.active in focused.ancestors
         if before is not None and not is_zoomed and is_as_it_was:
             self.screen.set_focus(before[0])
 
+    def has_no_effect(self, name: str) -> bool:
+        """Say of a binding, by its id, whether it could now only say why it does nothing, or does something else."""
+        stores, shown = self.stores, self.session.shown
+        if stores is None:
+            return name == "app.back"
+        match name:
+            case "app.scale":
+                return self.scaled is None
+            case "app.distance":
+                return bool(stores.outline.no_rotation)
+            case "app.back":
+                return not self._history.has_before
+            case "table.all_rows":
+                return stores.tables.stoppable is not None  # which is what the key stops
+            case "table.switch":
+                return self.table is not None and self.table.is_on_row_of_no_head
+            case "table.fold":
+                return not (stores.outline.has_known_norms or shown.folds)  # what is folded can be left out again
+        return False
+
     def last_like(self, view: str) -> str:
         """Give the view that was looked at last of those that share a key with one; that one before any was."""
         return self._last_of_ring.get(ring_of(view), view) if ring_of(view) else view
 
-    @on(Numbered)
-    def _number(self, event: Numbered) -> None:
-        """Write weights into the cells of all maps, or not."""
-        event.stop()
-        self.session.change(is_numbered=event.is_numbered)
-
-    def toggle_scale(self) -> bool:
-        """Change the scale of the active view, or of what it is beside; False where none is in view."""
-        if (pane := self.scaled) is not None:
-            pane.toggle_scale()
-        return pane is not None
+    def action_scale(self) -> None:
+        """Change the scale of the active view; say where none is in view."""
+        if self.scaled is not None:
+            self.scaled.toggle_scale()
+        else:
+            self.say("nothing in view has a scale; spectra and maps of a head or a layer have one")
 
     @property
     def scaled(self) -> Pane | None:
@@ -293,13 +554,16 @@ class Views(Container):
         is_seen = pane is not self.spectra or (self.spectra.graph.display and self._shows_spectra)
         return pane if is_seen else None
 
-    def toggle_baseline(self) -> bool:
-        """Show or hide the baseline of chance, in the spectra that are in view; False where none are."""
+    def action_baseline(self) -> None:
+        """Show or hide the baseline of chance, in the spectra that are in view; say where there is none."""
+        is_comparing = isinstance(self.active, ComparePane)
         graph = (self.active if isinstance(self.active, ComparePane) else self.spectra).graph
-        is_seen = graph.display and (isinstance(self.active, ComparePane) or self._shows_spectra)
-        if is_seen:
+        if graph.display and (is_comparing or self._shows_spectra):
             graph.toggle_baseline()
-        return is_seen
+        elif self.active is self.spectra:
+            self.say("only the spectra of a head or a layer have a line of chance")
+        else:
+            self.say(f"spectra alone have a line of chance: {key_of(self, 'app.spectra')} shows them")
 
     @property
     def _shows_spectra(self) -> bool:

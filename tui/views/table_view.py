@@ -10,6 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from engine.values.attention import Sentence
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError, NotFolded
 from engine.values.filters import HEAD_COLUMNS, FilterError, parse_filter
@@ -17,18 +18,18 @@ from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.table import CHANCE, Cell, Row, Table, left_out_title
-from engine.values.views import HEADS, Scope, View, explain, ring_of
+from engine.values.views import CONTRIBUTIONS, HEADS, Scope, View, explain, ring_of
 from tui.drawing.facts import at_distance, short_name
 from tui.drawing.numbers import short, within
+from tui.drawing.progress import describe, how_far
 from tui.drawing.readout import of_number, of_row, why_empty
 from tui.drawing.text import first_fitting, harmless, quoted
 from tui.drawing.titles import COMPUTING, Part, fact, head_part, not_of, off_part
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import TableKey, is_swept, table_query
-from tui.status_line import describe, how_far
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked, Told
+from tui.toolkit.messages import HeadEntered, PlaceWanted, Told
 from tui.views.attention_view import AttentionPane
 from tui.views.rows import RowsPane
 from tui.views.sentence_view import no_sentence
@@ -441,10 +442,15 @@ class TablePane(RowsPane):
             return
         row = dict(zip(self.grid.all_columns, whole, strict=True))
         if (name := self._heads.of(whole)) is not None:
-            is_of_all = self.view == HEADS.name
-            self.post_message(HeadEntered(name) if is_of_all else HeadPicked(name, is_jump=True))
+            if self.view == HEADS.name:
+                self.post_message(HeadEntered(name))
+            elif name == self.session.shown.selected:
+                self.post_message(Told(f"{name} is selected already"))
+            else:
+                self.post_message(PlaceWanted(name))
         elif isinstance(token := row.get("token_id"), int) and "part" not in row:
-            self.post_message(TokenPicked(token))
+            self.session.change(token=f"#{token}")  # switching heads off is of that token from then on too
+            self.post_message(PlaceWanted(CONTRIBUTIONS.name))
         else:
             self.post_message(Told("this row is of no head"))
 
@@ -455,14 +461,23 @@ class TablePane(RowsPane):
             self._show_rows(self.shown)
 
     def action_position(self, step: int) -> None:
-        """Ask for what is predicted at another token, counted from the one of the first row."""
-        is_said = self.shown is not None and "position" in self.shown.columns and self.shown.rows
-        here = self.shown.rows[0][self.shown.columns.index("position")] if self.shown is not None and is_said else None
-        self.post_message(PositionMoved(step, here if isinstance(here, int) else None))
+        """Predict at another token, counted from that of the first row; say so where there is none."""
+        shown, stores, table = self.session.shown, self.stores, self.shown
+        sentence = None if stores is None else stores.maps.sentence(shown)
+        tokens, here = len(sentence.ids) if isinstance(sentence, Sentence) else 0, shown.position
+        if here is None:
+            is_said = table is not None and "position" in table.columns and table.rows
+            said = table.rows[0][table.columns.index("position")] if table is not None and is_said else None
+            here = said if isinstance(said, int) else tokens - 1
+        if tokens and not 0 <= here + step < tokens:
+            self.post_message(Told(f"this is the {'last' if step > 0 else 'first'} of {quantity(tokens, 'token')}"))
+        elif tokens:
+            self.session.change(position=here + step, token=None)
 
     def action_fold(self) -> None:
         """Have the gains of norms folded in, or not."""
-        self.post_message(GainsFolded())
+        self.session.change(folds=not self.session.shown.folds)
+        self.refresh_bindings()  # a key that can only lead back is offered for that alone
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Have keys where a table has what they change: another token not where the cell of the map says which."""
@@ -494,6 +509,7 @@ class CellPane(TablePane):
     ]
 
     is_beside_map = True
+    follows_cursor = True
 
     def __init__(self, view: View, attention: AttentionPane) -> None:
         super().__init__(view)
@@ -538,7 +554,7 @@ class CellPane(TablePane):
 
     async def action_to_map(self) -> None:
         """Go to the cell on the head's map, from where escape leads back; without terms, to where a map will be."""
-        await self.run_action("screen.view('attention')" if self.shown is None else f"screen.open_map('{self.view}')")
+        await self.run_action("views.view('attention')" if self.shown is None else f"views.open_map('{self.view}')")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave Enter to the line of the filter while that is typed into."""

@@ -71,8 +71,9 @@ class TextPane(SentencePane):
     is_beside_map = True
     uses = ("selected", "averaging", "text", "waiting_text", "off", "difference", "map_scale", "cell")
     asks = ("maps",)
+    follows_cursor = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "screen.view('attention')", "Back to the map", show=False, id="text.back"),
+        Binding("escape", "views.view('attention')", "Back to the map", show=False, id="text.back"),
         Binding("o", "other", "Where it looks, or who looks at it", show=False, id="text.other"),
         Binding("f", "both", "Both texts, or one alone", show=False, id="text.both"),
         Binding("enter", "follow", "To the token with the largest weight", show=False, id="text.follow"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
@@ -12,16 +12,20 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
+from engine.values.table import RANK_COLUMNS
 from tui.drawing.facts import short_name
+from tui.drawing.numbers import ways_to_say
 from tui.drawing.text import first_fitting, fit
-from tui.toolkit.keys import lines_of, paging
+from tui.state.session import Session
+from tui.state.tree_search import place_after
+from tui.toolkit.keys import MOVING, key_of, lines_of, paging, shared_key
 from tui.toolkit.layout import PlacedBars
+from tui.toolkit.messages import Told
 from tui.widgets.line import Line
 
 if TYPE_CHECKING:
     from engine.values.heads import Head
-    from engine.values.outline import ModelOutline
-    from tui.state.session import Session
+    from tui.state.stores import Stores
 
 
 CIRCUITS = " QK OV"
@@ -57,14 +61,9 @@ class TreeTitle(Line):
 class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
     """Layers and their heads; a layer's heads are made when it is first opened.
 
-    Parameters
-    ----------
-    note : gives the short text beside a head's name, such as its rank, in ways of which the longest that fits is taken;
-        it is asked whenever a line is drawn.
-
     Attributes
     ----------
-    session : which says which heads are switched off, and struck through, and which are pinned, and have a star.
+    stores : what is known of the model that is shown; None before one is.
     found : the layers and heads that a search has found, which are underlined.
     title_line : what stands over it.
     """
@@ -79,23 +78,33 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         *paging("tree"),
         Binding("gg,home,ctrl+home", "first", "First line", show=False, id="tree.first"),
         Binding("G,end,ctrl+end", "last", "Last line", show=False, id="tree.last"),
+        shared_key("next_match", "n", "match(1)", "Next match", MOVING),
+        shared_key("previous_match", "N", "match(-1)", "Previous match", MOVING),
     ]
 
     foot_keys: ClassVar[dict[str, str]] = {"app.search": "Search", "app.jump": "Go to", "app.switch": "Off"}
 
-    def __init__(self, note: Callable[[Head], Sequence[str]]) -> None:
+    def __init__(self) -> None:
         super().__init__(Text("…"), name="tree", id="tree")
-        self._note = note
         self._layers: dict[Head, TreeNode[Head | None]] = {}
         self._highlighted: TreeNode[Head | None] | None = None
-        self.session: Session | None = None
+        self._session = Session()
+        self.stores: Stores | None = None
         self.found: frozenset[Head] = frozenset()
         self.title_line = TreeTitle()
         self.guide_depth = 2
         self.auto_expand = False
 
-    def fill(self, outline: ModelOutline) -> None:
+    def follow(self, session: Session) -> None:
+        """Show nothing, until there is a model, and then what a session says of it."""
+        self._session, self.stores = session, None
+        session.follow(self._draw)
+        self.clear()
+        self.title_line.name_measure("")
+
+    def fill(self, stores: Stores) -> None:
         """Show a model's layers."""
+        self.stores, outline = stores, stores.outline
         self.clear()
         self._layers.clear()
         self.found = frozenset()  # of the model before
@@ -110,6 +119,19 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
                 self._layers[layer.name] = parent.add(Text(str(layer.name)), data=layer.name)
         self._outlines = {layer.name: layer for layer in outline.layers}
         self.root.expand()
+        self._draw(frozenset(("measure",)))
+
+    def _draw(self, changed: frozenset[str]) -> None:
+        """Show what is shown now."""
+        shown = self._session.shown
+        if self.stores is not None and "selected" in changed and self.name_here != shown.selected:
+            self.go_to(shown.selected)
+        if "measure" in changed:
+            from tui.state.spectra_store import measure_named  # with NumPy, for which the first frame does not wait
+
+            self.title_line.name_measure(measure_named(shown.measure).title)
+        if changed & {"epsilon", "measure", "off", "pins"}:
+            self.refresh_notes()
 
     def on_tree_node_expanded(self, event: Tree.NodeExpanded[Head | None]) -> None:
         """Make a layer's heads when it is opened."""
@@ -201,25 +223,50 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
                 for child in node.children if node.is_expanded else ():
                     child.refresh()
 
+    def note(self, head: Head) -> tuple[str, ...]:
+        """Give what is said beside a head, the longest first."""
+        stores, shown = self.stores, self._session.shown
+        if stores is None:
+            return ()
+        rows = stores.spectra.measures([head], shown.epsilon).get(head, {})
+        place = RANK_COLUMNS.index(shown.measure)
+        values = (rows[matrix][place] for matrix in ("QK", "OV") if matrix in rows)
+        return ways_to_say([value for value in values if not isinstance(value, str)], stores.labels.short(head))
+
     def render_label(self, node: TreeNode[Head | None], base_style: Style, style: Style) -> Text:
-        """Put the note beside a head's name."""
+        """Put the note beside a head's name; a head that is off is struck through, one that is pinned has a star."""
         label = super().render_label(node, base_style, style)
         if node.data in self.found:
             label = label.copy()
             label.stylize(Style(bold=True, underline=True), len(label) - len(node.label))
         if node.data is not None and not node.data.is_layer:
-            label, shown = label.copy(), None if self.session is None else self.session.shown
-            is_off = shown is not None and node.data in shown.off.heads
+            label, shown = label.copy(), self._session.shown
+            is_off = node.data in shown.off.heads
             if is_off:
                 label.stylize(Style(strike=True))
-            if shown is not None and node.data in shown.pins:
+            if node.data in shown.pins:
                 label.append("*", style=Style(bold=True))
             guides = self.guide_depth * len(list(_above(node)))
             room = self.scrollable_content_region.width - guides - len(label)
-            ways = ("off",) if is_off else self._note(node.data)
+            ways = ("off",) if is_off else self.note(node.data)
             note = next((f" {way}" for way in ways if is_off or len(way) < room), "")
             label.append(note, style=Style(dim=not is_off, bold=is_off))
         return label
+
+    def action_match(self, step: int) -> None:
+        """Go to the next match of the search, or to the one before, and say which it is."""
+        shown, stores = self._session.shown, self.stores
+        if not shown.searched or stores is None:
+            said = f"nothing has been searched yet: {key_of(self, 'app.search')} searches in the tree"
+        elif not (found := stores.found(shown.searched, shown)):
+            said = f"no match for {shown.searched}"
+        else:
+            place, is_round = place_after(found, shown.selected, stores.outline, step)
+            self.mark_found(found)
+            self._session.change(selected=found[place])
+            end = " · past the end, on from the top" if step > 0 else " · past the top, on from the end"
+            said = f"/{shown.searched}  {place + 1} of {len(found)}{end if is_round else ''}"
+        self.post_message(Told(said))
 
     def action_page(self, pages: float) -> None:
         """Go as many lines up or down as are in view, less one."""

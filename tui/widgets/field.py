@@ -15,7 +15,6 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.expand_tabs import expand_tabs_inline
 from textual.message import Message
-from textual.widget import Widget
 from textual.widgets import Input
 from textual.widgets.input import Selection
 
@@ -24,6 +23,7 @@ from tui.state.overview_measures import MEASURES
 from tui.state.tree_search import is_condition
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Told
+from tui.toolkit.screen import is_displayed
 
 OF_EDITING = "field."
 """What the ids of keys begin with that edit what is typed."""
@@ -170,11 +170,6 @@ class CompletingField(Field):
         self._completed = completed, text, place
         self.value = f"{completed}{after}"
         self.cursor_position = len(completed)
-
-
-def is_displayed(widget: Widget) -> bool:
-    """Say whether a widget, and all that it is in, is to be displayed, on screen by now or not."""
-    return all(each.display for each in widget.ancestors_with_self if isinstance(each, Widget))
 
 
 _WORD = re.compile(r"""[^\s<>=()!"']*$""")

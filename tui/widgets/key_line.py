@@ -125,7 +125,7 @@ class KeyLine(Widget, can_focus=False):
     def _is_typed(self, each: ActiveBinding) -> bool:
         """Say whether a key is typed into a field, or is about what is around it."""
         typed = key_to_character(_OLD_NAMES.get(each.binding.key, each.binding.key))
-        return each.node in (self.app, self.screen) or (typed is not None and typed.isprintable())
+        return each.binding.group is not None or (typed is not None and typed.isprintable())
 
     def _fitting(self) -> tuple[_Key, ...]:
         """Leave out what there is no room for, from the left of those that stay."""

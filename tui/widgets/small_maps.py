@@ -44,7 +44,7 @@ class SmallMaps(ScrollArea, can_focus=True):
         *paging("heads"),
         Binding("gg,home,ctrl+home", "edge(False)", "First head", show=False, id="heads.first"),
         Binding("G,end,ctrl+end", "edge(True)", "Last head", show=False, id="heads.last"),
-        Binding("enter", "screen.open_map('maps')", "Enlarge the head's map", show=False, id="heads.open"),
+        Binding("enter", "views.open_map('maps')", "Enlarge the head's map", show=False, id="heads.open"),
     ]
     foot_keys: ClassVar[dict[str, str]] = {"heads.open": "Large map"}
 

@@ -53,7 +53,7 @@ from tui.drawing.plots import (
 )
 from tui.drawing.text import centred, fit, fit_end, harmless
 from tui.toolkit.keys import paging
-from tui.toolkit.messages import DistanceChanged, Told
+from tui.toolkit.messages import Told
 
 _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
 """Reading order of the plots: what forms the QK circuit and the circuit, then the same for OV."""
@@ -93,6 +93,13 @@ class SpectraView(Widget, can_focus=True):
         & > .spectra--message { color: $text-muted; }
     }
     """
+
+    class DistanceMoved(Message):
+        """A person wants QK with the key so many tokens farther from the query."""
+
+        def __init__(self, step: int) -> None:
+            self.step = step
+            super().__init__()
 
     class CursorMoved(Message):
         """The cursor is on another value, or its value is another because other curves are shown."""
@@ -197,7 +204,7 @@ class SpectraView(Widget, can_focus=True):
     def action_arrow(self, step: int) -> None:
         """Change the distance where QK is shown at one; else move the cursor along the curve."""
         if self.is_at_distance:
-            self.post_message(DistanceChanged(step))
+            self.post_message(self.DistanceMoved(step))
         else:
             self.action_move(step)
 

@@ -146,6 +146,8 @@ async def test_the_models_page_says_what_it_takes(tiny_model: TinyModel) -> None
         assert "in 1 file" in said
         assert "looking at a layer reads 12 kB" in said
         assert "of weights as float32" in said
+        await pilot.press("3")
+        await settle(pilot)
         assert app.views.attention.message == "press i and type a sentence"
         whole = app.views.spectra.graph._message  # of which the screen breaks lines
         assert "a sentence of 64 tokens takes" in whole
@@ -168,7 +170,9 @@ async def test_before_a_sentence_is_typed_the_pane_says_that_none_can_be_read(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda: 1000)
-    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, _):
+    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
+        await pilot.press("3")
+        await settle(pilot)
         assert "1.0 kB are free in main memory" in app.views.attention.message
 
 

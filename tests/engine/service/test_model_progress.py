@@ -21,7 +21,8 @@ from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.opening import PATIENCE, start_engine
 from tests.tui.explorer import explorer, settle, shown, until
-from tui.status_line import StatusLine, describe
+from tui.cli.headless import StatusLine
+from tui.drawing.progress import describe
 from tui.toolkit.messages import SentenceAdvanced
 
 SENTENCE = "The cat sat on the mat."

@@ -24,7 +24,8 @@ from tests.opening import PATIENCE, open_on_thread, start_engine, worked_out
 from tests.tiny_models import VOCABULARY
 from tests.tui.explorer import explorer, settle, shown, until
 from tui.app.explorer import Explorer
-from tui.status_line import StatusLine, describe
+from tui.cli.headless import StatusLine
+from tui.drawing.progress import describe
 from tui.views.table_view import TablePane
 
 TEXT = "The cat sat on the mat."

@@ -14,8 +14,8 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, outline_of, settle, type_keys, until
 from tui.app.explorer import Explorer
+from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
-from tui.start import Start
 from tui.toolkit.messages import HeadEntered, TokenPointed
 
 SAID: tuple[Message, ...] = (
@@ -56,10 +56,10 @@ async def test_keys_and_what_the_old_views_have_said_end_nothing(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        may_go_on = put_off(app, monkeypatch)
+        may_go_on, old_views = put_off(app, monkeypatch), app.views
         await choose(pilot, tiny_model("gpt2"))
         for message in SAID:
-            app.main.post_message(message)
+            old_views.post_message(message)
         await type_keys(pilot, "j", "2", "enter")
         assert "ctrl+l" in app.screen.active_bindings, "the screen can be drawn again at any time"
         may_go_on.set()

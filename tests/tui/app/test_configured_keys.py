@@ -14,8 +14,8 @@ from tests.cli.test_settings import call, configure
 from tests.tui.explorer import explorer, screen_text, settle, until
 from tui.app.explorer import Explorer
 from tui.app.main_screen import MainScreen
+from tui.app.start import Start
 from tui.screens.help_screen import HelpScreen
-from tui.start import Start
 from tui.toolkit.keys import key_of
 
 

@@ -89,7 +89,7 @@ async def test_a_click_selects_a_head_in_the_tree_and_enter_goes_into_it(tiny_mo
 async def test_going_back_gives_the_keys_to_the_view_that_had_them(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.state.place_history.REST", 0.0)
+    monkeypatch.setattr("tui.state.places.REST", 0.0)
     async with explorer(tiny_model("llama")) as (app, pilot):
         assert app.focused is app.main.tree_widget
         await press(pilot, "w", "w")
@@ -103,7 +103,7 @@ async def test_going_back_gives_the_keys_to_the_view_that_had_them(
 async def test_a_table_that_is_shown_again_has_the_rows_and_columns_in_view_that_it_had(
     monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr("tui.state.place_history.REST", 0.0)
+    monkeypatch.setattr("tui.state.places.REST", 0.0)
     async with explorer("demo", text="the cat sat", head="L0H0") as (app, pilot):
         for key in keys:
             await press(pilot, key)
@@ -117,7 +117,7 @@ async def test_a_table_that_is_shown_again_has_the_rows_and_columns_in_view_that
 
 
 async def test_a_table_that_is_shown_again_brings_its_cursor_into_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.state.place_history.REST", 0.0)
+    monkeypatch.setattr("tui.state.places.REST", 0.0)
     async with explorer("demo", text="the cat sat", head="L0H0") as (app, pilot):
         for key in ("8", "G", "3"):
             await press(pilot, key)

@@ -17,7 +17,7 @@ from tests.tui.monkey_foot import drawn_otherwise, offered, said_twice, silent
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import PaintedExplorer
 from tui.app.main_screen import MainScreen
-from tui.start import Start
+from tui.app.start import Start
 
 WHERE = Path(__file__).parents[2]
 

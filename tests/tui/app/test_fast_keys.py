@@ -18,10 +18,10 @@ from tests.tui.explorer import explorer, outline_of, settle, shown, until
 from tests.tui.invariants import disagreements
 from tests.tui.monkey_hands import has_ended, press
 from tui.app.explorer import Explorer
+from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
 from tui.screens.export_screen import ExportScreen
 from tui.screens.sentences_screen import SentencesScreen
-from tui.start import Start
 from tui.state.overview_measures import MEASURES
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from textual import events
 
 from engine.service.engine import Engine
@@ -30,18 +29,15 @@ async def test_the_view_has_the_focus_where_the_tree_goes_for_want_of_room() -> 
         assert app.main.tree_widget.has_focus, "escape leads to the tree, and shows it"
 
 
-async def test_where_a_view_goes_before_it_is_the_active_one_another_has_the_focus(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_view_that_has_the_focus_is_the_active_one_at_once_and_stays_on_a_smaller_screen() -> None:
     async with explorer("demo", head="L0H0", text="the cat", size=(160, 50)) as (app, pilot):
         await type_keys(pilot, "1")
         await settle(pilot)
-        with monkeypatch.context() as patch:  # who has the focus is told only after the new size
-            patch.setattr(type(app.views), "on_descendant_focus", lambda self: None)
-            app.screen.set_focus(app.views.attention.heatmap)
-            await pilot.resize_terminal(80, 24)
-            await settle(pilot)
-        assert not app.views.attention.display
+        app.screen.set_focus(app.views.attention.heatmap)
+        assert app.views.active is app.views.attention
+        await pilot.resize_terminal(80, 24)
+        await settle(pilot)
+        assert app.focused is app.views.attention.heatmap
         assert not list(disagreements(app))
 
 

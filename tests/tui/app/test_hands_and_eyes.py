@@ -21,13 +21,13 @@ from tests.terminal import COMMAND, Terminal
 from tests.tui.explorer import explorer, screen_text, settle, shown, until
 from tests.tui.painted import good_terminal
 from tui.app.explorer import Explorer
+from tui.app.start import Start
 from tui.cli.configuration import config_file, read_config
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import level_styles, lightness, ramp
 from tui.export.clipboard import LARGEST
 from tui.export.view_table import table_in_view, whole_map
-from tui.start import Start
-from tui.state.pins import how_to_pin
+from tui.state.marked_heads import how_to_pin
 from tui.state.saved_state import model_key, place_of, recall_theme
 from tui.toolkit.themes import ANSI, OWN, find_theme, next_theme, usual_theme
 from tui.widgets.key_line import KeyLine

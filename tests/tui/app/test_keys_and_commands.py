@@ -136,7 +136,7 @@ async def test_the_focus_that_goes_from_view_to_view_is_no_step_back(
         await press(pilot, "1", "g", *"L0H3", "enter")
         await press(pilot, "g", *"L1H1", "enter")
         assert app.views.active.view == "spectra"
-        monkeypatch.setattr("tui.state.place_history.REST", 0.0)  # every place counts from now on
+        monkeypatch.setattr("tui.state.places.REST", 0.0)  # every place counts from now on
         await press(pilot, "tab", "tab", "tab")
         await press(pilot, "H")
         assert app.session.shown.selected == Head("decoder", 0, 3)

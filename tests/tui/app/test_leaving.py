@@ -14,8 +14,8 @@ from engine.values.options import EngineOptions
 from engine.values.views import CIRCUITS
 from tests.tui.explorer import PATIENCE, explorer, hold, type_keys
 from tui.app.explorer import Explorer
+from tui.app.start import Start
 from tui.cli import launch
-from tui.start import Start
 from tui.toolkit.application import begin
 
 MOUSE = (MouseDown, MouseMove, MouseUp, MouseScrollDown)
@@ -44,7 +44,7 @@ async def test_a_view_that_comes_when_the_program_is_being_left_is_no_error() ->
 
         async def show() -> None:
             app.exit()
-            app.main.show_view(CIRCUITS.name)
+            app.views.show_view(CIRCUITS.name)
 
         begin(app, show, "view")
     assert app.unforeseen is None

@@ -14,9 +14,8 @@ from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys
 from tui.app.explorer import Explorer
-from tui.start import Start
-from tui.state.place_history import PlaceHistory
-from tui.state.places import parse_place, split_digits
+from tui.app.start import Start
+from tui.state.places import PlaceHistory, parse_place, split_digits
 from tui.state.session import Shown
 from tui.state.tree_search import find, lines_of
 from tui.views.table_view import TablePane

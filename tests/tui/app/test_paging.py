@@ -17,8 +17,8 @@ from tests.tui.explorer import explorer, screen_text, settle, type_keys, until
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import PaintedExplorer, stale
 from tui.app.explorer import Explorer
+from tui.app.start import Start
 from tui.screens.help_screen import HelpScreen
-from tui.start import Start
 from tui.views.tree import HeadTree
 from tui.widgets.key_line import KeyLine
 from tui.widgets.spectra import SpectraView

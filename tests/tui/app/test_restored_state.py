@@ -10,7 +10,7 @@ import pytest
 
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app.explorer import Explorer
-from tui.start import Start
+from tui.app.start import Start
 from tui.state.saved_state import model_key, place_of, remember
 from tui.views.table_view import TablePane
 

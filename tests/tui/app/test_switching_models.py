@@ -25,11 +25,11 @@ from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, outline_of, screen_text, settle, shown, type_keys, until
 from tui.app.explorer import Explorer
+from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
-from tui.start import Start
 from tui.state.overview_measures import MEASURES
 from tui.state.session import Shown
-from tui.toolkit.messages import HeadPicked
+from tui.toolkit.messages import PlaceWanted
 
 PATIENCE = 60.0
 TEXT = "the cat sat on the mat"
@@ -83,12 +83,14 @@ async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -
         assert app.session.shown.selected == Head("encoder", 0, 0)
         assert app.views.active.view == "circuits", "the view that was looked at is looked at again"
         assert app.main.sentence_input.value == TEXT
-        assert app.views.attention.heatmap.pooled is not None, "the same sentence is read again"
-        assert app.views.attention.heatmap.pooled.query_tokens[0] == "[CLS]"
         assert app.session.shown.off.heads == ()
         text = screen_text(app)
         assert first.name not in text
         assert " off" not in text
+        await pilot.press("3")
+        await settle(pilot)
+        assert app.views.attention.heatmap.pooled is not None, "the same sentence is read again"
+        assert app.views.attention.heatmap.pooled.query_tokens[0] == "[CLS]"
         await pilot.press("1", "right_curly_bracket")
         await settle(pilot)
         assert "L1H0" in shown(app.views.spectra.title_line)
@@ -172,7 +174,7 @@ async def test_ten_changes_with_keys_in_between_leave_nothing_behind(
 async def test_what_comes_late_from_a_model_that_was_put_away_is_not_shown(tiny_model: TinyModel) -> None:
     large, small = tiny_model("gpt2", n_layer=6), tiny_model("gpt2")
     async with explorer(large) as (app, pilot):
-        engine, stores = app.engine, app.main.stores
+        engine, stores, views = app.engine, app.main.stores, app.views
         assert stores is not None
         group = answer(engine.spectra(Head("decoder", 5), False))
         app.main.tree_widget.go_to(Head("decoder", 5, 1))
@@ -181,9 +183,9 @@ async def test_what_comes_late_from_a_model_that_was_put_away_is_not_shown(tiny_
         await change_to(app, pilot, small)
         before = screen_text(app)
         app.main.tree_widget.post_message(Tree.NodeSelected(line))
-        app.main.post_message(HeadPicked(Head("decoder", 0, 9)))
+        views.post_message(PlaceWanted(Head("decoder", 0, 9)))
         app._keep_swept(stores, Head("decoder", 5), False, group, Progress("spectra", 1, 9, "heads"))
-        app.main.post_message(HeadPicked(Head("decoder", 5, 1)))
+        views.post_message(PlaceWanted(Head("decoder", 5, 1)))
         await settle(pilot)
         assert screen_text(app) == before
 

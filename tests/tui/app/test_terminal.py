@@ -158,7 +158,7 @@ def test_torch_is_not_imported_when_the_first_frame_is_painted(tiny_model: TinyM
         "import sys\n"
         "from engine.service.engine import Engine\n"
         "from tui.app.explorer import Explorer\n"
-        "from tui.start import Start\n"
+        "from tui.app.start import Start\n"
         "class Watched(Explorer):\n"
         "    async def _begin(self):\n"
         "        heavy = ('torch', 'transformers', 'huggingface_hub', 'numpy')\n"

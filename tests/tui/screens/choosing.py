@@ -11,8 +11,8 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.tui.explorer import screen_text, until
 from tui.app.explorer import Explorer
+from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
-from tui.start import Start
 
 
 @asynccontextmanager

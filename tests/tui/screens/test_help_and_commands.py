@@ -14,8 +14,9 @@ from tui.screens.help_screen import HelpScreen, describe_keys
 
 
 def own_keys(widget: Widget) -> list[tuple[str, str]]:
-    """Give id and description of the bindings that a widget's class itself has, as they are written there."""
-    return [(binding.id or "", binding.description) for _, binding in widget._bindings if binding.id is not None]
+    """Give id and description of the bindings of a widget for where it has the focus, as they are written there."""
+    own = (binding for _, binding in widget._bindings if binding.group is None)
+    return [(binding.id, binding.description) for binding in own if binding.id is not None]
 
 
 async def test_help_of_every_widget_lists_exactly_its_keys(tiny_model: TinyModel) -> None:

@@ -33,10 +33,10 @@ from tests.tui.painted import NASTY
 from tests.tui.screens.choosing import opening_screen, words
 from tui.app.explorer import Explorer
 from tui.drawing import text
+from tui.drawing.progress import describe, duration
 from tui.drawing.text import clusters, harmless, path_within
 from tui.screens.chooser import ChooserScreen
 from tui.screens.model_list import ago, enter_does
-from tui.status_line import describe, duration
 
 NAME = "somebody/tiny"
 

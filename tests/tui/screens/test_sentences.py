@@ -22,7 +22,7 @@ from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_reader
 from tests.tui.explorer import explorer, screen_text, settle, until
 from tui.app.explorer import Explorer
-from tui.start import Start
+from tui.app.start import Start
 from tui.state.sentences import Sentences
 from tui.widgets.field import FilterInput
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 from engine.values.heads import Head, Off
-from tui.state.heads_off import off_fields
+from tui.state.marked_heads import compared_heads, compared_pair, off_fields, toggle_pin
 from tui.state.overview_measures import measure_fields, overview_fields
-from tui.state.pins import compared_heads, compared_pair, toggle_pin
 from tui.state.session import SAVED, Session, Shown
 
 

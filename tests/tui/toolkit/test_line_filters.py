@@ -16,7 +16,7 @@ from engine.values.options import EngineOptions
 from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tests.tui.painted import NASTY, good_terminal
 from tests.tui.painted_explorer import PaintedExplorer, stale
-from tui.start import Start
+from tui.app.start import Start
 from tui.toolkit.line_filters import Settled, ascii_cells, settled_cells
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"

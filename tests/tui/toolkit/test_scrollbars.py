@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, settle, type_keys
-from tui.start import Start
+from tui.app.start import Start
 
 TEXT = " ".join(["the cat sat on the mat and the dog sat on the log"] * 2)
 

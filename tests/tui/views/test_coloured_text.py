@@ -108,7 +108,7 @@ async def test_a_small_terminal_shows_one_direction_or_both_and_the_keys_turn_it
 async def test_it_learns_its_size_also_where_places_are_asked_for_before_it_is_laid_out() -> None:
     async with explorer("demo", head="L0H0", text="The cat sat") as (app, pilot):
         await press(pilot, "3")
-        app.main.action_text()
+        app.views.action_text()
         placing = app.screen._compositor
         while app.views.active not in placing.full_map:
             placing._full_map_invalidated = True

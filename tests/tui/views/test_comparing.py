@@ -20,7 +20,7 @@ from tests.tui.explorer import explorer, screen_text, settle, shown
 from tui.app.explorer import Explorer
 from tui.drawing.plots import SHADE_PLOT
 from tui.export.view_table import table_of_heads
-from tui.state.pins import MOST, how_to_pin
+from tui.state.marked_heads import MOST_PINS, how_to_pin
 from tui.state.session import Side
 from tui.toolkit.line_filters import ascii_cells
 from tui.views.compare_view import ComparePane
@@ -86,13 +86,13 @@ async def test_p_marks_heads_in_the_tree_and_says_what_cannot_be_pinned(tiny_mod
 
 async def test_there_are_no_more_pins_than_signs_for_them(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), ascii_only=True) as (app, pilot):
-        await press(pilot, "P ] " * MOST)
+        await press(pilot, "P ] " * MOST_PINS)
         assert notices(app) == []
         await press(pilot, "P")
-        assert f"{MOST} heads are pinned" in notices(app)[-1]
+        assert f"{MOST_PINS} heads are pinned" in notices(app)[-1]
         await press(pilot, "C")
-        assert len(compared(app, Side.SPECTRA).values.entries) == MOST + 1
-        assert len(set(SHADE_PLOT.signs)) == MOST + 1
+        assert len(compared(app, Side.SPECTRA).values.entries) == MOST_PINS + 1
+        assert len(set(SHADE_PLOT.signs)) == MOST_PINS + 1
 
 
 async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(

@@ -16,8 +16,8 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.tui.explorer import explorer, settle, until
 from tui.app.explorer import Explorer
+from tui.app.start import Start
 from tui.export import clipboard
-from tui.start import Start
 from tui.views.table_view import TablePane
 
 TEXT = "the cat sat on the mat"

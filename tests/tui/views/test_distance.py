@@ -189,7 +189,7 @@ async def test_titles_say_where_no_sentence_has_the_distance(tiny_model: TinyMod
         said = f"Δ = {CONTEXT}, past the context of {CONTEXT} tokens"
         await pilot.press("1", "P", "d")
         await settle(pilot)
-        app.main.action_turn(CONTEXT - 1)
+        app.views.spectra.action_turn(CONTEXT - 1)
         await settle(pilot)
         assert "past" not in shown(app.views.spectra.title_line)
         await pilot.press("right")

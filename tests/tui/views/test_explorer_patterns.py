@@ -43,11 +43,14 @@ async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(
 ) -> None:
     asked = counted(monkeypatch)
     async with explorer(planted, head="L1H0") as (app, pilot):
-        assert app.main._note(Head("decoder", 1, 0))[0].split()[2:] == []
+        assert app.main.tree_widget.note(Head("decoder", 1, 0))[0].split()[2:] == []
         assert not asked, "no model is loaded for labels alone"
         app.main.read(TEXT)
         await settle(pilot)
-        assert [app.main._note(Head("decoder", 1, head))[0].split()[2:] for head in (0, 1)] == [["ind"], ["self"]]
+        assert [app.main.tree_widget.note(Head("decoder", 1, head))[0].split()[2:] for head in (0, 1)] == [
+            ["ind"],
+            ["self"],
+        ]
         text = screen_text(app)
         assert " ind" in text
         assert "spectra L1H0 · induction" in text
@@ -72,6 +75,7 @@ async def test_a_failure_of_the_labels_disturbs_nothing_and_is_tried_again(
         with monkeypatch.context() as broken:
             broken.setattr(Engine, "labels", failing)
             app.main.read(TEXT)
+            await pilot.press("3")
             await settle(pilot)
         assert app.views.attention.heatmap.pooled is not None
         assert not app._notifications

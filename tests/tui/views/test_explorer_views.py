@@ -161,6 +161,7 @@ async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel)
 
 async def test_a_goes_through_the_means(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        await pilot.press("3")
         names = []
         for _ in Averaging:
             await settle(pilot)
@@ -175,6 +176,7 @@ async def test_a_goes_through_the_means(tiny_model: TinyModel) -> None:
 
 async def test_on_a_whole_layer_every_a_shows_another_map(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1") as (app, pilot):
+        await pilot.press("3")
         names = []
         for _ in range(4):
             await settle(pilot)
@@ -200,6 +202,7 @@ async def test_the_cursor_is_in_view_in_the_map_of_another_sentence(tiny_model: 
 
 async def test_moving_to_another_head_or_layer_moves_the_map(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
+        await pilot.press("3")
         seen = []
         for _ in range(5):
             await settle(pilot)

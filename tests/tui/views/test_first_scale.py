@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.tui.explorer import explorer, settle, type_keys
+from tui.app.start import Start
 from tui.drawing.levels import Scale
-from tui.start import Start
 from tui.state.session import Side
 from tui.views.attention_view import AttentionPane
 from tui.views.compare_view import ComparePane

@@ -18,7 +18,7 @@ from tests.exporting import exported
 from tests.opening import worked_out
 from tests.tui.explorer import explorer, screen_text, settle, shown
 from tui.app.explorer import Explorer
-from tui.start import Start
+from tui.app.start import Start
 from tui.state.overview_measures import GROUPS, MEASURES
 from tui.views.table_view import TablePane
 

@@ -24,7 +24,7 @@ from tests.exporting import as_exported, exported, refusal
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tests.tui.views.test_tables import asked, pane, rows
 from tui.app.explorer import Explorer
-from tui.start import Start
+from tui.app.start import Start
 from tui.views.table_view import TablePane
 
 TEXT = "The cat sat on the mat"
@@ -78,8 +78,8 @@ async def test_titles_write_a_token_as_tables_do_and_where_no_row_is_no_column_i
 
 async def test_keys_that_follow_each_other_at_once_show_the_last_view(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
-        app.main.action_view("predictions")
-        app.main.action_view("predictions")
+        app.views.action_view("predictions")
+        app.views.action_view("predictions")
         await settle(pilot)
         assert pane(app).view == "lens"
         assert shown(pane(app).title_line).startswith("lens")
@@ -114,8 +114,9 @@ async def test_a_sentence_that_waits_for_the_first_head_is_not_asked_for(
 async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model: TinyModel) -> None:
     model = tiny_model("gpt2", with_head=True)
     async with explorer(model, text=TEXT, head="L0H1") as (app, pilot):
+        await press(pilot, "3")
         before = attention(app)
-        await press(pilot, "o", "j", "o")
+        await press(pilot, "1", "t", "o", "j", "o")
         tree = [line for line in screen_text(app).splitlines() if "H1 off" in line or "H2 off" in line]
         assert len(tree) == 2
         await press(pilot, "right_curly_bracket", "3")

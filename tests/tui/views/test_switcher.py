@@ -35,7 +35,7 @@ class Watched:
 async def test_a_view_names_all_that_it_reads_of_what_is_shown(tiny_model: TinyModel, view: str) -> None:
     """What it did not name could change without its being drawn."""
     async with explorer(tiny_model("t5"), text=TEXT, head="decoder.L0H1", size=(160, 50)) as (app, pilot):
-        app.main.show_view(view)
+        app.views.show_view(view)
         await settle(pilot)
         stores = app.views.stores
         assert stores is not None

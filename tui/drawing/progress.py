@@ -1,20 +1,11 @@
-"""One line on standard error that says how far long work has come, when a person is looking."""
+"""How far long work has come, as people read it."""
 
 from __future__ import annotations
 
 import math
-import shutil
-import time
-from typing import TYPE_CHECKING, Self, TextIO
 
 from engine.values.memory import size
 from engine.values.progress import Progress
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-INTERVAL = 0.1
-"""Seconds between two writes; more would only scroll by."""
 
 
 def duration(seconds: float) -> str:
@@ -66,42 +57,3 @@ def how_far(progress: Progress) -> str:
     else:
         amount = f"{progress.done} of {progress.total} {progress.unit}"
     return ", ".join(filter(None, (amount, progress.note, time_left(progress))))
-
-
-class StatusLine:
-    """Shows progress on a terminal and wipes it when the work ends; elsewhere it writes nothing."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._is_shown = stream.isatty()
-        self._last = 0.0
-        self._width = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._write("")
-
-    def show(self, progress: Progress) -> None:
-        """Show how far the work has come."""
-        if time.monotonic() - self._last >= INTERVAL or progress.finished:
-            self._last = time.monotonic()
-            self._write(describe(progress))
-
-    def say(self, notice: str) -> None:
-        """Write a sentence that stays, also where nobody is looking."""
-        self._write("")
-        self._stream.write(f"attn-tui: {notice}\n")
-        self._stream.flush()
-
-    def _write(self, text: str) -> None:
-        """Replace what the line says."""
-        if self._is_shown:
-            room = shutil.get_terminal_size().columns - 1  # of more each write would take a line of its own
-            text = text[: max(room, 0)]
-            self._stream.write(f"\r{text:<{self._width}}" + ("" if text else "\r"))
-            self._stream.flush()
-            self._width = len(text)
