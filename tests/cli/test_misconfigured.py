@@ -22,27 +22,16 @@ from tui.toolkit.themes import OWN, SHORT
 MISTAKES = 'threads = "many"\nworse = 2\n[keys]\ntree.dwon = "n"\napp.export = "q"\n'
 """Of each kind some."""
 
-LINES = (
-    "there is no setting worse",
-    'threads = "many"',
-    "no binding is called tree.dwon",
-    "app.export: q is taken",
-)
+LINES = ("there is no setting worse", 'threads = "many"', "no binding is called tree.dwon", "app.export: q is taken")
 """What is said of them."""
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            "ascii = true\nenergy = = 2\n",
-            "(at line 2, column 10); nothing in the file is used; attn-tui",
-        ),
+        ("ascii = true\nenergy = = 2\n", "(at line 2, column 10); nothing in the file is used; attn-tui"),
         ('theme = """\n', "nothing in the file is used"),
-        (
-            'ascii = true\n[settings]\ntheme = "dark"\n',
-            "there is no setting settings; attn-tui config --example",
-        ),
+        ('ascii = true\n[settings]\ntheme = "dark"\n', "there is no setting settings; attn-tui config --example"),
         ("Log-Scale = true\n", "there is no setting Log-Scale; did you mean log_scale?"),
         ('theem = "dark"\n', "there is no setting theem; did you mean theme?"),
         ('log_scale = "maybe"\n', "log_scale = \"maybe\": 'maybe' is not a valid boolean"),

@@ -102,7 +102,7 @@ def test_what_is_typed_comes_before_the_environment_and_that_before_the_file(mon
     themes = {each.setting.name: each for each in effective(explore)[1]}["theme"]
     assert (themes.value, themes.origin) == ('"nord"', f"chosen with its key, {theme_file()}")
     typed = explore.make_context("attn-tui", ["demo", "--energy", "0.3", "--threads", "1", "--cache"])
-    assert (typed.params["energy"], typed.params["threads"], typed.params["cache"]) == (0.3, 1, True)
+    assert (typed.params["energy"], typed.params["threads"], typed.params["use_cache"]) == (0.3, 1, True)
     assert "0.2             ATTN_TUI_ENERGY\n" in call("config").output
 
 

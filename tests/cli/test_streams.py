@@ -129,9 +129,7 @@ def test_a_variable_that_an_option_does_not_take_is_named() -> None:
     assert "attn-tui: ATTN_TUI_ENERGY: Invalid value for '--energy'" in done.stderr
 
 
-async def test_a_picture_as_text_has_a_sign_for_each_level_and_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_picture_as_text_has_a_sign_for_each_level_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -166,8 +166,8 @@ def command() -> None:
 @click.option("--no-recent", is_flag=True, help="Do not list earlier models or remember this one.")
 @comparing_options
 @engine_options
-@click.version_option(package_name="attn-tui", prog_name="attn-tui")
 @one_line_errors
+@click.version_option(package_name="attn-tui", prog_name="attn-tui")
 def explore(
     model: str | None,
     text: str | None,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from engine.values.heads import MATRICES, STACKS
 from engine.values.options import limit_threads
@@ -23,7 +24,6 @@ from tui.cli.configuration import (
     current_config,
     describe,
     effective,
-    is_typed,
     write_example,
 )
 from tui.cli.options import (
@@ -69,11 +69,7 @@ then too; so is one without a map of the sentence. One that is named, by --layer
 """
 
 
-@click.command(
-    cls=ConfiguredCommand,
-    short_help="Write a table or arrays, without the explorer.",
-    help=_EXPORT,
-)
+@click.command(cls=ConfiguredCommand, short_help="Write a table or arrays, without the explorer.", help=_EXPORT)
 @click.argument("model", shell_complete=complete_model)
 @click.argument("view", type=any_case(tuple(VIEWS)), metavar="VIEW")
 @click.option(
@@ -85,12 +81,7 @@ then too; so is one without a map of the sentence. One that is named, by --layer
     callback=plain_place,
     help="One head: L5H1, 5.1 or its number; all: whole layers; mean (attention).",
 )
-@click.option(
-    "--stack",
-    type=any_case(STACKS),
-    metavar="NAME",
-    help="One stack of a model that has several.",
-)
+@click.option("--stack", type=any_case(STACKS), metavar="NAME", help="One stack of a model that has several.")
 @click.option("--matrix", type=any_case(MATRICES), metavar="[Q|K|V|O|QK|OV]", help="One matrix.")
 @click.option("--text", help="The sentence.")
 @click.option(
@@ -111,7 +102,8 @@ then too; so is one without a map of the sentence. One that is named, by --layer
 def export(model: str, view: str, **arguments: Any) -> None:
     """Write a table, or maps and matrices as NumPy arrays."""
     options = take_options(arguments)
-    if view != "ranks" and not is_typed("energy"):
+    source = click.get_current_context().get_parameter_source("energy")
+    if view != "ranks" and source is not ParameterSource.COMMANDLINE:
         arguments["energy"] = None  # a default for the ranks, which says nothing about other tables
     _say_what_is_wrong()
     from tui.cli.headless import run_export
@@ -159,7 +151,6 @@ def _say_what_is_wrong() -> None:
 @click.command()
 @click.option("--init", is_flag=True, help="Write a commented file with every setting and every key.")
 @click.option("--example", is_flag=True, help="Print that file instead of writing it.")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @one_line_errors
 def config(init: bool, example: bool) -> None:
     """Show the settings and where each comes from, or begin a configuration file."""
@@ -171,7 +162,9 @@ def config(init: bool, example: bool) -> None:
     if init:
         click.echo(f"written: {write_example()}")
         return
-    said, settings = effective(_explorer())
+    group = click.get_current_context().find_root().command
+    assert isinstance(group, click.Group)
+    said, settings = effective(group.commands["explore"])
     for line in describe(said, settings):
         click.echo(line)
     wrong = said.all_problems()
@@ -181,7 +174,6 @@ def config(init: bool, example: bool) -> None:
 
 
 @click.command()
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @one_line_errors
 def info() -> None:
     """Show versions, devices and the paths of settings, caches and the log."""
@@ -211,12 +203,6 @@ def info() -> None:
     click.echo(f"{'devices':<18}{describe_devices()}")
     for memory in free_memories():
         click.echo(f"{f'free on {memory.device}':<18}{'unknown' if memory.free is None else size(memory.free)}")
-
-
-def _explorer() -> click.Command:
-    group = click.get_current_context().find_root().command
-    assert isinstance(group, click.Group)
-    return group.commands["explore"]
 
 
 _COMPLETION = """Print what makes a shell complete commands, options, choices and models.

@@ -234,11 +234,6 @@ def current_config() -> Config:
     return config
 
 
-def is_typed(parameter: str) -> bool:
-    """Say whether an option of the running command was given on its command line."""
-    return click.get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
-
-
 def effective(command: click.Command) -> tuple[Config, list[Effective]]:
     """Say of each setting what it is for a call of a command without options, and where that was said."""
     from tui.cli.standard_streams import ascii_because

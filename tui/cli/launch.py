@@ -14,9 +14,6 @@ from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
 from tui.app.start import Start
 
-NO_TERMINAL = "the explorer needs a terminal; for files and pipes use: attn-tui export MODEL VIEW"
-"""Said where keys cannot be read, or no screen drawn."""
-
 SWITCH_SECONDS = 0.0005
 """How long the event loop waits for a thread that computes in Python, each time that it wants its turn; else 5 ms, and
 while a large table was being written beside it the waits came to 100 ms."""
@@ -26,14 +23,7 @@ LAST_SECONDS = 0.05
 
 
 def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_only: bool) -> None:
-    """Run the explorer until it is left, and end the process.
-
-    Raises
-    ------
-    EngineError : when the model cannot be opened, or there is no terminal.
-    """
-    if not _has_terminal():
-        raise EngineError(NO_TERMINAL)
+    """Run the explorer as `run_explorer` does, and end the process."""
     gc.disable()  # until the first head is on screen
     IMPORTING.spares_event_loop = True
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -72,7 +62,7 @@ def run_explorer(
     SystemExit : when a signal told the process to end, and nothing else ends it.
     """
     if not _has_terminal():
-        raise EngineError(NO_TERMINAL)
+        raise EngineError("the explorer needs a terminal; for files and pipes use: attn-tui export MODEL VIEW")
     from tui.app.explorer import Explorer
     from tui.state.saved_state import recall_theme
     from tui.toolkit.themes import known_theme

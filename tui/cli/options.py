@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -99,10 +100,7 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
     ),
     "norms": click.option("--norms", is_flag=True, default=None, help="Compute the norm of every parameter (weights)."),
     "position": click.option(
-        "--position",
-        type=click.IntRange(0),
-        metavar="Q",
-        help="A token of the sentence, from 0.  [default: the last]",
+        "--position", type=click.IntRange(0), metavar="Q", help="A token of the sentence, from 0.  [default: the last]"
     ),
     "key": click.option(
         "--key",
@@ -134,80 +132,71 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
 """Options of tables that are worked out, by the field of an `engine.values.views.Query` that each fills."""
 
 
-def table_options(command: Command) -> Command:
-    """Add the options of tables that are worked out."""
-    for option in reversed(TABLE_OPTIONS.values()):
-        command = option(command)
-    return command
+def _adding(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Make what adds options to a command, in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-def comparing_options(command: Command) -> Command:
-    """Add the options that name a second model."""
-    other = click.option(
+table_options = _adding(*TABLE_OPTIONS.values())
+"""Adds the options of tables that are worked out."""
+
+comparing_options = _adding(
+    click.option(
         "--vs",
+        "other",
         metavar="OTHER",
         shell_complete=complete_model,
         help="A second model to compare with; base: the one that an adapter changes.",
-    )
-    return other(
-        click.option("--vs-revision", metavar="REV", help="Branch, tag or commit of the second model.")(command)
-    )
+    ),
+    click.option("--vs-revision", "other_revision", metavar="REV", help="Branch, tag or commit of the second model."),
+)
+"""Adds the options that name a second model."""
 
-
-def engine_options(command: Command) -> Command:
-    """Add the options that say how the engine works."""
-    for option in reversed(
-        (
-            click.option(
-                "--device",
-                default="auto",
-                callback=_device,
-                shell_complete=lambda *typed: [each for each in DEVICES if each.startswith(typed[-1])],
-                help="auto, cpu, cuda, cuda:N or mps.",
-            ),
-            click.option(
-                "--dtype",
-                type=any_case(("auto", "float32", "bfloat16", "float16")),
-                default="auto",
-                help="The model's dtype for a sentence; spectra are always float64.",
-            ),
-            click.option("--revision", metavar="REV", help="Branch, tag or commit of a Hub model."),
-            click.option(
-                "--base",
-                metavar="MODEL",
-                shell_complete=complete_model,
-                help="The model that an adapter changes, if not the one it names.",
-            ),
-            click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for linear algebra."),
-            click.option("--cache/--no-cache", default=True, help="Use the cache of spectra on disk, or not."),
-            click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the model."),
-            click.option(
-                "--layout",
-                type=click.Path(path_type=Path, dir_okay=False),
-                metavar="FILE",
-                help="Describes the heads of a bare state dict.",
-            ),
-            click.option("--debug", is_flag=True, help="Show the traceback of an error."),
-        )
-    ):
-        command = option(command)
-    return command
+engine_options = _adding(
+    click.option(
+        "--device",
+        default="auto",
+        callback=_device,
+        shell_complete=lambda *typed: [each for each in DEVICES if each.startswith(typed[-1])],
+        help="auto, cpu, cuda, cuda:N or mps.",
+    ),
+    click.option(
+        "--dtype",
+        type=any_case(("auto", "float32", "bfloat16", "float16")),
+        default="auto",
+        help="The model's dtype for a sentence; spectra are always float64.",
+    ),
+    click.option("--revision", metavar="REV", help="Branch, tag or commit of a Hub model."),
+    click.option(
+        "--base",
+        metavar="MODEL",
+        shell_complete=complete_model,
+        help="The model that an adapter changes, if not the one it names.",
+    ),
+    click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for linear algebra."),
+    click.option("--cache/--no-cache", "use_cache", default=True, help="Use the cache of spectra on disk, or not."),
+    click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the model."),
+    click.option(
+        "--layout",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Describes the heads of a bare state dict.",
+    ),
+)
+"""Adds the options that say how the engine works."""
 
 
 def take_options(arguments: dict[str, Any]) -> EngineOptions:
     """Take the engine's options out of a command's arguments, and set the threads before anything heavy loads."""
     limit_threads(arguments.pop("threads"))
-    return EngineOptions(
-        device=arguments.pop("device"),
-        dtype=arguments.pop("dtype"),
-        revision=arguments.pop("revision"),
-        use_cache=arguments.pop("cache"),
-        trust_remote_code=arguments.pop("trust_remote_code"),
-        base=arguments.pop("base"),
-        layout=arguments.pop("layout"),
-        other=arguments.pop("vs", None),
-        other_revision=arguments.pop("vs_revision", None),
-    )
+    names = {each.name for each in fields(EngineOptions)} & arguments.keys()
+    return EngineOptions(**{name: arguments.pop(name) for name in names})
 
 
 def model_named(typed: str, options: EngineOptions) -> str:
@@ -222,9 +211,9 @@ def model_named(typed: str, options: EngineOptions) -> str:
 def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
     """Say what went wrong in one line on standard error and exit with 1; ``--debug`` shows the traceback instead."""
 
+    @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
     @functools.wraps(command)
-    def run(**arguments: Any) -> None:
-        debug = arguments.pop("debug", False)
+    def run(*, debug: bool, **arguments: Any) -> None:
         try:
             command(**arguments)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
