@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
@@ -223,9 +223,9 @@ class Model:
         """List the tokens that are expected after one of a sentence, the last unless ``position`` says which."""
         return self.table("predictions", Query(text=text, position=position, top=top))
 
-    def lens(self, text: str, *, position: int | None = None, top: int = DEFAULT_TOP) -> DataFrame:
-        """List what the model would predict after each block."""
-        return self.table("lens", Query(text=text, position=position, top=top))
+    def lens(self, text: str, *, position: int | Literal["all"] | None = None, top: int = DEFAULT_TOP) -> DataFrame:
+        """List what the model would predict after each block, at one token, the last unless named, or at ``"all"``."""
+        return self.table("lens", Query(text=text, top=top, **_places(position)))
 
     def contributions(self, text: str, *, position: int | None = None, token: str | None = None) -> DataFrame:
         """Tell what each head adds to the logit of a token, the first choice unless one is named."""
@@ -421,6 +421,10 @@ def open_module(
 
     source = ModuleSource(module, tokenizer, name, example, projections)
     return Model(OpenModel(source, EngineOptions(device=device)), is_live=True)
+
+
+def _places(position: int | Literal["all"] | None) -> dict[str, Any]:
+    return {"everywhere": True} if position == "all" else {"position": position}
 
 
 def _warn(said: str) -> None:

@@ -15,13 +15,16 @@ from engine.values.display_text import visible
 from engine.values.errors import EngineError, Unread
 from engine.values.heads import Head, Off
 from engine.values.outline import LayerOutline
-from engine.values.progress import Lane, Work
+from engine.values.progress import Lane, Progress, Work
 from engine.values.table import UNREAD, Cell, Groups, RowGroup
 from engine.values.views import Query
 
 if TYPE_CHECKING:
     from engine.models.predictions import Asked, Predictor
     from engine.models.tokenizer import Words
+
+LOGITS_AT_ONCE = 1 << 22
+"""Logits of the lens that are computed at a time, at most: 16 MB, and a tenth of a second."""
 
 
 def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
@@ -166,17 +169,24 @@ def _texts_of_both(ids: list[int], words: Words, other: Words, own: _Expected, t
 
 def rows_of_lens(model: OpenModel, query: Query) -> Groups:
     """List the most likely tokens at each place, and the residual stream's norm there."""
-    predictor, asked, _ = yield from asked_of(model, query)
+    predictor, asked, own_logits = yield from asked_of(model, query)
     yield None
-    states, logits = predictor.lens(asked, model.check)
-    rows: list[tuple[Cell, ...]] = []
-    for number, (state, own) in enumerate(zip(states, logits, strict=True)):
-        layer: Cell = "embedding" if number == 0 else number - 1
-        chance = NOTHING if number == 0 else orthogonal_norm(states[number - 1], state)
-        norm = float(state.float().norm())
-        for place, choice in enumerate(likely(predictor.words, own, query.top), start=1):
-            rows.append((predictor.stack, layer, place, *choice, norm, chance))
-    yield RowGroup(rows)
+    at_once = max(1, LOGITS_AT_ONCE // len(own_logits))
+    for states, some, several in predictor.lens(asked, at_once, model.check, everywhere=query.everywhere):
+        tokens, total = states.shape[1], states.shape[0] * states.shape[1]
+        rows: list[tuple[Cell, ...]] = []
+        for place_of_state, logits in enumerate(several, start=some.start):
+            number, token = divmod(place_of_state, tokens)
+            layer: Cell = "embedding" if number == 0 else number - 1
+            position = token if query.everywhere else asked.position
+            state = states[number, token]
+            norm = float(state.float().norm())
+            chance = NOTHING if number == 0 else orthogonal_norm(states[number - 1, token], state)
+            for place, choice in enumerate(likely(predictor.words, logits, query.top), start=1):
+                at = (predictor.stack, layer, position, asked.tokens[position], place)
+                rows.append((*at, *choice, norm, chance))
+        yield RowGroup(rows, progress=Progress("lens", some.stop, total, "states"))
+        yield None
 
 
 def rows_of_contributions(model: OpenModel, query: Query) -> Groups:

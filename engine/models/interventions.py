@@ -180,14 +180,16 @@ def blocks_around(named: Mapping[str, nn.Module], paths: list[str]) -> tuple[nn.
     return tuple(block for name in dict.fromkeys(lists) for block in named[name].children())
 
 
-def at_token(x: Any, position: int, tokens: int) -> Tensor | None:
+def at_token(x: Any, position: int | None, tokens: int) -> Tensor | None:
     """Take one token's numbers, (1, width), of what a module reads or writes for one sentence; None where it has none.
 
-    Models keep a sentence as (1, tokens, width), (tokens, 1, width) or (tokens, width), which is one after the other.
+    Without a position those of all tokens are taken, (tokens, width). Models keep a sentence as (1, tokens, width),
+    (tokens, 1, width) or (tokens, width), which is one after the other.
     """
     if not isinstance(x, Tensor) or x.ndim not in (2, 3) or x.numel() != tokens * x.shape[-1]:
         return None
-    return x.detach().reshape(tokens, -1)[position : position + 1].clone()  # some models add to it in place
+    places = slice(None) if position is None else slice(position, position + 1)
+    return x.detach().reshape(tokens, -1)[places].clone()  # some models add to it in place
 
 
 def first_tensor(result: Any) -> Any:
@@ -195,11 +197,14 @@ def first_tensor(result: Any) -> Any:
     return result[0] if isinstance(result, (tuple, list)) and result else result
 
 
-def with_states(result: Any, states: Tensor) -> Any:
-    """Put other states, (sentences, width), in the place of those in what a module gives, one token each."""
+def with_states(result: Any, states: Tensor, sentences: int | None = None) -> Any:
+    """Put other states, (sentences, width), in the place of those in what a module gives, one token each.
+
+    They may be of more sentences than the module was given, if it is said of how many.
+    """
     whole = first_tensor(result)
     each = states.to(whole).reshape(-1, *[1] * (whole.ndim - 2), states.shape[-1])
-    new = each.expand_as(whole).clone()  # some models add to it in place
+    new = each.expand(sentences or len(whole), *whole.shape[1:]).clone()  # some models add to it in place
     return type(result)((new, *result[1:])) if isinstance(result, (tuple, list)) else new
 
 
@@ -210,8 +215,10 @@ class ResidualStream:
         self.blocks = tuple(dict.fromkeys(blocks))
 
     @contextmanager
-    def watching(self, position: int, tokens: int, seen: list[Tensor]) -> Iterator[None]:
+    def watching(self, position: int | None, tokens: int, seen: list[Tensor]) -> Iterator[None]:
         """Keep one token's states, (1, width), in a list: before the first block, and after each one that is called.
+
+        Without a position those of all tokens are kept, (tokens, width).
 
         Raises
         ------
@@ -242,13 +249,16 @@ class ResidualStream:
 
     @contextmanager
     def ending_with(self, calls: int, states: Tensor) -> Iterator[None]:
-        """Put states, (sentences, width), in the place of what the last of so many calls of blocks gives."""
+        """Put states, (sentences, width), in the place of what the last of so many calls of blocks gives.
+
+        The blocks themselves may be run on fewer sentences.
+        """
         call = 0
 
         def after(block: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
             nonlocal call
             call += 1
-            return with_states(result, states) if call == calls else None
+            return with_states(result, states, len(states)) if call == calls else None
 
         with self._hooked(None, after):
             yield

@@ -7,6 +7,7 @@ tensors that are left are read from the checkpoint, or tied to the embedding as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -165,13 +166,16 @@ class Predictor:
             self._means = (key, means)
         return self._means[1]
 
-    def lens(self, asked: Asked, check: Check) -> tuple[list[Tensor], Tensor]:
-        """Give the residual stream at the token, and the logits of each state through all that follows the last block.
+    def lens(
+        self, asked: Asked, at_once: int, check: Check, *, everywhere: bool
+    ) -> Iterator[tuple[Tensor, slice, Tensor]]:
+        """Put the residual stream at the token, or at every token, through all that follows the last block.
 
-        Returns
-        -------
-        states : (1, width) each, before the first block and after every block.
-        logits : (states, vocabulary) float32; the last are the model's own, which is checked.
+        Yields
+        ------
+        states : (1 + blocks, tokens, width), before the first block and after every block; the same each time.
+        some : which states these logits are of, at most ``at_once``, with one block's after the other.
+        logits : (len(some), vocabulary) float32.
 
         Raises
         ------
@@ -179,21 +183,42 @@ class Predictor:
             states alone.
         """
         seen: list[Tensor] = []
-        refusal = f"what {self.name} does after its last block depends on more than one state; it has no lens"
-        with self.reporting(FOLLOWING, 2):
-            logits = self.run(asked, check, self.stream.watching(asked.position, len(asked.tokens), seen))
-            states = [state.to(seen[-1].device) for state in seen]  # blocks may be on several devices
+        tokens, place = (len(asked.tokens), asked.position) if everywhere else (1, 0)
+        pieces = math.ceil(tokens * (1 + len(self.stream.blocks)) / at_once)
+        with self.reporting(FOLLOWING, 2 + pieces):
+            position = None if everywhere else asked.position
+            own = self.run(asked, check, self.stream.watching(position, len(asked.tokens), seen))
+            states = torch.stack([state.to(seen[-1].device) for state in seen])  # blocks may be on several devices
+            found = self._logits_of_states(asked, states[[0, -1], place], len(seen) - 1, check)[1]
+            slack = CLOSE.get(next(self.model.parameters()).dtype, 4e-2)
+            if not bool((found - own).abs().max() <= slack * own.abs().max().clamp_min(1e-6)):
+                raise EngineError(self._no_lens)
+            flat = states.flatten(0, 1)
+            for start in range(0, len(flat), at_once):
+                some = slice(start, min(start + at_once, len(flat)))
+                yield states, some, self._logits_of_states(asked, flat[some], len(seen) - 1, check)
+
+    def _logits_of_states(self, asked: Asked, states: Tensor, calls: int, check: Check) -> Tensor:
+        """Put states, (states, width), through all that follows the last of so many calls of blocks.
+
+        Logits, (states, vocabulary) float32, are what the model would predict if its blocks had given these states.
+        Raises `EngineError` when it needs more than them.
+        """
+        for sentences in (1, len(states)):  # few models need as many sentences before the end as come out of it
             try:
-                with self.stream.ending_with(len(states) - 1, torch.cat(states)):
-                    found = self.run_tokens(asked, len(states), check)
+                with self.stream.ending_with(calls, states):
+                    found = self.run_tokens(asked, sentences, check)
             except Superseded:
                 raise
-            except EngineError as error:
-                raise EngineError(refusal) from error
-        slack = CLOSE.get(next(self.model.parameters()).dtype, 4e-2)
-        if not bool((found[-1] - logits).abs().max() <= slack * logits.abs().max().clamp_min(1e-6)):
-            raise EngineError(refusal)
-        return states, found
+            except EngineError:
+                continue
+            if len(found) == len(states):
+                return found
+        raise EngineError(self._no_lens)
+
+    @property
+    def _no_lens(self) -> str:
+        return f"what {self.name} does after its last block depends on more than one state; it has no lens"
 
     def run_tokens(self, asked: Asked, count: int, check: Check) -> Tensor:
         """Run the model on so many sentences of one token: (sentences, vocabulary) float32 logits."""

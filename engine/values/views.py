@@ -120,6 +120,7 @@ class Query:
     distance : how many tokens a key is before the query, for QK with rotary positions; None leaves positions out.
     text : the sentence, where one is read.
     position : of a token in the sentence, from 0 and the query's where there is a key too; None for the last one.
+    everywhere : whether it is of all tokens of the sentence, of a table that can be (the lens).
     key : position of the key, from 0; None for the one that the query looks at most.
     token : the token that numbers are of: its text, or ``#`` and its id; None for the model's first choice.
     off : the heads that are switched off.
@@ -145,6 +146,7 @@ class Query:
     distance: int | None = None
     text: str | None = None
     position: int | None = None
+    everywhere: bool = False
     key: int | None = None
     token: str | None = None
     off: tuple[Head, ...] = ()
@@ -332,7 +334,7 @@ LENS = View(
     "",
     "Logit lens",
     "what it would predict after each block, and the stream's norm",
-    ("stack", "layer", "place", *_CHOICES, *_with_chance("norm")),
+    ("stack", "layer", "position", "at", "place", *_CHOICES, *_with_chance("norm")),
     is_by_layer=False,
     options=_SENTENCE | {"top"},
     needs=frozenset({"text"}),

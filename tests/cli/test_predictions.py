@@ -148,10 +148,8 @@ def test_a_position_and_a_mask_can_be_chosen(tiny_model: TinyModel) -> None:
     assert asked[1] != by_position
 
 
-@pytest.mark.parametrize("model_type", ["gpt2", "llama", "bert"])
-def test_the_lens_looks_through_the_whole_head(tiny_model: TinyModel, model_type: str) -> None:
-    folder = tiny_model(model_type, with_head=True)
-    own = Own(folder, model_type)
+def seen_through_the_end(own: Own, model_type: str) -> tuple[list[Tensor], list[Tensor]]:
+    """Give what each block gives, (tokens, width), and its logits through all that follows, (tokens, vocabulary)."""
     states: list[Tensor] = []
     model = own.model
     blocks = {"gpt2": lambda: model.transformer.h, "llama": lambda: model.model.layers,
@@ -168,22 +166,55 @@ def test_the_lens_looks_through_the_whole_head(tiny_model: TinyModel, model_type
         "llama": lambda: nn.Sequential(model.model.norm, model.lm_head),
         "bert": lambda: model.cls,
     }
+    states = [each.reshape(-1, 32) for each in states]
+    with torch.no_grad():
+        return states, [ends[model_type]()(each) for each in states]
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "llama", "bert"])
+def test_the_lens_looks_through_the_whole_head(tiny_model: TinyModel, model_type: str) -> None:
+    folder = tiny_model(model_type, with_head=True)
+    own = Own(folder, model_type)
+    states, logits = seen_through_the_end(own, model_type)
     rows = exported(folder, "lens", "--text", TEXT, "--top", "2")
     assert [row["layer"] for row in rows] == ["embedding", "embedding", "0", "0", "1", "1"]
     for layer, whole in enumerate(states):
-        x = whole.reshape(1, -1, 32)[:, own.position]
-        with torch.no_grad():
-            values, ids = ends[model_type]()(x)[0].topk(2)
+        x = whole[own.position]
+        values, ids = logits[layer][own.position].topk(2)
         found = [row for row in rows if row["layer"] == str(layer)]
         assert [int(row["token_id"]) for row in found] == ids.tolist()
         assert [float(row["logit"]) for row in found] == pytest.approx(values.tolist(), abs=1e-4)
         assert float(found[0]["norm"]) == pytest.approx(float(x.norm()), rel=1e-5)
-        assert {float(row["probability_chance"]) for row in found} == {1 / len(ends[model_type]()(x)[0])}
+        assert {float(row["probability_chance"]) for row in found} == {1 / logits[layer].shape[1]}
         if layer:
-            before = states[layer - 1].reshape(1, -1, 32)[:, own.position]
+            before = states[layer - 1][own.position]
             at_right_angles = math.hypot(float(before.norm()), float((x - before).norm()))
             assert float(found[0]["norm_chance"]) == pytest.approx(at_right_angles, rel=1e-5)
     assert [row["norm_chance"] == "" for row in rows] == [True, True, False, False, False, False]
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "llama", "bert"])
+@pytest.mark.parametrize("logits_at_once", [1, 1 << 22])
+def test_the_lens_of_all_positions_has_every_token_at_every_layer(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, model_type: str, logits_at_once: int
+) -> None:
+    monkeypatch.setattr("engine.analysis.predictions.LOGITS_AT_ONCE", logits_at_once)
+    folder = tiny_model(model_type, with_head=True)
+    own = Own(folder, model_type)
+    states, logits = seen_through_the_end(own, model_type)
+    rows = exported(folder, "lens", "--text", TEXT, "--position", "all", "--top", "2")
+    tokens = states[0].shape[0]
+    assert [row["position"] for row in rows] == [str(token) for token in range(tokens) for _ in range(2)] * 3
+    for layer, whole in enumerate(states):
+        found = [row for row in rows if row["layer"] == str(layer)]
+        values, ids = logits[layer].topk(2)
+        assert [int(row["token_id"]) for row in found] == ids.flatten().tolist()
+        assert [float(row["logit"]) for row in found] == pytest.approx(values.flatten().tolist(), abs=1e-4)
+        assert [float(row["norm"]) for row in found[::2]] == pytest.approx(whole.norm(dim=1).tolist(), rel=1e-5)
+    at_last = [row for row in rows if row["position"] == str(own.position)]
+    names = ("stack", "layer", "position", "at", "place", "token_id", "token")
+    for row, alone in zip(at_last, exported(folder, "lens", "--text", TEXT, "--top", "2"), strict=True):
+        assert [row[name] for name in names] == [alone[name] for name in names]
 
 
 def test_what_cannot_be_asked_is_said_in_one_line(tiny_model: TinyModel) -> None:
@@ -205,6 +236,7 @@ def test_what_cannot_be_asked_is_said_in_one_line(tiny_model: TinyModel) -> None
         assert words in message
         assert message.count("\n") == 1
     assert "predictions needs --text" in refusal(gpt2, "predictions", code=2)
+    assert "all is of the lens" in refusal(gpt2, "predictions", "--text", TEXT, "--position", "all", code=2)
 
 
 def test_a_module_written_by_hand_says_why_it_has_no_more_than_predictions() -> None:

@@ -44,6 +44,16 @@ def plain_place(ctx: click.Context, parameter: click.Parameter, value: str | Non
     return plain if plain in ("all", "mean") else value
 
 
+def token_position(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
+    """Take the number of a token, or ``all``."""
+    if value is None:
+        return None
+    place = value.strip().lower()
+    if place == "all" or place.isdecimal():
+        return place if place == "all" else int(place)
+    raise click.BadParameter("give the number of a token, from 0, or all (lens)")
+
+
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
@@ -100,7 +110,10 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
     ),
     "norms": click.option("--norms", is_flag=True, default=None, help="Compute the norm of every parameter (weights)."),
     "position": click.option(
-        "--position", type=click.IntRange(0), metavar="Q", help="A token of the sentence, from 0.  [default: the last]"
+        "--position",
+        metavar="Q",
+        callback=token_position,
+        help="A token of the sentence, from 0; all (lens).  [default: the last]",
     ),
     "key": click.option(
         "--key",

@@ -23,7 +23,7 @@ from engine.values.heads import Head, parse_head
 from engine.values.outline import ModelOutline, heads_named
 from engine.values.progress import Progress
 from engine.values.table import LargeTable, Row, RowGroup, Table
-from engine.values.views import ABLATION, HEADS, NEEDS, VIEWS, WEIGHTS, Query, parts_of
+from engine.values.views import ABLATION, HEADS, LENS, NEEDS, VIEWS, WEIGHTS, Query, parts_of
 
 APPLICABLE = {
     "ranks": {"layer", "head", "stack", "matrix", "energy", "distance"},
@@ -83,6 +83,8 @@ class Request:
                 raise click.UsageError(f"{self.view} needs --{option}, {why}")
         if "off" in given and self.view == ABLATION.name and {"layer", "head", "stack"} & given.keys():
             raise click.UsageError("heads that --off names are off together; leave --layer, --head and --stack out")
+        if given.get("position") == "all" and self.view != LENS.name:
+            raise click.UsageError(f"--position all is of the lens; {self.view} is of one token")
         is_npz, is_table = self.written_as == "npz", self.view in COLUMNS
         if is_npz and self.view not in ("attention", "matrices"):
             raise click.UsageError(f"{self.view} is a table; give -o FILE.csv, and leave NPZ to arrays")
@@ -182,6 +184,8 @@ def query_of(request: Request, outline: ModelOutline) -> Query:
     if view is HEADS:
         condition = request.condition()
         given["parts"] = parts_of({*request.chosen(), *(condition.input_columns if condition is not None else ())})
+    if given.get("position") == "all":
+        given["position"], given["everywhere"] = None, True
     is_one = only is not None and len(names) == 1
     of_two = given.pop("vs", False) and (view is None or bool(view.beside))
     return Query(

@@ -238,7 +238,7 @@ def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.M
     monkeypatch.setattr(StatusLine, "show", lambda self, progress: lines.append(describe(progress)))
     done = run(tiny_model("gpt2", with_head=True), "lens", "--text", TEXT)
     assert done.exit_code == 0
-    assert "following the residual stream 3 / 4 layers run" in " ".join(lines)
+    assert "following the residual stream 5 / 6 layers run" in " ".join(lines)
     assert not done.stderr
 
 
