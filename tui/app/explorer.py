@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from tui.state.stores import Stores
     from tui.views.switcher import Views
 
-WIDTHS = [(0, "-tiny"), (40, "-narrow"), (120, "-wide")]
+WIDTHS = [(0, "-tiny"), (40, "-narrow"), (100, "-wide")]
 HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
-"""From how many columns and rows on the screen has which class; the layout follows them."""
+"""From how many columns and rows on any screen has which class."""
 
 PATIENCE = 0.5
 """Seconds for which keys wait for the model once the views are there; one that is downloaded takes longer."""

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Label, Static, Tree
 
@@ -37,7 +37,7 @@ from tui.toolkit.screen import TerminalScreen, is_displayed
 from tui.views.sentence_input import SentenceInput
 from tui.views.tree import HeadTree
 from tui.widgets.key_line import KeyLine
-from tui.widgets.line import Line
+from tui.widgets.line import Framed, Line
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from tui.export.files import Choice
     from tui.state.stores import Stores
     from tui.views.switcher import Views
+
+
+LAYOUTS = {"-framed": (100, 30), "-shared": (120, 34), "-thirds": (200, 50)}
+"""From how many columns and rows on parts have frames, views share the room, and a third column stands beside them."""
 
 
 class MainScreen(TerminalScreen, inherit_bindings=False):
@@ -120,7 +124,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         with Horizontal(id="top"):
             yield self.model_line
             yield self.progress_line
-        with Horizontal(id="body"), Vertical(id="side"):
+        with Horizontal(id="body"), Framed("side", title_line=self.tree_widget.title_line):
             yield self.tree_widget.title_line
             yield self.tree_widget
         with Horizontal(id="sentence"):
@@ -129,6 +133,13 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         yield Static("attn-tui needs a terminal of 40 × 12", id="too-small", markup=False)
         yield self.key_line
         yield self.prompt
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Choose the layout; it comes before the parts are told their sizes."""
+        width, height = event.size
+        self.update_classes(
+            {name: width >= columns and height >= rows for name, (columns, rows) in LAYOUTS.items()}, animate=False
+        )
 
     # --- the open model
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from rich.cells import set_cell_size
+from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
@@ -26,6 +26,9 @@ COMPUTING = "computing …"
 
 WORTH_SEEING = 10
 """Cells of a filter, with the blanks before it, below which it is left out."""
+
+RULE = 3
+"""Cells of a frame's top line between what is shown and its state, at least: a piece of the line and two blanks."""
 
 LAST, NAME, BRIEF, COUNT, FILTER, STATE, FACT, WORDS = range(8)
 """How soon something gives way: what has the highest number first, and of those alike what stands last."""
@@ -109,21 +112,43 @@ class Title:
         >>> [title.within(width).plain for width in (36, 32, 24)]
         ['ranks layer 3  energy rank, ε 0.01', 'ranks L3  energy rank, ε 0.01', 'ranks L3  energy rank']
         """
+        line = _joined(self._fitting(width))
+        return _cut(line, width) if width else line
+
+    def in_frame(self, width: int) -> tuple[Text, Text]:
+        """Write what stands at the left and at the right of a frame's top line: what is shown, and its state.
+
+        Examples
+        --------
+        >>> title = Title.of("ranks", [layer_part(3)], state=("energy rank", ""), count=("2 of 9",))
+        >>> [each.plain for each in title.in_frame(40)]
+        ['ranks layer 3', 'energy rank · 2 of 9']
+        """
+        parts = [part for part in self._fitting(width - RULE) if part.text]
+        place = next((at for at, part in enumerate(parts) if at and part.gap == "  "), len(parts))
+        state = [replace(part, gap=" · " if part.gap == "  " else part.gap) for part in parts[place:]]
+        left, right = _joined(parts[:place]), _joined(state)
+        if left.cell_len + right.cell_len + RULE > width:
+            return self.within(width), Text()
+        return left, right
+
+    def _fitting(self, width: int) -> Sequence[Part]:
+        """Give the parts in as many words as there is room for, with a hint where there is room for one."""
         parts = list(self.parts)
-        line = _joined(parts)
+        length = _joined(parts).cell_len
         for hint in self.hints:
-            if width and (longer := Text.assemble(line, f"  {hint}")).cell_len <= width:
-                return longer
+            if width and length + 2 + cell_len(hint) <= width:
+                return [*parts, Part(hint)]
         turns = [(soon, place, said) for place, part in enumerate(parts) for soon, said in part.fewer]
         for soon, place, said in sorted(turns, key=lambda turn: (turn[0], turn[1]), reverse=True):
-            if not width or line.cell_len <= width:
+            if not width or length <= width:
                 break
-            parts[place], before = replace(parts[place], text=said), line
-            line = _joined(parts)
-            if soon == FILTER and width - line.cell_len >= WORTH_SEEING:
-                line = before
+            before, parts[place] = parts[place], replace(parts[place], text=said)
+            length = _joined(parts).cell_len
+            if soon == FILTER and width - length >= WORTH_SEEING:
+                parts[place] = before
                 break
-        return _cut(line, width) if width else line
+        return parts
 
 
 def _joined(parts: Sequence[Part]) -> Text:

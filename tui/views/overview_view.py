@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
@@ -212,7 +212,7 @@ class OverviewPane(Pane):
             raise EngineError("the overview shows nothing yet; nothing was written")
         return self.shown.table()
 
-    def on_resize(self, event: events.Resize) -> None:
+    def on_resize(self) -> None:
         """Give the histogram what the map does not need, and the lines as much as they have room for."""
         self._share_room()
         self.read_out()
@@ -220,7 +220,7 @@ class OverviewPane(Pane):
     @on(HeadMap.LaidOut)
     def _share_room(self) -> None:
         """Give the histogram what the map does not need, and at least a line."""
-        lines = self.size.height - 3
+        lines = self.size.height - (2 if self.is_framed else 3)
         least = 2 if self.size.height < 14 else 3
         self.map.allow(lines - least)
         self.histogram.styles.height = max(least, min(lines - self.map.lines, 9))

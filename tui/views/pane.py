@@ -1,4 +1,4 @@
-"""What the three panes have in common: a title line above, a readout line below."""
+"""What the views have in common: a title above, a line below that reads out what is under the cursor."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Hashable, Mapping
 from dataclasses import fields
 from typing import ClassVar
 
-from textual.containers import Vertical
 from textual.widget import Widget
 
 from tui.state.session import Session, Shown
 from tui.state.stores import Stores
-from tui.widgets.line import Line, TitleLine
+from tui.toolkit.keys import key_of
+from tui.widgets.line import Framed, Line
 
 
-class Pane(Vertical):
+class Pane(Framed):
     """A view beside the tree.
 
     Attributes
@@ -44,12 +44,11 @@ class Pane(Vertical):
     asks: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
-        super().__init__(id=self.view, classes="pane -beside-map" if self.is_beside_map else "pane")
+        super().__init__(self.view, "framed pane -beside-map" if self.is_beside_map else "framed pane")
         self.is_waiting = True
         self.is_unfinished = False
         self.is_stopped = False
         self._drawn_of: Hashable = None
-        self.title_line = TitleLine()
         self.readout_line = Line(classes="pane-readout")
 
     @property
@@ -61,7 +60,16 @@ class Pane(Vertical):
     def room(self) -> int:
         """The cells of a line, those that are likely where the pane has not been laid out; 0 while none is."""
         around = (each.content_size.width for each in self.ancestors if isinstance(each, Widget))
-        return self.title_line.content_size.width or max(next(filter(None, around), 0) - 2, 0)
+        return max((self.content_size.width or next(filter(None, around), 0)) - 2, 0)
+
+    @property
+    def key_label(self) -> str:
+        """The key of the view, if it has one."""
+        try:
+            key = key_of(self.app, f"app.{self.view}")
+        except KeyError:
+            return ""
+        return "" if " " in key else key  # which would say that there is none
 
     def draw_changes(self, shown: Shown, stores: Stores) -> None:
         """Draw what is shown, unless nothing of what it draws has changed; while it waits it asks anew in any case.

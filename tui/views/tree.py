@@ -15,47 +15,17 @@ from textual.widgets.tree import TreeNode
 from engine.values.table import RANK_COLUMNS
 from tui.drawing.facts import short_name
 from tui.drawing.numbers import ways_to_say
-from tui.drawing.text import first_fitting, fit
+from tui.drawing.titles import FACT, WORDS, Part, Title
 from tui.state.session import Session
 from tui.state.tree_search import place_after
 from tui.toolkit.keys import MOVING, key_of, lines_of, paging, shared_key
 from tui.toolkit.layout import PlacedBars
 from tui.toolkit.messages import Told
-from tui.widgets.line import Line
+from tui.widgets.line import TitleLine
 
 if TYPE_CHECKING:
     from engine.values.heads import Head
     from tui.state.stores import Stores
-
-
-CIRCUITS = " QK OV"
-"""What the two columns are."""
-
-
-class TreeTitle(Line):
-    """Names the measure that stands beside each head, and the circuits that it is of."""
-
-    def __init__(self) -> None:
-        super().__init__(classes="tree-title")
-        self._measure = ""
-
-    def name_measure(self, title: str) -> None:
-        """Name another measure, or with an empty text none."""
-        self._measure = title
-        self._write()
-
-    def on_resize(self) -> None:
-        """Write what there is room for now."""
-        self._write()
-
-    def _write(self) -> None:
-        """Write what both columns are; where that does not fit the end of the measure's name is left out."""
-        title, room = self._measure, self.content_size.width
-        if not title:
-            self.show("")
-            return
-        cut = fit(title, max(room - len(CIRCUITS), 1)).removesuffix("…").rstrip()
-        self.show(first_fitting(room, f"{title} of QK, OV", f"{title}{CIRCUITS}", f"{cut}…{CIRCUITS}"))
 
 
 class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
@@ -91,7 +61,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         self._session = Session()
         self.stores: Stores | None = None
         self.found: frozenset[Head] = frozenset()
-        self.title_line = TreeTitle()
+        self.title_line = TitleLine("tree-title")
         self.guide_depth = 2
         self.auto_expand = False
 
@@ -100,7 +70,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         self._session, self.stores = session, None
         session.follow(self._draw)
         self.clear()
-        self.title_line.name_measure("")
+        self.title_line.show_title(Title())
 
     def fill(self, stores: Stores) -> None:
         """Show a model's layers."""
@@ -129,7 +99,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         if "measure" in changed:
             from tui.state.spectra_store import measure_named  # with NumPy, for which the first frame does not wait
 
-            self.title_line.name_measure(measure_named(shown.measure).title)
+            self.title_line.show_title(_title(measure_named(shown.measure).title))
         if changed & {"epsilon", "measure", "off", "pins"}:
             self.refresh_notes()
 
@@ -307,6 +277,12 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
             node.collapse()
         elif node.parent is not None:
             self.move_cursor(node.parent)
+
+
+def _title(measure: str) -> Title:
+    """Say which measure stands beside each head, and of which circuits it is."""
+    fewer = [(FACT, f"{measure[:count].rstrip()}…") for count in range(len(measure) - 2, 3, -1)]
+    return Title((Part("heads", fewer=((WORDS, ""),), style="bold"), Part(measure, fewer=fewer), Part("QK OV", " ")))
 
 
 def _above(node: TreeNode[Head | None]) -> Iterator[TreeNode[Head | None]]:

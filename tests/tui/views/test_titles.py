@@ -245,6 +245,25 @@ def test_in_little_room_a_title_says_that_a_filter_holds(count: Sequence[str], w
     assert fit(title.within(width).plain, width).rstrip() == seen
 
 
+@pytest.mark.parametrize("size", [(100, 30), (160, 50), (99, 30), (100, 29)])
+async def test_a_large_screen_has_titles_in_frames_and_a_small_one_in_lines(
+    tiny_model: TinyModel, size: tuple[int, int]
+) -> None:
+    async with explorer(tiny_model("llama"), head="L1H0", size=size) as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        title = next(line for line in screen_text(app).splitlines() if "ranks layer 1" in line)
+        if size[0] < 100 or size[1] < 30:
+            assert shown(app.views.ranks.title_line) in title
+            assert "─ 2 ranks" not in title
+        else:
+            assert "╭─ 2 ranks layer 1 ─" in title
+            assert "─ energy rank, ε 0.01 ─╮" in title, "its state is at the right"
+        await pilot.resize_terminal(80, 24)
+        await settle(pilot)
+        assert "╭" not in screen_text(app)
+
+
 async def test_a_filter_in_force_is_in_the_title_also_where_a_message_stands_in_the_place_of_rows(
     tiny_model: TinyModel,
 ) -> None:
@@ -311,7 +330,7 @@ async def test_why_the_other_model_has_no_spectra_stands_in_full_below_the_graph
     factors = low_rank("model.layers.0.self_attn.q_proj", 32, 32)
     adapter = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), factors)
     engine = Engine(EngineOptions(other="base"))
-    async with explorer(adapter, text=TEXT, head="decoder-delta.L0H0", size=(160, 50), engine=engine) as (app, pilot):
+    async with explorer(adapter, text=TEXT, head="decoder-delta.L0H0", size=(118, 50), engine=engine) as (app, pilot):
         spectra = app.views.spectra
         await until(pilot, lambda: "decoder-delta holds" in shown(spectra.left_out_line))
         assert "decoder-delta holds" not in shown(spectra.title_line)
