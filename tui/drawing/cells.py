@@ -141,9 +141,9 @@ def figure(value: float, *, is_signed: bool) -> str:
     return sign + (f"{size:.2f}" if round(size, 3) >= 1 else f"{size:.3f}".removeprefix("0"))
 
 
-def figures_in(map: PooledMap, row: int, columns: range) -> list[str]:
+def figures_in(map: PooledMap, row: int, columns: range, width: int) -> list[str]:
     """Write a row's values as numbers, each in a cell; blank where none has come, or where the mask hides the key."""
-    written, width = [], cell_width(is_signed=map.is_signed)
+    written = []
     for column in columns:
         text = ""
         if map.holds(row, column):
@@ -160,5 +160,6 @@ def cell_width(*, is_numbered: bool = True, is_signed: bool = False) -> int:
 
 
 def in_cell(text: str, width: int) -> str:
-    """Put a number at the right of its cell, before the blank that ends it."""
-    return f"{text:>{width - 1}} "
+    """Put a number at the right of its cell, before the blank that ends it; of a wider cell, in the middle."""
+    spare = max(width - WIDTH - 1, 0) // 2
+    return f"{text:>{width - 1 - spare}} {' ' * spare}"

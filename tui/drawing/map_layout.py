@@ -17,11 +17,22 @@ T = TypeVar("T")
 CELL_WIDTH = 2
 """Columns per cell: two make it nearly square, and hold any character of a label."""
 
+LARGEST = 8
+"""Lines of the largest cell."""
+
+NEARLY_SQUARE = 1.5, 3.0
+"""Columns for each line of a larger cell, at least and at most."""
+
+ACROSS = 4
+"""Columns of a cell from which on its key is written across in one line, and not downwards."""
+
 _HIGHEST_HEADER = 6
 _HIGHEST_MARK = 2
 """Setting off a line takes two escape sequences; with six lines they would be most of what a move writes."""
 
 _WIDEST_TOKEN = 16
+_HALF_TOKEN = 8
+"""Columns of a token beside cells of half a line, which are drawn to see as many as possible."""
 _CORNERS = ("query ↓ key →", "q ↓ k →", "")
 _LEAST_TOKEN = 4
 """Columns that a token must have beside its index; with fewer the index is left out."""
@@ -34,11 +45,11 @@ class Axes:
     Attributes
     ----------
     rows : label of each query, index and token, ``gutter`` cells wide.
-    columns : label of each key, ``header`` lines as wide as a cell, written downwards and ending in the last.
+    columns : label of each key, ``header`` lines as wide as a cell, written across or downwards and ending in the last.
     marks : how many lines, the last ones, of each column's label are set off under the cursor.
     gutter, header : width of the row labels and height of the column labels.
     corner : says what runs along the axes; it stands in the last line of the header, ``gutter`` cells wide.
-    cell : columns per cell.
+    cell, lines : columns and lines per cell; a cell of one column takes half a line, so that a line has two rows.
     """
 
     rows: Sequence[str]
@@ -48,21 +59,60 @@ class Axes:
     header: int
     corner: str
     cell: int = CELL_WIDTH
+    lines: int = 1
+
+    @property
+    def is_halved(self) -> bool:
+        """Whether a line shows two rows of cells."""
+        return self.cell == 1
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines of the whole map with its labels."""
+        return self.gutter + self.cell * len(self.columns), self.header + self.line_of(len(self.rows) + self.is_halved)
+
+    def line_of(self, row: int) -> int:
+        """Give the first line of a row of cells, below the header."""
+        return row // 2 if self.is_halved else row * self.lines
+
+    def row_at(self, line: int) -> int:
+        """Give the row of cells, of two the upper one, on a line below the header."""
+        return line * 2 if self.is_halved else line // self.lines
+
+    def room(self, width: int, height: int) -> tuple[int, int]:
+        """Count the rows and columns of cells that a pane has room for, at least one of each."""
+        return max(self.row_at(height - self.header), 1), max((width - self.gutter) // self.cell, 1)
 
 
 @lru_cache(maxsize=16)
 def axes_of(
-    query_tokens: tuple[str, ...], key_tokens: tuple[str, ...], block: int, width: int, height: int, cell: int
+    query_tokens: tuple[str, ...],
+    key_tokens: tuple[str, ...],
+    block: int,
+    width: int,
+    height: int,
+    cell: int = CELL_WIDTH,
 ) -> Axes:
     """Label the single weights of a short map, or blocks, or of a long map only those labels that are seen.
 
+    Where the pane has room for the whole of a short map in larger cells, they are the largest for which it has.
+
     Parameters
     ----------
-    query_tokens, key_tokens, block, width, height, cell : as in `lay_out_blocks`.
+    query_tokens, key_tokens, block, width, height : as in `lay_out_blocks`.
+    cell : columns per cell at least.
     """
-    if block == 1 and len(query_tokens) * len(key_tokens) <= AT_ONCE:
-        return lay_out(query_tokens, key_tokens, width, height, cell)
-    return lay_out_blocks(query_tokens, key_tokens, block, width, height, cell)
+    if cell == 1 or block > 1 or len(query_tokens) * len(key_tokens) > AT_ONCE:
+        return lay_out_blocks(query_tokens, key_tokens, block, width, height, cell)
+    smallest = lay_out(query_tokens, key_tokens, width, height, cell)
+    room, (narrowest, widest) = (width - smallest.gutter) // max(len(key_tokens), 1), NEARLY_SQUARE
+    for lines in range(min(LARGEST, height // max(len(query_tokens), 1)), 1, -1):
+        columns = min(room, int(widest * lines), _WIDEST_TOKEN + 1)
+        if columns >= max(narrowest * lines, cell):
+            axes = lay_out(query_tokens, key_tokens, width, height, columns, lines)
+            if axes.size[1] <= height:
+                return axes
+    return smallest
 
 
 def lay_out(
@@ -71,6 +121,7 @@ def lay_out(
     width: int,
     height: int,
     cell: int = CELL_WIDTH,
+    lines: int = 1,
 ) -> Axes:
     """Give the labels at most a quarter of the pane's height, and a quarter of its width or a little more.
 
@@ -78,11 +129,11 @@ def lay_out(
     ----------
     query_tokens, key_tokens : the texts along both axes, as the model reads them.
     width, height : of the pane in cells.
-    cell : columns per cell of the map.
+    cell, lines : columns and lines per cell of the map.
     """
     queries = [label(token) for token in query_tokens]
     keys = [label(token) for token in key_tokens]
-    heights = [len(across(key, cell)) for key in keys]
+    heights = [_height(key, cell) for key in keys]
 
     header = min(max(heights, default=1), _HIGHEST_HEADER, max(1, (height + 2) // 4))
     index = len(str(max(len(queries) - 1, 0)))
@@ -96,13 +147,24 @@ def lay_out(
     gutter = token + 1 + (index + 1 if with_index else 0)
     return Axes(
         rows=tuple(rows),
-        columns=tuple(tuple(downwards(key, header, cell)) for key in keys),
+        columns=tuple(_written(key, header, cell) for key in keys),
         marks=tuple(min(needed, header, _HIGHEST_MARK) for needed in heights),
         gutter=gutter,
         header=header,
         corner=next(fit(text, gutter) for text in _CORNERS if len(text) < gutter or not text),
         cell=cell,
+        lines=lines,
     )
+
+
+def _height(key: str, cell: int) -> int:
+    """Count the lines that a key's label takes over a cell."""
+    return 1 if cell >= ACROSS else len(across(key, cell))
+
+
+def _written(key: str, header: int, cell: int) -> tuple[str, ...]:
+    """Write a key's label over a cell, in so many lines."""
+    return (fit(key, cell - 1) + " ",) if cell >= ACROSS else tuple(downwards(key, header, cell))
 
 
 class _Lazily(Sequence[T]):
@@ -138,6 +200,7 @@ def lay_out_blocks(
     """Label blocks: of queries by the first one's index and token, of keys by the first one's index.
 
     A key that is alone has its token in place of the index; an index for which there are too few lines is left out.
+    Over cells of one column some indices are written across, each beginning over its key.
     The room they get depends on the number of tokens alone, so that nothing moves when the blocks become larger or
     smaller, and no label is made before it is seen.
 
@@ -146,14 +209,16 @@ def lay_out_blocks(
     query_tokens, key_tokens : the texts along both axes of the whole map.
     block : queries, and keys, of a block.
     width, height : of the pane in cells.
-    cell : columns per cell of the map.
+    cell : columns per cell of the map; one where a cell takes half a line.
     """
     index = len(str(max(len(query_tokens) - 1, 0)))
-    lines = -(-max(len(str(max(len(key_tokens) - 1, 0))), _LEAST_TOKEN) // (cell - 1))
+    digits = len(str(max(len(key_tokens) - 1, 0)))
+    lines = 1 if cell == 1 or cell >= ACROSS else -(-max(digits, _LEAST_TOKEN) // (cell - 1))
     header = min(lines, max(1, (height + 2) // 4))
+    step = 5 if digits < _LEAST_TOKEN else 10
     room = max(width // 4, min(12, width // 2)) - 1
     with_token = room >= index + 1 + _LEAST_TOKEN
-    token = min(_WIDEST_TOKEN, room - index - 1) if with_token else 0
+    token = min(_WIDEST_TOKEN if cell > 1 else _HALF_TOKEN, room - index - 1) if with_token else 0
     gutter = min(index, max(room, 1)) + 1 + (token + 1 if with_token else 0)
 
     def row(number: int) -> str:
@@ -165,13 +230,18 @@ def lay_out_blocks(
         if block == 1:
             return label(key_tokens[number])
         whole = str(number * block)  # a part of it would be taken for another one
-        return whole if len(across(whole, cell)) <= header else "…"
+        is_fitting = len(whole) < cell if cell >= ACROSS else len(across(whole, cell)) <= header
+        return whole if is_fitting else "…"
 
     def column(number: int) -> Sequence[str]:
-        return downwards(key(number), header, cell)
+        if cell > 1:
+            return _written(key(number), header, cell)
+        tick, place = number - number % step, number % step
+        text = str(tick * block)
+        return text[place] if place < len(text) and tick + len(text) <= columns else " "
 
     def mark(number: int) -> int:
-        return min(len(across(key(number), cell)), header, _HIGHEST_MARK)
+        return 1 if cell == 1 else min(_height(key(number), cell), header, _HIGHEST_MARK)
 
     rows, columns = (-(-len(tokens) // block) for tokens in (query_tokens, key_tokens))
     return Axes(

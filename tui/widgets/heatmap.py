@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -21,7 +22,7 @@ from textual.strip import Strip
 from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapWindow, PooledBlock, PooledMap, Pooling
 from engine.values.errors import EngineError
-from tui.drawing.cells import CURSOR, cell_width, figures_in, in_cell, merged_cells
+from tui.drawing.cells import CURSOR, cell_width, figures_in, halved_cells, in_cell, merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, legend, usual_scale
 from tui.drawing.map_layout import axes_of, fitting_block
 from tui.drawing.ramps import legible
@@ -31,7 +32,7 @@ from tui.toolkit.messages import Numbered, Told
 from tui.widgets.scroll_area import ScrollArea
 
 SCROLLED = 128
-"""Tokens up to which a map begins with its single weights, even where they do not fit; a longer one begins whole."""
+"""Tokens up to which a map begins with its single weights, even where not all fit; a longer one begins whole."""
 
 Counts = tuple[int, int]
 """Queries and keys, or rows and columns of cells."""
@@ -46,14 +47,16 @@ class Lens:
     counts : queries and keys of the map.
     cursor : query and key, from zero; with larger cells, those of one weight in the cell.
     block : queries, and keys, of a cell.
-    is_fitted : whether the whole map is in view, and is to stay so in a pane of another size.
+    is_whole : whether the whole map is in view.
+    is_fitted : whether a person wants it to be, in a pane of another size too; None where nobody has chosen.
     pooling : which weight stands for a cell.
     """
 
     counts: Counts = (0, 0)
     cursor: tuple[int, int] = (0, 0)
     block: int = 1
-    is_fitted: bool = False
+    is_whole: bool = False
+    is_fitted: bool | None = None
     pooling: Pooling = "max"
 
     def on(self, counts: Counts, fitting: Callable[[], int]) -> Lens:
@@ -63,9 +66,11 @@ class Lens:
         ----------
         fitting : finds the smallest block with which all of it is in view.
         """
-        is_fitted = self.is_fitted if counts == self.counts else max(counts) > SCROLLED
-        block = fitting() if is_fitted else self.block if counts == self.counts else 1
-        return replace(self, counts=counts, is_fitted=is_fitted, block=block).at(*self.cursor)
+        is_fitted = self.is_fitted if counts == self.counts else None
+        fits_in = fitting()
+        is_whole = is_fitted or (is_fitted is None and (max(counts) > SCROLLED or fits_in == 1))
+        block = fits_in if is_whole else 1 if is_fitted is None else self.block
+        return replace(self, counts=counts, is_whole=is_whole, is_fitted=is_fitted, block=block).at(*self.cursor)
 
     def at(self, query: int, key: int) -> Lens:
         """Put the cursor on a weight, or on the nearest that the map has."""
@@ -83,11 +88,6 @@ class Lens:
     def cell(self, block: int) -> tuple[int, int]:
         """Give the row and column of the cell under the cursor, when cells are blocks of some size."""
         return self.cursor[0] // block, self.cursor[1] // block
-
-    def zoomed(self, block: int, fitting: int) -> Lens:
-        """Make cells of another size, up to one with which the whole map is in view."""
-        is_in = block < self.block
-        return replace(self, block=max(min(block, fitting), 1), is_fitted=not is_in and block >= fitting)
 
     @property
     def whole(self) -> MapWindow:
@@ -232,7 +232,7 @@ class Heatmap(ScrollArea, can_focus=True):
         self._chosen_scale: Scale | None = None
         self._top: float | None = None
         self._message = ""
-        self._axes = axes_of((), (), 1, 0, 0, cell_width(is_numbered=False))
+        self._axes = axes_of((), (), 1, 0, 0)
         self._styles_now: tuple[Style, ...] = ()
         self._levels_now: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
 
@@ -382,11 +382,17 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def _fitting(self, tokens: Tokens, is_signed: bool) -> int:
         """Find the smallest block with which the whole map is in view."""
-        counts = len(tokens[0]), len(tokens[1])
-        rows, columns = self._room(tokens, 1, is_signed)  # single weights are labelled in another way than blocks
-        if counts[0] <= rows and counts[1] <= columns:
+        if self._fits_singly(tokens, is_signed):
             return 1
-        return max(fitting_block(*counts, *self._room(tokens, 2, is_signed)), 2)
+        queries, keys = map(len, tokens)
+        if self._can_halve:
+            return fitting_block(queries, keys, *self._room(tokens, 2, is_signed, is_halved=True))
+        return max(fitting_block(queries, keys, *self._room(tokens, 2, is_signed)), 2)
+
+    def _fits_singly(self, tokens: Tokens, is_signed: bool) -> bool:
+        """Say whether the whole map is in view in single weights of a line each, or of several."""
+        rows, columns = self._room(tokens, 1, is_signed)
+        return len(tokens[0]) <= rows and len(tokens[1]) <= columns
 
     @property
     def _fits_in(self) -> int:
@@ -394,15 +400,30 @@ class Heatmap(ScrollArea, can_focus=True):
         pooled = self.pooled
         return 1 if pooled is None else self._fitting((pooled.query_tokens, pooled.key_tokens), pooled.is_signed)
 
-    def _room(self, tokens: Tokens, block: int, is_signed: bool) -> Counts:
+    @property
+    def _is_single(self) -> bool:
+        """Whether all of the map that is painted is in view, in single weights of a line each, or of several."""
+        pooled = self.pooled
+        return pooled is None or self._fits_singly((pooled.query_tokens, pooled.key_tokens), pooled.is_signed)
+
+    @property
+    def _can_halve(self) -> bool:
+        """Whether cells can take half a line: not on a terminal without colours, nor with numbers in them."""
+        return bool(self.size) and not self.is_numbered and self.has_half_blocks
+
+    @property
+    def _is_halved(self) -> bool:
+        """Whether a cell takes half a line: the whole map is wanted, and does not fit otherwise."""
+        return self._lens.is_whole and self._can_halve and not self._is_single
+
+    def _room(self, tokens: Tokens, block: int, is_signed: bool, *, is_halved: bool = False) -> Counts:
         """Count the rows and columns of cells that the pane has room for."""
         (width, height), cell = self.size, cell_width(is_numbered=self.is_numbered, is_signed=is_signed)
         if not width or not height:
             return UNSEEN
         if block == 1 and (len(tokens[0]) > height or len(tokens[1]) * cell > width):
             return 0, 0  # there is no need to lay out hundreds of labels to see that
-        axes = axes_of(*tokens, block, width, height, cell)
-        return max(height - axes.header, 1), max((width - axes.gutter) // axes.cell, 1)
+        return axes_of(*tokens, block, width, height, 1 if is_halved else cell).room(width, height)
 
     @property
     def _cell(self) -> tuple[int, int]:
@@ -426,9 +447,9 @@ class Heatmap(ScrollArea, can_focus=True):
         before, self._lens = self._lens, lens
         if self.pooled is None or lens == before:
             return
-        if (lens.block, lens.pooling) != (before.block, before.pooling):
+        if (lens.block, lens.is_whole, lens.pooling) != (before.block, before.is_whole, before.pooling):
             self._look()
-            self._note_room()
+            self._paint()
         else:
             self._repaint_cursor(before)
         self.post_message(self.CursorMoved(self))
@@ -464,15 +485,18 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def action_zoom(self, is_in: bool) -> None:
         """Make cells of half or twice as many queries and keys; say where that cannot be."""
-        block = self._lens.block
+        lens, is_halved = self._lens, self._is_halved
         if not self._has_map():
             return
-        if is_in and block == 1:
+        if is_in and lens.block == 1 and not is_halved:
             self.post_message(Told(SINGLE))
-        elif not is_in and block >= self._fits_in:
+        elif not is_in and lens.is_whole:
             self.post_message(Told("the whole map is in view"))
+        elif is_in:
+            self._zoom(lens.block if is_halved else lens.block // 2)
         else:
-            self._zoom(block // 2 if is_in else block * 2)
+            is_all = lens.block * 2 >= self._fits_in + self._can_halve
+            self._zoom(None if is_all else lens.block * 2)
 
     def action_fit(self) -> None:
         """Show the whole map, or where that is shown, single weights."""
@@ -481,11 +505,12 @@ class Heatmap(ScrollArea, can_focus=True):
         if self._is_single:
             self.post_message(Told(f"the whole map is in view, and {SINGLE}"))
         else:
-            self._zoom(1 if self._lens.block == self._fits_in else self._fits_in)
+            self._zoom(1 if self._lens.is_whole else None)
 
-    def _zoom(self, block: int) -> None:
-        """Make cells of another size; smaller ones, where the largest weight of the one under the cursor is."""
-        lens = self._lens.zoomed(block, self._fits_in)
+    def _zoom(self, block: int | None) -> None:
+        """Make cells of another size, or show the whole map; smaller ones, where the largest weight of the cell is."""
+        is_whole = block is None
+        lens = replace(self._lens, block=block or self._fits_in, is_whole=is_whole, is_fitted=is_whole)
         place = self.looked_at if lens.block < self._lens.block else None
         self._turn(lens if place is None else lens.at(*place))
 
@@ -502,16 +527,12 @@ class Heatmap(ScrollArea, can_focus=True):
         """Have all maps hold their weights as numbers, or colours alone."""
         self.post_message(Numbered(not self.is_numbered))
 
-    @property
-    def _is_single(self) -> bool:
-        """Whether all of the map is in view, in single weights."""
-        return self._lens.block == 1 and self._fits_in == 1
-
     def _note_room(self) -> None:
         """Have the line of keys begin with what can be done: zoom in, out, or neither."""
         if not self.size:
             return  # out of sight nothing is known of the room; there will most likely be as much as before
-        before, self.zooms = self.zooms, "" if self._is_single else "out" if self._lens.block == 1 else "in"
+        can_zoom_in = self._is_halved or self._lens.block > 1
+        before, self.zooms = self.zooms, "" if self._is_single else "in" if can_zoom_in else "out"
         if self.zooms != before:
             self.refresh_bindings()
 
@@ -521,7 +542,7 @@ class Heatmap(ScrollArea, can_focus=True):
         if offset is None or pooled is None:
             return
         queries, keys = self.window
-        row = queries.start + offset.y - axes.header
+        row = queries.start + axes.row_at(offset.y - axes.header)
         column = keys.start + (offset.x - axes.gutter) // axes.cell
         in_rows, in_columns = offset.y >= axes.header, offset.x >= axes.gutter
         if (not in_rows or row in queries) and (not in_columns or column in keys) and (in_rows or in_columns):
@@ -555,9 +576,9 @@ class Heatmap(ScrollArea, can_focus=True):
             return range(0), range(0)
         axes = self._axes
         width, height = self.scrollable_content_region.size
-        top, left = self.scroll_offset.y, -(-self.scroll_offset.x // axes.cell)
+        top, left = axes.row_at(self.scroll_offset.y), -(-self.scroll_offset.x // axes.cell)
         return (
-            range(top, min(len(axes.rows), top + height - axes.header)),
+            range(top, min(len(axes.rows), top + axes.row_at(height - axes.header))),
             range(left, min(len(axes.columns), left + (width - axes.gutter) // axes.cell)),
         )
 
@@ -578,15 +599,14 @@ class Heatmap(ScrollArea, can_focus=True):
         """Lay out the labels for the map and the pane."""
         pooled = self.pooled
         if pooled is not None:
-            cell = cell_width(is_numbered=self.is_numbered, is_signed=pooled.is_signed)
+            cell = 1 if self._is_halved else cell_width(is_numbered=self.is_numbered, is_signed=pooled.is_signed)
             self._axes = axes_of(pooled.query_tokens, pooled.key_tokens, pooled.window.block, *self.size, cell)
 
     def _paint(self) -> None:
         """Paint everything anew, with the cursor in view."""
         self._lay_out()
-        axes, before = self._axes, self.virtual_size
-        size = Size(axes.gutter + axes.cell * len(axes.columns), axes.header + len(axes.rows))
-        self.virtual_size = size if self.pooled is not None else Size(0, 0)
+        before = self.virtual_size
+        self.virtual_size = Size(*self._axes.size) if self.pooled is not None else Size(0, 0)
         self.refresh()
         self._reveal_cursor()
         if self.virtual_size != before:
@@ -597,10 +617,10 @@ class Heatmap(ScrollArea, can_focus=True):
         """Scroll the cursor into view, and paint the lines that show it or did."""
         self._reveal_cursor()
         block = self.pooled.window.block if self.pooled is not None else 1
-        top, header, width = self.scroll_offset.y, self._axes.header, self.size.width
-        rows = {lens.cell(block)[0] - top + header for lens in (before, self._lens)}
-        header_lines = Region(0, 0, width, header)
-        self.refresh(header_lines, *(Region(0, row, width, 1) for row in rows if header <= row < self.size.height))
+        axes, (width, height) = self._axes, self.size
+        lines = {axes.line_of(lens.cell(block)[0]) - self.scroll_offset.y for lens in (before, self._lens)}
+        rows = (Region(0, axes.header + line, width, axes.lines) for line in lines if 0 <= line < height - axes.header)
+        self.refresh(Region(0, 0, width, axes.header), *rows)
 
     def _reveal_cursor(self) -> None:
         """Scroll as little as brings the cursor into view."""
@@ -611,7 +631,7 @@ class Heatmap(ScrollArea, can_focus=True):
         top = min(max(queries.start, row - len(queries) + 1), row)
         left = min(max(keys.start, column - len(keys) + 1), column)
         if (top, left) != (queries.start, keys.start):
-            self.scroll_at_once(left * self._axes.cell, top)
+            self.scroll_at_once(left * self._axes.cell, self._axes.line_of(top))
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint some lines; what all of them need is found once."""
@@ -629,19 +649,29 @@ class Heatmap(ScrollArea, can_focus=True):
         width = self.size.width
         if self.pooled is None:
             return self.message_line(self._message, y, self.get_component_rich_style("heatmap--message"))
-        queries, keys = self.window
+        (queries, keys), axes = self.window, self._axes
         plain = self.get_component_rich_style("heatmap--label")
         blank = Style(bgcolor=plain.bgcolor)
-        row = queries.start + y - self._axes.header
-        if y < self._axes.header:
+        if y < axes.header:
             return Strip(self._header_line(y, keys)).adjust_cell_length(width, blank)
+        row = queries.start + axes.row_at(y - axes.header)
         if row not in queries:
             return Strip.blank(width, blank)
-        label = [Segment(self._axes.rows[row], plain)]
-        if row == self._cell[0]:
-            marked = Segment(self._axes.rows[row][:-1], self.get_component_rich_style("heatmap--label-cursor"))
-            label = [marked, Segment(" ", plain)]
-        return Strip([*label, *self._cells(self.pooled, row, queries, keys)]).adjust_cell_length(width, blank)
+        if axes.is_halved:
+            named = self._cell[0] if self._cell[0] // 2 == row // 2 else row
+            cells = self._halves(row, queries, keys)
+            return Strip([*self._label(named, plain), *cells]).adjust_cell_length(width, blank)
+        is_middle = (y - axes.header) % axes.lines == (axes.lines - 1) // 2
+        label = self._label(row, plain) if is_middle else [Segment(" " * axes.gutter, plain)]
+        cells = self._cells(self.pooled, row, queries, keys, has_figures=self.is_numbered and is_middle)
+        return Strip([*label, *cells]).adjust_cell_length(width, blank)
+
+    def _label(self, row: int, plain: Style) -> list[Segment]:
+        """Write the label of a row, that of the cursor's row set off."""
+        text = self._axes.rows[row]
+        if row != self._cell[0]:
+            return [Segment(text, plain)]
+        return [Segment(text[:-1], self.get_component_rich_style("heatmap--label-cursor")), Segment(" ", plain)]
 
     def _header_line(self, y: int, keys: range) -> list[Segment]:
         """Paint one line of the column labels, that of the cursor's column set off."""
@@ -658,19 +688,40 @@ class Heatmap(ScrollArea, can_focus=True):
             Segment("".join(characters[at + 1 :]), plain),
         ]
 
-    def _cells(self, pooled: PooledMap, row: int, queries: range, keys: range) -> Iterator[Segment]:
-        """Paint one row of cells, equal neighbours as one segment."""
+    def _cells(
+        self, pooled: PooledMap, row: int, queries: range, keys: range, *, has_figures: bool
+    ) -> Iterator[Segment]:
+        """Paint one line of a row of cells, equal neighbours as one segment; the cursor's stands in brackets."""
         width, cursor = self._axes.cell, self._cell
-        levels = self._levels_now[row - queries.start].copy()
-        figures = figures_in(pooled, row, keys) if self.is_numbered else []
-        style = self.get_component_rich_style
-        at_cursor = "[]"
-        if row == cursor[0] and cursor[1] in keys:
-            levels[cursor[1] - keys.start] = CURSOR
-            at_cursor = figures[cursor[1] - keys.start] if figures else at_cursor
+        levels, style = self._levels_now[row - queries.start], self.get_component_rich_style
+        figures = figures_in(pooled, row, keys, width) if has_figures else []
+        blank = " " * width
+        glyphs = [blank if self.is_numbered else (each * width)[:width] for each in self._levels.cells]
         others = {
-            CURSOR: (at_cursor if at_cursor.strip() else at_cursor.replace("  ", "[]", 1), style("heatmap--cursor")),
-            NOT_FINITE: (in_cell("?", width) if figures else "??", style("heatmap--cell")),
-            ABSENT: (" " * width, style("heatmap--label")),
+            NOT_FINITE: (in_cell("?", width) if self.is_numbered else "?" * width, style("heatmap--cell")),
+            ABSENT: (blank, style("heatmap--label")),
         }
-        return merged_cells(levels, self._levels.cells, self._styles_now, others, figures)
+        paint = partial(merged_cells, glyphs=glyphs, styles=self._styles_now, others=others)
+        if row != cursor[0] or cursor[1] not in keys:
+            yield from paint(levels, figures=figures)
+            return
+        at, set_off = cursor[1] - keys.start, style("heatmap--cursor")
+        yield from paint(levels[:at], figures=figures[:at])
+        if figures and figures[at].strip():
+            yield Segment(figures[at], set_off)
+        else:
+            inside = Strip(paint(levels[at : at + 1])).crop(1, width - 1)
+            yield from (Segment("[", set_off), *inside, Segment("]", set_off))
+        yield from paint(levels[at + 1 :], figures=figures[at + 1 :])
+
+    def _halves(self, row: int, queries: range, keys: range) -> Iterator[Segment]:
+        """Paint two rows of cells as the halves of a line."""
+        cursor, style = self._cell, self.get_component_rich_style
+        levels = self._levels_now[row - queries.start : row - queries.start + 2].copy()
+        if cursor[0] - row in (0, 1) and cursor[1] in keys:
+            levels[cursor[0] - row, cursor[1] - keys.start] = CURSOR
+        lower = levels[1] if len(levels) > 1 else np.full_like(levels[0], ABSENT)
+        colours: dict[int, Color | None] = {level: each.bgcolor for level, each in enumerate(self._styles_now)}
+        colours |= {CURSOR: style("heatmap--cursor").color, ABSENT: style("heatmap--label").bgcolor}
+        others = {NOT_FINITE: ("?", style("heatmap--cell"))}
+        yield from halved_cells(levels[0], lower, colours, others)

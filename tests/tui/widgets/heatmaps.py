@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 
 from engine.values.attention import AttentionMap, MapName
 from tests.tui.painted import PaintedApp
+from tui.drawing import map_layout
 from tui.drawing.levels import Scale
+from tui.drawing.map_layout import axes_of
 from tui.toolkit.messages import Numbered, Told
 from tui.widgets.heatmap import Heatmap, MapSource
+
+
+def keep_cells_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every cell take two columns of a line, whatever there is room for, or what a number takes."""
+    axes_of.cache_clear()
+    monkeypatch.setattr(map_layout, "LARGEST", 1)
+    monkeypatch.setattr(Heatmap, "has_half_blocks", False)
+
 
 WORDS = ["The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", "."]
 

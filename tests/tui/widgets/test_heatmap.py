@@ -12,7 +12,7 @@ from textual.events import MouseScrollDown
 from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapName, MapWindow, PooledMap, VisibleKeys
 from tests.tui.painted import NASTY, good_terminal
-from tests.tui.widgets.heatmaps import CURSOR_STYLE, HeatmapApp, attention, rgb, show
+from tests.tui.widgets.heatmaps import CURSOR_STYLE, HeatmapApp, attention, keep_cells_small, rgb, show
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import ramp
 from tui.drawing.readout import of_block
@@ -22,6 +22,7 @@ from tui.widgets.heatmap import Heatmap, MapSource
 
 @pytest.fixture(autouse=True)
 def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_cells_small(monkeypatch)
     good_terminal(monkeypatch)
 
 

@@ -13,7 +13,7 @@ from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
 from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tests.tui.painted import NASTY, good_terminal
-from tests.tui.widgets.heatmaps import HeatmapApp, attention, rgb, show
+from tests.tui.widgets.heatmaps import HeatmapApp, attention, keep_cells_small, rgb, show
 from tui.drawing.cells import WIDTH, figure
 from tui.drawing.ramps import LEGIBLE, contrast, ramp
 from tui.views.compare_view import ComparePane
@@ -22,6 +22,7 @@ from tui.widgets.heatmap import Heatmap
 
 @pytest.fixture(autouse=True)
 def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_cells_small(monkeypatch)
     good_terminal(monkeypatch)
 
 
@@ -57,9 +58,8 @@ async def test_the_cells_hold_their_weights_and_what_the_mask_hides_is_blank() -
         app = await show(pilot, shown)
         await pilot.press("number_sign", "down", "down", "right")
         await pilot.pause()
-        assert app.picture.line(0).rstrip() == "             quic brow      jump"
-        assert app.picture.line(1).rstrip() == "q ↓ k → The  k    n    fox  s    over"
-        written = numbers(app, 2, 8, 6, 6)
+        assert app.picture.line(0).rstrip() == "q ↓ k → The  qui… bro… fox  jum… over"
+        written = numbers(app, 1, 8, 6, 6)
         for query in range(6):
             for key in range(6):
                 if key > query:
@@ -102,7 +102,7 @@ async def test_the_colours_behind_numbers_are_those_of_the_levels() -> None:
         for query, key in ((2, 1), (3, 3), (4, 0)):
             level = min(int(shown.weights[query, key] / shown.weights.max() * 16), 15)
             for at in range(gutter + WIDTH * key, gutter + WIDTH * (key + 1)):
-                assert rgb(app.picture.style(2 + query, at)) == colours[level].triplet
+                assert rgb(app.picture.style(1 + query, at)) == colours[level].triplet
 
 
 @pytest.mark.parametrize("colours", ["truecolor", ""])
@@ -200,7 +200,7 @@ async def test_a_click_finds_the_wide_cell() -> None:
         await pilot.pause()
         gutter = app.picture.line(3).index(".")
         for offset in range(WIDTH):
-            await pilot.click(Heatmap, offset=(gutter + 3 * WIDTH + offset, 2 + 4))
+            await pilot.click(Heatmap, offset=(gutter + 3 * WIDTH + offset, 1 + 4))
             await pilot.pause()
             assert app.heatmap.cursor == (4, 3)
 

@@ -1,0 +1,137 @@
+"""The cells of a map: larger ones where the whole map has room for them, halves of a line where it has too little."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tui.painted import good_terminal
+from tests.tui.widgets.heatmaps import HeatmapApp, attention, rgb, show
+from tui.drawing.map_layout import axes_of
+from tui.drawing.ramps import ramp
+
+
+@pytest.fixture(autouse=True)
+def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+    axes_of.cache_clear()
+    good_terminal(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "size", "cell", "lines", "header"),
+    [
+        (10, (40, 18), 2, 1, 5),
+        (10, (44, 24), 3, 2, 3),
+        (10, (50, 24), 4, 2, 1),
+        (10, (120, 40), 9, 3, 1),
+        (3, (200, 60), 17, 8, 1),
+        (30, (60, 20), 1, 1, 1),
+    ],
+)
+async def test_cells_are_the_largest_with_which_the_whole_map_is_in_view(
+    tokens: int, size: tuple[int, int], cell: int, lines: int, header: int
+) -> None:
+    async with HeatmapApp().run_test(size=size) as pilot:
+        app = await show(pilot, attention(tokens))
+        axes = app.heatmap._axes
+        assert (axes.cell, axes.lines, axes.header) == (cell, lines, header)
+        assert tuple(map(len, app.heatmap.window)) == (tokens, tokens)
+        assert not app.heatmap.show_vertical_scrollbar
+        app.assert_nothing_is_stale()
+
+
+async def test_from_four_columns_on_keys_are_read_across_and_the_cursor_leaves_its_cells_colour_to_be_seen() -> None:
+    async with HeatmapApp().run_test(size=(50, 24)) as pilot:
+        shown = attention(10)
+        app = await show(pilot, shown)
+        assert app.picture.line(0).split() == [
+            "q",
+            "↓",
+            "k",
+            "→",
+            "The",
+            *["qu…", "br…", "fox", "ju…", "ov…"],
+            "the",
+            "la…",
+            "dog",
+            ".",
+        ]
+        app.heatmap.move_to(3, 2)
+        await pilot.pause()
+        gutter = app.heatmap._axes.gutter
+        colours = ramp(app.heatmap.background_colors[1].rgb, "truecolor")
+        level = min(int(shown.weights[3, 2] / float(shown.weights.max()) * 16), 15)
+        for row in (1 + 3 * 2, 1 + 3 * 2 + 1):
+            assert app.picture.line(row)[gutter + 4 * 2 : gutter + 4 * 3] == "[  ]"
+            assert rgb(app.picture.style(row, gutter + 4 * 2 + 1)) == colours[level].triplet
+        assert app.picture.line(7).split()[:2] == ["3", "fox"]
+        await pilot.press("down", "right", "k")
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+
+
+async def test_a_click_finds_the_cell_of_any_size() -> None:
+    async with HeatmapApp().run_test(size=(50, 24)) as pilot:
+        app = await show(pilot, attention(10))
+        gutter = app.heatmap._axes.gutter
+        await pilot.click(offset=(gutter + 4 * 5 + 3, 1 + 2 * 7 + 1))
+        assert app.heatmap.cursor == (7, 5)
+        await show(pilot, attention(30))
+        await pilot.click(offset=(app.heatmap._axes.gutter + 5, 1 + 7))
+        assert app.heatmap.cursor == (14, 5)
+        app.assert_nothing_is_stale()
+
+
+async def test_a_map_that_has_no_room_otherwise_is_seen_whole_in_halves_of_lines() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        shown = attention(29)
+        app = await show(pilot, shown)
+        app.heatmap.move_to(28, 3)
+        await pilot.pause()
+        gutter, background = app.heatmap._axes.gutter, app.heatmap.background_colors[1].rgb
+        colours = ramp(background, "truecolor")
+        largest = float(shown.weights.max())
+        for query, key in ((0, 0), (9, 4), (12, 12), (28, 20)):
+            level = min(int(shown.weights[query, key] / largest * 16), 15)
+            glyph, style = app.picture.cells[1 + query // 2, gutter + key]
+            upper = rgb(style.replace("38;", "48;", 1)) if glyph == "▀" else rgb(style)
+            assert (upper if query % 2 == 0 else rgb(style)) == colours[level].triplet
+        assert app.picture.line(0).split()[-6:] == ["0", "5", "10", "15", "20", "25"]
+        assert app.picture.line(15).split()[:2] == ["28", "dog"], "the last line has one row"
+        await pilot.press("k")
+        await pilot.pause()
+        assert app.picture.line(14).split()[:2] == ["27", "lazy"], "the label of the cursor's row, of two"
+        app.assert_nothing_is_stale()
+
+
+async def test_zooming_leads_from_halves_of_lines_to_single_lines_and_back() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(100))
+        heatmap, looks = app.heatmap, []
+        for key in ("f", ".", ".", ".", ",", ",", ","):
+            await pilot.press(key)
+            await pilot.pause()
+            assert heatmap.pooled is not None
+            looks.append((heatmap._axes.cell, heatmap.pooled.window.block))
+            app.assert_nothing_is_stale()
+        assert looks == [(1, 3), (2, 3), (2, 1), (2, 1), (2, 2), (1, 3), (1, 3)]
+        assert app.said == ["each cell is a single weight", "the whole map is in view"]
+        await pilot.press("number_sign")
+        await pilot.pause()
+        assert heatmap.pooled is not None
+        assert (heatmap._axes.cell, heatmap.pooled.window.block) == (5, 12)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (5, 2), (20, 5), (40, 8), (81, 24), (150, 45)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 40), (100, 100), (300, 300)])
+async def test_any_map_can_be_walked_in_any_pane(size: tuple[int, int], shape: tuple[int, int]) -> None:
+    async with HeatmapApp().run_test(size=size) as pilot:
+        app = await show(pilot, attention(*shape))
+        await pilot.press(
+            "G", "end", "k", "h", "gg", "j", "f", ".", "p", "number_sign", ",", "number_sign", "ctrl+right"
+        )
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+        await pilot.resize_terminal(60, 20)
+        await pilot.pause()
+        await show(pilot, attention(*shape, seed=1), "log")
+        app.assert_nothing_is_stale()
