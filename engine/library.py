@@ -219,17 +219,50 @@ class Model:
         """Tell which tokens are mixed into which, through all layers of a stack."""
         return self.table("rollout", Query(text=text))
 
-    def predictions(self, text: str, *, position: int | None = None, top: int = DEFAULT_TOP) -> DataFrame:
-        """List the tokens that are expected after one of a sentence, the last unless ``position`` says which."""
-        return self.table("predictions", Query(text=text, position=position, top=top))
+    def predictions(
+        self,
+        text: str,
+        *,
+        position: int | None = None,
+        top: int = DEFAULT_TOP,
+        off: Sequence[str] = (),
+        by_mean: bool = False,
+        token: str | None = None,
+        against: str | None = None,
+    ) -> DataFrame:
+        """List the tokens that are expected after one of a sentence, the last unless ``position`` says which.
 
-    def lens(self, text: str, *, position: int | Literal["all"] | None = None, top: int = DEFAULT_TOP) -> DataFrame:
-        """List what the model would predict after each block, at one token, the last unless named, or at ``"all"``."""
-        return self.table("lens", Query(text=text, top=top, **_places(position)))
+        With heads ``off``, what is expected without them stands beside it. With ``against``, the logit of ``token``,
+        by default the likeliest, is said less that of the other token.
+        """
+        switched = tuple(map(self._named, off))
+        asked = Query(text=text, position=position, top=top, token=token, against=against)
+        return self.table("predictions", replace(asked, off=switched, by_mean=by_mean))
 
-    def contributions(self, text: str, *, position: int | None = None, token: str | None = None) -> DataFrame:
-        """Tell what each head adds to the logit of a token, the first choice unless one is named."""
-        return self.table("contributions", Query(text=text, position=position, token=token))
+    def lens(
+        self,
+        text: str,
+        *,
+        position: int | Literal["all"] | None = None,
+        top: int = DEFAULT_TOP,
+        token: str | None = None,
+        against: str | None = None,
+    ) -> DataFrame:
+        """List what the model would predict after each block, at one token, the last unless named, or at ``"all"``.
+
+        With ``against``, the logit difference of two tokens is said after each block, as of `predictions`.
+        """
+        place: dict[str, Any] = {"everywhere": True} if position == "all" else {"position": position}
+        return self.table("lens", Query(text=text, top=top, token=token, against=against, **place))
+
+    def contributions(
+        self, text: str, *, position: int | None = None, token: str | None = None, against: str | None = None
+    ) -> DataFrame:
+        """Tell what heads, MLPs and the embedding add to the logit of a token, the first choice unless one is named.
+
+        With ``against``, what they add to the difference of that logit and the other token's.
+        """
+        return self.table("contributions", Query(text=text, position=position, token=token, against=against))
 
     def ablation(
         self,
@@ -241,12 +274,16 @@ class Model:
         by_mean: bool = False,
         position: int | None = None,
         token: str | None = None,
+        against: str | None = None,
         top: int = DEFAULT_TOP,
     ) -> DataFrame:
-        """Tell what switching heads off does to what is predicted: each alone, or those of ``off`` together."""
+        """Tell what switching heads off does to what is predicted: each alone, or those of ``off`` together.
+
+        With ``against``, also what it does to the difference of the token's logit and the other's.
+        """
+        asked = {"text": text, "position": position, "token": token, "against": against, "top": top}
         switched = {"off": tuple(map(self._named, off)), "by_mean": by_mean}
-        query = self._query(layer, head, text=text, position=position, token=token, top=top, **switched)
-        return self.table("ablation", query)
+        return self.table("ablation", self._query(layer, head, **asked, **switched))
 
     def explain(
         self,
@@ -421,10 +458,6 @@ def open_module(
 
     source = ModuleSource(module, tokenizer, name, example, projections)
     return Model(OpenModel(source, EngineOptions(device=device)), is_live=True)
-
-
-def _places(position: int | Literal["all"] | None) -> dict[str, Any]:
-    return {"everywhere": True} if position == "all" else {"position": position}
 
 
 def _warn(said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from engine.values.table import UNREAD, Cell, Groups, RowGroup
 from engine.values.views import Query
 
 if TYPE_CHECKING:
-    from engine.models.predictions import Asked, Predictor
+    from engine.models.predictions import Asked, MeasuredLogit, Predictor
     from engine.models.tokenizer import Words
 
 LOGITS_AT_ONCE = 1 << 22
@@ -28,15 +29,52 @@ LOGITS_AT_ONCE = 1 << 22
 
 
 def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
-    """List the most likely tokens."""
+    """List the tokens that are most likely, or likely in the other model, or with some heads off.
+
+    Those come first to which either gives most.
+
+    Raises
+    ------
+    EngineError : when both another model and heads that are off are asked for.
+    """
     yield Lane.MODEL
-    if query.of_two:
-        yield from _of_two(model, query)
-        return
+    if query.of_two and query.off:
+        raise EngineError("predictions are beside those of another model, or of heads that are off; leave one out")
+    other = (yield from check_both_read(model, query.text or "")) if query.of_two else None
     words, asked, logits = yield from _choices_of(model, query)
+    own, second, second_words, shuffled = _Expected(logits), None, words, None
+    if other is not None:
+        second_words, _, found = yield from _choices_of(other, replace(query, position=asked.position))
+        second = _Expected(found)
+    elif query.off:
+        second = _Expected((yield from _without_heads(model, query)))
+        shuffled = ShuffledChanges(logits, second.logits)
+    both = (own,) if second is None else (own, second)
+    ids = list(dict.fromkeys(each for some in both for each in some.first(query.top)))
+    ids.sort(key=lambda each: -max(some.share(each) for some in both))
+    texts = _texts_of_both(ids, words, second_words, own, second or own)
     place = (asked.position, asked.tokens[asked.position])
-    ranked = enumerate(likely(words, logits, query.top), start=1)
-    yield RowGroup([(*place, rank, *choice) for rank, choice in ranked])
+    difference = _difference_cells(model, query, words, [some.logits for some in both])
+    rows: list[tuple[Cell, ...]] = []
+    for each in ids:
+        rank, *numbers = own.of(each)
+        beside: list[Cell] = []
+        if second is not None:
+            is_known = own.has(each) and second.has(each)
+            beside += [*second.of(each), second.share(each) - own.share(each) if is_known else NOTHING]
+        if shuffled is not None:
+            beside.append(shuffled.change(each))
+        rows.append((*place, rank, each, texts[each], *numbers, *beside, *difference))
+    yield RowGroup(rows)
+
+
+def _without_heads(model: OpenModel, query: Query) -> Work[Tensor]:
+    """Give the logits, (vocabulary,), at a query's token with its heads switched off together."""
+    for head in query.off:
+        model.outline.layer(head)
+    predictor, asked, _ = yield from asked_of(model, query)
+    yield None
+    return predictor.switched(asked, Off(query.off, query.by_mean), model.check)
 
 
 def asked_of(model: OpenModel, query: Query) -> Work[tuple[Predictor, Asked, Tensor]]:
@@ -81,9 +119,38 @@ def _refuse_broken(model: OpenModel, predictor: Predictor, logits: Tensor) -> No
         raise EngineError(said % ("infinite", broken))
 
 
-def token_of(query: Query, logits: Tensor, predictor: Predictor) -> int:
-    """Find the token that a query names: the model's first choice unless it names one."""
-    return int(logits.argmax()) if query.token is None else predictor.token(query.token, len(logits))
+def measured_logit(query: Query, logits: Tensor, words: Words, name: str) -> MeasuredLogit:
+    """Find the token that a query names, the model's first choice unless it names one, and that which it is against.
+
+    Raises
+    ------
+    EngineError : when there is no such token, or both are the same.
+    """
+    from engine.models.predictions import MeasuredLogit, token_named
+
+    count = len(logits)
+    token = int(logits.argmax()) if query.token is None else token_named(words, name, query.token, count)
+    against = None if query.against is None else token_named(words, name, query.against, count)
+    if token == against:
+        (text,) = words.texts([token])
+        raise EngineError(f"'{text}' is held against itself; name another token, as predictions lists them")
+    return MeasuredLogit(token, against)
+
+
+def _difference_cells(model: OpenModel, query: Query, words: Words, logits: Sequence[Tensor]) -> tuple[Cell, ...]:
+    """Fill the columns from ``chosen`` on, by the first of some logits; nothing where no token is held against another.
+
+    Raises
+    ------
+    EngineError : when a token is named that is held against none, or as for `measured_logit`.
+    """
+    if query.against is None:
+        if query.token is not None:
+            raise EngineError("--token is held against another token here; name that with --against")
+        return ()
+    measured = measured_logit(query, logits[0], words, model.outline.name)
+    numbers = (float(cell) for each in logits for cell in (measured.of(each), measured.spread(each)))
+    return *measured.texts(words), *numbers
 
 
 def likely(words: Words, logits: Tensor, count: int) -> list[tuple[Cell, ...]]:
@@ -107,28 +174,11 @@ def _choices_of(model: OpenModel, query: Query) -> Work[tuple[Words, Asked, Tens
     return predictor.words, asked, logits
 
 
-def _of_two(model: OpenModel, query: Query) -> Groups:
-    """List the tokens that are most likely in one model or the other, those first that either gives most to."""
-    other = yield from check_both_read(model, query.text or "")
-    words, asked, logits = yield from _choices_of(model, query)
-    other_words, _, other_logits = yield from _choices_of(other, replace(query, position=asked.position))
-    own, theirs = _Expected(logits), _Expected(other_logits)
-    ids = list(dict.fromkeys((*own.first(query.top), *theirs.first(query.top))))
-    texts = _texts_of_both(ids, words, other_words, own, theirs)
-    place = (asked.position, asked.tokens[asked.position])
-    ids.sort(key=lambda each: -max(own.share(each), theirs.share(each)))
-    rows: list[tuple[Cell, ...]] = []
-    for each in ids:
-        rank, *numbers = own.of(each)
-        difference: Cell = theirs.share(each) - own.share(each) if own.has(each) and theirs.has(each) else NOTHING
-        rows.append((*place, rank, each, texts[each], *numbers, *theirs.of(each), difference))
-    yield RowGroup(rows)
-
-
 class _Expected:
     """What a model expects, by the number of each token, of logits (vocabulary,); some rule tokens out by infinity."""
 
     def __init__(self, logits: Tensor) -> None:
+        self.logits = logits
         self._logits = logits.double()
         self._shares = self._logits.softmax(0)
         self._mean = float(self._logits[logits.isfinite()].mean())
@@ -170,6 +220,8 @@ def _texts_of_both(ids: list[int], words: Words, other: Words, own: _Expected, t
 def rows_of_lens(model: OpenModel, query: Query) -> Groups:
     """List the most likely tokens at each place, and the residual stream's norm there."""
     predictor, asked, own_logits = yield from asked_of(model, query)
+    chosen = _difference_cells(model, query, predictor.words, [own_logits])[:2]
+    measured = measured_logit(query, own_logits, predictor.words, predictor.name)
     yield None
     at_once = max(1, LOGITS_AT_ONCE // len(own_logits))
     for states, some, several in predictor.lens(asked, at_once, model.check, everywhere=query.everywhere):
@@ -182,30 +234,32 @@ def rows_of_lens(model: OpenModel, query: Query) -> Groups:
             state = states[number, token]
             norm = float(state.float().norm())
             chance = NOTHING if number == 0 else orthogonal_norm(states[number - 1, token], state)
+            difference = (*chosen, float(measured.of(logits)), measured.spread(logits)) if chosen else ()
             for place, choice in enumerate(likely(predictor.words, logits, query.top), start=1):
                 at = (predictor.stack, layer, position, asked.tokens[position], place)
-                rows.append((*at, *choice, norm, chance))
+                rows.append((*at, *choice, norm, chance, *difference))
         yield RowGroup(rows, progress=Progress("lens", some.stop, total, "states"))
         yield None
 
 
 def rows_of_contributions(model: OpenModel, query: Query) -> Groups:
-    """Take the logit of a query's token apart."""
+    """Take the logit of a query's token apart, or by how much it is above that of another."""
     predictor, asked, logits = yield from asked_of(model, query)
     from engine.models.contributions import contributions
 
     yield None
-    token = token_of(query, logits, predictor)
-    found = contributions(predictor, asked, token, len(logits), model.check)
-    of = (token, predictor.words.texts([token])[0])
-    end = (found.logit, "of the logit before the model caps it" if found.is_before_cap else NOTHING)
-    yield RowGroup([
-        *((head.stack, head.layer, head.label, "head", *of, *value, *end) for head, value in found.heads.items()),
-        *(
-            (predictor.stack, NOTHING if block is None else block, NOTHING, part, *of, *value, *end)
-            for (part, block), value in found.others.items()
-        ),
-    ])  # fmt: skip
+    measured = measured_logit(query, logits, predictor.words, predictor.name)
+    found = contributions(predictor, asked, measured, len(logits), model.check)
+    text, *against = measured.texts(predictor.words)
+    of: tuple[Cell, ...] = (measured.token, text)
+    note = "of the logit before the model caps it" if found.is_before_cap else NOTHING
+    end: tuple[Cell, ...] = (found.logit, note, *against, *([found.measured] if against else ()))
+    rows: list[tuple[Cell, ...]] = [
+        (head.stack, head.layer, head.label, "head", *of, *value, *end) for head, value in found.heads.items()
+    ]
+    for (part, block), value in found.others.items():
+        rows.append((predictor.stack, NOTHING if block is None else block, NOTHING, part, *of, *value, *end))
+    yield RowGroup(rows)
 
 
 def rows_of_ablation(model: OpenModel, query: Query) -> Groups:
@@ -220,38 +274,47 @@ def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
     predictor, asked, logits = yield from asked_of(model, query)
     if not predictor.is_run(layer.name):
         raise Unread(UNREAD)
-    token = token_of(query, logits, predictor)
-    key = "ablation", query.text, query.position, token, query.by_mean
-    found = model.cached(key, dict[Head, tuple[float, ...]])
+    measured = measured_logit(query, logits, predictor.words, predictor.name)
+    key = "ablation", query.text, query.position, measured, query.by_mean
+    found = model.cached(key, dict[Head, tuple[Cell, ...]])
     wanted = [head for head in layer.head_names() if query.wants(head.head)]
     missing = [head for head in wanted if head not in found]
     yield None
     for head, after in predictor.each_switched(asked, missing, model.check, by_mean=query.by_mean):
-        found[head] = _compared(logits, after, ShuffledChanges(logits, after), token)
-    text = predictor.words.texts([token])[0]
-    yield RowGroup([
-        (head.stack, head.layer, head.label, token, text, *found[head], _name(model, head)) for head in wanted
-    ])  # fmt: skip
+        found[head] = (
+            *_compared(logits, after, ShuffledChanges(logits, after), measured.token),
+            _name(model, head),
+            *_difference_change(measured, predictor.words, logits, after),
+        )
+    (text, *_) = measured.texts(predictor.words)
+    yield RowGroup([(head.stack, head.layer, head.label, measured.token, text, *found[head]) for head in wanted])
 
 
 def _together(model: OpenModel, query: Query) -> Groups:
     """Work out a row for each of the tokens that are likely before or after some heads are switched off together."""
-    for head in query.off:
-        model.outline.layer(head)
-    predictor, asked, logits = yield from asked_of(model, query)
-    yield None
-    after = predictor.switched(asked, Off(query.off, query.by_mean), model.check)
-    if query.token is None:
+    after = yield from _without_heads(model, query)
+    predictor, _, logits = yield from asked_of(model, query)
+    measured = measured_logit(query, logits, predictor.words, predictor.name)
+    if query.token is None and query.against is None:
         several = [each.topk(min(query.top, len(each))).indices.tolist() for each in (logits, after)]
         tokens = list(dict.fromkeys(several[0] + several[1]))
     else:
-        tokens = [token_of(query, logits, predictor)]
+        tokens = [measured.token]
     names = " ".join(_name(model, head) for head in query.off)
-    dealt = ShuffledChanges(logits, after)
+    shuffled = ShuffledChanges(logits, after)
+    change = _difference_change(measured, predictor.words, logits, after)
     yield RowGroup([
-        (NOTHING, NOTHING, NOTHING, token, text, *_compared(logits, after, dealt, token), names)
+        (NOTHING, NOTHING, NOTHING, token, text, *_compared(logits, after, shuffled, token), names, *change)
         for token, text in zip(tokens, predictor.words.texts(tokens), strict=True)
     ])  # fmt: skip
+
+
+def _difference_change(measured: MeasuredLogit, words: Words, before: Tensor, after: Tensor) -> tuple[Cell, ...]:
+    """Give the columns that ``against`` adds: the other token, then before, after, the change, and its chance."""
+    if measured.against is None:
+        return ()
+    own, now = float(measured.of(before)), float(measured.of(after))
+    return measured.texts(words)[1], own, now, now - own, measured.spread(after.double() - before.double())
 
 
 def _name(model: OpenModel, head: Head) -> str:

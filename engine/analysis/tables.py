@@ -6,7 +6,7 @@ Each view has a generator ``rows_of_…`` of its name, in a module that is impor
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from engine.values.table import (
     RowGroup,
     Table,
 )
-from engine.values.views import VIEWS, Query
+from engine.values.views import VIEWS, Query, columns_beside
 
 if TYPE_CHECKING:
     from engine.analysis.attention import Arrays
@@ -39,14 +39,14 @@ PAUSE = 0.25
 SHARE = 4
 """How many times as long as a state takes to write and to deliver nothing is delivered after it."""
 
-COLUMNS = {
-    "ranks": (RANKS_BESIDE_CHANCE_COLUMNS,) * 2,
-    "spectrum": (SPECTRUM_COLUMNS, SPECTRA_OF_TWO_COLUMNS),
-    "attention": (ATTENTION_COLUMNS, DIFFERENCE_COLUMNS),
-    "check": (PROOF_COLUMNS,) * 2,
-    **{name: (view.columns, view.columns_of(of_two=True)) for name, view in VIEWS.items()},
+COLUMNS: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
+    "ranks": (RANKS_BESIDE_CHANCE_COLUMNS, {}),
+    "spectrum": (SPECTRUM_COLUMNS, {"vs": SPECTRA_OF_TWO_COLUMNS[len(SPECTRUM_COLUMNS) :]}),
+    "attention": (ATTENTION_COLUMNS, {"vs": DIFFERENCE_COLUMNS[len(ATTENTION_COLUMNS) :]}),
+    "check": (PROOF_COLUMNS, {}),
+    **{name: (view.columns, view.beside) for name, view in VIEWS.items()},
 }
-"""By view, the columns of its table, and of that with a second model's numbers."""
+"""By view, the columns of its table, and those that options add behind them."""
 
 MODULES = {
     "spectrum": "ranks",
@@ -63,8 +63,8 @@ WITHOUT_TORCH = ("ranks", "spectrum", "heads", "weights")
 """Views that import torch only where something has to be computed."""
 
 
-def columns_of(name: str, query: Query) -> tuple[str, ...]:
-    """Name the columns of a table, in their order.
+def columns_of(name: str, options: Collection[str]) -> tuple[str, ...]:
+    """Name the columns of a table, in their order, where some options are given.
 
     Raises
     ------
@@ -72,7 +72,8 @@ def columns_of(name: str, query: Query) -> tuple[str, ...]:
     """
     if name not in COLUMNS:
         raise EngineError(f"there is no table '{name}'; there are {', '.join(COLUMNS)}")
-    return COLUMNS[name][query.of_two]
+    columns, beside = COLUMNS[name]
+    return (*columns, *columns_beside(beside, options))
 
 
 def groups(model: OpenModel, name: str, query: Query) -> Groups:
@@ -93,7 +94,7 @@ def groups(model: OpenModel, name: str, query: Query) -> Groups:
                 yield replace(unit, rows=())
             else:
                 yield unit
-        yield RowGroup([tuple(row) for row in view.sort_rows(grown.rows)])
+        yield RowGroup([tuple(row) for row in view.sort_rows(grown.rows, columns_of(name, query.adding))])
     else:
         yield from _rows(model, name, query)
 
@@ -136,7 +137,7 @@ def arrays(model: OpenModel, name: str, query: Query) -> Arrays:
 
 def _rows(model: OpenModel, name: str, query: Query) -> Groups:
     """Have a view's module work its rows out, and tell how far it has come where that takes long."""
-    columns_of(name, query)
+    columns_of(name, query.adding)
     view = VIEWS.get(name)
     if query.head == -1 and view is not None and not view.has_whole_layers:
         raise EngineError(f"{name} is of heads and has no rows for whole layers; name a head, such as L0H0")
@@ -165,7 +166,7 @@ class _Grown:
 
     def __init__(self, name: str, query: Query) -> None:
         self._name, self._query = name, query
-        view, columns = VIEWS.get(name), columns_of(name, query)
+        view, columns = VIEWS.get(name), columns_of(name, query.adding)
         self._places = [columns.index(each) for each in view.places] if view is not None and view.grows else []
         self._rows: list[tuple[Any, ...]] = []
         self._by_place: dict[tuple[Cell, ...], tuple[Any, ...]] = {}
@@ -188,5 +189,5 @@ class _Grown:
         return list(self._by_place.values()) if self._places else self._rows
 
     def table(self) -> Table:
-        columns = columns_of(self._name, self._query)
+        columns = columns_of(self._name, self._query.adding)
         return Table.of_rows(self._name, columns, self.rows, dict(self._left_out), tuple(self._lacking))

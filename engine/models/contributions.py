@@ -25,9 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.mathematics.tokens import root_mean_square
 from engine.models.interventions import HeldNorm, at_token, first_tensor, is_norm, with_states
-from engine.models.predictions import CLOSE, Asked, Check, Predictor
+from engine.models.predictions import CLOSE, Asked, Check, MeasuredLogit, Predictor
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
@@ -46,7 +45,7 @@ ROUNDINGS = 8
 """Roundings of the model's numbers that lie between what the unembedding gives and final logits that follow it."""
 
 Part = tuple[float, float]
-"""What something adds to the logit of a token, and the root mean square of what it adds to those of all tokens."""
+"""What something adds to what is measured, and the root mean square of what it adds to that of tokens at random."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,7 @@ class Contributions:
     Attributes
     ----------
     logit : of the token; where a cap follows the unembedding, the one before the cap.
+    measured : what the contributions add up to: that logit, or by how much it is above another token's.
     heads : by head, in the order of the model.
     others : of what is no head, by what it is and the number of its block, if it has one: the embedding, MLPs, whole
         blocks without attention, and biases; or the rest, where it does not fall into these.
@@ -63,13 +63,16 @@ class Contributions:
     """
 
     logit: float
+    measured: float
     heads: dict[Head, Part]
     others: dict[tuple[str, int | None], Part]
     is_before_cap: bool
 
 
-def contributions(predictor: Predictor, asked: Asked, token: int, vocabulary: int, check: Check) -> Contributions:
-    """Take the logit of a token apart, of as many as the model has.
+def contributions(
+    predictor: Predictor, asked: Asked, measured: MeasuredLogit, vocabulary: int, check: Check
+) -> Contributions:
+    """Take a token's logit apart, or its difference from another's, of as many tokens as the model has.
 
     Raises
     ------
@@ -80,7 +83,7 @@ def contributions(predictor: Predictor, asked: Asked, token: int, vocabulary: in
     of_others = 2 + len(predictor.stream.blocks)
     runs = AROUND + math.ceil(of_heads / at_once) + math.ceil(of_others / at_once)
     with predictor.reporting(TAKING_APART, runs):
-        return _Replay(predictor, asked, check).contributions(token)
+        return _Replay(predictor, asked, check).contributions(measured)
 
 
 def _layers(predictor: Predictor) -> list[LayerOutline]:
@@ -216,8 +219,8 @@ class _Replay:
                 mask[row, self._predictor.outputs.columns(head)] = 1
         return mask
 
-    def contributions(self, token: int) -> Contributions:
-        """Take the logit of a token apart, trying some heads at a time, beside none of them in each run."""
+    def contributions(self, measured: MeasuredLogit) -> Contributions:
+        """Take what is measured apart, trying some heads at a time, beside none of them in each run."""
         tried = [self._names[0], *self._heads]
         count = _at_once(len(self._logits))
         final, raw = first = self._logits_with([None, *tried[:count]])
@@ -225,28 +228,29 @@ class _Replay:
         if self._is_same(elsewhere, final[0]):  # then heads could not be followed to the end either
             raise self._refusal("its blocks do not hand on what they read")
         is_before_cap = not self._follows(final[:2], raw[:2])
-        added = [_gains(first[is_before_cap], token)]
-        own = float(final[1, token])
-        logit = float(raw[1, token]) if is_before_cap else float(self._logits[token])
-        del first, final, raw
+        added = [_gains(first[is_before_cap], measured)]
+        own = float(measured.of(final[1]))
+        logits = raw[1] if is_before_cap else self._logits
+        logit, total = float(logits[measured.token]), float(measured.of(logits))
+        del first, final, raw, logits
         for start in range(count, len(tried), count):
             self._check()
             several = self._logits_with([None, *tried[start : start + count]])
-            added.append(_gains(several[is_before_cap], token)[1:])
+            added.append(_gains(several[is_before_cap], measured)[1:])
         nothing, whole, *alone = torch.cat(added)
         slack = CLOSE.get(self._dtype, 4e-2)
         size = max(1.0, float(torch.stack(alone)[:, 0].abs().max()), float(self._logits.abs().max()))
-        if abs(own - float(self._logits[token])) > slack * size:
+        if abs(own - float(measured.of(self._logits))) > slack * size:
             raise self._refusal("what is between its blocks is no sum that could be taken apart")
         if abs(float(sum(part[0] for part in alone) - whole[0])) > slack * size:
             raise self._refusal("what follows its last block is not linear, even with norms' scales held")
         by_head = {head: _part(part) for head, part in zip(self._heads, alone, strict=True)}
-        others = self._others(token, count, is_before_cap)
+        others = self._others(measured, count, is_before_cap)
         if abs(sum(part for part, _ in others.values()) - float(nothing[0])) > slack * size:
             others = {("rest", None): _part(nothing)}
-        return Contributions(logit, by_head, others, is_before_cap)
+        return Contributions(logit, total, by_head, others, is_before_cap)
 
-    def _others(self, token: int, count: int, is_before_cap: bool) -> dict[tuple[str, int | None], Part]:
+    def _others(self, measured: MeasuredLogit, count: int, is_before_cap: bool) -> dict[tuple[str, int | None], Part]:
         """Say what is lost without the embedding, and without each block's MLP, and what stays without them all."""
         blocks = range(len(self._predictor.stream.blocks))
         names: list[tuple[str, int | None]] = [("embedding", None)]
@@ -258,9 +262,9 @@ class _Replay:
             some = [(True, ()), *rows[start : start + count]]
             begins = torch.cat([self._states[0] * has_embedding for has_embedding, _ in some])
             logits = self._logits_with([None] * len(some), begins, [without for _, without in some])[is_before_cap]
-            lost.append(_gains(logits, token)[1:])
+            lost.append(_gains(logits, measured)[1:])
         found = {name: _part(-part) for name, part in zip(names, torch.cat(lost)[:-1], strict=True)}
-        found["biases", None] = _part(_gains(logits[-1:], token)[0])
+        found["biases", None] = _part(_gains(logits[-1:], measured)[0])
         return {name: (value, abs(spread)) for name, (value, spread) in found.items()}
 
     def _is_same(self, some: Tensor, others: Tensor) -> bool:
@@ -305,12 +309,12 @@ def _takes_several(module: nn.Module) -> bool:
     return sum(each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD for each in taken) > 1
 
 
-def _gains(logits: Tensor, token: int) -> Tensor:
-    """Give what each row but the first adds to that one's logits: (rows, 2), to a token's and, as RMS, to all."""
+def _gains(logits: Tensor, measured: MeasuredLogit) -> Tensor:
+    """Give what each row but the first adds to that one's logits: (rows, 2), to what is measured, and by chance."""
     nothing = logits[0]
-    spread = [root_mean_square(row - nothing if number else row) for number, row in enumerate(logits)]
-    own = logits[:, token].double()
-    return torch.stack([torch.cat([own[:1], own[1:] - own[0]]), torch.stack(spread).to(own)], 1)
+    spread = [measured.spread(row - nothing if number else row) for number, row in enumerate(logits)]
+    own = measured.of(logits)
+    return torch.stack([torch.cat([own[:1], own[1:] - own[0]]), torch.tensor(spread).to(own)], 1)
 
 
 def _part(pair: Tensor) -> Part:

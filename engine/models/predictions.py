@@ -22,10 +22,12 @@ from engine.architectures.rules import sibling
 from engine.architectures.tensors import Tensors
 from engine.architectures.vocabulary import UNEMBEDDINGS
 from engine.checkpoints.transformers_library import class_named, first_line, silence
+from engine.mathematics.tokens import root_mean_square
 from engine.models.devices import bring_along, is_spread
 from engine.models.interventions import ResidualStream, blocks_around, heads_per_run
 from engine.models.model_loader import input_device
 from engine.models.reader import Reader
+from engine.models.tokenizer import Words
 from engine.values.attention import Sentence
 from engine.values.display_text import visible
 from engine.values.errors import EngineError, Superseded
@@ -257,27 +259,65 @@ class Predictor:
             logits = _logits(self.model(**inputs))
             return logits[:, position if logits.shape[1] == tokens else 0].float().cpu()
 
-    def token(self, text: str, count: int) -> int:
-        """Find a token's id by its text, with a space before it or without, or by ``#`` and its id.
 
-        What cannot be seen, such as a joiner, may be written as it is or as tables write it.
+@dataclass(frozen=True)
+class MeasuredLogit:
+    """What is measured of logits: one token's, or by how much that is above another's.
 
-        Raises
-        ------
-        EngineError : when there is no such token.
+    Attributes
+    ----------
+    token : the token's id.
+    against : the id of the one whose logit is taken off; None for none.
+    """
+
+    token: int
+    against: int | None = None
+
+    def of(self, logits: Tensor) -> Tensor:
+        """Measure it of logits, (…, vocabulary): (…) float64.
+
+        Examples
+        --------
+        >>> MeasuredLogit(0, against=2).of(torch.tensor([3.0, 2.0, 1.5])).item()
+        1.5
         """
-        if text.startswith("#") and text[1:].isdigit():
-            if int(text[1:]) >= count:
-                raise EngineError(f"there is no token {text}: ids go from 0 to {count - 1}")
-            return int(text[1:])
-        ids = list(self.words.known(count))
-        by_text = dict(zip(reversed(self.words.texts(ids)), reversed(ids), strict=True))
-        for spelling in (text, f" {text}", text.strip()):
-            if (found := by_text.get(visible(spelling))) is not None:
-                return found
-        raise EngineError(
-            f"'{text}' is not one token of {self.name}; give one as predictions lists it, or # and its id"
-        )
+        own = logits[..., self.token].double()
+        return own if self.against is None else own - logits[..., self.against].double()
+
+    def spread(self, logits: Tensor) -> float:
+        """Give the root mean square of what is measured, were the tokens drawn at random of (vocabulary,) logits.
+
+        Of the difference of two, drawn one by one, that is √2 times the standard deviation.
+        """
+        if self.against is None:
+            return float(root_mean_square(logits))
+        finite = logits[logits.isfinite()].double()
+        return math.sqrt(2) * float(finite.std(correction=0))
+
+    def texts(self, words: Words) -> tuple[str, ...]:
+        """Give the text of each of its tokens."""
+        return words.texts([self.token] if self.against is None else [self.token, self.against])
+
+
+def token_named(words: Words, name: str, text: str, count: int) -> int:
+    """Find a token's id by its text, with a space before it or without, or by ``#`` and its id.
+
+    What cannot be seen, such as a joiner, may be written as it is or as tables write it.
+
+    Raises
+    ------
+    EngineError : when there is no such token among so many of the model that is called so.
+    """
+    if text.startswith("#") and text[1:].isdigit():
+        if int(text[1:]) >= count:
+            raise EngineError(f"there is no token {text}: ids go from 0 to {count - 1}")
+        return int(text[1:])
+    ids = list(words.known(count))
+    by_text = dict(zip(reversed(words.texts(ids)), reversed(ids), strict=True))
+    for spelling in (text, f" {text}", text.strip()):
+        if (found := by_text.get(visible(spelling))) is not None:
+            return found
+    raise EngineError(f"'{text}' is not one token of {name}; give one as predictions lists it, or # and its id")
 
 
 def checked_position(position: int | None, tokens: int) -> int:

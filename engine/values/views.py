@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from engine.values.heads import MATRICES, Head
@@ -48,12 +48,14 @@ class View:
     leading : the columns that come first behind these on screen, where little room is for what the table is about;
         files have all columns in their own order.
     grows : whether it is there at once and some of its cells come later.
-    ranked_by : the column by whose size the rows are in order once they are all there; empty for their own order.
+    ranked_by : the column by whose size the rows are in order once they are all there; of several the first that the
+        table has; empty for their own order.
     top : how many tokens are listed at a time on screen, where tokens are.
     said : columns that the title says on screen where all rows agree in them, each with what it is
         called there; what comes first is seen longest where there is little room.
     empty : what is said where there are no rows.
-    beside : columns that a second model adds behind the others, where one is asked for.
+    beside : columns that options add behind the others where they are given, by their names on the command line with
+        spaces between them: ``vs`` adds a second model's.
     opens_with : the columns that are shown and written unless others, or all, are asked for; empty for all.
     """
 
@@ -71,31 +73,36 @@ class View:
     places: tuple[str, ...] = ("stack", "layer", "head")
     leading: tuple[str, ...] = ()
     grows: bool = False
-    ranked_by: str = ""
+    ranked_by: tuple[str, ...] = ()
     top: int = DEFAULT_TOP
     said: tuple[tuple[str, str], ...] = ()
     empty: str = "nothing to show here"
-    beside: tuple[str, ...] = ()
+    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     opens_with: tuple[str, ...] = ()
 
-    def columns_of(self, *, of_two: bool) -> tuple[str, ...]:
-        """Give the columns of one model's table, or of that with a second model's numbers."""
-        return (*self.columns, *self.beside) if of_two else self.columns
+    def columns_with(self, options: Collection[str]) -> tuple[str, ...]:
+        """Give the columns of the table where some options are given."""
+        return (*self.columns, *columns_beside(self.beside, options))
 
     def on_screen(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Put columns of this table in the order in which a screen shows them."""
         order = {name: number for number, name in enumerate(self.leading)} | dict.fromkeys(self.places, -1)
         return tuple(sorted(columns, key=lambda name: order.get(name, len(order))))
 
-    def sort_rows(self, rows: Iterable[Sequence[Cell]]) -> list[Sequence[Cell]]:
+    def sort_rows(self, rows: Iterable[Sequence[Cell]], columns: Sequence[str]) -> list[Sequence[Cell]]:
         """Put rows in order by the size of the numbers in `ranked_by`, the largest first; others come last."""
-        place = self.columns.index(self.ranked_by) if self.ranked_by else 0
+        place = next((columns.index(name) for name in self.ranked_by if name in columns), 0)
 
         def size(row: Sequence[Cell]) -> float:
             cell = row[place]
             return -abs(cell) if isinstance(cell, int | float) else math.inf
 
         return sorted(rows, key=size) if self.ranked_by else list(rows)
+
+
+def columns_beside(beside: Mapping[str, tuple[str, ...]], options: Collection[str]) -> tuple[str, ...]:
+    """Give the columns that some options add."""
+    return tuple(name for given, names in beside.items() if set(given.split()) <= set(options) for name in names)
 
 
 DEFAULT_FIRST = 10
@@ -123,6 +130,7 @@ class Query:
     everywhere : whether it is of all tokens of the sentence, of a table that can be (the lens).
     key : position of the key, from 0; None for the one that the query looks at most.
     token : the token that numbers are of: its text, or ``#`` and its id; None for the model's first choice.
+    against : another token, given in the same way, whose logit is taken off that token's; None for the logit itself.
     off : the heads that are switched off.
     norms : whether parameters are read for their norms.
     by_mean : whether what such a head gives is its mean over the sentence's tokens, and not zero.
@@ -149,6 +157,7 @@ class Query:
     everywhere: bool = False
     key: int | None = None
     token: str | None = None
+    against: str | None = None
     off: tuple[Head, ...] = ()
     norms: bool = False
     by_mean: bool = False
@@ -156,6 +165,12 @@ class Query:
     epsilon: float | None = None
     parts: tuple[str, ...] | None = None
     of_two: bool = False
+
+    @property
+    def adding(self) -> tuple[str, ...]:
+        """Which options are given that may add columns to a table."""
+        is_given = {"vs": self.of_two, "off": bool(self.off), "against": self.against is not None}
+        return tuple(name for name, is_so in is_given.items() if is_so)
 
     def wants(self, head: int) -> bool:
         """Say whether rows of a head, or of the layer as a whole (-1), are asked for."""
@@ -312,21 +327,50 @@ ROLLOUT = View(
 
 _SENTENCE = frozenset({"text", "position"})
 _CHOICES = ("token_id", "token", *_with_chance("logit", "probability"))
+_DIFFERENCE = ("chosen", "against", *_with_chance("logit_difference"))
+_DIFFERENCE_SAID = (("chosen", ""), ("against", "−"), ("logit_difference", "logit difference"))
 
 PREDICTIONS = View(
     "predictions",
     "8",
     "Predictions",
-    "the tokens expected after one of --text; with --vs both models'",
+    "the tokens expected after one of --text; --vs, --off: beside others",
     ("position", "at", "rank", *_CHOICES),
     is_by_layer=False,
-    options=_SENTENCE | {"top", "vs"},
+    options=_SENTENCE | {"top", "vs", "off", "by_mean", "token", "against"},
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
-    leading=("rank", "token", "probability", "probability_other", "difference", "rank_other", "logit", "logit_other"),
+    leading=(
+        "rank",
+        "token",
+        "probability",
+        "probability_other",
+        "probability_after",
+        "difference",
+        "change",
+        "rank_other",
+        "rank_after",
+        "logit",
+        "logit_other",
+        "logit_after",
+    ),
     top=20,
-    said=(("position", "position"), ("at", "at"), ("probability_chance", "chance"), ("logit_chance", "logit chance")),
-    beside=("rank_other", *_with_chance("logit_other", "probability_other"), "difference"),
+    said=(
+        ("position", "position"),
+        ("at", "at"),
+        *_DIFFERENCE_SAID,
+        ("logit_difference_other", "the other"),
+        ("logit_difference_after", "after"),
+        ("probability_chance", "chance"),
+        ("logit_chance", "logit chance"),
+    ),
+    beside={
+        "vs": ("rank_other", *_with_chance("logit_other", "probability_other"), "difference"),
+        "off": ("rank_after", *_with_chance("logit_after", "probability_after", "change")),
+        "against": _DIFFERENCE,
+        "vs against": _with_chance("logit_difference_other"),
+        "off against": _with_chance("logit_difference_after"),
+    },
 )
 
 LENS = View(
@@ -336,12 +380,13 @@ LENS = View(
     "what it would predict after each block, and the stream's norm",
     ("stack", "layer", "position", "at", "place", *_CHOICES, *_with_chance("norm")),
     is_by_layer=False,
-    options=_SENTENCE | {"top"},
+    options=_SENTENCE | {"top", "token", "against"},
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
     leading=("token", "probability", "place", *_with_chance("logit", "norm")),
-    top=3,
-    said=(("probability_chance", "chance"),),
+    top=5,
+    said=(("chosen", ""), ("against", "−"), ("probability_chance", "chance")),
+    beside={"against": _DIFFERENCE},
 )
 
 CONTRIBUTIONS = View(
@@ -351,12 +396,20 @@ CONTRIBUTIONS = View(
     "what each head adds to the logit of --token by itself",
     (*_HEAD, "part", "token_id", "token", *_with_chance("contribution"), "logit", "note"),
     is_by_layer=False,
-    options=_SENTENCE | {"token"},
+    options=_SENTENCE | {"token", "against"},
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
     leading=_with_chance("contribution"),
-    ranked_by="contribution",
-    said=(("token", "token"), ("logit", "logit"), ("note", "note"), ("token_id", "id")),
+    ranked_by=("contribution",),
+    said=(
+        ("token", "token"),
+        ("against", "−"),
+        ("logit_difference", "logit difference"),
+        ("logit", "logit"),
+        ("note", "note"),
+        ("token_id", "id"),
+    ),
+    beside={"against": ("against", "logit_difference")},
 )
 
 ABLATION = View(
@@ -368,12 +421,23 @@ ABLATION = View(
         *_HEAD, "token_id", "token", "probability_before", "probability_after", *_with_chance("change"),
         "logit_before", "logit_after", *_with_chance("logit_change"), "off",
     ),
-    options=_SENTENCE | {"layer", "head", "stack", "token", "off", "by_mean", "top"},
+    options=_SENTENCE | {"layer", "head", "stack", "token", "against", "off", "by_mean", "top"},
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
-    leading=("token", *_with_chance("change"), "probability_before", "probability_after"),
-    ranked_by="change",
-    said=(("token", "token"), ("probability_before", "p before"), ("logit_before", "logit"), ("token_id", "id")),
+    leading=(
+        "token", *_with_chance("logit_difference_change"), "logit_difference_before", "logit_difference_after",
+        *_with_chance("change"), "probability_before", "probability_after",
+    ),
+    ranked_by=("logit_difference_change", "change"),
+    said=(
+        ("token", "token"), ("against", "−"), ("logit_difference_before", "logit difference"),
+        ("probability_before", "p before"), ("logit_before", "logit"), ("token_id", "id"),
+    ),
+    beside={
+        "against": (
+            "against", "logit_difference_before", "logit_difference_after", *_with_chance("logit_difference_change"),
+        ),
+    },
 )  # fmt: skip
 
 OVERVIEW = "overview"
@@ -418,7 +482,7 @@ CHANGES = View(
     options=frozenset({"layer", "head", "stack", "vs"}),
     needs=frozenset({"vs"}),
     scope=Scope.MODEL,
-    ranked_by="change",
+    ranked_by=("change",),
 )  # fmt: skip
 
 _EVERY_VIEW = (
@@ -529,12 +593,26 @@ COLUMNS = {
     "probability_other": "of the token in the other model; rows by the larger of both",
     "probability_other_chance": "chance, a token drawn at random: 1/vocabulary of the other model",
     "predictions.difference": "probability in the other model, less that in this",
+    "rank_after": "rank of the token with the heads off",
+    "logit_after_chance": "chance, a token drawn at random: the mean of the logits with the heads off",
+    "probability_after_chance": "chance, a token drawn at random: 1/vocabulary",
+    "chosen": "the token whose logit is compared: --token, or the likeliest",
+    "against": "the token whose logit is taken off: --against",
+    "logit_difference": "logit of the chosen token, less that of the one it is held against",
+    "logit_difference_chance": "chance, two tokens drawn at random: root mean square of the difference",
+    "logit_difference_other": "the same difference in the other model",
+    "logit_difference_other_chance": "chance, two tokens drawn at random, in the other model",
+    "logit_difference_before": "logit of the token, less that of --against, with all heads on",
+    "logit_difference_after": "the same difference with the head or heads off",
+    "logit_difference_after_chance": "chance, two tokens drawn at random, with the heads off",
+    "logit_difference_change": "of the logit difference",
+    "logit_difference_change_chance": "chance, two tokens drawn at random: root mean square of the change",
     "logit_chance": "chance, a token drawn at random: the mean over the vocabulary",
     "probability_chance": "chance, a token drawn at random: 1/vocabulary",
     "norm": "‖x‖ of the residual stream at this place",
     "norm_chance": "chance, what the block adds at a right angle to the stream before: √(‖x‖² + ‖added‖²)",
     "part": "a head, the embedding, an MLP, or all biases",
-    "contribution": "to the logit, with the scales of norms held: all rows add up to the logit",
+    "contribution": "to the logit or logit difference, with norms' scales held: all rows add up to it",
     "contribution_chance": "chance, tokens drawn at random: the root mean square of what it adds to their logits",
     "probability_before": "of the token, with all heads on",
     "probability_after": "of the token, with the head or heads off",

@@ -226,6 +226,8 @@ def test_what_cannot_be_asked_is_said_in_one_line(tiny_model: TinyModel) -> None
         "the sentence has no token 400": (gpt2, "predictions", "--position", "400"),
         "is not one token": (gpt2, "contributions", "--token", "unheard of"),
         "ids go from 0 to 319": (gpt2, "ablation", "--token", "#320"),
+        "is held against itself": (gpt2, "contributions", "--token", "#5", "--against", "#5"),
+        "--token is held against another token here": (gpt2, "lens", "--token", "#5"),
         "no head L0H7: the layer has heads 0 to 3": (gpt2, "ablation", "--off", "L0H7"),
         "'1' is a layer or a head? write L1 for the layer": (gpt2, "ablation", "--off", "1"),
         "--off names no head": (gpt2, "ablation", "--off", " "),
@@ -477,3 +479,81 @@ def test_a_token_that_cannot_be_seen_is_known_as_it_is_and_as_tables_write_it(ti
         rows = exported(folder, "contributions", "--text", TEXT, "--token", written)
         assert {row["token"] for row in rows} == {written}
         assert exported(folder, "contributions", "--text", TEXT, "--token", typed) == rows
+
+
+@pytest.mark.parametrize("by_mean", [False, True])
+@pytest.mark.parametrize("model_type", ["gpt2", "llama", "t5", "bert"])
+def test_predictions_without_heads_stand_beside_those_with_all(
+    tiny_model: TinyModel, model_type: str, by_mean: bool
+) -> None:
+    folder = tiny_model(model_type, with_head=True)
+    own = Own(folder, model_type)
+    stack, _, name = HEADS[model_type].partition(".")
+    before, after = own.logits(), own.without(stack, int(name[1]), int(name[3]), by_mean=by_mean)
+    way = ["--mean"] if by_mean else []
+    rows = exported(folder, "predictions", "--text", TEXT, "--off", HEADS[model_type], "--top", "4", *way)
+    shares, later = before.softmax(0), after.softmax(0)
+    ids = {*shares.topk(4).indices.tolist(), *later.topk(4).indices.tolist()}
+    larger = torch.maximum(shares, later)
+    assert [int(row["token_id"]) for row in rows] == sorted(ids, key=lambda each: -float(larger[each]))
+    for row in rows:
+        token = int(row["token_id"])
+        for end, logits in (("", before), ("_after", after)):
+            assert float(row[f"logit{end}"]) == pytest.approx(float(logits[token]), abs=1e-4)
+            assert float(row[f"probability{end}"]) == pytest.approx(float(logits.softmax(0)[token]), abs=1e-5)
+            assert int(row[f"rank{end}"]) == 1 + int((logits > logits[token]).sum())
+            assert float(row[f"logit{end}_chance"]) == pytest.approx(float(logits.mean()), abs=1e-4)
+        assert float(row["change"]) == pytest.approx(float(later[token] - shares[token]), abs=1e-5)
+        assert float(row["change_chance"]) == pytest.approx(by_chance(before, after, token)[1], rel=1e-3)
+
+
+def of_random_pairs(logits: Tensor) -> float:
+    """Give the root mean square of the difference of two logits, each drawn by itself."""
+    return float((logits[:, None].double() - logits[None].double()).square().mean().sqrt())
+
+
+def test_a_logit_difference_is_that_of_two_tokens_wherever_a_logit_is_shown(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2", with_head=True)
+    own = Own(folder, "gpt2")
+    before, after = own.logits(), own.without("decoder", 1, 2)
+    token, against = before.topk(5).indices[[0, 4]].tolist()
+    held = ("--text", TEXT, "--against", f"#{against}")
+
+    def difference(logits: Tensor) -> float:
+        return float(logits[token] - logits[against])
+
+    for row in exported(folder, "predictions", *held, "--top", "2", "--off", "L1H2"):
+        for end, logits in (("", before), ("_after", after)):
+            assert float(row[f"logit_difference{end}"]) == pytest.approx(difference(logits), abs=1e-4)
+            assert float(row[f"logit_difference{end}_chance"]) == pytest.approx(of_random_pairs(logits), rel=1e-4)
+    _, by_layer = seen_through_the_end(own, "gpt2")
+    rows = exported(folder, "lens", *held, "--top", "1", "--position", "all")
+    for layer, logits in enumerate(by_layer):
+        found = [float(row["logit_difference"]) for row in rows if row["layer"] == str(layer)]
+        assert found == pytest.approx((logits[:, token] - logits[:, against]).tolist(), abs=1e-4)
+    for asked in (("--off", "L1H2"), ("--head", "L1H2")):
+        (row,) = exported(folder, "ablation", *held, *asked)
+        numbers = [float(row[f"logit_difference_{name}"]) for name in ("before", "after", "change", "change_chance")]
+        b, a = difference(before), difference(after)
+        assert numbers == pytest.approx([b, a, a - b, of_random_pairs(after - before)], abs=1e-4)
+    changes = [abs(float(row["logit_difference_change"])) for row in exported(folder, "ablation", *held)]
+    assert changes == sorted(changes, reverse=True)
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "llama", "gemma2"])
+def test_contributions_to_a_logit_difference_are_differences_and_add_up_to_it(
+    tiny_model: TinyModel, model_type: str
+) -> None:
+    folder = tiny_model(model_type, with_head=True)
+    token, against = (f"#{each}" for each in Own(folder, model_type).logits().topk(5).indices[[1, 4]].tolist())
+    both = exported(folder, "contributions", "--text", TEXT, "--token", token, "--against", against)
+    alone = [exported(folder, "contributions", "--text", TEXT, "--token", each) for each in (token, against)]
+
+    def by_part(rows: list[dict[str, str]]) -> dict[tuple[str, ...], float]:
+        return {tuple(row[name] for name in ("layer", "head", "part")): float(row["contribution"]) for row in rows}
+
+    first, second = map(by_part, alone)
+    assert by_part(both) == pytest.approx({part: first[part] - second[part] for part in first}, abs=1e-4)
+    difference = float(alone[0][0]["logit"]) - float(alone[1][0]["logit"])
+    assert [float(row["logit_difference"]) for row in both] == pytest.approx([difference] * len(both), abs=1e-4)
+    assert sum(float(row["contribution"]) for row in both) == pytest.approx(difference, abs=2e-4)

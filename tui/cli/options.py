@@ -129,8 +129,11 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
         metavar="TOKEN",
         help="The token to measure: its text, or #ID.  [default: the likeliest] (ablation …)",
     ),
+    "against": click.option(
+        "--against", metavar="TOKEN", help="Another token: measure --token's logit less that one's (ablation …)."
+    ),
     "off": click.option(
-        "--off", multiple=True, metavar="HEADS", help="Switch heads off: L5H1, 'L5H1 L5H2', L5 (ablation, attention)."
+        "--off", multiple=True, metavar="HEADS", help="Switch heads off: L5H1, 'L5H1 L5H2', L5 (ablation …)."
     ),
     "eigenvalues": click.option(
         "--eigenvalues",

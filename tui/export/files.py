@@ -25,6 +25,7 @@ from engine.values.views import DEFAULT_TOP, NEEDS, VIEWS, Scope
 from tui.export.pictures import picture_in_glyphs, picture_of, picture_of_screen
 from tui.export.request import APPLICABLE, Export, Request, facts_of, write_parts
 from tui.export.view_table import file_stem, name_of_heads, subject_of, table_in_view, table_of_heads, whole_map
+from tui.state.tables import measured_tokens
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Advanced
 from tui.views.rows import RowsPane
@@ -266,14 +267,15 @@ class ExportFiles:
             raise EngineError(f"{name} is of a sentence; type one with {key_of(self._app, 'app.sentence')} first")
         is_comparing = self._stores.engine.options.is_comparing
         of_two = (name == "attention" and shown.difference and not off.heads) or "vs" in needs
-        of_two = of_two or (is_comparing and view is not None and bool(view.beside))
+        of_two = of_two or (is_comparing and view is not None and "vs" in view.beside and not off.heads)
         asked: dict[str, Any] = {
             "text": shown.text or None,
             "energy": None if shown.epsilon == DEFAULT_EPSILON else shown.epsilon,
             "vs": of_two or None,
         }
         if view is not None:
-            asked |= {"position": shown.position, "token": shown.token}
+            asked |= {"position": shown.position}
+            asked["token"], asked["against"] = measured_tokens(shown, view)
             if view.scope is Scope.CELL:
                 asked["position"], asked["key"] = self._views.attention.cell or (None, None)
             if view.scope is Scope.MODEL and view.top != DEFAULT_TOP:

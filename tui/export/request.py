@@ -81,6 +81,8 @@ class Request:
         for option, why in NEEDED.items():
             if option in NEEDS.get(self.view, ()) and option not in given:
                 raise click.UsageError(f"{self.view} needs --{option}, {why}")
+        if {"off", "vs"} <= given.keys():
+            raise click.UsageError("numbers are beside those of --vs or of --off; leave one of them out")
         if "off" in given and self.view == ABLATION.name and {"layer", "head", "stack"} & given.keys():
             raise click.UsageError("heads that --off names are off together; leave --layer, --head and --stack out")
         if given.get("position") == "all" and self.view != LENS.name:
@@ -115,7 +117,7 @@ class Request:
 
     @property
     def _columns(self) -> tuple[str, ...]:
-        return COLUMNS[self.view]["vs" in self.options]
+        return columns_of(self.view, self.options)
 
     def chosen(self) -> tuple[str, ...]:
         """Name the columns that are asked for.
@@ -187,7 +189,7 @@ def query_of(request: Request, outline: ModelOutline) -> Query:
     if given.get("position") == "all":
         given["position"], given["everywhere"] = None, True
     is_one = only is not None and len(names) == 1
-    of_two = given.pop("vs", False) and (view is None or bool(view.beside))
+    of_two = given.pop("vs", False) and (view is None or "vs" in view.beside)
     return Query(
         layer=names[0] if is_one else None,
         layers=() if is_one or len(names) == len(outline.layers) else tuple(names),
@@ -247,7 +249,7 @@ class Export:
         """Yield the rows and columns that are asked for of the view's table, some at a time; no row is a notice."""
         condition, columns, has_any = self._request.condition(), self._request.chosen(), False
         name = self._request.view
-        for piece in LargeTable(name, columns_of(name, self._query), self._rows()).pieces():
+        for piece in LargeTable(name, columns_of(name, self._query.adding), self._rows()).pieces():
             frame = piece.frame if condition is None else condition.rows_of(piece.frame)
             has_any = has_any or not frame.is_empty()
             yield piece.with_frame(frame.select(columns))

@@ -74,6 +74,7 @@ class Shown:
     is_numbered : whether weights are written into the cells of maps.
     position : the token at which is predicted; None is the last one.
     token : whose logit is looked at; None is the model's first choice.
+    against : the token whose logit is taken off that; None is none.
     folds : whether the gains of norms are folded into directions.
     searched : what was searched in the tree last; empty before that.
     """
@@ -97,6 +98,7 @@ class Shown:
     is_numbered: bool = False
     position: int | None = None
     token: str | None = None
+    against: str | None = None
     folds: bool = False
     searched: str = ""
 

@@ -35,6 +35,16 @@ DONE = Progress("", 1, 1, "")
 """Reported where nothing is worked out any more."""
 
 
+def measured_tokens(shown: Shown, view: View) -> tuple[str | None, str | None]:
+    """Give the token of which a table says the logit, and the one that it is held against.
+
+    A table that lists tokens says no other one's logit but in comparison.
+    """
+    if "token" not in view.options or (shown.against is None and "chosen" in view.columns_with({"against"})):
+        return None, None
+    return shown.token, shown.against
+
+
 def table_query(shown: Shown, view: View, cell: tuple[int, int] | None, *, is_comparing: bool) -> Query | None:
     """Say what to ask for, or None where nothing is selected that the table could be of.
 
@@ -46,14 +56,17 @@ def table_query(shown: Shown, view: View, cell: tuple[int, int] | None, *, is_co
     is_comparing : whether a second model is open.
     """
     name = shown.selected
+    is_without_heads = bool(shown.off.heads) and "off" in view.options
     asked = Query(
         distance=shown.distance if "distance" in view.options else None,
         fold_norm=shown.folds and "fold_norm" in view.options,
-        of_two=is_comparing and bool(view.beside),
+        of_two=is_comparing and "vs" in view.beside and not is_without_heads,
     )
     if "text" in view.options:
-        given = {option: getattr(shown, option) for option in ("position", "token") if option in view.options}
-        asked = replace(asked, text=shown.text or None, top=view.top, **given)
+        position = shown.position if "position" in view.options else None
+        asked = replace(asked, text=shown.text or None, top=view.top, position=position)
+        token, against = measured_tokens(shown, view)
+        asked = replace(asked, token=token, against=against)
         if "off" in view.options:
             asked = replace(asked, off=shown.off.heads, by_mean=shown.off.by_mean)
     if "energy" in view.options:
@@ -189,6 +202,7 @@ class TableStore(Store[TableKey, Table]):
         """Work out a table layer by layer; other work is done between two layers."""
         name, query = key
         view, layers, pace = VIEWS[name], self._outline.attending_layers, Rate()
+        columns = view.columns_with(query.adding)
         heads = list(itertools.accumulate((layer.heads for layer in layers), initial=0))
         rows, left_out, lacking = list[Sequence[Cell]](), dict[Head, str](), dict[str, None]()
         swept = self._swept
@@ -206,7 +220,7 @@ class TableStore(Store[TableKey, Table]):
                     lacking |= dict.fromkeys(answer.lacking)
                 if len(left_out) == len(layers):
                     raise no_rows_error(left_out)
-                table = Table.of_rows(name, view.columns, view.sort_rows(rows), dict(left_out), tuple(lacking))
+                table = Table.of_rows(name, columns, view.sort_rows(rows, columns), dict(left_out), tuple(lacking))
                 if done + 1 < len(layers):
                     self.progress[key] = Progress(name, done + 1, len(layers), "layers")
                     self.put(key, table, is_complete=False)

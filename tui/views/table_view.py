@@ -51,7 +51,7 @@ def table_title(shown: Shown, view: View, outline: ModelOutline, *, is_comparing
             parts.append(off_part(shown.off, " · " if not is_of_model else "  " if parts else " "))
         else:
             parts.append(fact("with all heads on", "  " if is_of_model else " · "))
-    if is_comparing and is_of_model and "text" in view.needs and not view.beside:
+    if is_comparing and is_of_model and "text" in view.needs and (shown.off.heads or "vs" not in view.beside):
         parts.append(fact(f"of {short_name(outline)}"))
     if "energy" in view.options:
         parts.append(fact(f"ε {shown.epsilon:g}"))

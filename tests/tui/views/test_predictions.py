@@ -43,7 +43,7 @@ async def test_one_key_goes_from_predictions_to_where_they_come_from(
 ) -> None:
     model = tiny_model("gpt2", with_head=True)
     async with explorer(model, size=size, text=TEXT) as (app, pilot):
-        for view, top in (("predictions", 20), ("lens", 3), ("contributions", 10)):
+        for view, top in (("predictions", 20), ("lens", 5), ("contributions", 10)):
             await press(pilot, "8")
             assert pane(app).view == view
             assert rows(pane(app).shown) == asked(model, view, Query(text=TEXT, top=top))
@@ -207,7 +207,12 @@ async def test_with_heads_off_titles_say_what_they_are_of_and_maps_before_and_af
 ) -> None:
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L0H1", size=(160, 50)) as (app, pilot):
         await press(pilot, "o")
-        for view in ("predictions", "lens", "contributions"):
+        await press(pilot, "8")
+        assert shown(pane(app).title_line).startswith("predictions L0H1 off")
+        table = pane(app).shown
+        assert table is not None
+        assert {"probability_after", "change"} <= set(table.columns)
+        for view in ("lens", "contributions"):
             await press(pilot, "8")
             assert shown(pane(app).title_line).startswith(f"{view} with all heads on")
         await press(pilot, "comma", "8", "8")
@@ -276,7 +281,7 @@ def test_both_models_numbers_are_those_of_each_by_itself(
     own, theirs = ({row["token_id"]: row for row in rows} for rows in alone)
     assert alone[0][0]["token_id"] != alone[1][0]["token_id"], "the copy expects something else"
     rows = exported(model, "predictions", "--text", SHORT, "--top", "4", "--vs", other)
-    assert tuple(rows[0]) == PREDICTIONS.columns_of(of_two=True)
+    assert tuple(rows[0]) == PREDICTIONS.columns_with({"vs"})
     for row in rows:
         for name in ("rank", "token", "logit", "logit_chance", "probability", "probability_chance"):
             if name != "token":

@@ -67,7 +67,7 @@ async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, P
         assert [row[:3] for row in rows if float(str(row[3])) > 0] == [("decoder", 1, "3")]
         assert pane.grid.row is not None
         assert pane.grid.row[:2] == (1, "3"), "what changed most is under the cursor"
-        assert CHANGES.ranked_by in screen_text(app)
+        assert CHANGES.ranked_by[0] in screen_text(app)
         assert "the larger of qk_distance and ov_distance" in shown(pane.explanation_line)
         await pilot.press("enter")
         await settle(pilot)
