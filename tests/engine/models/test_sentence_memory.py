@@ -208,6 +208,7 @@ async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_i
     monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
     monkeypatch.setattr(OpenModel, "read", slowly)  # what takes no time is not said
     async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("3")
         said: list[str] = []
         monkeypatch.setattr(app.views.attention, "show_message", lambda title, message, **_: said.append(message))
         for text in (SENTENCE, "the dog"):

@@ -133,6 +133,7 @@ async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
 ) -> None:
     monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("3")
         free, pane = held_back(monkeypatch), app.views.attention
         app.main.read(SENTENCE)
         await until(pilot, lambda: "is being loaded" in pane.message)
@@ -181,6 +182,7 @@ async def test_what_is_known_not_to_fit_is_said_before_it_is_tried(
 ) -> None:
     monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("3")
         free, pane, said = held_back(monkeypatch), app.views.attention, list[str]()
         monkeypatch.setattr("engine.values.memory.free_memory", lambda: 1000)
         app.main.read(SENTENCE)

@@ -163,6 +163,8 @@ async def test_ten_changes_with_keys_in_between_leave_nothing_behind(
         await pilot.press("t", "1", "right_curly_bracket")
         await settle(pilot)
         assert "rank 8/8" in screen_text(app)
+        await pilot.press("3")
+        await settle(pilot)
         assert app.views.attention.heatmap.pooled is not None
         assert len(sessions) == 11
         gc.collect()

@@ -120,9 +120,9 @@ def test_without_a_shell_to_go_back_to_ctrl_z_says_so_and_the_program_goes_on(ti
 
 def test_a_crash_restores_the_terminal_and_leaves_one_line_and_a_log(tiny_model: TinyModel) -> None:
     broken = (
-        "import tui.app.main_screen\n"
+        "import tui.views.ranks_view\n"
         "def broken(self, step): raise ZeroDivisionError('on purpose')\n"
-        "tui.app.main_screen.MainScreen.action_measure = broken"
+        "tui.views.ranks_view.RanksPane.action_measure = broken"
     )
     with scripted(broken, tiny_model("llama")) as terminal:
         terminal.wait_for("place ")
