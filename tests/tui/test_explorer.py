@@ -100,7 +100,10 @@ async def test_a_narrow_terminal_shows_one_view_and_number_keys_choose_it(tiny_m
 async def test_a_wide_terminal_shows_all_views_until_one_is_zoomed(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(160, 50), head="L0H0") as (app, pilot):
         panes = (app.views.spectra, app.views.ranks, app.views.attention)
-        assert all(each.region.width > 40 and each.region.height > 15 for each in panes)
+        assert all(each.region.width > 40 for each in panes)
+        lines = [each.region.height for each in panes]
+        assert lines[1] == 4 + 1 + 5, "the ranks have their rows, their names, two lines and a frame"
+        assert lines[0] == lines[2] - lines[1], "the spectra have the rest"
         regions = [each.region for each in panes]
         assert not any(one.overlaps(other) for one in regions for other in regions if one is not other)
         await pilot.press("2", "z")

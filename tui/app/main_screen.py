@@ -49,8 +49,9 @@ if TYPE_CHECKING:
     from tui.views.switcher import Views
 
 
-LAYOUTS = {"-framed": (100, 30), "-shared": (120, 34), "-thirds": (200, 50)}
-"""From how many columns and rows on parts have frames, views share the room, and a third column stands beside them."""
+LAYOUTS = {"-framed": (100, 30), "-shared": (120, 34), "-broad": (150, 34), "-thirds": (200, 44)}
+"""From how many columns and rows on parts have frames, views share the room, the tree has its words in full, and the
+overview stands beside the other views."""
 
 
 class MainScreen(TerminalScreen, inherit_bindings=False):
@@ -124,7 +125,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         with Horizontal(id="top"):
             yield self.model_line
             yield self.progress_line
-        with Horizontal(id="body"), Framed("side", title_line=self.tree_widget.title_line):
+        with Horizontal(id="body"), Framed("side", title_line=self.tree_widget.title_line, key="app.tree"):
             yield self.tree_widget.title_line
             yield self.tree_widget
         with Horizontal(id="sentence"):
@@ -140,6 +141,8 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.update_classes(
             {name: width >= columns and height >= rows for name, (columns, rows) in LAYOUTS.items()}, animate=False
         )
+        if self._views is not None:
+            self._views.share_room()
 
     # --- the open model
 

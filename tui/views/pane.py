@@ -10,7 +10,6 @@ from textual.widget import Widget
 
 from tui.state.session import Session, Shown
 from tui.state.stores import Stores
-from tui.toolkit.keys import key_of
 from tui.widgets.line import Framed, Line
 
 
@@ -44,7 +43,7 @@ class Pane(Framed):
     asks: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
-        super().__init__(self.view, "framed pane -beside-map" if self.is_beside_map else "framed pane")
+        super().__init__(self.view, "framed pane", key=f"app.{self.view}")
         self.is_waiting = True
         self.is_unfinished = False
         self.is_stopped = False
@@ -61,15 +60,6 @@ class Pane(Framed):
         """The cells of a line, those that are likely where the pane has not been laid out; 0 while none is."""
         around = (each.content_size.width for each in self.ancestors if isinstance(each, Widget))
         return max((self.content_size.width or next(filter(None, around), 0)) - 2, 0)
-
-    @property
-    def key_label(self) -> str:
-        """The key of the view, if it has one."""
-        try:
-            key = key_of(self.app, f"app.{self.view}")
-        except KeyError:
-            return ""
-        return "" if " " in key else key  # which would say that there is none
 
     def draw_changes(self, shown: Shown, stores: Stores) -> None:
         """Draw what is shown, unless nothing of what it draws has changed; while it waits it asks anew in any case.

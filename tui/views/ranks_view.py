@@ -27,7 +27,7 @@ from tui.widgets.line import Line
 from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
 
-NAME_WIDTH, VALUE_WIDTH = 6, 8
+NAME_WIDTH, VALUE_WIDTH = 6, 7
 """Cells of a line's name and of each of its numbers; together they fit beside the tree on 80 columns."""
 
 PLACES = {
@@ -244,6 +244,12 @@ class RanksPane(RowsPane):
         elif line is not None:
             self.table.go_to(line)
         self._place = self.table.place if line is None else line  # where moves ahead of the rows have begun
+        self.fit_height()
+
+    def fit_height(self) -> None:
+        """Take no more lines than there are rows, where it stands below the spectra."""
+        lines = len(self._all_names) + self.table.head + 2  # with chance and what the measure is
+        self.styles.height = lines + self.gutter.height if self.has_class("-below") else "1fr"
 
     @property
     def under_cursor(self) -> tuple[Head, str, Cell] | None:

@@ -42,6 +42,10 @@ from tui.views.rows import RowsPane
 from tui.views.spectra_view import SpectraPane
 from tui.views.table_view import CellPane, TablePane
 from tui.views.text_view import TextPane
+from tui.widgets.table_grid import TableGrid
+
+WEIGHTS_WIDTH = 60
+"""The columns of spectra and ranks beside a table, with those of the table's frame."""
 
 PaneKind = TypeVar("PaneKind", bound=Pane)
 
@@ -138,7 +142,8 @@ class Views(Container):
                 self.refresh_bindings()  # of which the line of keys shows those that lead somewhere
 
     def on_mount(self) -> None:
-        """Draw in another theme's colours."""
+        """Draw in another theme's colours, and show what there is room for."""
+        self.share_room()
         self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self.draw))
 
     def on_resize(self) -> None:
@@ -382,16 +387,46 @@ class Views(Container):
             self.attention.opened_from = ""
         self._last_of_ring[ring_of(view)] = view
         self._beside = pane if pane.is_beside_map else self._beside if pane is self.attention else None
-        changed = [_marked(each, {"-active": each is pane, "-beside": each is self._beside}) for each in self.panes]
-        changed.append(_marked(self._left, {"-empty": pane not in (self.spectra, self.ranks)}))
-        is_table = pane.has_class("-table") and pane is not self._beside
-        marks = {"-map": self._beside is not None, "-tables": is_table, "-whole": isinstance(pane, ComparePane)}
-        changed.append(_marked(self, marks))
         others: list[Widget] = []
         if self.is_attached and _marked(self.screen, {"-alone": isinstance(pane, ComparePane)}):
             others += self.screen.query("#side, #tree")  # which give their room to one view that shares none
+        changed = [_marked(each, {"-active": each is pane}) for each in self.panes]
         if any(changed) or others:
             self._restyle(*others)
+        self.share_room()
+
+    def share_room(self) -> None:
+        """Show the views that there is room for beside the active one."""
+        seen = self._seen()
+        changed = [_marked(each, {"-seen": each in seen}) for each in self.panes]
+        weights = seen & {self.spectra, self.ranks}
+        changed += [
+            _marked(self._left, {"-empty": not weights, "-alone": weights == seen}),
+            _marked(self.ranks, {"-below": len(weights) > 1}),
+            _marked(self.overview, {"-third": len(seen) > 3}),
+        ]
+        if any(changed):
+            self._restyle()
+            self.ranks.fit_height()
+
+    def _seen(self) -> set[Pane]:
+        """Choose the views that are seen: the active one, and where there is room those that go with it."""
+        pane = self.active
+        is_shared, has_third = (self.is_attached and self.screen.has_class(each) for each in ("-shared", "-thirds"))
+        if self.has_class("-zoomed") or not is_shared or isinstance(pane, ComparePane):
+            return {pane}
+        if self._beside is not None:
+            return {self._beside, self.attention}
+        if not pane.has_class("-table") or (has_third and pane is self.overview):
+            return {self.spectra, self.ranks, self.attention, *([self.overview] if has_third else [])}
+        if isinstance(pane, TablePane) and pane.grid.wanted_width > self.size.width - WEIGHTS_WIDTH:
+            return {pane}
+        return {self.spectra, self.ranks, pane}
+
+    @on(TableGrid.Arranged)
+    def _give_width(self) -> None:
+        """Give a table the width that it takes."""
+        self.share_room()
 
     def _restyle(self, *others: Widget) -> None:
         """Style anew what looks otherwise by which view is active or has all the room, and no more: that is little.
@@ -508,6 +543,7 @@ class Views(Container):
             self._zoomed_from = focused, self.active
             self.active.focus_view()  # before the tree goes, which else would take the keys with it
         if any([_marked(self, {"-zoomed": is_zoomed}), _marked(self.screen, {"-zoomed": is_zoomed})]):
+            self.share_room()
             self._restyle(*self.screen.query("#side, #tree"))
             self.draw()
             self.screen.refresh_bindings()  # which says what the key does next

@@ -9,6 +9,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from tui.drawing.titles import Title
+from tui.toolkit.keys import key_of
 
 _PICTURES = {**{code: 0x2400 + code for code in range(32)}, 0x7F: 0x2421}
 """Unicode's picture of each control character, such as ␛; a name from a model's files may hold any of them."""
@@ -66,20 +67,29 @@ class TitleLine(Line):
 class Framed(Vertical):
     """A part of the screen that has its title in the first line, or on a large screen in the frame around it.
 
+    Parameters
+    ----------
+    key : the binding that leads here, by its id, if there is one; in the frame its key stands before the title.
+
     Attributes
     ----------
     title_line : the first line.
     """
 
-    def __init__(self, id: str, classes: str = "framed", title_line: TitleLine | None = None) -> None:
+    def __init__(self, id: str, classes: str = "framed", title_line: TitleLine | None = None, *, key: str) -> None:
         super().__init__(id=id, classes=classes)
         self.title_line = title_line or TitleLine()
+        self._key = key
         self._written: tuple[object, ...] = ()
 
     @property
-    def key_label(self) -> str:
-        """The key that leads here, which stands before the title."""
-        return ""
+    def _key_label(self) -> str:
+        """The key that leads here, if it has one."""
+        try:
+            key = key_of(self, self._key)
+        except KeyError:
+            return ""
+        return "" if " " in key else key  # which would say that there is none
 
     @property
     def is_framed(self) -> bool:
@@ -88,7 +98,7 @@ class Framed(Vertical):
 
     def write_title(self, title: Title) -> None:
         """Write a title into the frame: what is shown at the left, its state at the right."""
-        key, room = self.key_label, self.outer_size.width - 6  # corners, a piece of the line and a blank at each end
+        key, room = self._key_label, self.outer_size.width - 6  # corners, a piece of the line and a blank at each end
         before = cell_len(key) + bool(key)
         left, right = title.in_frame(max(room - before, 1))
         wanted = (key, left, right, room) if self.is_framed else ()

@@ -164,6 +164,11 @@ class TableGrid(ScrollArea, can_focus=True):
         return self._columns.head
 
     @property
+    def wanted_width(self) -> int:
+        """The cells that all columns take side by side."""
+        return self._shown.columns.starts[-1]
+
+    @property
     def beyond(self) -> int:
         """How many columns there are behind the last one that is seen whole."""
         return self._columns.beyond(self.scroll_offset.x, self._room) if self.order and self._room else 0
