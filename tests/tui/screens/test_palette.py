@@ -56,7 +56,7 @@ async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_mo
 
 
 CALLED = {
-    "patterns": "Patterns: what heads do in a sentence  (7)",
+    "patterns": "Patterns: where heads look  (7)",
     "lens": "Lens view",
     "dark": "theme dark",
     "Theme light": "theme light",

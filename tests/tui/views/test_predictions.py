@@ -329,7 +329,7 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         assert pane.grid.columns[:5] == ("rank", "token", "probability", "probability_other", "difference")
         pane.grid.go_to_column("difference")
         await pilot.pause()
-        assert shown(pane.explanation_line) == "probability in the other model, less that in this"
+        assert shown(pane.explanation_line) == "probability in the other model minus probability in this one"
         await press(pilot, *"/difference > 0 and rank_other = 1", "enter")
         await until(pilot, lambda: pane.counts == (1, len(rows)))
         assert f"--vs {other}" in app.main.exporting.command()
@@ -364,7 +364,9 @@ async def test_what_is_of_the_first_model_alone_says_so_in_its_title(pair: tuple
             if view == "predictions":
                 pane.grid.go_to_column("probability_other")
                 await pilot.pause()
-                assert shown(pane.explanation_line) == "of the token in the other model; rows by the larger of both"
+                assert (
+                    shown(pane.explanation_line) == "probability in the other model; rows are sorted by the larger one"
+                )
 
 
 async def test_where_the_other_model_reads_other_tokens_the_first_ones_predictions_stand_alone_with_the_reason(
