@@ -28,17 +28,12 @@ from tui.cli.command_line import command
 from tui.cli.commands import VIEWS
 from tui.cli.configuration import SETTINGS
 from tui.cli.keymap import classes_with_keys
+from tui.toolkit.keys import MOVES, MOVING_KEYS, is_bound, name_of
 
 REPOSITORY = Path(__file__).parents[1]
 
 PAGES = (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
 """All that is written for users."""
-
-MOVING = {
-    *("up", "down", "left", "right", "h", "j", "k", "l", "pageup", "pagedown", "home", "end", "gg", "G"),
-    *("ctrl+home", "ctrl+end", "ctrl+f", "ctrl+b", "ctrl+d", "ctrl+u"),
-}
-"""Keys that move alike in every list, table and map, which the page of keys says once."""
 
 WRITTEN = {"pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc", "enter": "Enter", "tab": "Tab"}
 """How keys are written that the toolkit abbreviates by a sign."""
@@ -182,7 +177,7 @@ def with_tables(text: str) -> str:
 def _table(name: str) -> str:
     """Write a table by its name, a kind and what of that kind, such as ``keys tree``."""
     kind, _, of = name.partition(" ")
-    rows = {"keys": _keys, "options": _options, "views": _views, "settings": _settings}[kind](of)
+    rows = {"keys": _keys, "moves": _moves, "options": _options, "views": _views, "settings": _settings}[kind](of)
     head = next(rows)
     lines = (head, ["---"] * len(head), *rows)
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
@@ -203,10 +198,18 @@ def _keys(group: str) -> Iterator[list[str]]:
     """Give the keys of a group but those that move alike everywhere."""
     yield ["key", "what it does", "id"]
     for name, of_keys in key_groups()[group].items():
-        if not {each.key for each in of_keys} <= MOVING:
-            names = [WRITTEN.get(each.key) or format_key(each.key) for each in of_keys]
+        if not {each.key for each in of_keys} <= MOVING_KEYS:
+            names = [WRITTEN.get(each.key) or format_key(each.key) for each in of_keys if is_bound(each)]
             keys = " ".join(f"`{each.lower() if len(each) > 1 else each}`" for each in names)
+            keys = keys or f"`:{name_of(of_keys[0])}`"
             yield [keys, of_keys[0].description, f"`{name}`"]
+
+
+def _moves(_: str) -> Iterator[list[str]]:
+    """Give the keys that move alike everywhere."""
+    yield ["keys", "what they do"]
+    for keys, said in MOVES:
+        yield [" ".join(f"`{each}`" for each in keys.replace("^", "ctrl+").split()), said]
 
 
 def _options(name: str) -> Iterator[list[str]]:

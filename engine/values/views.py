@@ -33,7 +33,7 @@ class View:
     Attributes
     ----------
     name : what it is called on the command line.
-    key : what shows it in the explorer; empty where that is a part of another view.
+    key : what shows it in the explorer; empty where that is its name, or a part of another view.
     title : what it is called there.
     says : what it holds, in a line.
     columns : the names, in order.
@@ -232,7 +232,7 @@ DIRECTIONS = View(
 
 WEIGHTS = View(
     "weights",
-    "0",
+    "",
     "Weights",
     "every parameter: shape, dtype, size, ties, norm",
     ("name", "shape", "dtype", "parameters", "tied_to", "bytes", "norm", "note"),
@@ -468,7 +468,7 @@ CIRCUIT_MEASURES = tuple(
 
 CHANGES = View(
     "changes",
-    "v",
+    "",
     "Changes: how the other model differs",
     "how the model of --vs differs, most changed heads first",
     (

@@ -50,7 +50,7 @@ LINES = ("there is no setting worse", 'threads = "many"', "no binding is called 
         ('[keys]\n"map.foo" = "n"\n', "no binding is called map.foo"),
         ('[keys]\nzoom = "Z"\n', "no binding is called zoom; did you mean app.zoom?"),
         ('[keys]\ntree.down = "f8"\ntree.up = "f8"\n', "tree.up: f8 is taken by tree.down (Down)"),
-        ('[keys]\napp.zoom = "tab"\n', "tab is taken by app.next_view (Next view); it keeps z"),
+        ('[keys]\napp.zoom = "tab"\n', "tab is taken by app.next_view (Next panel); it keeps z"),
         ('[keys]\napp.export = "q"\n', "q is taken by app.quit (Quit); it keeps e"),
     ],
 )

@@ -144,7 +144,7 @@ async def test_a_picture_as_text_has_a_sign_for_each_level_and_changes_nothing(m
         await settle(pilot)
         assert "▓" in picture_in_glyphs(app.views.active).as_text()
         for _ in range(5):  # through themes with as many levels as colours, and one with as many as signs
-            await pilot.press("ctrl+t")
+            await pilot.press("unbound:app.next_theme")
         await settle(pilot)
         assert not app.failure
         await pilot.press("y")

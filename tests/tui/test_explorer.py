@@ -61,7 +61,7 @@ async def test_keys_walk_the_tree_and_keys_that_come_faster_than_it_is_drawn_all
 
 async def test_the_models_facts_stand_one_below_the_other(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(100, 24), head="L0H0") as (app, pilot):
-        await pilot.press("t", "g", "g")
+        await pilot.press("unbound:app.tree", "g", "g")
         await settle(pilot)
         text = screen_text(app)
         assert "\\n" not in text
@@ -93,7 +93,7 @@ async def test_a_narrow_terminal_shows_one_view_and_number_keys_choose_it(tiny_m
             await pilot.press(key)
             await pilot.pause()
             assert [each.region.width > 0 and each.display for each in panes] == [each is pane for each in panes]
-        await pilot.press("t")
+        await pilot.press("unbound:app.tree")
         assert app.focused is app.main.tree_widget
 
 
@@ -174,7 +174,7 @@ async def test_help_lists_every_key_that_works(tiny_model: TinyModel) -> None:
 
 async def test_c_proves_the_heads_layer_by_layer(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("qwen3"), size=(120, 30)) as (app, pilot):
-        await pilot.press("c")
+        await pilot.press("unbound:app.check")
         await until(pilot, lambda: "2 layers: 2 verified" in screen_text(app))
         text = screen_text(app)
         assert "decoder L1" in text

@@ -103,19 +103,17 @@ class Explorer(TerminalApp):
 
     ACTION_TARGETS: ClassVar[set[str]] = {"views"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        shared_key("check", "c", "check", "Check: prove the heads against the model's numbers", OF_VIEWS),
-        shared_key("help", "question_mark", "help", "Keys that work here", PROGRAM),
+        shared_key("check", "", "check", "Check the heads against the model", OF_VIEWS),
+        shared_key("help", "question_mark", "help", "Help: the keys", PROGRAM),
         shared_key("quit", "q", "quit", "Quit", PROGRAM),
         shared_key("quit_too", "ctrl+q,ctrl+c", "quit", "Quit", PROGRAM),
         shared_key("redraw", "ctrl+l", "redraw", "Draw the screen again", PROGRAM, is_first=True),
         shared_key("models", "B", "models", "Open another model", PROGRAM),
-        shared_key("next_theme", "ctrl+t", "next_theme", "Next theme", PROGRAM),
-        shared_key(
-            "suspend", "ctrl+z", "suspend_process", "Suspend; the shell's fg comes back", PROGRAM, is_first=True
-        ),
+        shared_key("next_theme", "", "next_theme", "Next theme", PROGRAM),
+        shared_key("suspend", "ctrl+z", "suspend_process", "Suspend, until fg", PROGRAM, is_first=True),
     ]
 
-    foot_keys: ClassVar[dict[str, str]] = {"app.help": "Keys", "app.quit": "Quit"}
+    foot_keys: ClassVar[dict[str, str]] = {"app.help": "Help", "app.quit": "Quit"}
 
     def __init__(
         self, engine: Engine, start: Start, *, ascii_only: bool = False, started: Callable[[], None] = lambda: None

@@ -31,8 +31,7 @@ from tui.state.places import head_after, layer_after
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
 from tui.toolkit.application import Work, begin
-from tui.toolkit.keys import COMPARING, HEADS_OFF, MOVING, PROGRAM, SENTENCE, TAKING_AWAY, key_of, shared_key
-from tui.toolkit.messages import HeadSwitched
+from tui.toolkit.keys import HEADS, MOVING, PROGRAM, SENTENCE, TAKING_AWAY, key_of, shared_key
 from tui.toolkit.screen import TerminalScreen, is_displayed
 from tui.views.sentence_input import SentenceInput
 from tui.views.tree import HeadTree
@@ -53,6 +52,9 @@ LAYOUTS = {"-framed": (100, 30), "-shared": (120, 34), "-broad": (150, 34), "-th
 """From how many columns and rows on parts have frames, views share the room, the tree has its words in full, and the
 overview stands beside the other views."""
 
+SUBJECTS = frozenset({"selected", "view", "text", "off", "pins"})
+"""The fields of what is shown that the line at the foot says something about; what it said goes when they change."""
+
 
 class MainScreen(TerminalScreen, inherit_bindings=False):
     """The tree, the views and the lines around them, of one model after the other.
@@ -71,39 +73,39 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         Binding(
             "ctrl+c,super+c",
             "screen.copy_text",
-            "Copy selected text, or else quit",
+            "Copy selected text, or quit",
             show=False,
             id="app.copy_selected",
             group=TAKING_AWAY,
         ),
         shared_key("sentence", "i", "sentence", "Type a sentence", SENTENCE),
-        shared_key("next_view", "tab", "app.focus_next", "Next view", MOVING),
-        shared_key("previous_view", "shift+tab", "app.focus_previous", "Previous view", MOVING),
-        shared_key("tree", "t", "tree", "Back to the tree", MOVING),
-        shared_key("leave", "escape", "leave", "Stop what runs, or back to the tree", MOVING),
-        shared_key("switch", "o", "switch", "Switch the head off, or on again", HEADS_OFF),
-        shared_key("all_on", "O", "all_on", "Switch all heads on again", HEADS_OFF),
-        shared_key("off_way", "u", "off_way", "Switch heads off by zero, or by the mean", HEADS_OFF),
+        shared_key("next_view", "tab", "app.focus_next", "Next panel", MOVING),
+        shared_key("previous_view", "shift+tab", "app.focus_previous", "Previous panel", MOVING),
+        shared_key("tree", "", "tree", "Back to the tree", MOVING),
+        shared_key("leave", "escape", "leave", "Back, stop, or close", MOVING),
+        shared_key("switch", "space", "switch", "Switch the head off or on", HEADS),
+        shared_key("all_on", "O", "all_on", "Switch all heads on", HEADS),
+        shared_key("by_mean", "", "by_mean", "Ablate by the mean, or by zero", HEADS),
         shared_key("next_head", "right_square_bracket", "step_head(1)", "Next head", MOVING),
         shared_key("previous_head", "left_square_bracket", "step_head(-1)", "Previous head", MOVING),
         shared_key("next_layer", "right_curly_bracket", "step_layer(1)", "Next layer", MOVING),
         shared_key("previous_layer", "left_curly_bracket", "step_layer(-1)", "Previous layer", MOVING),
-        shared_key("copy_cell", "y", "copy('cell')", "Copy the cell under the cursor", TAKING_AWAY),
+        shared_key("copy_cell", "y", "copy('cell')", "Copy the cell", TAKING_AWAY),
         shared_key("copy_row", "Y", "copy('row')", "Copy the row", TAKING_AWAY),
-        shared_key("copy_view", "ctrl+y", "copy('view')", "Copy the whole view, tab separated", TAKING_AWAY),
-        shared_key("export", "e", "export", "Export: take away tables, matrices, pictures", TAKING_AWAY),
-        shared_key("pin", "P", "pin", "Pin the head to compare it, or unpin it", COMPARING),
+        shared_key("copy_view", "", "copy('view')", "Copy the whole view", TAKING_AWAY),
+        shared_key("export", "e", "export", "Export", TAKING_AWAY),
+        shared_key("pin", "P", "pin", "Pin the head, or unpin it", HEADS),
         shared_key("sentences", "S", "sentences", "Earlier sentences", SENTENCE),
         shared_key(
             "jump",
-            "g,colon",
+            "colon",
             "jump",
-            "Go to a head, a layer or a view, or do what is named",
+            "Go to, or do, anything by name",
             MOVING,
             is_first=True,
         ),
-        shared_key("search", "slash", "search", "Search in the tree", MOVING),
-        shared_key("palette", "ctrl+p", "command_palette", "Every command, by name", PROGRAM, is_first=True),
+        shared_key("search", "slash", "search", "Find", MOVING),
+        shared_key("palette", "ctrl+p", "command_palette", "List all commands", PROGRAM, is_first=True),
     ]
 
     def __init__(self, sentences: Sentences, id: str | None = None) -> None:
@@ -212,7 +214,9 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         begin(self.views, quietly, group)
 
     def _follow(self, changed: frozenset[str]) -> None:
-        """Learn what the model's page says, where that is looked at."""
+        """Take away what was said of something else; learn what the model's page says, where that is looked at."""
+        if changed & SUBJECTS:
+            self.key_line.hush()
         if "selected" in changed and self.session.shown.selected is None and self.stores is not None:
             self._run(self.measure_memory, "memory")
 
@@ -304,24 +308,21 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
     def foot_keys(self) -> dict[str, str]:
         """The keys of any view that the line at the foot shows; where there is little room, the first ones."""
         return {
-            "app.search": "Search",
-            "app.jump": "Go to",
+            "app.next_view": "Next panel",
+            "app.next_head": "Head",
             "app.sentence": "Sentence",
-            "app.spectra": "Spectra",
-            "app.ranks": "Ranks",
-            "app.attention": "Attention",
-            "app.overview": "All heads",
-            "app.text": "Text",
-            "app.maps": "Maps",
-            "app.pin": "Pin",
+            "app.jump": "Go to",
+            "app.switch": "Off",
+            "app.next_measure": "Measure",
             "app.export": "Export",
-            "app.palette": "Commands",
             "app.zoom": "Share room" if self.has_class("-zoomed") else "All room",
+            "app.search": "Find",
+            "app.overview": "All heads",
+            "app.pin": "Pin",
+            "app.maps": "Layer maps",
+            "app.text": "Text",
+            "app.palette": "Commands",
             "app.back": "Back",
-            "app.next_head": "Next head",
-            "app.circuits": "Circuits",
-            "app.patterns": "Patterns",
-            "app.predictions": "Predictions",
         }
 
     # --- heads and layers
@@ -374,17 +375,14 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.app.push_screen(Palette("L0H0" if self.stores is None else str(example(self.stores.outline))))
 
     def action_switch(self) -> None:
-        """Switch the selected head off, or on again."""
+        """Switch the head of the row under the cursor, or the selected one, off or on again, and say what is off."""
         self.views.settle()
-        if self.stores is not None and (refusal := self._switch(self.session.shown.selected)):
-            self.notify(refusal)
-
-    @on(HeadSwitched)
-    def _switch_row(self, event: HeadSwitched) -> None:
-        """Switch a row's head off, or on again, and say what is off: the tree, which shows it, may have no room."""
-        if self.has(event.name):
-            all_on = key_of(self, "app.all_on")
-            self.key_line.say(self._switch(event.name) or say_off(self.session.shown.off, all_on))
+        rows = self.views.rows_with_heads
+        if self.stores is None or (rows is not None and rows.head_here is None):
+            self.key_line.say("" if rows is None else rows.why_no_head)
+            return
+        head = self.session.shown.selected if rows is None else rows.head_here
+        self.key_line.say(self._switch(head) or say_off(self.session.shown.off, key_of(self, "app.all_on")))
 
     def _switch(self, head: Head | None) -> str:
         """Switch a head off, or on again, or say why that cannot be."""
@@ -404,7 +402,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.switch_off(replace(off, heads=()))
         self.key_line.say("" if off.heads else ALL_ON)
 
-    def action_off_way(self) -> None:
+    def action_by_mean(self) -> None:
         """Switch heads off by their mean over the sentence's tokens, or by zero again; say so where none is off."""
         off = self.session.shown.off
         self.switch_off(replace(off, by_mean=not off.by_mean))

@@ -296,8 +296,8 @@ def commented() -> str:
     for part, group in groupby(every_binding().values(), lambda bound: bound.id.partition(".")[0]):
         lines.append(f"# {'anywhere' if part == 'app' else part}")
         for bound in group:
-            keys = ", ".join(f'"{readable(key)}"' for key in bound.keys)
-            setting = f"{bound.id} = {keys if len(bound.keys) == 1 else f'[{keys}]'}"
+            keys = ", ".join(f'"{readable(key)}"' for key in bound.keys) or '""'
+            setting = f"{bound.id} = {keys if len(bound.keys) < 2 else f'[{keys}]'}"
             lines.append(f"# {setting:<40} # {bound.description}")
         lines.append("")
     return "\n".join(lines)

@@ -13,6 +13,8 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.keys import format_key
 
+from tui.toolkit.keys import UNBOUND
+
 
 class Bound(NamedTuple):
     """A binding that can be given other keys than these, and what it does."""
@@ -53,7 +55,8 @@ def every_binding() -> dict[str, Bound]:
             if each.id is not None:
                 found[each.id][each.key] = each.description
     order = sorted(found, key=lambda name: (not name.startswith("app."), name.partition(".")[0]))
-    return {name: Bound(name, tuple(found[name]), next(iter(found[name].values()))) for name in order}
+    keys = {name: tuple(key for key in found[name] if not key.startswith(UNBOUND)) for name in order}
+    return {name: Bound(name, keys[name], next(iter(found[name].values()))) for name in order}
 
 
 def readable(key: str) -> str:
@@ -92,7 +95,7 @@ def check_keys(keys: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         key, other = next(clashes, ("", ""))
         taken[name] = known[name].keys if other else chosen
         if other:
-            own = " ".join(map(readable, known[name].keys))
+            own = " ".join(map(readable, known[name].keys)) or "no key"
             said = f"{readable(key)} is taken by {other} ({known[other].description})"
             problems.append(f"{name}: {said}; it keeps {own}")
     return {name: ",".join(taken[name]) for name, chosen in wanted.items() if taken[name] == chosen}, problems

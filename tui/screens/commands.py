@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.toolkit.keys import GROUPS, VIEWS, in_declared_order, is_bound
+from tui.toolkit.keys import GROUPS, VIEWS, in_declared_order, is_bound, name_of
 from tui.views.switcher import Views
 from tui.widgets.field import OF_EDITING
 
@@ -108,7 +108,7 @@ def doables(screen: Screen[Any]) -> Iterator[Doable]:
         if name is not None and not name.startswith(OF_EDITING) and each.binding.action not in OWN:
             found.setdefault((each.node, each.binding.action), []).append(each.binding)
     for (node, action), bindings in sorted(found.items(), key=lambda item: _order(item[1][0])):
-        name = _name(bindings[0])
+        name = name_of(bindings[0])
         keys = dict.fromkeys(map(app.get_key_display, filter(is_bound, bindings)))
         yield Doable(name, bindings[0].description, tuple(keys), partial(app.run_action, action, node))
 
@@ -120,18 +120,13 @@ def in_view(views: Views) -> Iterator[Doable]:
         for _, binding in node._bindings:
             if binding.id is not None and binding.action not in OWN:
                 do = partial(_do_in_view, views, binding.action, node)
-                yield Doable(_name(binding), binding.description, (), do)
+                yield Doable(name_of(binding), binding.description, (), do)
 
 
 async def _do_in_view(views: Views, action: str, node: DOMNode) -> None:
     """Give the active view the keys, and do something there."""
     views.active.focus_view()
     await views.app.run_action(action, node)
-
-
-def _name(binding: Binding) -> str:
-    """Give the word by which something can be done."""
-    return str(binding.id).rpartition(".")[2].replace("_", "-")
 
 
 def _order(binding: Binding) -> int:

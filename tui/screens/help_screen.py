@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -18,7 +17,17 @@ from textual.widgets import Input
 
 from engine.values.outline import MARKS
 from tui.screens.modal import ListScreen
-from tui.toolkit.keys import GROUPS, in_declared_order, is_bound, key_of
+from tui.toolkit.keys import (
+    GROUPS,
+    MOVES,
+    MOVING,
+    MOVING_KEYS,
+    PAIRS,
+    VIEWS,
+    in_declared_order,
+    is_bound,
+    key_of,
+)
 from tui.widgets.field import OF_EDITING, Field
 
 HERE = "in this menu"
@@ -40,18 +49,20 @@ class Line:
     names: str = ""
 
 
+MOVE = tuple(Line(*move) for move in MOVES)
+
 MOUSE = (
-    Line("click", "go to a line, a head or a cell; again, do what Enter does there, but download nothing"),
-    Line("", "sort by a column's name; of two layers that share a line, go to the other by their name"),
-    Line("", "press a key of the line at the foot; beside a menu, close it"),
-    Line("wheel", "scroll what is under the pointer"),
-    Line("shift+drag", "select text, as the terminal does it by itself"),
+    Line("click", "Go there; again: Enter"),
+    Line("wheel", "Scroll"),
+    Line("shift+drag", "Select text"),
 )
 """What the mouse does, which no binding says."""
 
+KEYS = 13
+"""Cells that keys take."""
 
-WIDEST = 16
-"""Cells that the keys' column takes at least where some keys take more; what they do stands below each other."""
+ROOM = 76
+"""Cells of the screen from which on keys are listed in two columns."""
 
 
 @dataclass(frozen=True)
@@ -63,38 +74,68 @@ class Section:
 
 
 def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Section]:
-    """Group the keys that work now by the widget they belong to; those that work anywhere by what they are about."""
+    """Group the keys that work now: views, moving, those of what has the focus, then the others by what they are about.
+
+    Keys that move alike everywhere are said once.
+    """
     found: dict[str, dict[str, list[Binding]]] = {}
+    moves = False
     for each in in_declared_order(active):
         binding = each.binding
         if binding.id is None or not is_bound(binding):
-            continue  # the toolkit's own keys, beside which ours stand, and what a person took the keys from
+            continue  # the toolkit's own keys, beside which ours stand, and what is done by its name alone
         if binding.id.startswith(OF_EDITING):
             title = TYPED
+        elif binding.key in MOVING_KEYS:
+            moves = True
+            continue
         elif each.node is app.screen and isinstance(each.node, ModalScreen):
             title = HERE
         elif binding.group is not None:
             title = binding.group.description
         else:
             title = f"in the {each.node.name or each.node.id or 'view'}"
-        found.setdefault(title, {}).setdefault(binding.action, []).append(binding)
-    order = [group.description for group in GROUPS]
+        found.setdefault(title, {}).setdefault(binding.id, []).append(binding)
+    if moves:
+        found.setdefault(MOVING.description, {})
+    order = [VIEWS.description, MOVING.description, HERE, "", *(group.description for group in GROUPS[2:]), TYPED]
     sections = [
-        Section(title, tuple(_line(app, bindings) for bindings in actions.values())) for title, actions in found.items()
+        Section(title, (*(MOVE if title == MOVING.description and moves else ()), *_lines(app, by_id)))
+        for title, by_id in found.items()
     ]
-    return sorted(sections, key=lambda each: order.index(each.title) if each.title in order else _place(each.title))
+    return sorted(sections, key=lambda each: order.index(each.title if each.title in order else ""))
 
 
-def _line(app: App[None], bindings: list[Binding]) -> Line:
-    """Write the keys that do the same."""
-    keys = " ".join(dict.fromkeys(map(app.get_key_display, bindings)))
-    names = " ".join(each.key.replace("_", " ") for each in bindings)
-    return Line(keys, bindings[0].description, names)
+def _lines(app: App[None], by_id: dict[str, list[Binding]]) -> Iterator[Line]:
+    """Write the keys of some bindings, those of opposites and those of one action together."""
+    pairs = {name: pair for pair in PAIRS for name in pair if by_id.keys() >= {*pair}}
+    done = set[str]()
+    for name, bindings in by_id.items():
+        if name in done or bindings[0].action in done:
+            continue
+        pair = pairs.get(name, ())
+        alike = [each for others in by_id.values() for each in others if each.action == bindings[0].action]
+        shown = [by_id[one][0] for one in pair] if pair else alike[:1]
+        done |= {name, *pair, bindings[0].action}
+        keys = " ".join(dict.fromkeys(map(app.get_key_display, shown)))
+        names = " ".join(each.key.replace("_", " ") for each in (*shown, *alike))
+        yield Line(keys, both(*(by_id[one][0].description for one in pair)) if pair else shown[0].description, names)
 
 
-def _place(title: str) -> int:
-    """Put a widget's keys before those that work anywhere, and keys without a group after them."""
-    return -1 if title.startswith("in the ") or title == HERE else len(GROUPS) + (title == TYPED)
+def both(one: str, other: str) -> str:
+    """Say what two keys do that do the opposite.
+
+    Examples
+    --------
+    >>> both("Previous head", "Next head"), both("Back", "Forward")
+    ('Previous, next head', 'Back, forward')
+    """
+    first, second = one.split(), other.split()
+    while first and second and first[-1] == second[-1] and len(first) > 1:
+        first.pop()
+        second.pop()
+    shared = other.split()[len(second) :]
+    return f"{' '.join(first)}, {' '.join((*second, *shared)).lower()}"
 
 
 class HelpSearch(Field):
@@ -130,8 +171,8 @@ class HelpScreen(ListScreen):
     def __init__(self, sections: list[Section], marks: tuple[str, ...], misconfigured: tuple[str, ...] = ()) -> None:
         super().__init__()
         wrong = Section(WRONG, tuple(Line("!", each) for each in misconfigured))
-        self._sections = [wrong, *sections, Section("mouse", MOUSE)]
-        self._marks = Section("marks of this head", tuple(Line(mark, MARKS[mark]) for mark in marks))
+        of_marks = Section("marks of this head", tuple(Line(mark, MARKS[mark]) for mark in marks))
+        self._sections = [wrong, *sections, Section("mouse", MOUSE), of_marks]
         self._search = HelpSearch()
 
     def compose(self) -> ComposeResult:
@@ -139,12 +180,9 @@ class HelpScreen(ListScreen):
         yield from super().compose()
         yield self._search
 
-    def on_mount(self) -> None:
-        """List all keys, those of the list itself last, and then the marks."""
-        own = describe_keys(self.app, self.active_bindings.values())
-        of_list = (line for each in own for line in each.lines)
-        self._sections += [Section("in this list", tuple(of_list)), self._marks]
-        self._list("")
+    def on_resize(self) -> None:
+        """List the keys in as many columns as there is room for."""
+        self._list(self._search.value.strip().lower())
 
     def action_search(self) -> None:
         """Open the line of the search."""
@@ -167,19 +205,26 @@ class HelpScreen(ListScreen):
         self._list(event.value.strip().lower())
 
     def _list(self, text: str) -> None:
-        """List keys that a text is in, or whose title it is in."""
+        """List keys that a text is in, or whose title it is in; all of them in two columns where there is room."""
         found = [(each, [line for line in each.lines if text in _said(each, line)]) for each in self._sections]
-        width = max((cell_len(line.keys) for _, lines in found for line in lines), default=0)
-        parts: list[RenderableType] = []
+        found = [(each, lines) for each, lines in found if lines]
+        columns: list[list[RenderableType]] = [[], []]
+        half, height = (sum(len(lines) + 2 for _, lines in found) + 1) // 2, 0
         for section, lines in found:
-            if lines:
-                table = Table.grid(padding=(0, 2, 0, 0))
-                table.add_column(min_width=min(width + 2, WIDEST))
-                for line in lines:
-                    table.add_row(Text(f"  {line.keys}"), Text(line.said, overflow="fold"))
-                parts += (Text(section.title, style="bold"), table, Text(""))
+            table = Table.grid(padding=(0, 1, 0, 0))
+            table.add_column(width=KEYS)
+            for line in lines:
+                table.add_row(Text(line.keys, style="bold"), Text(line.said, overflow="fold"))
+            place = 0 if text or self.app.size.width < ROOM or height + len(lines) // 2 < half else 1
+            columns[place] += (Text(section.title, style="dim"), table, Text(""))
+            height += len(lines) + 2
+        beside = Table.grid(padding=(0, 2, 0, 0), expand=True)
+        for column in filter(None, columns):
+            column.pop()
+            beside.add_column(ratio=1)
+        beside.add_row(*(Group(*column) for column in columns if column))
         none = f"no key does that; {key_of(self.app, 'help.all')} shows all"
-        self.body.update(Group(*parts) if parts else none)
+        self.body.update(beside if found else none)
 
 
 def _said(section: Section, line: Line) -> str:

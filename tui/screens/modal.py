@@ -71,12 +71,11 @@ class ListScreen(Modal[None]):
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="list.quit"),
         Binding("j,down", "down", "Down", show=False, id="list.down"),
         Binding("k,up", "up", "Up", show=False, id="list.up"),
-        Binding("pagedown,space,ctrl+f", "page(1)", "A page down", show=False, id="list.page_down"),
+        Binding("pagedown,ctrl+f", "page(1)", "A page down", show=False, id="list.page_down"),
         Binding("pageup,ctrl+b", "page(-1)", "A page up", show=False, id="list.page_up"),
         Binding("ctrl+d", "page(0.5)", "Half a page down", show=False, id="list.half_down"),
         Binding("ctrl+u", "page(-0.5)", "Half a page up", show=False, id="list.half_up"),
-        # Here no prompt opens, so that the first of two presses is there already.
-        Binding("g,home,ctrl+home", "first", "First line", show=False, id="list.first"),
+        Binding("gg,home,ctrl+home", "first", "First line", show=False, id="list.first"),
         Binding("G,end,ctrl+end", "last", "Last line", show=False, id="list.last"),
     ]
 

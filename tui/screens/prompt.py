@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Protocol
 
 from rich.cells import cell_len
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -58,7 +58,6 @@ class PromptInput(CompletingField):
         # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
         Binding("enter", "answer", "Go", id="prompt.answer", priority=True),
         Binding("escape,ctrl+c", "leave", "Leave", id="prompt.leave", priority=True),
-        Binding("g", "first", "First line", id="prompt.first", priority=True),
         Binding("colon", "anew", "Start again after a refused answer", False, id="prompt.anew", priority=True),
         Binding("tab", "complete(1)", "Complete", id="prompt.complete"),
         Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, id="prompt.complete_back"),
@@ -82,10 +81,8 @@ class PromptInput(CompletingField):
         return self.parent
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Take ``g`` for the first line only where nothing is typed, a colon for itself but behind a refused answer."""
-        if action == "anew":
-            return self.prompt.is_refused
-        return action != "first" or not self.value
+        """Take a colon for itself but behind a refused answer."""
+        return action != "anew" or self.prompt.is_refused
 
     def action_answer(self) -> None:
         """Give the keys back, and the answer once it is complete."""
@@ -96,11 +93,6 @@ class PromptInput(CompletingField):
         """Give the keys back without an answer."""
         self.prompt.give_back()
         self.post_message(self.Ended(is_answer=False))
-
-    async def action_first(self) -> None:
-        """Leave, and press the key of two letters, which no keyboard has, for what had the keys."""
-        self.prompt.close()
-        await self.app.on_event(events.Key("gg", None))
 
     async def action_anew(self) -> None:
         """Leave, and ask where to go, or what to do, as the key does where no line is open."""

@@ -58,7 +58,7 @@ class WhereTo:
         self._views = views
         self._session = views.session
         self._outline = views.stores.outline
-        self._first, self._complete = (key_of(views, f"prompt.{name}") for name in ("first", "complete"))
+        self._complete = key_of(views, "prompt.complete")
         self._by_name: dict[str, Doable] = {}
         for each in doables(views.app.screen):
             self._by_name.setdefault(each.name, each)
@@ -78,7 +78,7 @@ class WhereTo:
             return f"{key_of(self._views, 'prompt.answer')} filters the table of all heads by that"
         head = example(self._outline)
         named = f"{head}  {head.layer}.{head.head}  h{head.head}  +1  ranks"
-        return "" if text else f"{named} · {self._first} first line · {self._complete} completes"
+        return "" if text else f"{named} · {self._complete} completes"
 
     def completions(self, text: str) -> tuple[str, ...]:
         """List what a text may become."""

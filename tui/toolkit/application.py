@@ -77,6 +77,7 @@ class TerminalApp(App[None]):
         self.is_ascii_only = False
         self.animation_level = "none"
         self._held_keys: deque[events.Key | events.Paste] = deque()
+        self._has_typed_g = False
         self._last_frame = LastFrame(lambda: self.call_later(self.action_redraw))
         # The toolkit turns colours to grey, and those of the terminal, which it does not know, to black on black.
         colours = [Colourless() if isinstance(each, Monochrome | NoColor) else each for each in self._filters]
@@ -122,7 +123,7 @@ class TerminalApp(App[None]):
         return self.screen.is_mounted and (self.focused is not None or not self.screen.focus_chain)
 
     def on_typed(self) -> None:
-        """Note that a key is about to be done."""
+        """Note that a key, or a click, is about to be done."""
 
     async def on_event(self, event: events.Event) -> None:
         """Do keys in their order, and take no notice of the mouse over what has gone and is on screen still."""
@@ -130,6 +131,8 @@ class TerminalApp(App[None]):
             self._held_keys.append(_as_typed(event) if self.holds_keys else event)
             await self._do_held_keys()
         elif not (isinstance(event, events.MouseEvent) and self._is_over_what_has_gone(event)):
+            if isinstance(event, events.MouseDown):
+                self.on_typed()
             await super().on_event(event)
 
     def do_held_keys(self) -> None:
@@ -154,8 +157,10 @@ class TerminalApp(App[None]):
                 break
             await asyncio.sleep(MOMENT)
         self.on_typed()
-        active = self.screen.active_bindings.get(event.key) if isinstance(event, events.Key) else None
         field = self.focused if isinstance(self.focused, Input) else None
+        if field is None:
+            event = self._paired(event)
+        active = self.screen.active_bindings.get(event.key) if isinstance(event, events.Key) else None
         is_text = isinstance(event, events.Key) and event.is_printable and field is not None
         if active is None or (is_text and not active.binding.priority):
             await super().on_event(event)
@@ -168,6 +173,12 @@ class TerminalApp(App[None]):
             for each in field.ancestors_with_self:
                 if each is not self:
                     await _until_handled(each)
+
+    def _paired(self, event: events.Key | events.Paste) -> events.Key | events.Paste:
+        """Take the second of two ``g`` for the key ``gg``, which no keyboard has."""
+        is_g = isinstance(event, events.Key) and event.key == "g"
+        is_second, self._has_typed_g = is_g and self._has_typed_g, is_g and not self._has_typed_g
+        return events.Key("gg", None) if is_second else event
 
     def _is_over_what_has_gone(self, event: events.MouseEvent) -> bool:
         """Say whether the mouse is over what is no part of the application any more; the toolkit fails over it."""

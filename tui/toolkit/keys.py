@@ -9,16 +9,42 @@ from textual.binding import ActiveBinding, Binding
 from textual.dom import DOMNode
 
 VIEWS = Binding.Group("views")
-MOVING = Binding.Group("finding one's way")
-COMPARING = Binding.Group("heads beside each other")
+MOVING = Binding.Group("moving")
+HEADS = Binding.Group("heads")
 SENTENCE = Binding.Group("sentence")
-HEADS_OFF = Binding.Group("heads switched off")
-MEASURING = Binding.Group("scales, measures, positions")
+MEASURING = Binding.Group("measures")
 TAKING_AWAY = Binding.Group("copying and exporting")
 PROGRAM = Binding.Group("program")
 
-GROUPS = (MOVING, VIEWS, COMPARING, SENTENCE, HEADS_OFF, MEASURING, TAKING_AWAY, PROGRAM)
+GROUPS = (VIEWS, MOVING, HEADS, SENTENCE, MEASURING, TAKING_AWAY, PROGRAM)
 """In the order of the help."""
+
+MOVING_KEYS = frozenset({
+    *("up", "down", "left", "right", "h", "j", "k", "l", "pageup", "pagedown", "home", "end", "gg", "G"),
+    *("ctrl+home", "ctrl+end", "ctrl+f", "ctrl+b", "ctrl+d", "ctrl+u"),
+})  # fmt: skip
+"""Keys that move alike in every list, table and map."""
+
+MOVES = (
+    ("arrows hjkl", "One step"),
+    ("pgup pgdn", "A page"),
+    ("^u ^d", "Half a page"),
+    ("home end", "Ends of a row"),
+    ("gg G", "First, last line"),
+)
+"""What they do."""
+
+PAIRS = (
+    ("app.next_view", "app.previous_view"),
+    ("app.previous_head", "app.next_head"),
+    ("app.previous_layer", "app.next_layer"),
+    ("app.next_match", "app.previous_match"),
+    ("app.back", "app.forward"),
+    ("app.more", "app.less"),
+    ("heatmap.zoom_in", "heatmap.zoom_out"),
+    ("heatmap.page_left", "heatmap.page_right"),
+)
+"""Bindings, by their ids, of which one does the opposite of the other: the help lists them in one line."""
 
 IN_TEXT = {"enter": "Enter", "escape": "esc"}
 """How a text writes keys that the line of keys shows by a sign."""
@@ -26,16 +52,27 @@ IN_TEXT = {"enter": "Enter", "escape": "esc"}
 IN_ASCII = {"up": "Up", "down": "Down", "left": "Left", "right": "Right", "backspace": "Backspace", "enter": "Enter"}
 """How keys are written in ASCII that have a sign of their own."""
 
-UNBOUND = "no key of "
-"""Stands before the id of a binding that a person took the keys from, as what is pressed then: the toolkit must be told
-a key, of each binding another one, and no terminal sends this."""
+UNBOUND = "unbound:"
+"""Stands before the id of a binding that has no keys, as what is pressed: the toolkit must be told a key, another one
+of each binding, and no terminal sends this."""
 
 
 def shared_key(
     name: str, keys: str, action: str, said: str, group: Binding.Group, *, is_first: bool = False
 ) -> Binding:
-    """Bind keys to an action that works wherever the focus is: before all widgets see them, or after."""
-    return Binding(keys, action, said, show=False, priority=is_first, id=f"app.{name}", group=group)
+    """Bind keys, or none, to an action that works wherever the focus is: before all widgets see them, or after."""
+    name = f"app.{name}"
+    return Binding(keys or f"{UNBOUND}{name}", action, said, show=False, priority=is_first, id=name, group=group)
+
+
+def command(name: str, action: str, said: str) -> Binding:
+    """Bind no key to an action of a view, which is done by its name, the last part of the id."""
+    return Binding(f"{UNBOUND}{name}", action, said, show=False, id=name)
+
+
+def name_of(binding: Binding) -> str:
+    """Give the word by which a binding's action can be done."""
+    return str(binding.id).rpartition(".")[2].replace("_", "-")
 
 
 def is_bound(binding: Binding) -> bool:
@@ -44,7 +81,7 @@ def is_bound(binding: Binding) -> bool:
 
 
 def key_of(node: DOMNode, name: str) -> str:
-    """Write the first key that a binding has now, by the binding's id; where it has none, that id.
+    """Write the first key that a binding has now, by the binding's id; where it has none, how its name is typed.
 
     Raises
     ------
@@ -54,7 +91,7 @@ def key_of(node: DOMNode, name: str) -> str:
     keys = app._keymap.get(name) or _usual(name)
     key = keys.partition(",")[0].strip()
     if key.startswith(UNBOUND):
-        return f"{name} (no key)"
+        return f":{name_of(Binding(key, '', id=name))}"
     return IN_TEXT.get(key) or app.get_key_display(Binding(key, ""))
 
 

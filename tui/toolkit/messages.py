@@ -75,13 +75,6 @@ class RoomChanged(Message):
 
 
 @dataclass
-class HeadSwitched(Message):
-    """A person wants a row's head switched off, or on again."""
-
-    name: Head
-
-
-@dataclass
 class ConditionWanted(Message):
     """A person has typed a condition where measures are named; it filters the table of all heads."""
 

@@ -42,7 +42,7 @@ class AttentionPane(SentencePane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "go_back('maps')", "Back to the layer maps", id="map.back"),
         Binding("escape", "go_back('explain')", "Back to the terms of the cell", id="map.terms"),
-        shared_key("averaging", "a", "averaging", "Head, mean over heads, over layers, over both, rollout", SENTENCE),
+        shared_key("averaging", "a", "averaging", "Head, means, rollout", SENTENCE),
     ]
 
     def __init__(self) -> None:
@@ -56,14 +56,13 @@ class AttentionPane(SentencePane):
     def foot_keys(self) -> Mapping[str, str]:
         """How the map can be zoomed, where that changes anything, and what else it can show."""
         zoom = {
-            "in": {"heatmap.zoom_in": "Zoom", "heatmap.fit": "Whole"},
-            "out": {"heatmap.zoom_out": "Zoom out", "heatmap.fit": "Whole"},
+            "in": {"heatmap.zoom_in": "Zoom"},
+            "out": {"heatmap.zoom_out": "Zoom out"},
         }
         return {
             **zoom.get(self.heatmap.zooms, {}),
             "app.averaging": "Mean",
             "app.explain": "Explain",
-            **({} if self.heatmap.zooms else {"heatmap.numbers": "Numbers"}),
             "map.back": "Small maps",
             "map.terms": "Terms",
         }

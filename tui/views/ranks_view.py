@@ -73,9 +73,9 @@ class RanksPane(RowsPane):
     asks = ("spectra",)
     BINDINGS: ClassVar[list[BindingType]] = [
         shared_key("next_measure", "m", "measure(1)", "Next measure", MEASURING),
-        shared_key("previous_measure", "M", "measure(-1)", "Previous measure", MEASURING),
-        shared_key("more", "plus,equals_sign", "epsilon(1)", "Larger ε of the energy rank", MEASURING),
-        shared_key("less", "minus", "epsilon(-1)", "Smaller ε of the energy rank", MEASURING),
+        shared_key("previous_measure", "", "measure(-1)", "Previous measure", MEASURING),
+        shared_key("more", "plus,equals_sign", "epsilon(1)", "Larger ε", MEASURING),
+        shared_key("less", "minus", "epsilon(-1)", "Smaller ε", MEASURING),
     ]
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class RanksPane(RowsPane):
     @property
     def foot_keys(self) -> Mapping[str, str]:
         """What is measured, then how rows are found."""
-        own = {"app.next_measure": "Measure", "app.more": "ε", "table.filter": "Filter"}
+        own = {"app.next_measure": "Measure", "app.more": "ε"}
         return {**own, **super().foot_keys}
 
     def compose(self) -> ComposeResult:

@@ -15,7 +15,7 @@ from engine.values.heads import Head
 from tui.drawing.text import harmless
 from tui.drawing.titles import Part, Title
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import HeadSwitched, Told
+from tui.toolkit.messages import Told
 from tui.views.pane import Pane
 from tui.widgets.field import FilterInput
 from tui.widgets.line import Line
@@ -37,7 +37,6 @@ class RowsPane(Pane):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "switch", "Switch this row's head off, or on again", show=False, id="table.switch"),
         # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
         Binding("slash", "filter", "Filter", id="table.filter", priority=True),
         Binding("enter", "apply", "Filter", id="filter.apply", priority=True),
@@ -115,13 +114,13 @@ class RowsPane(Pane):
         """Put the focus on the table."""
         self.screen.set_focus(self.grid)
 
-    def action_switch(self) -> None:
-        """Have the head of the row under the cursor switched off, or on again."""
-        head, (left, rows) = self.head_here, self.counts
-        if not left:
-            self.post_message(Told(self.why_none if rows else "there is no row yet whose head could be switched"))
-        else:
-            self.post_message(Told("this row is of no head") if head is None else HeadSwitched(head))
+    @property
+    def why_no_head(self) -> str:
+        """Say why there is no head of a row under the cursor."""
+        left, rows = self.counts
+        if left:
+            return "this row is of no head"
+        return self.why_none if rows else "there is no row yet whose head could be switched"
 
     # --- the title
 
@@ -197,8 +196,6 @@ class RowsPane(Pane):
         is_typing = self.screen.focused is self.filter_input  # at once, where has_focus comes with the next message
         if action == "step_back":
             return self.narrowing is not None and not is_typing
-        if action == "switch":
-            return self.has_heads and not is_typing
         return action not in ("filter", "apply") or (action == "apply") == is_typing
 
     def action_filter(self) -> None:

@@ -41,12 +41,12 @@ class SpectraPane(Pane):
     uses = ("selected", "distance", "epsilon", "spectra_scale")
     asks = ("spectra",)
     BINDINGS: ClassVar[list[BindingType]] = [
-        shared_key("distance", "d", "distance", "QK at a distance of key and query, or without", MEASURING),
-        shared_key("farther", "shift+right", "turn(1)", "Δ one more", MEASURING),
-        shared_key("nearer", "shift+left", "turn(-1)", "Δ one less", MEASURING),
+        shared_key("distance", "", "distance", "QK at a distance, or without", MEASURING),
+        shared_key("farther", "", "turn(1)", "Δ one more", MEASURING),
+        shared_key("nearer", "", "turn(-1)", "Δ one less", MEASURING),
     ]
 
-    foot_keys: ClassVar[Mapping[str, str]] = {"app.scale": "Scale", "app.distance": "Distance"}
+    foot_keys: ClassVar[Mapping[str, str]] = {"app.scale": "Scale"}
 
     def __init__(self) -> None:
         super().__init__()

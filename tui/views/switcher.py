@@ -19,7 +19,8 @@ from tui.state.marked_heads import how_to_pin
 from tui.state.places import PlaceHistory
 from tui.state.session import Averaging, Session
 from tui.state.stores import Stores
-from tui.toolkit.keys import COMPARING, MEASURING, MOVING, SENTENCE, key_of, shared_key
+from tui.toolkit.keys import HEADS as OF_HEADS
+from tui.toolkit.keys import MEASURING, MOVING, SENTENCE, key_of, shared_key
 from tui.toolkit.keys import VIEWS as OF_VIEWS
 from tui.toolkit.messages import (
     CellMoved,
@@ -49,6 +50,9 @@ WEIGHTS_WIDTH = 60
 
 PaneKind = TypeVar("PaneKind", bound=Pane)
 
+BY_NAME = ("changes", "weights")
+"""Views that have no key, and share none."""
+
 
 class Views(Container):
     """Spectra, ranks and attention: one at a time, or side by side where the terminal is large.
@@ -76,20 +80,20 @@ class Views(Container):
         shared_key("ranks", "2", "view('ranks')", "Ranks", OF_VIEWS),
         shared_key("attention", "3", "view('attention')", "Attention", OF_VIEWS),
         *(
-            shared_key(view.name, view.key, f"view('{view.name}')", view.title, OF_VIEWS)
+            shared_key(view.name, view.key, f"view('{view.name}')", view.title.partition(":")[0], OF_VIEWS)
             for view in VIEWS.values()
-            if view.key
+            if view.key or view.name in BY_NAME
         ),
-        shared_key("zoom", "z", "zoom", "Zoom: one view, or all", OF_VIEWS),
-        shared_key("scale", "s", "scale", "Logarithmic or linear scale", MEASURING),
-        shared_key("baseline", "b", "baseline", "Show or hide the baseline of chance", MEASURING),
-        shared_key("difference", "D", "difference", "Difference of both maps: other model, or heads off", SENTENCE),
-        shared_key("overview", "w", f"view('{OVERVIEW}')", "All heads: overview or table; again: the other", OF_VIEWS),
-        shared_key("compare", "C", "compare", "Compare pinned heads: spectra, maps, difference", COMPARING),
-        shared_key("maps", "A", "maps", "Layer maps: all heads of the layer", COMPARING),
-        shared_key("text", "T", "text", "The sentence as coloured text", SENTENCE),
-        shared_key("back", "H,backspace,ctrl+o,alt+left", "visited(-1)", "Back to where you were", MOVING),
-        shared_key("forward", "L,alt+right", "visited(1)", "Forward again", MOVING),
+        shared_key("zoom", "z", "zoom", "Zoom the panel", OF_VIEWS),
+        shared_key("scale", "s", "scale", "Scale", MEASURING),
+        shared_key("baseline", "", "baseline", "Show or hide the baseline of chance", MEASURING),
+        shared_key("difference", "D", "difference", "Difference of two maps", SENTENCE),
+        shared_key("overview", "w", f"view('{OVERVIEW}')", "Overview, or table of heads", OF_VIEWS),
+        shared_key("compare", "C", "compare", "Compare pinned heads", OF_HEADS),
+        shared_key("maps", "A", "maps", "Layer maps", OF_VIEWS),
+        shared_key("text", "T", "text", "Text", OF_VIEWS),
+        shared_key("back", "H", "visited(-1)", "Back", MOVING),
+        shared_key("forward", "L", "visited(1)", "Forward", MOVING),
     ]
 
     def __init__(self, session: Session, *, is_comparing: bool, log_scale: bool | None) -> None:
@@ -440,8 +444,8 @@ class Views(Container):
     @property
     def row_head(self) -> Head | None:
         """The head, or whole layer, of the row under the cursor, where a table of heads has the keys; else None."""
-        pane = self._rows_with_keys
-        return pane.head_here if pane is not None and pane.has_heads and pane.counts[0] else None
+        pane = self.rows_with_heads
+        return pane.head_here if pane is not None and pane.counts[0] else None
 
     @property
     def target_head(self) -> Head | None:
@@ -452,8 +456,8 @@ class Views(Container):
     @property
     def awaits_row(self) -> bool:
         """Whether a table of heads has the keys and its rows are still to come."""
-        pane = self._rows_with_keys
-        return pane is not None and pane.has_heads and not pane.counts[0] and pane.is_unfinished | pane.is_waiting
+        pane = self.rows_with_heads
+        return pane is not None and not pane.counts[0] and pane.is_unfinished | pane.is_waiting
 
     @property
     def _rows_with_keys(self) -> RowsPane | None:
@@ -461,6 +465,12 @@ class Views(Container):
         pane, focused = self.active, self.screen.focused
         has_keys = focused is not None and pane in focused.ancestors
         return pane if has_keys and isinstance(pane, RowsPane) else None
+
+    @property
+    def rows_with_heads(self) -> RowsPane | None:
+        """The view of rows that has the keys, where its rows are of heads that differ."""
+        pane = self._rows_with_keys
+        return pane if pane is not None and pane.has_heads else None
 
     @property
     def chosen_head(self) -> Head | None:
@@ -553,22 +563,18 @@ class Views(Container):
 
     def has_no_effect(self, name: str) -> bool:
         """Say of a binding, by its id, whether it could now only say why it does nothing, or does something else."""
-        stores, shown = self.stores, self.session.shown
+        stores = self.stores
         if stores is None:
             return name == "app.back"
         match name:
             case "app.scale":
                 return self.scaled is None
-            case "app.distance":
-                return bool(stores.outline.no_rotation)
             case "app.back":
                 return not self._history.has_before
             case "table.all_rows":
                 return stores.tables.stoppable is not None  # which is what the key stops
-            case "table.switch":
+            case "app.switch":
                 return self.table is not None and self.table.is_on_row_of_no_head
-            case "table.fold":
-                return not (stores.outline.has_known_norms or shown.folds)  # what is folded can be left out again
         return False
 
     def last_like(self, view: str) -> str:

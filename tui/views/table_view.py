@@ -28,7 +28,7 @@ from tui.drawing.titles import COMPUTING, Part, fact, head_part, not_of, off_par
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import TableKey, is_swept, table_query
-from tui.toolkit.keys import key_of
+from tui.toolkit.keys import command, key_of
 from tui.toolkit.messages import HeadEntered, PlaceWanted, Told
 from tui.views.attention_view import AttentionPane
 from tui.views.rows import RowsPane
@@ -91,9 +91,8 @@ class RowHeads:
 
 
 FOOT_KEYS = {
-    "heads": {"table.filter": "Filter", "table.switch": "Off", "app.overview": "Map"},
-    "ablation": {"table.filter": "Filter", "table.switch": "Off"},
-    "directions": {"table.fold": "Fold norms", "app.distance": "Distance"},
+    "heads": {"table.filter": "Filter", "app.switch": "Off", "app.overview": "Map"},
+    "ablation": {"table.filter": "Filter", "app.switch": "Off"},
 }
 """The keys of some tables that the line at the foot begins with."""
 
@@ -117,8 +116,8 @@ class TablePane(RowsPane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("full_stop", "position(1)", "Predict at the next token", show=False, id="table.next_token"),
         Binding("comma", "position(-1)", "Predict at the previous token", show=False, id="table.token_before"),
-        Binding("f", "fold", "Fold the gains of the norms in, or leave them out", show=False, id="table.fold"),
-        Binding("r", "columns", "The rest of the columns, or only the first", show=False, id="table.columns"),
+        command("table.fold", "fold", "Fold the gains of the norms in, or leave them out"),
+        command("table.columns", "columns", "The rest of the columns, or only the first"),
     ]
 
     def __init__(self, view: View) -> None:

@@ -25,7 +25,7 @@ from tui.drawing.token_spelling import meaning, spell_all
 from tui.state.maps import map_name, map_query, map_title
 from tui.state.session import Shown
 from tui.state.stores import Stores
-from tui.toolkit.keys import key_of
+from tui.toolkit.keys import command, key_of
 from tui.toolkit.messages import TokenPointed, Told
 from tui.views.sentence_view import SentencePane
 from tui.widgets.line import Line
@@ -74,8 +74,8 @@ class TextPane(SentencePane):
     follows_cursor = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "views.view('attention')", "Back to the map", show=False, id="text.back"),
-        Binding("o", "other", "Where it looks, or who looks at it", show=False, id="text.other"),
-        Binding("f", "both", "Both texts, or one alone", show=False, id="text.both"),
+        command("text.turn", "turn", "Where it looks, or who looks at it"),
+        command("text.both", "both", "Both texts, or one alone"),
         Binding("enter", "follow", "To the token with the largest weight", show=False, id="text.follow"),
     ]
 
@@ -97,9 +97,8 @@ class TextPane(SentencePane):
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
-        """Which text is shown, and where its cursor can go."""
-        is_both, _ = self._shares
-        return {"text.other": "Turn", "text.both": "One" if is_both else "Both", "text.follow": "Largest"}
+        """Where the text's cursor can go."""
+        return {"text.follow": "Largest"}
 
     def compose(self) -> ComposeResult:
         """Stack the title, both texts with a line over each, the legend and the readout."""
@@ -262,7 +261,7 @@ class TextPane(SentencePane):
             self._is_of_keys = focused is self.keys
             self._say()
 
-    def action_other(self) -> None:
+    def action_turn(self) -> None:
         """Turn to the other text; where both are in view, under one cursor, say what that changes."""
         self._is_of_keys = not self._is_of_keys
         self._share()

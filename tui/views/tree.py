@@ -41,8 +41,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "cursor_down", "Down", show=False, id="tree.down"),
         Binding("k,up", "cursor_up", "Up", show=False, id="tree.up"),
-        Binding("enter", "select_cursor", "Open or close a layer; go to a head's view", show=False, id="tree.select"),
-        Binding("space", "toggle_node", "Open or close a layer", show=False, id="tree.toggle"),
+        Binding("enter", "select_cursor", "Open a layer; go into a head", show=False, id="tree.select"),
         Binding("l,right", "open", "Open, or go into", show=False, id="tree.open"),
         Binding("h,left", "close", "Close, or go out of", show=False, id="tree.close"),
         *paging("tree"),
@@ -52,7 +51,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         shared_key("previous_match", "N", "match(-1)", "Previous match", MOVING),
     ]
 
-    foot_keys: ClassVar[dict[str, str]] = {"app.search": "Search", "app.jump": "Go to", "app.switch": "Off"}
+    foot_keys: ClassVar[dict[str, str]] = {"tree.select": "Open"}
 
     def __init__(self) -> None:
         super().__init__(Text("…"), name="tree", id="tree")

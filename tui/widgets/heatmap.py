@@ -27,7 +27,7 @@ from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, legend, u
 from tui.drawing.map_layout import axes_of, fitting_block
 from tui.drawing.ramps import legible
 from tui.drawing.readout import of_block, of_difference, of_weight
-from tui.toolkit.keys import lines_of, paging
+from tui.toolkit.keys import command, lines_of, paging
 from tui.toolkit.messages import Numbered, Told
 from tui.widgets.scroll_area import ScrollArea
 
@@ -169,23 +169,23 @@ class Heatmap(ScrollArea, can_focus=True):
         Binding("left,h", "move(0, -1)", "Previous key", show=False, id="heatmap.left"),
         Binding("right,l", "move(0, 1)", "Next key", show=False, id="heatmap.right"),
         *paging("heatmap", "A page of queries"),
-        Binding("ctrl+left", "key_page(-1)", "A page of keys left", show=False, id="heatmap.page_left"),
-        Binding("ctrl+right", "key_page(1)", "A page of keys right", show=False, id="heatmap.page_right"),
+        Binding("ctrl+left", "key_page(-1)", "A page left", show=False, id="heatmap.page_left"),
+        Binding("ctrl+right", "key_page(1)", "A page right", show=False, id="heatmap.page_right"),
         Binding("home", "key_edge(False)", "First key", show=False, id="heatmap.first_key"),
         Binding("end", "key_edge(True)", "Last key", show=False, id="heatmap.last_key"),
         Binding("gg,ctrl+home", "query_edge(False)", "First query", show=False, id="heatmap.first_query"),
         Binding("ctrl+end,G", "query_edge(True)", "Last query", show=False, id="heatmap.last_query"),
         Binding(
-            "full_stop,greater_than_sign",
+            "greater_than_sign",
             "zoom(True)",
-            "Zoom in, to the largest weight of the cell",
+            "Zoom in",
             show=False,
             id="heatmap.zoom_in",
         ),
-        Binding("comma,less_than_sign", "zoom(False)", "Zoom out", show=False, id="heatmap.zoom_out"),
-        Binding("f", "fit", "The whole map, or single weights", show=False, id="heatmap.fit"),
-        Binding("number_sign", "numbers", "Weights as numbers, or as colours alone", show=False, id="heatmap.numbers"),
-        Binding("p", "pooling", "Largest weight of each cell, or mean", show=False, id="heatmap.pooling"),
+        Binding("less_than_sign", "zoom(False)", "Zoom out", show=False, id="heatmap.zoom_out"),
+        command("heatmap.fit", "fit", "The whole map, or single weights"),
+        command("heatmap.numbers", "numbers", "Weights as numbers, or as colours alone"),
+        command("heatmap.pooling", "pooling", "Largest weight of each cell, or mean"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "heatmap--label",

@@ -25,6 +25,12 @@ KEPT_BELOW = {"app.zoom": 60, "table.all_rows": math.inf, "explain.all_rows": ma
 The narrower the line, the more a view needs all the room. What takes a filter away is there only while one holds.
 """
 
+BOTH = {"app.next_head": ("app.previous_head", "app.next_head"), "app.more": ("app.more", "app.less")}
+"""Keys that stand beside the one that does the opposite, by their bindings' ids."""
+
+GAP = "  "
+"""Stands between two keys."""
+
 _OLD_NAMES = {new: old for old, new in KEY_NAME_REPLACEMENTS.items()}
 """By which the toolkit still finds the characters of keys that it calls otherwise, such as ``slash``."""
 
@@ -119,7 +125,8 @@ class KeyLine(Widget, can_focus=False):
             if name in found and not self.leaves_out(name):
                 binding, enabled = found[name]
                 kept_below = math.inf if name in last else KEPT_BELOW.get(name, 0)
-                display, word = self.app.get_key_display(binding), words.get(name, binding.description)
+                both = (found[each][0] for each in BOTH.get(name, (name,)) if each in found)
+                display, word = " ".join(map(self.app.get_key_display, both)), words.get(name, binding.description)
                 yield _Key(binding.key, display, word, enabled, kept_below)
 
     def _is_typed(self, each: ActiveBinding) -> bool:
@@ -130,7 +137,7 @@ class KeyLine(Widget, can_focus=False):
     def _fitting(self) -> tuple[_Key, ...]:
         """Leave out what there is no room for, from the left of those that stay."""
         keys = list(self._keys)
-        while sum(key.width + 1 for key in keys) > self.size.width + 1:
+        while sum(key.width + len(GAP) for key in keys) > self.size.width + len(GAP):
             place = next(
                 (place for place in reversed(range(len(keys))) if keys[place].kept_below <= self.size.width), None
             )
@@ -146,7 +153,7 @@ class KeyLine(Widget, can_focus=False):
         style = self.get_component_rich_style("key-line--key")
         line = Text()
         for key in self._fitting():
-            gap = " " if line else ""
+            gap = GAP if line else ""
             line.append(gap).append(key.display, style).append(f" {key.description}", "" if key.enabled else "dim")
         return line
 
@@ -160,7 +167,7 @@ class KeyLine(Widget, can_focus=False):
         for key in self._fitting():
             if left <= column < left + key.width and key.enabled:
                 self.app.simulate_key(key.key)
-            left += key.width + 1
+            left += key.width + len(GAP)
 
 
 def _foot_keys(node: DOMNode) -> Mapping[str, str]:

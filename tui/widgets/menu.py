@@ -18,7 +18,7 @@ class Choices(OptionList, inherit_bindings=False):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("g,home,ctrl+home", "first", "First line", show=False, id="menu.first"),
+        Binding("gg,home,ctrl+home", "first", "First line", show=False, id="menu.first"),
         Binding("G,end,ctrl+end", "last", "Last line", show=False, id="menu.last"),
         *paging("menu"),
     ]

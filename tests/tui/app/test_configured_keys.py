@@ -45,7 +45,7 @@ async def test_a_key_of_ones_own_does_what_it_is_given_to(
     done: list[str] = []
     async with explorer("demo", head="L0H0", start=Start("demo", config=config)) as (app, pilot):
         await settle(pilot)
-        await pilot.press("t")
+        await pilot.press("unbound:app.tree")
         await settle(pilot)
         run_action = app.run_action
 
@@ -72,12 +72,12 @@ async def test_a_key_that_is_taken_away_does_nothing_and_is_named_nowhere(nothin
         assert "2 Spectra" in screen_text(app).splitlines()[-1]
         await pilot.press("z")
         assert not app.views.has_class("-zoomed")
-        assert key_of(app, "app.zoom") == "app.zoom (no key)"
+        assert key_of(app, "app.zoom") == ":zoom"
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
-        assert "Zoom: one view, or all" not in screen_text(app)
-        assert "no key of" not in screen_text(app)
-        await pilot.press("escape", *"gzoom", "enter")
+        assert "Zoom the panel" not in screen_text(app)
+        assert "unbound" not in screen_text(app)
+        await pilot.press("escape", *":zoom", "enter")
         await settle(pilot)
         assert app.views.has_class("-zoomed")  # by its name it can be done all the same
 
@@ -106,4 +106,4 @@ async def test_the_first_frame_names_the_keys_of_ones_own(monkeypatch: pytest.Mo
         (first,) = seen
         assert "f2: type a sentence, Enter reads it" in first
         assert "f2 Sentence" in first.splitlines()[-1]
-        assert first.splitlines()[-1].rstrip().endswith("? Keys Q Quit")
+        assert first.splitlines()[-1].rstrip().endswith("? Help  Q Quit")

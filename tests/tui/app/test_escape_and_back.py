@@ -132,7 +132,7 @@ async def test_the_map_of_all_heads_is_scrolled_no_more_than_it_must_be_where_it
     async with explorer("demo", head="L0H0", size=(80, 11)) as (app, pilot):
         canvas = app.views.overview.map
         for layer, top in (("1", 0), ("2", 0), ("3", 1)):
-            await press(pilot, "1", "g", *f"L{layer}H3", "enter")
+            await press(pilot, "1", "colon", *f"L{layer}H3", "enter")
             assert not canvas.size
             await press(pilot, "w")
             assert (canvas.size.height, canvas.scroll_offset.y) == (4, top)
@@ -171,7 +171,7 @@ async def test_the_way_back_is_offered_where_there_is_one() -> None:
             return "H Back" in screen_text(app).splitlines()[-1]
 
         assert not offers()
-        await pilot.press("1", "g", *"L1H3", "enter", "t")
+        await pilot.press("1", "colon", *"L1H3", "enter", "unbound:app.tree")
         await settle(pilot)
         assert offers()
         await pilot.press("H", "H", "H")

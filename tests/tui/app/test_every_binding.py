@@ -70,7 +70,7 @@ def test_moving_is_alike_in_all_that_can_be_moved_in() -> None:
 
 async def test_the_arrows_with_shift_turn_qk_and_move_nothing_else() -> None:
     async with explorer("demo", head="L0H1", text="the cat") as (app, pilot):
-        await type_keys(pilot, "d")
+        await type_keys(pilot, "unbound:app.distance")
         for view in ("t", "1", "2", "3", "4", "w", "T", "A"):
             await type_keys(pilot, view)
             await settle(pilot)
@@ -85,7 +85,7 @@ async def test_the_arrows_with_shift_turn_qk_and_move_nothing_else() -> None:
 async def test_space_opens_and_closes_a_layer_and_no_key_goes_to_a_sibling() -> None:
     async with explorer("demo", head="L0H1") as (app, pilot):
         tree = app.main.tree_widget
-        await type_keys(pilot, "t", "h")
+        await type_keys(pilot, "unbound:app.tree", "h")
         await settle(pilot)
         lines = tree.last_line
         await type_keys(pilot, "space")
@@ -107,7 +107,7 @@ async def test_space_opens_and_closes_a_layer_and_no_key_goes_to_a_sibling() -> 
 @pytest.mark.parametrize("begin", ["i", "slash", "g", "4 slash"])
 async def test_a_line_is_edited_alike_wherever_one_is_typed_into(begin: str) -> None:
     async with explorer("demo", head="L0H1") as (app, pilot):
-        await type_keys(pilot, "t", *begin.split())
+        await type_keys(pilot, "unbound:app.tree", *begin.split())
         field = app.focused
         assert field is not None
 

@@ -91,7 +91,7 @@ async def test_a_file_name_that_cannot_be_is_refused_in_a_line(tmp_path: Path, m
 @pytest.mark.parametrize("view", ["w", "T", "C", "A"])
 async def test_a_view_that_is_left_at_once_does_not_take_the_focus_back(view: str) -> None:
     async with explorer("demo", head="L0H0", size=(40, 12)) as (app, pilot):
-        await pilot.press("P", "t")
+        await pilot.press("P", "unbound:app.tree")
         burst(app, view, "escape", "1")
         await settle(pilot)
         assert app.focused is app.views.spectra.graph

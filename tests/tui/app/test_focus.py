@@ -15,7 +15,7 @@ from tests.tui.screens.choosing import opening_screen
 
 async def test_the_view_has_the_focus_where_the_tree_goes_for_want_of_room() -> None:
     async with explorer("demo", size=(200, 60)) as (app, pilot):
-        await type_keys(pilot, "z", "t")
+        await type_keys(pilot, "z", "unbound:app.tree")
         assert app.main.tree_widget.has_focus, "there is room for it beside a view that is zoomed"
         await pilot.resize_terminal(100, 30)
         await settle(pilot)
@@ -43,7 +43,7 @@ async def test_the_view_that_has_the_focus_is_the_active_one_at_once_and_stays_o
 
 async def test_a_click_beyond_the_screen_leaves_the_focus_where_it_is() -> None:
     async with explorer("demo") as (app, pilot):
-        await type_keys(pilot, "t")
+        await type_keys(pilot, "unbound:app.tree")
         for kind in (events.MouseDown, events.MouseUp):
             app.post_message(kind(None, 192, 1, 0, 0, 1, False, False, False, 192, 1))
         await settle(pilot)
@@ -62,7 +62,7 @@ async def test_a_model_that_has_not_the_view_that_was_zoomed_has_the_focus_in_an
     first = tiny_model("llama")
     two = Engine(EngineOptions(other=str(first)))
     async with explorer(first, engine=two) as (app, pilot):
-        await type_keys(pilot, "v", "z")
+        await type_keys(pilot, "unbound:app.changes", "z")
         await settle(pilot)
         assert app.views.active.view == "changes"
         await change_to(app, pilot, tiny_model("gpt2"))

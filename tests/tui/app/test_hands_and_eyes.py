@@ -94,7 +94,7 @@ async def test_a_key_goes_through_the_themes_and_the_last_one_comes_back(
             # the colours of the map, and of what explains them, are the theme's
             await until(pilot, lambda: repr(app.views.attention.legend_line.shown) not in legends)
             legends.add(repr(app.views.attention.legend_line.shown))
-            await pilot.press("ctrl+t")
+            await pilot.press("unbound:app.next_theme")
             await settle(pilot)
             seen.append(app.theme)
             said += [str(each.message) for each in app._notifications]
@@ -187,7 +187,7 @@ async def test_a_cell_a_row_and_the_view_are_copied_as_they_are_written(
         for view in "1234":
             await pilot.press(view)
             await settle(pilot)
-            await pilot.press("down", "right", "ctrl+y")
+            await pilot.press("down", "right", "unbound:app.copy_view")
             await settle(pilot)
             table, _ = table_in_view(app.views, await whole_map(app.views) if view == "3" else None)
             names, *rows = csv.reader(io.StringIO(clipboard(app)), delimiter="\t")
@@ -210,7 +210,7 @@ async def test_a_cell_a_row_and_the_view_are_copied_as_they_are_written(
 async def test_what_is_larger_than_terminals_take_is_refused(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=" ".join(["cat"] * 100)) as (app, pilot):
         app.copy_to_clipboard("before")
-        await pilot.press("3", "ctrl+y")
+        await pilot.press("3", "unbound:app.copy_view")
         await settle(pilot)
         (refusal,) = [str(each.message) for each in app._notifications]
         assert f"more than the {LARGEST // 1000} kB that terminals copy; export it to a file" in refusal

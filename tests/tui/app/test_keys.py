@@ -13,10 +13,10 @@ from tui.app.explorer import Explorer
 @pytest.mark.parametrize(
     ("columns", "way", "wanted"),
     [
-        (80, ["t"], "/ Search g Go to o Off i Sentence 1 Spectra 2 Ranks 3 Attention ? Keys q Quit"),
-        (80, ["3"], "a Mean x Explain # Numbers / Search g Go to i Sentence 1 Spectra ? Keys q Quit"),
-        (80, ["4"], "/ Filter o Sort g Go to i Sentence 1 Spectra 2 Ranks 3 Attention ? Keys q Quit"),
-        (40, ["t"], "/ Search z All room ? Keys q Quit"),
+        (80, ["escape"], "⏎ Open  tab Next panel  [ ] Head  i Sentence  : Go to  ? Help  q Quit"),
+        (80, ["3"], "a Mean  x Explain  tab Next panel  [ ] Head  i Sentence  : Go to  ? Help  q Quit"),
+        (80, ["2"], "m Measure  + - ε  / Filter  o Sort  tab Next panel  [ ] Head  ? Help  q Quit"),
+        (40, ["escape"], "⏎ Open  z All room  ? Help  q Quit"),
     ],
 )
 async def test_the_line_of_keys_fits_and_says_what_matters(
@@ -30,43 +30,43 @@ async def test_the_line_of_keys_fits_and_says_what_matters(
         await pilot.resize_terminal(160, 24)
         await pilot.pause()
         wide = screen_text(app).splitlines()[-1]
-        assert "^p Commands" in wide
+        assert "e Export" in wide
         assert set(wanted.split()) <= set(wide.split())
         assert list(app.foot_keys) == ["app.help", "app.quit"]
 
 
-async def test_a_second_d_while_the_first_is_worked_out_changes_nothing(tiny_model: TinyModel) -> None:
+async def test_a_second_distance_while_the_first_is_worked_out_changes_nothing(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("1")
         await settle(pilot)
         free = hold(app)
-        await type_keys(pilot, "d", "d", "d")
+        await type_keys(pilot, "unbound:app.distance", "unbound:app.distance", "unbound:app.distance")
         free.set()
         await settle(pilot)
         assert "Δ = 0" in screen_text(app)
-        await pilot.press("d")
+        await pilot.press("unbound:app.distance")
         await settle(pilot)
         assert "Δ" not in screen_text(app).splitlines()[1]
 
 
 async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_box(tiny_model: TinyModel) -> None:
     in_views = {
-        "A": "⏎ Large map / Search",
-        "T": "o Turn f One ⏎ Largest",
-        "P C": "C Maps, difference P Pin",
-        "w": "⏎ Go in m Measure . Matrix / Find w Table",
+        "A": "⏎ Large map  tab Next panel",
+        "T": "⏎ Largest  tab Next panel",
+        "P C": "C Maps, difference  P Pin",
+        "w": "⏎ Go in  m Measure  . Matrix  / Find  w Table",
     }
     in_boxes = {
-        "slash": "⏎ Show it tab Complete esc Leave",
-        "escape 4 slash": "⏎ Filter tab Complete esc All rows",
-        "escape i": "⏎ Read it esc Back ↑ Earlier ^u Clear ^r Find",
-        "escape e": "⏎ Write → Format tab Name esc Back",
-        "tab": "⏎ Write tab Name esc Back",
-        "escape escape S": "⏎ Show / Find d Forget esc Back",
-        "escape question_mark": "/ Search esc Close",
-        "/": "⏎ Keep esc All keys",
-        "escape escape B": "⏎ Open esc Leave tab Complete ↓ Next ↑ Before f1 Keys",
-        "escape ctrl+p": "⏎ Do it esc Back",
+        "slash": "⏎ Show it  tab Complete  esc Leave",
+        "escape 4 slash": "⏎ Filter  tab Complete  esc All rows",
+        "escape i": "⏎ Read it  esc Back  ↑ Earlier  ^u Clear  ^r Find",
+        "escape e": "⏎ Write  → Format  tab Name  esc Back",
+        "tab": "⏎ Write  tab Name  esc Back",
+        "escape escape S": "⏎ Show  / Find  d Forget  esc Back",
+        "escape question_mark": "/ Search  esc Close",
+        "/": "⏎ Keep  esc All keys",
+        "escape escape B": "⏎ Open  esc Leave  tab Complete  ↓ Next  ↑ Before  f1 Keys",
+        "escape ctrl+p": "⏎ Do it  esc Back",
     }
     async with explorer(tiny_model("llama"), text="the cat", head="L0H0") as (app, pilot):
         shown = {}
@@ -76,9 +76,9 @@ async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_bo
             shown[keys] = screen_text(app).splitlines()[-1].rstrip()
         for keys, wanted in in_views.items():
             assert shown[keys].startswith(wanted)
-            assert shown[keys].endswith("? Keys q Quit")
+            assert shown[keys].endswith("? Help  q Quit")
         assert {keys: shown[keys] for keys in in_boxes} == in_boxes
-        assert "g Go to" in shown["escape"]
+        assert ": Go to" in shown["escape"]
 
 
 @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+c"])
@@ -93,10 +93,20 @@ async def test_control_c_leaves_the_line_that_is_typed_into_and_not_the_program(
         return isinstance(app.focused, Input)
 
     async with explorer(tiny_model("llama")) as (app, pilot):
-        for keys in ("i ctrl+u", "w slash", "w slash", "slash", "g", "question_mark slash", "S slash", "B", "ctrl+p"):
+        for keys in (
+            "i ctrl+u",
+            "w slash",
+            "w slash",
+            "slash",
+            "colon",
+            "question_mark slash",
+            "S slash",
+            "B",
+            "ctrl+p",
+        ):
             await pilot.press(*keys.split(), "a")
             assert is_typing(app), keys
-            if keys not in ("slash", "g", "ctrl+p"):
+            if keys not in ("slash", "colon", "ctrl+p"):
                 await pilot.press("shift+left", "ctrl+c")
                 assert app.clipboard == "a", keys
                 assert is_typing(app), keys
@@ -105,14 +115,14 @@ async def test_control_c_leaves_the_line_that_is_typed_into_and_not_the_program(
             await pilot.press("ctrl+c")
             await settle(pilot)
             assert not is_typing(app), keys
-            await pilot.press("escape", "t")
+            await pilot.press("escape", "unbound:app.tree")
         assert len(app.screen_stack) == 1
 
 
 async def test_tab_goes_through_the_tree_and_the_views_and_never_into_a_field(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text="the cat", size=(160, 50)) as (app, pilot):
         views = (app.views.spectra.graph, app.views.ranks.table, app.views.attention.heatmap)
-        await pilot.press("t", "3")
+        await pilot.press("unbound:app.tree", "3")
         for turn in ((app.main.tree_widget, *views), (app.main.tree_widget, *views)):
             for widget in turn:
                 await pilot.press("tab")

@@ -71,10 +71,10 @@ async def test_compared_heads_take_all_room_and_no_mean_and_say_so(tiny_model: T
         assert 0 < app.main.tree_widget.region.width < pane.region.x
         await press(pilot, "a")
         assert foot(app).startswith("heads are compared one by one")
-        await press(pilot, "t", "C")
+        await press(pilot, "unbound:app.tree", "C")
         assert shown(pane.title_line).startswith("compare spectra")
         assert app.focused is pane.graph
-        await press(pilot, "C", "b")
+        await press(pilot, "C", "unbound:app.baseline")
         assert shown(pane.title_line).startswith("compare maps")
         assert foot(app).startswith("spectra alone have a line of chance")
         await press(pilot, "3")
@@ -92,7 +92,7 @@ async def test_a_key_of_a_group_of_views_leads_back_into_the_one_on_screen_and_t
             for _ in range(2):
                 assert app.views.active.view == first
                 assert app.views.active.has_focus_within
-                await press(pilot, "t", key)
+                await press(pilot, "unbound:app.tree", key)
             await press(pilot, key)
             assert app.views.active.view == second
         for key in ("T", "A"):
@@ -133,8 +133,8 @@ async def test_the_focus_that_goes_from_view_to_view_is_no_step_back(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50), head="L0H0") as (app, pilot):
-        await press(pilot, "1", "g", *"L0H3", "enter")
-        await press(pilot, "g", *"L1H1", "enter")
+        await press(pilot, "1", "colon", *"L0H3", "enter")
+        await press(pilot, "colon", *"L1H1", "enter")
         assert app.views.active.view == "spectra"
         monkeypatch.setattr("tui.state.places.REST", 0.0)  # every place counts from now on
         await press(pilot, "tab", "tab", "tab")
@@ -144,10 +144,13 @@ async def test_the_focus_that_goes_from_view_to_view_is_no_step_back(
 
 async def test_keys_with_nothing_to_do_say_so_in_a_line() -> None:
     async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
-        for key, said in (("u", "no head is off; o switches one off, now by its mean"), ("O", "all heads are on")):
+        for key, said in (
+            ("unbound:app.by_mean", "no head is off; space switches one off, now by its mean"),
+            ("O", "all heads are on"),
+        ):
             await press(pilot, key)
             assert foot(app) == said
-        await press(pilot, "1", "t", "gg")
+        await press(pilot, "1", "unbound:app.tree", "gg")
         await until(pilot, lambda: app.session.shown.selected is None)
         title = shown(app.views.spectra.title_line)
         assert title == "spectra the model"
@@ -160,7 +163,7 @@ async def test_keys_with_nothing_to_do_say_so_in_a_line() -> None:
             await press(pilot, key)
             assert foot(app).startswith(said)
         assert shown(app.views.spectra.title_line) == title
-        await press(pilot, *"gL1H0", "enter", "1")
+        await press(pilot, *":L1H0", "enter", "1")
         assert "  log  ε 0.01" in shown(app.views.spectra.title_line)
         assert "s Scale" in foot(app)
         await press(pilot, "3")
@@ -172,7 +175,7 @@ async def test_keys_with_nothing_to_do_say_so_in_a_line() -> None:
         assert isinstance(heatmap, Heatmap)
         await press(pilot, "i", "ctrl+u", *("a b " * 40), "enter")
         assert foot(app).startswith(", Zoom out f Whole")
-        await press(pilot, "f")
+        await press(pilot, "unbound:heatmap.fit")
         assert foot(app).startswith(". Zoom f Whole")
 
 
@@ -184,19 +187,19 @@ async def test_a_forgotten_sentence_is_brought_back_to_its_place(tiny_model: Tin
         before = sentences.listed
         await press(pilot, "S", "j", "d")
         assert isinstance(app.screen, SentencesScreen)
-        await press(pilot, "d")
+        await press(pilot, "unbound:app.distance")
         assert len(sentences.listed) == len(before) - 2
         assert "u Bring back" in foot(app)
-        await press(pilot, "u", "u")
+        await press(pilot, "unbound:app.by_mean", "unbound:app.by_mean")
         assert sentences.listed == before
         assert "u Bring back" not in foot(app)
 
 
 async def test_a_colon_opens_a_model_and_does_in_the_view_what_is_named(tiny_model: TinyModel, tmp_path: Path) -> None:
     async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
-        await press(pilot, "4", "t", "colon", *"filter", "enter")
+        await press(pilot, "4", "unbound:app.tree", "colon", *"filter", "enter")
         assert app.focused is app.views.active.query_one("FilterInput")
-        await press(pilot, "escape", "t", "colon", *"sort", "enter")
+        await press(pilot, "escape", "unbound:app.tree", "colon", *"sort", "enter")
         assert app.views.active.has_focus_within
         await press(pilot, "escape", "colon", *f"open {tiny_model('gpt2')}", "enter")
         await settle(pilot)

@@ -32,14 +32,14 @@ async def test_a_view_that_had_all_the_room_gives_the_keys_back_to_the_tree(
     size: tuple[int, int], is_hidden: bool
 ) -> None:
     async with explorer("demo", head="L0H0", size=size) as (app, pilot):
-        await press(pilot, "4", "t", "z")
+        await press(pilot, "4", "unbound:app.tree", "z")
         assert is_in_view(app)
         assert app.main.tree_widget.display is not is_hidden
         await press(pilot, "j", "z")
         assert app.main.tree_widget.has_focus
         await press(pilot, "4", "z", "z")
         assert is_in_view(app), "which had them before"
-        await press(pilot, "t", "z", "2", "z")
+        await press(pilot, "unbound:app.tree", "z", "2", "z")
         assert app.views.active is app.views.ranks
         assert is_in_view(app), "where a person has gone meanwhile"
 
@@ -50,13 +50,13 @@ async def test_norms_that_cannot_be_folded_are_not_said_to_be_and_the_key_that_l
     async with explorer(tiny_model("bert"), head="L0H0") as (app, pilot):
         await press(pilot, "6")
         assert "Fold norms" not in foot(app), "a line of keys offers none that can only be refused"
-        await press(pilot, "f")
+        await press(pilot, "unbound:table.fold")
         assert "f Fold norms" in foot(app), "which leads back"
         said = " ".join(screen_text(app).split())
         assert "f leaves norms out" in said
         assert "--fold-norm" not in said
         assert "folded in" not in said
-        await press(pilot, "f")
+        await press(pilot, "unbound:table.fold")
         assert "no norm before" not in screen_text(app)
 
 
@@ -68,16 +68,16 @@ async def test_keys_that_go_no_farther_say_so() -> None:
         assert "this is" not in foot(app)
         await press(pilot, *"," * 30)
         assert foot(app).startswith("this is the first of ")
-        await press(pilot, "t", "P", "]", "C", "C")
+        await press(pilot, "unbound:app.tree", "P", "]", "C", "C")
         pane = app.views.active
         assert isinstance(pane, ComparePane)
         for side in (Side.MAPS, Side.DIFFERENCE):
             assert pane.side is side
-            await press(pilot, "d")
+            await press(pilot, "unbound:app.distance")
             assert foot(app) == "these are maps of the sentence; a distance is of spectra: C goes on to them"
             assert app.session.shown.distance is None
             await press(pilot, "C")
-        await press(pilot, "d")
+        await press(pilot, "unbound:app.distance")
         assert app.session.shown.distance == 0
 
 
@@ -113,7 +113,7 @@ async def test_a_condition_over_the_map_of_all_heads_filters_their_table(tiny_mo
         await press(pilot, "w", "slash", *"head > ", "enter")
         await until(pilot, lambda: pane.filter_input.has_focus)
         assert "it cannot be read: " in screen_text(app), "it is there to be mended"
-        await press(pilot, "escape", "t", "slash", *"head > 1 and layer = 0")
+        await press(pilot, "escape", "unbound:app.tree", "slash", *"head > 1 and layer = 0")
         assert "Enter filters the table of all heads by that" in screen_text(app)
         await press(pilot, "enter")
         await until(pilot, lambda: pane.counts == (2, 8) and pane.grid.has_focus)
@@ -126,11 +126,11 @@ async def test_what_can_be_brought_back_is_named_and_where_nothing_is_the_key_sa
         assert foot(app) == "no sentence has been forgotten since the start"
         await press(pilot, "j")
         assert "u Bring back" not in foot(app)
-        await press(pilot, "d")
+        await press(pilot, "unbound:app.distance")
         assert "u Bring back" in foot(app)
         await press(pilot, "question_mark")
         assert "Bring back what was forgotten last" in screen_text(app)
-        await press(pilot, "escape", "u")
+        await press(pilot, "escape", "unbound:app.by_mean")
         assert "u Bring back" not in foot(app)
         assert TEXT in screen_text(app)
 
@@ -154,7 +154,7 @@ async def test_the_change_of_an_adapter_has_one_title_and_one_refusal(tiny_model
 async def test_the_command_in_the_menu_of_exports_is_seen_whole() -> None:
     text = "Anna has a red ball. Anna gives the red ball to Ben and Ben gives the red ball back to Anna, as ever."
     async with explorer("demo", head="L0H3", text=text) as (app, pilot):
-        await press(pilot, "o", "3", "e")
+        await press(pilot, "space", "3", "e")
         for _ in range(6):
             if "attn-tui export" in screen_text(app):
                 break

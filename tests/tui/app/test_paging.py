@@ -89,7 +89,7 @@ async def test_question_mark_lists_the_keys_of_a_menu_over_the_views(tiny_model:
             assert isinstance(app.screen, HelpScreen)
             assert said in screen_text(app)
             assert "in this menu" in screen_text(app)
-            assert app.query_one(KeyLine).render().plain == "/ Search esc Close"
+            assert app.query_one(KeyLine).render().plain == "/ Search  esc Close"
             await type_keys(pilot, "q")
             await until(pilot, partial(shows, app, menu, line))
             await type_keys(pilot, "q")

@@ -106,7 +106,7 @@ async def test_heads_off_filters_and_sort_orders_do_not_come_back(tiny_model: Ti
     model = str(tiny_model("gpt2", with_head=True))
     start = Start(model, is_restoring=True)
     async with explorer(model, start=start) as (app, pilot):
-        await type_keys(pilot, "o", "w", "w", *"/ov_stable_rank > 1", "enter", *"jll", "o")
+        await type_keys(pilot, "space", "w", "w", *"/ov_stable_rank > 1", "enter", *"jll", "o")
         await settle(pilot)
         assert app.session.shown.off.heads
         await app.action_quit()

@@ -73,7 +73,7 @@ async def change_to(app: Explorer, pilot: Pilot[None], model: Path | str) -> Non
 async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -> None:
     first, second = tiny_model("llama"), tiny_model("bert")
     async with explorer(first, text=TEXT, size=(160, 50)) as (app, pilot):
-        await pilot.press("o", "4", "right_square_bracket")
+        await pilot.press("space", "4", "right_square_bracket")
         await settle(pilot)
         assert "circuits" in screen_text(app)
         old = app.views
@@ -160,7 +160,7 @@ async def test_ten_changes_with_keys_in_between_leave_nothing_behind(
             await until(pilot, partial(has_opened, app, model_type))
         await settle(pilot)
         assert not app.failure
-        await pilot.press("t", "1", "right_curly_bracket")
+        await pilot.press("unbound:app.tree", "1", "right_curly_bracket")
         await settle(pilot)
         assert "rank 8/8" in screen_text(app)
         await pilot.press("3")

@@ -28,7 +28,7 @@ async def test_marks_are_explained_on_screen(size: tuple[int, int], tiny_model: 
         assert "query/key bias" in screen_text(app)
         await pilot.press("question_mark", "G")
         assert "b_Q and b_K add terms to the scores" in screen_text(app)
-        await pilot.press("escape", "t", "g", "g")
+        await pilot.press("escape", "unbound:app.tree", "g", "g")
         assert app.session.shown.selected is None
         assert "b_Q and b_K add terms" in screen_text(app)
         await pilot.press("question_mark", "G")

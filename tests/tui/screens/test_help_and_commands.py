@@ -11,17 +11,18 @@ from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, type_keys, until
 from tui.screens.export_screen import ExportScreen
 from tui.screens.help_screen import HelpScreen, describe_keys
+from tui.toolkit.keys import MOVING_KEYS, is_bound
 
 
 def own_keys(widget: Widget) -> list[tuple[str, str]]:
-    """Give id and description of the bindings of a widget for where it has the focus, as they are written there."""
-    own = (binding for _, binding in widget._bindings if binding.group is None)
+    """Give id and description of the bindings that a widget has of its own but those that move, as they are written."""
+    own = (each for key, each in widget._bindings if each.group is None and key not in MOVING_KEYS and is_bound(each))
     return [(binding.id, binding.description) for binding in own if binding.id is not None]
 
 
-async def test_help_of_every_widget_lists_exactly_its_keys(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), text="the cat sat", size=(100, 150)) as (app, pilot):
-        for way in (["t"], ["1"], ["2"], ["3"], ["4"], ["8"]):
+async def test_help_lists_views_then_moving_then_the_keys_of_what_has_the_focus(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text="the cat sat", size=(160, 50)) as (app, pilot):
+        for way in (["unbound:app.tree"], ["1"], ["2"], ["3"], ["4"], ["8"]):
             await pilot.press(*way)
             await settle(pilot)
             focused = app.focused
@@ -32,39 +33,51 @@ async def test_help_of_every_widget_lists_exactly_its_keys(tiny_model: TinyModel
             active = {each.binding.id for each in app.screen.active_bindings.values() if each.node in alike}
             await pilot.press("question_mark")
             await settle(pilot)
-            lines = screen_text(app).splitlines()
-            first = next(number for number, line in enumerate(lines) if " in the " in line)
-            listed = [line.strip(" │") for line in lines[first + 1 : lines.index(lines[first], first) + 40]]
-            listed = listed[: listed.index("")]
-            wanted = {said for each in alike for name, said in own_keys(each) if name in active}
-            assert wanted
-            assert {said for said in wanted if any(line.endswith(said) for line in listed)} == wanted
-            assert len(listed) == len(wanted), listed
+            screen = app.screen
+            assert isinstance(screen, HelpScreen)
+            assert screen.query_one("#list").max_scroll_y == 0, "all at once"
+            titles = [each.title for each in screen._sections if each.lines]
+            assert titles[:2] == ["views", "moving"]
+            wanted = [said for each in alike for name, said in own_keys(each) if name in active]
+            listed = " ".join(
+                line.said for each in screen._sections if each.title == f"in the {title}" for line in each.lines
+            )
+            assert all(said.split()[0].lower() in listed.lower() for said in wanted), (wanted, listed)
+            assert bool(wanted) == (f"in the {title}" in titles)
             await pilot.press("escape")
             await settle(pilot)
+
+
+@pytest.mark.parametrize(("size", "pages"), [((160, 50), 1), ((100, 50), 1), ((80, 24), 2)])
+async def test_help_takes_one_screen_and_at_most_one_page_more_where_that_is_small(
+    size: tuple[int, int], pages: int
+) -> None:
+    async with explorer("demo", head="L1H0", text="the cat", size=size) as (app, pilot):
+        for view in ("3", "4", "w"):
+            await pilot.press(view, "question_mark")
+            await settle(pilot)
+            lines = app.screen.query_one("#list")
+            assert lines.virtual_size.height <= pages * lines.scrollable_content_region.height
+            first = next(line for line in screen_text(app).splitlines() if "views" in line)
+            assert "heads" in first, "two columns"
+            await pilot.press("escape")
 
 
 async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(40, 12)) as (app, pilot):
         await pilot.press("question_mark")
         await settle(pilot)
-        assert screen_text(app).splitlines()[0].strip() == "in the tree"
+        assert screen_text(app).splitlines()[0].strip() == "views"
         seen = set()
         for key in ("pagedown",) * 20:
             seen |= {line[:38].strip() for line in screen_text(app).splitlines()}  # without the scrollbar
             await pilot.press(key)
-        assert {"finding one's way", "views", "sentence", "heads beside each other", "program", "mouse"} <= seen
+        assert {"moving", "in the tree", "sentence", "heads", "program", "mouse"} <= seen
         assert "more" not in seen
         assert isinstance(app.screen, HelpScreen)
-        assert app.screen._sections[-2].title == "in this list"
-        of_list = {key for line in app.screen._sections[-2].lines for key in line.keys.split()}
-        assert {"j", "↓", "k", "↑", "g", "home", "G", "end", "pgdn", "pgup"} <= of_list
-        assert "Next view" not in {line.said for line in app.screen._sections[-2].lines}, (
-            "which goes nowhere from the list"
-        )
         await pilot.press("g", "g", "slash", *"zoom")
         await settle(pilot)
-        assert "one view, or all" in " ".join(screen_text(app).split())
+        assert "Zoom the panel" in " ".join(screen_text(app).split())
         await pilot.press("ctrl+u", *"export")
         await settle(pilot)
         text = screen_text(app)
@@ -78,14 +91,14 @@ async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: Tiny
 @pytest.mark.parametrize("ascii_only", [False, True])
 async def test_keys_are_found_in_the_help_by_their_names_though_a_sign_stands_for_them(ascii_only: bool) -> None:
     async with explorer("demo", ascii_only=ascii_only) as (app, pilot):
-        await type_keys(pilot, "t", "question_mark", "slash")
+        await type_keys(pilot, "unbound:app.tree", "question_mark", "slash")
         for text, wanted, not_wanted in (
-            ("enter", "go to a head's view", "Quit"),
-            ("ctrl+p", "Every command, by name", "Quit"),
-            ("ctrl", "Every command, by name", "Layer maps: all heads"),
-            ("alt+left", "Back to where you were", "Quit"),
-            ("question mark", "Keys that work here", "Quit"),
-            ("escape", "back to the tree", "Quit"),
+            ("enter", "go into a head", "Quit"),
+            ("ctrl+p", "List all commands", "Ranks"),
+            ("ctrl", "List all commands", "Layer maps"),
+            ("H", "Back, forward", "Quit"),
+            ("question mark", "Help: the keys", "Quit"),
+            ("escape", "Back, stop, or close", "Quit"),
         ):
             await type_keys(pilot, "ctrl+u", *text)
             await until(pilot, lambda text=text: app.screen.query_one(Input).value == text)  # type: ignore[misc]
@@ -99,7 +112,7 @@ async def test_in_ascii_keys_are_words_that_no_two_share(tiny_model: TinyModel) 
         await pilot.press("question_mark")
         await settle(pilot)
         text = screen_text(app)
-        for keys in ("j Down ", "k Up ", "l Right ", "Enter ", "H Backspace ^o alt+Left"):
+        for keys in ("arrows hjkl ", "Enter ", "^p ", "H L "):
             assert keys in text
         assert text.isascii()
 

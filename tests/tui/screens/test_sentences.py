@@ -228,7 +228,7 @@ async def test_the_list_shows_a_sentence_that_was_read_without_running_the_model
             await pilot.pause()
             await settle(pilot)
         assert app.sentences.read == ["a dog", "on the mat", "the cat sat"]
-        await pilot.press("t", "S", "G", "enter")
+        await pilot.press("unbound:app.tree", "S", "G", "enter")
         await pilot.pause()
         await settle(pilot)
         shown = app.views.attention.heatmap.pooled
@@ -238,7 +238,7 @@ async def test_the_list_shows_a_sentence_that_was_read_without_running_the_model
         await pilot.press("S", "j", "d")
         await pilot.pause()
         assert "a dog" not in screen_text(app)
-        await pilot.press("k", "g", "escape")
+        await pilot.press("k", "colon", "escape")
         await settle(pilot)
         assert app.sentences.read == ["the cat sat", "on the mat"]
 

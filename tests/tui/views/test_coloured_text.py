@@ -90,10 +90,10 @@ async def test_a_small_terminal_shows_one_direction_or_both_and_the_keys_turn_it
         await press(pilot, "T", "j", "l")
         pane = pane_of(app)
         assert (pane.keys.display, pane.queries.display) == (True, False)
-        await press(pilot, "o")
+        await press(pilot, "unbound:text.turn")
         assert (pane.keys.display, pane.queries.display) == (False, True)
         assert app.focused is pane.queries
-        await press(pilot, "f")
+        await press(pilot, "unbound:text.both")
         assert pane.keys.display
         assert pane.queries.display
         lines = lines_of(app)
@@ -164,7 +164,7 @@ async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel,
     async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
         await press(pilot, "T", "l", "l")
         assert shown(pane_of(app).readout_line).startswith("token 2 of ")  # of the keys, whose cursor moved
-        await press(pilot, "o", "l")
+        await press(pilot, "unbound:text.turn", "l")
         assert shown(pane_of(app).readout_line).startswith("token 1 of ")
         attention = app.views.attention.heatmap.pooled
         assert attention is not None
@@ -195,7 +195,7 @@ async def test_e_writes_a_row_for_each_token(
     async with explorer(tiny_model("bert"), text=TEXT) as (app, pilot):
         await press(pilot, "T", "l", "e", "v")
         lines = lines_of(app)
-        await press(pilot, "t", "g", "g")
+        await press(pilot, "unbound:app.tree", "g", "g")
         assert app.session.shown.selected is None
         (file,) = tmp_path.glob("*text.csv")
     with file.open(encoding="utf-8", newline="") as stream:
@@ -211,7 +211,7 @@ async def test_the_token_with_its_weight_its_line_and_the_table_are_copied(
     tiny_model: TinyModel, model: str, head: str
 ) -> None:
     async with explorer(tiny_model(model), text=TEXT, head=head) as (app, pilot):
-        await press(pilot, "T", "l", "l", *(("o", "l") if model == "t5" else ()), "ctrl+y")
+        await press(pilot, "T", "l", "l", *(("o", "l") if model == "t5" else ()), "unbound:app.copy_view")
         pane, lines = pane_of(app), lines_of(app)
         names, *rows = csv.reader(io.StringIO(app.clipboard), delimiter="\t")
         assert len(rows) == len(lines.row) + (len(lines.column) if model == "t5" else 0)
@@ -227,7 +227,7 @@ async def test_the_token_with_its_weight_its_line_and_the_table_are_copied(
             assert (row["token"], int(row["query"]), int(row["key"])) == (here, lines.query, lines.key)
             if is_turned or model != "t5":
                 break
-            await press(pilot, "o")
+            await press(pilot, "unbound:text.turn")
             here = lines.key_tokens[lines.key]
         assert pane.keys.display
 
@@ -283,7 +283,7 @@ async def test_on_the_smallest_terminal_token_and_weight_are_whole_and_a_larger_
         small = app.query_one(SmallMaps).pooled
         assert small is not None
         assert small.query_tokens[-1] == small.key_tokens[-1] == "中₃"
-        await press(pilot, "t", "P", "C", "C", "G", "end")
+        await press(pilot, "unbound:app.tree", "P", "C", "C", "G", "end")
         assert '"中₃"' in screen_text(app), "in the maps of pinned heads"
 
 

@@ -121,7 +121,7 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
         assert all(ascii_cells(sign) in drawn for sign in SHADE_PLOT.signs[:3])
         assert "." in drawn.replace("0.", "")
         before = screen_text(app)
-        await press(pilot, "b")
+        await press(pilot, "unbound:app.baseline")
         assert screen_text(app) != before
         await press(pilot, "s")
         assert "linear scale" in shown(pane.title_line)

@@ -40,7 +40,7 @@ async def test_the_coloured_text_of_a_rollout_is_copied_as_one() -> None:
         assert copied(app)[0][:3] == ["decoder", "mean", "mean"]
         await press(pilot, "a", "Y")
         assert copied(app)[0][:3] == ["decoder", "rollout", "rollout"]
-        await press(pilot, "ctrl+y")
+        await press(pilot, "unbound:app.copy_view")
         names, *rows = copied(app)
         assert names[:3] == ["stack", "layer", "head"]
         assert {tuple(row[:3]) for row in rows} == {("decoder", "rollout", "rollout")}
@@ -48,7 +48,7 @@ async def test_the_coloured_text_of_a_rollout_is_copied_as_one() -> None:
 
 async def test_of_pinned_heads_the_number_of_each_and_its_line_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
-        await press(pilot, "1", "P", "right_square_bracket", "C", "l", "l", "ctrl+y")
+        await press(pilot, "1", "P", "right_square_bracket", "C", "l", "l", "unbound:app.copy_view")
         names, *rows = copied(app)
         at = [names.index(name) for name in ("matrix", "index", "singular_value")]
         spectrum = [row for row in rows if [row[place] for place in at[:2]] == ["Q", "3"]]
@@ -57,7 +57,7 @@ async def test_of_pinned_heads_the_number_of_each_and_its_line_are_copied(monkey
         assert copied(app) == spectrum
         await press(pilot, "y")
         assert copied(app) == [[row[at[2]] for row in spectrum]]
-        await press(pilot, "C", "G", "ctrl+y")
+        await press(pilot, "C", "G", "unbound:app.copy_view")
         names, *rows = copied(app)
         at = [names.index(name) for name in ("query", "key", "weight")]
         last = max(int(row[at[0]]) for row in rows)
@@ -67,7 +67,7 @@ async def test_of_pinned_heads_the_number_of_each_and_its_line_are_copied(monkey
         assert copied(app) == weights
         await press(pilot, "y")
         assert copied(app) == [[row[at[2]] for row in weights]]
-        await press(pilot, "C", "ctrl+y")
+        await press(pilot, "C", "unbound:app.copy_view")
         names, *rows = copied(app)
         (line,) = (row for row in rows if [row[place] for place in at[:2]] == [str(last), "0"])
         await press(pilot, "Y")

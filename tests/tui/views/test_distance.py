@@ -82,7 +82,7 @@ async def test_a_distance_can_be_typed(tiny_model: TinyModel) -> None:
             await settle(pilot)
             assert shown(app.main.prompt.said).startswith("a distance is a whole number of tokens, from 0 to")
             await pilot.press("escape")
-        await pilot.press("d")
+        await pilot.press("unbound:app.distance")
         await settle(pilot)
         assert "Δ" not in shown(app.views.spectra.title_line)
 
@@ -92,7 +92,7 @@ async def test_a_distance_that_is_typed_while_the_first_is_worked_out_is_where_t
 ) -> None:
     async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
         free = hold(app)
-        await pilot.press("1", "d", "colon", *"distance 12", "enter")
+        await pilot.press("1", "unbound:app.distance", "colon", *"distance 12", "enter")
         await until(pilot, lambda: "Δ = 12" in shown(app.views.spectra.title_line))
         free.set()
         await settle(pilot)
@@ -114,17 +114,17 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
     model = tiny_model("llama")
     async with explorer(model, head="L1H2") as (app, pilot):
         free = hold(app)
-        await pilot.press("1", "d", "shift+right")
+        await pilot.press("1", "unbound:app.distance", "unbound:app.farther")
         assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 1  computing …"), "at once"
         titles = {"4": "circuits L1H2", "6": "directions L1H2", "PC": "compare spectra 1 head"}
         for keys, title in titles.items():
-            await pilot.press(*keys, "shift+right", "shift+left")
+            await pilot.press(*keys, "unbound:app.farther", "unbound:app.nearer")
             assert shown(app.views.active.title_line).startswith(f"{title} Δ = 1")
         await pilot.press("P", "1")
         free.set()
         await settle(pilot)
         assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 1  ")
-        await pilot.press("shift+left")
+        await pilot.press("unbound:app.nearer")
         await settle(pilot)
         assert "Δ = 0" in shown(app.views.spectra.title_line)
         await pilot.press(*["right"] * 9, *["left"] * 6)  # as fast as keys come
@@ -142,10 +142,10 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
         ranks = written(tmp_path, "*L1-distance3-ranks.csv")
         every = [exported(model, "ranks", "--layer", "1", *head, "--distance", "3") for head in ([], ["--head", "all"])]
         assert ranks == [row for table in every for row in table]
-        await pilot.press("4", "shift+right")
+        await pilot.press("4", "unbound:app.farther")
         await settle(pilot)
         assert title_of_table(app) == "circuits L1H2 Δ = 4"
-        await pilot.press("6", "shift+left", "shift+left", "]")
+        await pilot.press("6", "unbound:app.nearer", "unbound:app.nearer", "]")
         await settle(pilot)
         assert title_of_table(app) == "directions L1H3 Δ = 2"
         await pilot.press("e", "v")
@@ -155,7 +155,7 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
         await pilot.press("5")
         await settle(pilot)
         assert title_of_table(app) == "composition L1H3", "nothing of it depends on positions"
-        await pilot.press("6", "P", "[", "C", "shift+right")
+        await pilot.press("6", "P", "[", "C", "unbound:app.farther")
         await settle(pilot)
         assert "Δ = 3" in shown(app.views.active.title_line)
         await pilot.press("e", "v")
@@ -166,7 +166,7 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
         await pilot.press("1", *["left"] * 5)
         await settle(pilot)
         assert "Δ = 0" in shown(app.views.spectra.title_line), "a key is never after the query"
-        await pilot.press("d")
+        await pilot.press("unbound:app.distance")
         await settle(pilot)
         assert "Δ" not in shown(app.views.spectra.title_line)
         await pilot.press("home", "right")
@@ -187,7 +187,7 @@ def test_a_distance_that_no_sentence_has_is_given_with_a_note(tiny_model: TinyMo
 async def test_titles_say_where_no_sentence_has_the_distance(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H2", size=(110, 30)) as (app, pilot):
         said = f"Δ = {CONTEXT}, past the context of {CONTEXT} tokens"
-        await pilot.press("1", "P", "d")
+        await pilot.press("1", "P", "unbound:app.distance")
         await settle(pilot)
         app.views.spectra.action_turn(CONTEXT - 1)
         await settle(pilot)
@@ -209,7 +209,7 @@ async def test_without_rotary_positions_d_is_not_offered_and_refuses_before_the_
         selected = app.session.shown.selected
         assert "d Distance" not in screen_text(app).splitlines()[-1]
         free = hold(app)
-        await pilot.press("d", "right")
+        await pilot.press("unbound:app.distance", "right")
         await pilot.pause()
         assert "Δ" not in screen_text(app)
         (said,) = (str(each.message) for each in app._notifications)

@@ -42,7 +42,7 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
                     assert float(cell) == pytest.approx(float(str(values[label, matrix])), rel=0.05)
             await pilot.press("m")
         assert MEASURES[0].title in shown(app.views.ranks.title_line)
-        await pilot.press("M")
+        await pilot.press("unbound:app.previous_measure")
         assert MEASURES[-1].title in shown(app.views.ranks.title_line)
 
 

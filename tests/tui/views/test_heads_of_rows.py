@@ -83,7 +83,7 @@ async def test_the_next_head_is_the_one_after_the_row_and_the_key_of_the_view_it
         await press(pilot, "]")
         await settle(pilot)
         assert (selected(app), str(table(app).head_here)) == ("L0H2", "L0H2")
-        await press(pilot, "j", "t", "3")
+        await press(pilot, "j", "unbound:app.tree", "3")
         await settle(pilot)
         assert selected(app) == "L0H2", "the tree has the keys"
 
@@ -231,9 +231,9 @@ async def test_the_text_turns_and_no_head_goes_off_while_both_directions_are_in_
         assert isinstance(pane, TextPane)
         assert pane.keys.display
         assert pane.queries.display
-        assert "o Turn" in foot(app)
+        assert "⏎ Largest" in foot(app)
         for focused, said in ((pane.queries, "that looks at it most"), (pane.keys, "that it looks at most")):
-            await press(pilot, "o")
+            await press(pilot, "unbound:text.turn")
             await settle(pilot)
             assert app.focused is focused
             assert foot(app).startswith(f"Enter goes to the token {said}")
@@ -248,7 +248,7 @@ async def test_off_and_on_are_completed_to_what_can_stand_behind_them(tiny_model
         await press(pilot, "tab", "tab", "tab")
         assert app.main.prompt.input.value == "off L0"
         await press(pilot, "escape", ":", *"off-", "tab")
-        assert app.main.prompt.input.value == "off-way"
+        assert app.main.prompt.input.value == "off"
         await press(pilot, "escape", ":", *"zzz", "tab")
         assert shown(app.main.prompt.said) == "nothing that can stand here begins so"
 
@@ -267,7 +267,7 @@ async def test_what_completes_or_matches_nothing_says_so(tiny_model: TinyModel) 
 
 async def test_where_the_model_as_a_whole_is_selected_the_first_row_is_nobodys_choice(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "t", "home", "2")
+        await press(pilot, "unbound:app.tree", "home", "2")
         await settle(pilot)
         await press(pilot, "e")
         assert "matrices of the model" in screen_text(app)

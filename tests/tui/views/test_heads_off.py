@@ -85,7 +85,7 @@ async def test_heads_are_switched_by_their_names_and_what_is_no_head_is_said(tin
         assert foot(app).startswith("L1H3, L1H2 off; O switches all on")
         await press(pilot, ":", *"off L1H3", "enter")
         assert foot(app).startswith("L1H3 is off already")
-        await press(pilot, "g", *"on 1.3", "enter")
+        await press(pilot, "colon", *"on 1.3", "enter")
         assert off(app) == "L1H2"
         await press(pilot, ":", *"off L0", "enter")
         assert off(app) == "L1H2 L0H0 L0H1 L0H2 L0H3"
@@ -128,7 +128,7 @@ async def test_what_a_filter_or_a_search_leaves_goes_off_at_once(tiny_model: Tin
         await until(pilot, lambda: pane.counts == (2, 8))
         await press(pilot, ":", *"off found", "enter")
         assert off(app) == "L0H2 L1H2"
-        await press(pilot, "escape", "t", "/", *"L1H3", "enter", ":", *"off found", "enter")
+        await press(pilot, "escape", "unbound:app.tree", "/", *"L1H3", "enter", ":", *"off found", "enter")
         assert off(app) == "L0H2 L1H2 L1H3", "the keys are the tree's, where that was searched"
         await press(pilot, "2", "/", *"matrix = OV and head = 0", "enter", ":", *"off found", "enter")
         assert off(app).endswith("L1H3 L1H0")
@@ -194,7 +194,7 @@ async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_mod
         await settle(pilot)
         await press(pilot, "G", "space")
         assert off(app) == "L0H1"
-        assert foot(app).startswith("L0 is a whole layer; o switches single heads, :off L0 all of its heads")
+        assert foot(app).startswith("L0 is a whole layer; space switches single heads, :off L0 all of its heads")
         await press(pilot, *"/x y")
         assert isinstance(app.views.active, TablePane)
         assert app.views.active.filter_input.value == "x y"

@@ -72,7 +72,7 @@ async def test_the_whole_map_is_shown_pooled_then_single_weights(
         assert "max of" in shown(pane.legend_line)
         await pilot.press("G")
         block = on_screen(app).window.block
-        await pilot.press("f")
+        await pilot.press("unbound:heatmap.fit")
         await settle(pilot)
         query, key = pane.heatmap.cursor
         cell = layers[1][2][(CONTEXT - 1) // block * block :, :block]
@@ -86,7 +86,7 @@ async def test_the_whole_map_is_shown_pooled_then_single_weights(
 
 async def test_heads_layers_and_means_follow(folder: Path, layers: list[np.ndarray[Any, Any]]) -> None:
     async with explorer(folder, text=TEXT) as (app, pilot):
-        await pilot.press("3", ",")
+        await pilot.press("3", "<")
         for keys, expected in (
             ("right_square_bracket", layers[0][1]),
             ("right_curly_bracket", layers[1][1]),

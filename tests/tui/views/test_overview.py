@@ -116,7 +116,7 @@ async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: Tiny
     table = worked_out(session, "heads", Query(text=TEXT))
     rows = [dict(zip(table.columns, row, strict=True)) for row in table]
     async with explorer(model, text=TEXT) as (app, pilot):
-        await pilot.press("w", "m", "m", "M")
+        await pilot.press("w", "m", "m", "unbound:app.previous_measure")
         for group in GROUPS.values():
             await settle(pilot)
             measure = group[1] if group[0] in RANK_MEASURES else group[0]
@@ -124,7 +124,7 @@ async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: Tiny
             assert list(on_map(app).values()) == [row[measure] for row in rows], measure
             assert " chance " in readout(app), measure
             await pilot.press("full_stop")
-        await pilot.press("M")
+        await pilot.press("unbound:app.previous_measure")
         await settle(pilot)
         assert MEASURES[-1] in shown(app.views.overview.title_line)
         assert list(on_map(app).values()) == [row[MEASURES[-1]] for row in rows]
@@ -276,14 +276,14 @@ async def test_the_table_of_all_heads_begins_with_the_epsilon_of_the_start_and_s
         assert isinstance(pane, TablePane)
         assert "ε 0.4" in shown(pane.title_line)
         assert pane.table_on_screen().columns == HEADS.opens_with
-        await pilot.press("r")
+        await pilot.press("unbound:table.columns")
         await settle(pilot)
         place = pane.table_on_screen().columns.index("q_energy_rank")
         assert pane.table_on_screen().columns == HEADS.columns
         found = {(int(str(row[1])), int(str(row[2]))): row[place] for row in pane.table_on_screen()}
         expected = exported(folder, "heads", "--energy", "0.4", "--columns", "all")
         assert found == {(int(row["layer"]), int(row["head"])): int(row["q_energy_rank"]) for row in expected}
-        await pilot.press("r", "slash", *"q_energy_rank > 0", "enter")
+        await pilot.press("unbound:table.columns", "slash", *"q_energy_rank > 0", "enter")
         await settle(pilot)
         assert pane.grid.column == "q_energy_rank", "what a filter compares is shown, hidden before or not"
         assert {*pane.table_on_screen().columns} == {*HEADS.opens_with, "q_energy_rank"}

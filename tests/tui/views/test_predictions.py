@@ -116,7 +116,7 @@ async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model
     async with explorer(model, text=TEXT, head="L0H1") as (app, pilot):
         await press(pilot, "3")
         before = attention(app)
-        await press(pilot, "1", "t", "o", "j", "o")
+        await press(pilot, "1", "unbound:app.tree", "space", "j", "space")
         tree = [line for line in screen_text(app).splitlines() if "H1 off" in line or "H2 off" in line]
         assert len(tree) == 2
         await press(pilot, "right_curly_bracket", "3")
@@ -133,9 +133,9 @@ async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model
         query = Query(text=TEXT, off=off.heads)
         assert rows(pane(app).shown) == asked(model, "ablation", query)
         assert shown(pane(app).title_line).startswith("ablation with L0H1, L0H2 off")
-        await press(pilot, "u")
+        await press(pilot, "unbound:app.by_mean")
         assert rows(pane(app).shown) == asked(model, "ablation", Query(text=TEXT, off=off.heads, by_mean=True))
-        await press(pilot, "u", "O", "3")
+        await press(pilot, "unbound:app.by_mean", "O", "3")
         assert shown(app.views.attention.title_line) == "attention L1H2"
         assert np.allclose(attention(app), plain, atol=1e-6)
         await press(pilot, "left_curly_bracket", "left_square_bracket")
@@ -180,33 +180,31 @@ async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
         assert app.session.shown.selected == Head("decoder", int(str(expected[0][1])), int(str(expected[0][2])))
 
 
-async def test_o_switches_the_selected_head_from_any_view_but_where_it_sorts_or_turns(tiny_model: TinyModel) -> None:
+async def test_space_switches_the_selected_head_from_any_view(tiny_model: TinyModel) -> None:
     one, other = Head("decoder", 0, 1), Head("decoder", 1, 1)
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L0H1") as (app, pilot):
         for view in ("1", "3", "A", "w"):
-            await type_keys(pilot, view, "o")
+            await type_keys(pilot, view, "space")
             await until(pilot, lambda: app.session.shown.off.heads == (one,))
-            await type_keys(pilot, "o")
+            await type_keys(pilot, "space")
             await until(pilot, lambda: not app.session.shown.off.heads)
-        await type_keys(pilot, "j", "o")  # before the map's cursor has rested
+        await type_keys(pilot, "j", "space")  # before the map's cursor has rested
         await until(pilot, lambda: app.session.shown.off.heads == (other,))
-        await type_keys(pilot, "t", "o")
+        await type_keys(pilot, "unbound:app.tree", "space")
         await until(pilot, lambda: not app.session.shown.off.heads)
-        for keys, refusal in (("h", "L1 is a whole layer; o switches"), ("gg", "the model as a whole cannot")):
-            await type_keys(pilot, *keys, "o")
-            await until(pilot, lambda: bool(app._notifications))
-            (said,) = [str(each.message) for each in app._notifications]
-            assert said.startswith(refusal)
-            app.clear_notifications()
+        for keys, refusal in (("h", "L1 is a whole layer; space switches"), ("gg", "the model as a whole cannot")):
+            await type_keys(pilot, *keys, "space")
+            await settle(pilot)
+            assert refusal in screen_text(app).splitlines()[-1]
         await press(pilot, "2", "o", "4", "o")
-        assert app.session.shown.off.heads == ()
+        assert app.session.shown.off.heads == (), "o sorts"
 
 
 async def test_with_heads_off_titles_say_what_they_are_of_and_maps_before_and_after_can_be_compared(
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L0H1", size=(160, 50)) as (app, pilot):
-        await press(pilot, "o")
+        await press(pilot, "space")
         await press(pilot, "8")
         assert shown(pane(app).title_line).startswith("predictions L0H1 off")
         table = pane(app).shown

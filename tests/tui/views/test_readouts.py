@@ -102,9 +102,9 @@ async def test_the_keys_of_the_coloured_text_say_what_they_do_next() -> None:
         await press(pilot, "T")
         keys = app.main.key_line
         assert "o Turn f One" in keys.render().plain  # both are shown, and turning says which Enter follows
-        await press(pilot, "f")
+        await press(pilot, "unbound:text.both")
         assert "o Turn f Both" in keys.render().plain
-        await press(pilot, "o", "f")
+        await press(pilot, "unbound:text.turn", "unbound:text.both")
         assert "f One" in keys.render().plain
 
 
@@ -148,7 +148,7 @@ async def test_the_names_over_the_tree_go_with_it_and_come_back_with_it() -> Non
     async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
         await press(pilot, "3", "z")
         assert "energy rank" not in screen_text(app)
-        await press(pilot, "t")
+        await press(pilot, "unbound:app.tree")
         assert screen_text(app).splitlines()[1].startswith(" energy rank QK OV ")
 
 

@@ -151,13 +151,13 @@ async def test_the_largest_weight_of_a_map_and_all_maps_are_copied_and_of_a_laye
         (said,) = [str(each.message) for each in app._notifications]
         query, key = np.unravel_index(int(weights[2].argmax()), weights[2].shape)
         assert said.startswith(f"largest weight of L1H2: query {query}, key {key}\n")
-        await press(pilot, "ctrl+y")
+        await press(pilot, "unbound:app.copy_view")
         assert len(app.clipboard.splitlines()) == 1 + weights.size
         await press(pilot, "Y")
         (said,) = [str(each.message) for each in app._notifications]
         assert said.endswith("y copies the largest weight under the cursor, e writes all of them to a file")
         app.copy_to_clipboard("before")
-        await press(pilot, "t", "k k k", "A", "y")
+        await press(pilot, "unbound:app.tree", "k k k", "A", "y")
         assert app.session.shown.selected == Head("decoder", 1)
         (said,) = [str(each.message) for each in app._notifications]
         assert said == "no head's map is under the cursor; move to one, and copy its largest weight then"

@@ -25,7 +25,7 @@ async def test_tree_titles_and_paths_on_the_smallest_terminal(
         await pilot.press("1")
         await settle(pilot)
         assert shown(app.views.spectra.title_line) == "spectra L1H2  ε 0.01"
-        await pilot.press("d", "e")
+        await pilot.press("unbound:app.distance", "e")
         await settle(pilot)
         assert shown(app.views.spectra.title_line) == "L1H2 Δ = 0  ε 0.01"
         await until(pilot, lambda: ".csv" in screen_text(app))
@@ -92,7 +92,7 @@ async def test_a_terminal_of_a_few_columns_ends_nothing_where_a_list_lies_over_t
             await pilot.resize_terminal(*size)
             await pilot.pause()
             await pilot.press("pagedown", "pageup")
-        await pilot.press("escape", "escape", "t", "3")
+        await pilot.press("escape", "escape", "unbound:app.tree", "3")
         assert app.views.active is app.views.attention
 
 
@@ -105,7 +105,7 @@ async def test_where_a_filter_holds_the_key_that_takes_it_away_is_seen_in_every_
             await press(pilot, "/", *condition, "enter")
             await settle(pilot)
             assert "esc All rows" in foot(app), keys
-            assert foot(app).rstrip().endswith("? Keys q Quit")
+            assert foot(app).rstrip().endswith("? Help  q Quit")
             await press(pilot, "escape")
             assert "esc All rows" not in foot(app), keys
         await press(pilot, "3", "x")

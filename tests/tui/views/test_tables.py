@@ -158,18 +158,18 @@ async def test_directions_have_a_key_that_folds_the_gains_of_norms_in(
     folded = asked(model, "directions", Query(layer=head.whole_layer, head=2, fold_norm=True))
     assert plain != folded
     async with explorer(model, size=(160, 50), head="L1H2") as (app, pilot):
-        await pilot.press("2", "f", "6")
+        await pilot.press("2", "unbound:table.fold", "6")
         await settle(pilot)
         assert rows(pane(app).shown) == plain
         assert "f Fold norms" in screen_text(app)
-        await pilot.press("f")
+        await pilot.press("unbound:table.fold")
         await settle(pilot)
         assert rows(pane(app).shown) == folded
         assert titled(pane(app).title_line).startswith("directions L1H2  norms folded in")
         for keys in (["e", "v"], ["e", "w"]):
             await pilot.press(*keys)
             await settle(pilot)
-        await pilot.press("f")
+        await pilot.press("unbound:table.fold")
         await settle(pilot)
         assert rows(pane(app).shown) == plain
     of_head, of_all = (
@@ -444,7 +444,7 @@ async def test_the_weights_on_screen_are_those_of_the_export_and_are_filtered_as
     monkeypatch.chdir(tmp_path)
     folder = tiny_model("gpt2", with_head=True)
     async with explorer(folder, head="L1H2", engine=Engine(EngineOptions(use_cache=False))) as (app, pilot):
-        await pilot.press("0")
+        await pilot.press("unbound:app.weights")
         await settle(pilot)
         table = exported(folder, "weights", "", tmp_path / "all.csv", norms=True)
         assert [["" if cell is None else str(cell) for cell in row] for row in pane(app).table_on_screen()] == [
@@ -472,7 +472,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         await pilot.press("4")
         await settle(pilot)
         count = len(list(pane(app).shown or ()))
-        await pilot.press("slash", *"head = al", "enter", "slash", "end", *"l", "enter", "t")
+        await pilot.press("slash", *"head = al", "enter", "slash", "end", *"l", "enter", "unbound:app.tree")
         await pilot.pause()
         assert titled(pane(app).title_line) == f"circuits L1  1 of {count}  head = all"
         await pilot.press("4", "slash", *"ov_over", "tab")
@@ -490,7 +490,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         await pilot.pause()
         assert focus(app) is pane(app).grid
         assert titled(pane(app).title_line) == "circuits L1"
-        assert screen_text(app).rstrip().endswith("? Keys q Quit"), "what there is no room for is left out before"
+        assert screen_text(app).rstrip().endswith("? Help  q Quit"), "what there is no room for is left out before"
         assert len(pane(app).grid.order) == count
         await pilot.press("slash", "enter")
         await pilot.pause()

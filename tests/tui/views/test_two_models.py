@@ -56,7 +56,7 @@ async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, P
     engine = Engine(EngineOptions(other=str(other)))
     async with explorer(model, size=(160, 50), head="L0H1", engine=engine) as (app, pilot):
         assert shown(app.main.model_line).startswith(f"{model.name} vs finetuned  gpt2 · 2 layers")
-        await pilot.press("v")
+        await pilot.press("unbound:app.changes")
         await settle(pilot)
         pane = app.views.active
         assert isinstance(pane, TablePane)
@@ -348,7 +348,7 @@ async def test_d_draws_them_in_the_explorer(long_pair: tuple[Path, Path]) -> Non
         assert shown(pane.readout_line).startswith(f"max {drawn.values[0, 0]:+.4f}  ")
         await pilot.press("G")
         assert shown(pane.readout_line).startswith(f"max {drawn.values[-1, 0]:+.4f}")
-        await pilot.press("f")
+        await pilot.press("unbound:heatmap.fit")
         await settle(pilot)
         query, key = pane.heatmap.cursor
         difference = theirs[query, key] - own[query, key]

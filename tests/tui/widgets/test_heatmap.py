@@ -470,7 +470,7 @@ async def test_zooming_in_goes_to_the_largest_weight_and_out_to_the_whole() -> N
         assert f" at {place[0]} " in heatmap.readout()
         assert "queries 112–127, keys 64–79" in heatmap.readout()
         sizes = []
-        for key in (".", ">", "full_stop", "greater_than_sign", "."):
+        for key in (">", "greater_than_sign", ">", ">", ">"):
             await pilot.press(key)
             await pilot.pause()
             sizes.append(block_of(app))
@@ -481,7 +481,7 @@ async def test_zooming_in_goes_to_the_largest_weight_and_out_to_the_whole() -> N
         assert heatmap.readout().endswith(f"{shown.weights[place]:.4f}")
         assert heatmap.readout().startswith(f"query {place[0]} ")
         sizes = []
-        for key in (",", "<", "comma", "less_than_sign", ","):
+        for key in ("<", "less_than_sign", "<", "<", "<"):
             await pilot.press(key)
             await pilot.pause()
             sizes.append(block_of(app))
@@ -494,14 +494,14 @@ async def test_one_key_changes_between_the_whole_map_and_single_weights() -> Non
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         app = await show(pilot, attention(100))
         for size in (8, 1, 8):
-            await pilot.press("f")
+            await pilot.press("unbound:heatmap.fit")
             await pilot.pause()
             assert block_of(app) == size
-        await pilot.press(".", "f")
+        await pilot.press(">", "unbound:heatmap.fit")
         await pilot.pause()
         assert block_of(app) == 8
         await show(pilot, attention(10))
-        for key in ("f", ",", "."):
+        for key in ("unbound:heatmap.fit", "<", ">"):
             await pilot.press(key)
             assert block_of(app) == 1
         app.assert_nothing_is_stale()
@@ -514,13 +514,13 @@ async def test_cells_show_the_largest_weight_or_the_mean() -> None:
         block = shown.weights[16:32, :16]
         await pilot.press("down")
         assert app.moves[-1] == (16, 0, float(block.max()))
-        await pilot.press("p")
+        await pilot.press("unbound:heatmap.pooling")
         await pilot.pause()
         assert app.heatmap.legend(60).plain.startswith("mean of 16×16")
         assert app.moves[-1][2] == pytest.approx(float(block.mean(dtype=np.float64)), rel=1e-5)
         assert f"mean {block.mean():.4f}" in app.heatmap.readout()
         app.assert_nothing_is_stale()
-        await pilot.press("p")
+        await pilot.press("unbound:heatmap.pooling")
         assert app.heatmap.legend(60).plain.startswith("max of 16×16")
 
 
@@ -556,7 +556,7 @@ async def test_another_head_is_looked_at_in_the_same_way() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         app = await show(pilot, attention(200))
         app.heatmap.move_to(120, 70)
-        await pilot.press(".", ".", "p")
+        await pilot.press(">", ">", "unbound:heatmap.pooling")
         cursor = app.heatmap.cursor
         await show(pilot, attention(200, seed=1))
         assert (block_of(app), app.heatmap.cursor) == (4, cursor)
@@ -573,7 +573,7 @@ async def test_a_map_that_is_shown_whole_stays_whole_in_another_pane() -> None:
             await pilot.pause()
             assert block_of(app) == block
             app.assert_nothing_is_stale()
-        await pilot.press(".")
+        await pilot.press(">")
         await pilot.resize_terminal(150, 48)
         await pilot.pause()
         assert block_of(app) == 8
@@ -583,7 +583,18 @@ async def test_a_map_that_is_shown_whole_stays_whole_in_another_pane() -> None:
 async def test_any_pane_holds_a_long_map(size: tuple[int, int]) -> None:
     async with HeatmapApp(ascii=True).run_test(size=size) as pilot:
         app = await show(pilot, attention(300))
-        await pilot.press("G", ".", "end", ".", "f", "k", "p", ",", "ctrl+right", "f")
+        await pilot.press(
+            "G",
+            ">",
+            "end",
+            ">",
+            "unbound:heatmap.fit",
+            "k",
+            "unbound:heatmap.pooling",
+            "<",
+            "ctrl+right",
+            "unbound:heatmap.fit",
+        )
         await pilot.pause()
         app.assert_nothing_is_stale()
         assert "".join(app.picture.line(row) for row in range(size[1])).isascii()
@@ -621,7 +632,7 @@ async def test_of_a_long_map_only_what_is_in_view_and_around_it_is_asked_for() -
         await pilot.pause()
         assert (block_of(app), heatmap.scale, len(far.asked)) == (192, "log", 1)
         heatmap.move_to(1500, 700)
-        await pilot.press("f")
+        await pilot.press("unbound:heatmap.fit")
         assert block_of(app) == 192
         wanted = far.asked[-1]
         assert wanted.block == 1
@@ -650,7 +661,7 @@ async def test_what_has_not_come_yet_is_blank_and_then_painted() -> None:
         far = Elsewhere(app, attention(3000))
         heatmap.show(far.source)
         far.answer()
-        await pilot.press("f")
+        await pilot.press("unbound:heatmap.fit")
         far.answer()
         await pilot.press("G", "end")
         await pilot.pause()

@@ -56,7 +56,7 @@ async def test_the_cells_hold_their_weights_and_what_the_mask_hides_is_blank() -
     async with HeatmapApp().run_test(size=(80, 20)) as pilot:
         shown = replace(attention(6), visible=VisibleKeys(np.zeros(6, np.int64), np.arange(6)))
         app = await show(pilot, shown)
-        await pilot.press("number_sign", "down", "down", "right")
+        await pilot.press("unbound:heatmap.numbers", "down", "down", "right")
         await pilot.pause()
         assert app.picture.line(0).rstrip() == "q ↓ k → The  qui… bro… fox  jum… over"
         written = numbers(app, 1, 8, 6, 6)
@@ -72,7 +72,7 @@ async def test_the_cells_hold_their_weights_and_what_the_mask_hides_is_blank() -
 async def test_another_map_of_the_same_levels_has_its_own_numbers() -> None:
     async with HeatmapApp().run_test(size=(80, 20)) as pilot:
         app = await show(pilot, attention(4))
-        await pilot.press("#")
+        await pilot.press("unbound:heatmap.numbers")
         for weight in (0.501, 0.502):
             even = np.array([[weight, 1 - weight], [1 - weight, weight]], dtype=np.float32)
             await show(pilot, AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), even))
@@ -85,7 +85,7 @@ async def test_a_zero_that_no_mask_hides_is_a_number_and_what_is_none_says_so() 
     weights = np.array([[0.0, 1.0], [np.nan, 0.25]], dtype=np.float32)
     async with HeatmapApp().run_test(size=(80, 20)) as pilot:
         app = await show(pilot, AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), weights))
-        await pilot.press("#", "down", "right")
+        await pilot.press("unbound:heatmap.numbers", "down", "right")
         await pilot.pause()
         assert app.picture.line(1).split()[2:] == ["0", "1.00"]
         assert app.picture.line(2).split()[2:] == ["?", ".250"]
@@ -95,7 +95,7 @@ async def test_the_colours_behind_numbers_are_those_of_the_levels() -> None:
     async with HeatmapApp().run_test(size=(80, 20)) as pilot:
         shown = attention(5)
         app = await show(pilot, shown)
-        await pilot.press("#")
+        await pilot.press("unbound:heatmap.numbers")
         await pilot.pause()
         gutter = app.picture.line(3).index(".")
         colours = ramp(app.heatmap.background_colors[1].rgb, "truecolor")
@@ -113,7 +113,7 @@ async def test_numbers_of_the_lowest_level_are_faint_and_can_be_read(
     monkeypatch.setenv("COLORTERM", colours)
     async with HeatmapApp().run_test(size=(80, 20)) as pilot:
         app = await show(pilot, attention(5))
-        await pilot.press("#")
+        await pilot.press("unbound:heatmap.numbers")
         await pilot.pause()
         lowest = app.heatmap._styles_now[0]
         assert lowest == app.heatmap.get_component_rich_style("heatmap--label")
@@ -130,11 +130,11 @@ async def test_without_colours_the_numbers_stand_alone_and_the_legend_says_so(
     async with HeatmapApp(ascii=ascii_only).run_test(size=(80, 20)) as pilot:
         app = await show(pilot, attention(4))
         assert app.heatmap.legend().plain.startswith("linear 0")
-        await pilot.press("#")
+        await pilot.press("unbound:heatmap.numbers")
         await pilot.pause()
         assert app.heatmap.legend().plain == "weights as numbers"
         assert not set("░▒▓█@%") & set("".join(app.picture.line(row) for row in range(20)))
-        await pilot.press("#")
+        await pilot.press("unbound:heatmap.numbers")
         await pilot.pause()
         assert app.heatmap.legend().plain.startswith("linear 0")
         app.assert_nothing_is_stale()
@@ -144,7 +144,7 @@ async def test_a_difference_is_written_with_its_sign() -> None:
     async with HeatmapApp().run_test(size=(80, 20)) as pilot:
         base, other = attention(4, seed=1), attention(4, seed=2)
         app = await show(pilot, replace(base, other=other.weights))
-        await pilot.press("#", "down", "down")
+        await pilot.press("unbound:heatmap.numbers", "down", "down")
         await pilot.pause()
         line = app.picture.line(3).split()[2:]  # below one line of labels: cells are wide enough for all
         wanted = other.weights[2, :3].astype(float) - base.weights[2, :3]
@@ -159,7 +159,7 @@ async def test_blocks_hold_the_number_that_stands_for_them() -> None:
         app = await show(pilot, shown)
         before = app.heatmap.pooled
         assert before is not None
-        await pilot.press("#", "p")
+        await pilot.press("unbound:heatmap.numbers", "unbound:heatmap.pooling")
         await pilot.pause()
         pooled = app.heatmap.pooled
         assert pooled is not None
@@ -169,7 +169,7 @@ async def test_blocks_hold_the_number_that_stands_for_them() -> None:
             written = app.picture.line(1 + row).split()[2 : 2 + row + 1]
             assert [float(each) for each in written] == pytest.approx(list(expected[row, : row + 1]), abs=0.0006)
         app.assert_nothing_is_stale()
-        await pilot.press("#")
+        await pilot.press("unbound:heatmap.numbers")
         await pilot.pause()
         again = app.heatmap.pooled
         assert again is not None
@@ -181,7 +181,7 @@ async def test_a_map_too_wide_for_its_numbers_follows_the_cursor() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         shown = attention(30)
         app = await show(pilot, shown)
-        await pilot.press("#", "G", "end")
+        await pilot.press("unbound:heatmap.numbers", "G", "end")
         await pilot.pause()
         assert app.heatmap.cursor == (29, 29)
         lines = [app.picture.line(row) for row in range(20)]
@@ -196,7 +196,7 @@ async def test_a_map_too_wide_for_its_numbers_follows_the_cursor() -> None:
 async def test_a_click_finds_the_wide_cell() -> None:
     async with HeatmapApp().run_test(size=(80, 20)) as pilot:
         app = await show(pilot, attention(6))
-        await pilot.press("#")
+        await pilot.press("unbound:heatmap.numbers")
         await pilot.pause()
         gutter = app.picture.line(3).index(".")
         for offset in range(WIDTH):
@@ -209,7 +209,7 @@ async def test_a_click_finds_the_wide_cell() -> None:
 async def test_any_token_fits_above_its_numbers(ascii_only: bool) -> None:
     async with HeatmapApp(ascii=ascii_only).run_test(size=(160, 40)) as pilot:
         app = await show(pilot, attention(len(NASTY), tokens=NASTY, causal=False))
-        await pilot.press("#", "down")
+        await pilot.press("unbound:heatmap.numbers", "down")
         await pilot.pause()
         app.assert_nothing_is_stale()
 
@@ -226,14 +226,14 @@ async def test_maps_side_by_side_have_numbers_together(tiny_model: Callable[[str
         assert len(heatmaps) == 2
         heatmaps[0].focus()
         for is_numbered in (True, False):
-            await type_keys(pilot, "number_sign")
+            await type_keys(pilot, "unbound:heatmap.numbers")
             await settle(pilot)
             assert {each.is_numbered for each in heatmaps} == {is_numbered}
 
 
 async def test_numbers_are_one_switch_for_all_maps(tiny_model: Callable[[str], Path]) -> None:
     async with explorer(tiny_model("llama"), text="a b c", head="L0H0") as (app, pilot):
-        await type_keys(pilot, "3", "number_sign", *"P]PCC")
+        await type_keys(pilot, "3", "unbound:heatmap.numbers", *"P]PCC")
         await settle(pilot)
         pane = app.views.active
         assert isinstance(pane, ComparePane)
@@ -242,7 +242,7 @@ async def test_numbers_are_one_switch_for_all_maps(tiny_model: Callable[[str], P
         await settle(pilot)
         assert [each.is_numbered for each in pane.maps.heatmaps] == [True, True, True]
         assert "# Numbers" in screen_text(app).splitlines()[-1]
-        await type_keys(pilot, "number_sign", "3")
+        await type_keys(pilot, "unbound:heatmap.numbers", "3")
         await settle(pilot)
         assert not app.views.attention.heatmap.is_numbered
 
@@ -252,7 +252,7 @@ async def test_a_difference_has_room_for_its_sign_from_the_first_picture() -> No
         weights = np.array([[1e-3, 5e-4], [2e-7, 1e-12]], dtype=np.float32)
         shown = AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), weights)
         app = await show(pilot, shown)
-        await pilot.press("#")
+        await pilot.press("unbound:heatmap.numbers")
         await pilot.pause()
         await show(pilot, replace(shown, other=np.zeros((2, 2), dtype=np.float32)))
         await pilot.press("down", "right")
