@@ -12,6 +12,7 @@ from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
+from textual.dom import DOMNode
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
@@ -94,7 +95,7 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
         elif binding.group is not None:
             title = binding.group.description
         else:
-            title = f"in the {each.node.name or each.node.id or 'view'}"
+            title = f"in the {name_of_part(each.node)}"
         found.setdefault(title, {}).setdefault(binding.id, []).append(binding)
     if moves:
         found.setdefault(MOVING.description, {})
@@ -104,6 +105,11 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
         for title, by_id in found.items()
     ]
     return sorted(sections, key=lambda each: order.index(each.title if each.title in order else ""))
+
+
+def name_of_part(node: DOMNode) -> str:
+    """Name what keys are of: a widget, or the view around it."""
+    return node.name or node.id or (name_of_part(node.parent) if node.parent is not None else "view")
 
 
 def _lines(app: App[None], by_id: dict[str, list[Binding]]) -> Iterator[Line]:

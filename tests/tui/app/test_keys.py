@@ -13,7 +13,7 @@ from tui.app.explorer import Explorer
 @pytest.mark.parametrize(
     ("columns", "way", "wanted"),
     [
-        (80, ["escape"], "⏎ Open  tab Next panel  [ ] Head  i Sentence  : Go to  ? Help  q Quit"),
+        (80, ["escape"], "⏎ Open  tab Next panel  [ ] Head  i Sentence  : Go to  space Off  ? Help  q Quit"),
         (80, ["3"], "a Mean  x Explain  tab Next panel  [ ] Head  i Sentence  : Go to  ? Help  q Quit"),
         (80, ["2"], "m Measure  + - ε  / Filter  o Sort  tab Next panel  [ ] Head  ? Help  q Quit"),
         (40, ["escape"], "⏎ Open  z All room  ? Help  q Quit"),

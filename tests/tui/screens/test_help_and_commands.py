@@ -10,7 +10,7 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, type_keys, until
 from tui.screens.export_screen import ExportScreen
-from tui.screens.help_screen import HelpScreen, describe_keys
+from tui.screens.help_screen import HelpScreen, describe_keys, name_of_part
 from tui.toolkit.keys import MOVING_KEYS, is_bound
 
 
@@ -27,9 +27,9 @@ async def test_help_lists_views_then_moving_then_the_keys_of_what_has_the_focus(
             await settle(pilot)
             focused = app.focused
             assert focused is not None
-            title = focused.name or focused.id  # which a view may share with what has the focus in it
+            title = name_of_part(focused)  # which a view may share with what has the focus in it
             alike = [each for each in focused.ancestors_with_self if isinstance(each, Widget)]
-            alike = [each for each in alike if (each.name or each.id) == title]
+            alike = [each for each in alike if name_of_part(each) == title]
             active = {each.binding.id for each in app.screen.active_bindings.values() if each.node in alike}
             await pilot.press("question_mark")
             await settle(pilot)
