@@ -66,6 +66,18 @@ class MeasureMap:
         """Count down from the largest to a value: 1 for the largest, and the same for heads that are alike."""
         return int(np.count_nonzero(self.values > value)) + 1
 
+    def extremes(self, count: int) -> tuple[tuple[Head, ...], tuple[Head, ...]]:
+        """List the heads with the largest values, the largest first, and those with the smallest, the smallest first.
+
+        Parameters
+        ----------
+        count : how many of each; a head is in one of both lists alone.
+        """
+        heads, known = tuple(self.order), np.flatnonzero(np.isfinite(self.values))
+        order = known[np.argsort(self.values[known], kind="stable")]
+        count = min(count, len(order) // 2)
+        return tuple(heads[place] for place in order[::-1][:count]), tuple(heads[place] for place in order[:count])
+
     def table(self) -> Table:
         """Give the heads under ``stack, layer, head`` and the measure's name; a cell that is not known is empty."""
         heads = zip(self.order, self.cells, strict=True)
@@ -161,7 +173,7 @@ def scale_of(values: FloatArray, wanted: Scale, is_signed: bool) -> MeasureScale
 
 
 def glyphs_of(ink: Ink, width: int, is_signed: bool) -> tuple[str, ...]:
-    """Give what is written in a cell of each level, so many characters wide: 1, 2 or 4.
+    """Give what is written in a cell of each level, so many characters wide: 1, or an even number.
 
     Without a sign the lowest level of the ink is left out, which nobody could tell from where there is no head.
 
@@ -174,10 +186,6 @@ def glyphs_of(ink: Ink, width: int, is_signed: bool) -> tuple[str, ...]:
         return tuple("░▒▓█")
     cells = Levels("linear", 1.0, ink, is_signed=True).cells if is_signed else ink.cells[1:]
     return tuple(cell[0] if width == 1 else cell * (width // 2) for cell in cells)
-
-
-_CELLS = ((4, 2), (2, 1), (1, 1))
-"""Columns and lines that a cell may take, the best first; the last is taken where none fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +221,10 @@ class HeadGrid:
     gutter: int
     columns: int
     is_halved: bool = False
+
+    def fits(self, width: int, height: int) -> bool:
+        """Say whether all heads are in view in so many columns and lines."""
+        return self.gutter + self.columns * self.width <= width and len(self.lines) <= height
 
     def top(self, row: int) -> int:
         """Give the first line of a row."""
@@ -260,6 +272,8 @@ def lay_out_heads(
 ) -> HeadGrid:
     """Choose the largest cells with which all heads are in view; the smallest where they never are.
 
+    They grow in steps of two columns, and are neither much taller nor much wider than they are square on a screen.
+
     Parameters
     ----------
     layers : of the model, stack by stack.
@@ -269,12 +283,13 @@ def lay_out_heads(
     """
     columns = max(layer.heads for layer in layers)
     gutter = max(len(str(layer.name)) for layer in layers) + 1
-    sizes = _CELLS if is_narrow_told else _CELLS[:-1]
-    fitting = [size for size in sizes if gutter + columns * size[0] <= width]
-    across, down = next(
-        (size for size in fitting if _headings(layers) + len(layers) * size[1] <= height and not is_halved),
-        next(((across, 1) for across, _ in fitting if across < _CELLS[0][0]), (sizes[-1][0], 1)),
-    )
+    across, down = (width - gutter) // columns, (height - _headings(layers)) // len(layers)
+    if is_halved or down < 2 or across < 4:
+        across, down = 1 if is_narrow_told and across < 2 else 2, 1
+    else:
+        across -= across % 2
+        down = min(down, across * 3 // 4)
+        across = min(across, 4 * down)
     return HeadGrid(_lines(layers, down, is_halved), across, down, gutter, columns, is_halved)
 
 

@@ -124,13 +124,14 @@ class Title:
         >>> [each.plain for each in title.in_frame(40)]
         ['ranks layer 3', 'energy rank · 2 of 9']
         """
-        parts = [part for part in self._fitting(width - RULE) if part.text]
-        place = next((at for at, part in enumerate(parts) if at and part.gap == "  "), len(parts))
-        state = [replace(part, gap=" · " if part.gap == "  " else part.gap) for part in parts[place:]]
-        left, right = _joined(parts[:place]), _joined(state)
-        if left.cell_len + right.cell_len + RULE > width:
-            return self.within(width), Text()
-        return left, right
+        for room in (width, width - RULE):
+            parts = [part for part in self._fitting(room) if part.text]
+            place = next((at for at, part in enumerate(parts) if at and part.gap == "  "), len(parts))
+            state = [replace(part, gap=" · " if part.gap == "  " else part.gap) for part in parts[place:]]
+            left, right = _joined(parts[:place]), _joined(state)
+            if left.cell_len + bool(right) * (right.cell_len + RULE) <= width:
+                return left, right
+        return self.within(width), Text()
 
     def _fitting(self, width: int) -> Sequence[Part]:
         """Give the parts in as many words as there is room for, with a hint where there is room for one."""

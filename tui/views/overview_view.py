@@ -9,6 +9,8 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.geometry import Size
 from textual.timer import Timer
 from textual.widgets import Input
 
@@ -31,7 +33,7 @@ from tui.state.tables import TableKey
 from tui.toolkit.messages import ConditionWanted, HeadEntered, Told
 from tui.views.pane import Pane
 from tui.widgets.field import MeasureInput, NameInput
-from tui.widgets.head_map import HeadMap, Histogram
+from tui.widgets.head_map import EXTREMES, LIST_WIDTH, ExtremeHeads, HeadMap, Histogram
 from tui.widgets.line import Line
 
 PAUSE = 0.15
@@ -73,6 +75,7 @@ class OverviewPane(Pane):
         super().__init__()
         self.add_class("-table")
         self.map = HeadMap()
+        self.extremes = ExtremeHeads(self.map)
         self.histogram = Histogram(self.map)
         self.name_input = MeasureInput()
         self.explanation_line = Line(classes="pane-legend")
@@ -87,10 +90,12 @@ class OverviewPane(Pane):
         self._moving: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """Stack the title, the map, the histogram, the explanation and the readout."""
+        """Stack the title, the map with its extremes, the histogram, the explanation and the readout."""
         yield self.title_line
         yield self.name_input
-        yield self.map
+        with Container(id="overview-maps"):
+            yield self.map
+            yield self.extremes
         yield self.histogram
         yield self.explanation_line
         yield self.readout_line
@@ -121,8 +126,15 @@ class OverviewPane(Pane):
         facts = map(fact, (epsilon, scale, f"{known}{quantity(len(cells), 'head')}"))
         self.title_line.show_title(Title.of(self.view, [Part(measure, " "), *facts]))
         self.map.show(self.shown, self.scale)
-        self.histogram.follow()
+        self._follow()
         self.read_out()
+
+    def _follow(self) -> None:
+        """Have bars and extremes show what the map does, and where its cursor is."""
+        self.histogram.follow()
+        if self._drawn is not None:
+            labels = self._drawn[1].labels
+            self.extremes.follow(lambda head: (labels.of(head), labels.short(head)))
 
     def _cells(self, shown: Shown, stores: Stores) -> tuple[Sequence[Cell | None], str]:
         """Give the measure's cells, None for what is still to come, and why there are none where that is known."""
@@ -219,12 +231,28 @@ class OverviewPane(Pane):
 
     @on(HeadMap.LaidOut)
     def _share_room(self) -> None:
-        """Give the histogram what the map does not need, and at least a line."""
-        lines = self.size.height - (2 if self.is_framed else 3)
-        least = 2 if self.size.height < 14 else 3
-        self.map.allow(lines - least)
-        self.histogram.styles.height = max(least, min(lines - self.map.lines, 9))
+        """Share the room: the map has the largest cells that fit, its extremes stand beside or below it.
+
+        They are left out where the cells would be less than half as large with them.
+        """
+        width, lines = self.size.width, self.size.height - (2 if self.is_framed else 3)
+        if not width:
+            return
+        bars = max(2 if self.size.height < 14 else 3, min(lines // 5, 6))
+        alone = Size(width, lines - bars)
+        beside, below = alone - (LIST_WIDTH, 0), alone - (0, EXTREMES + 2)
+        best = max((below, beside), key=self.map.cell_area)
+        room = best if 2 * self.map.cell_area(best) >= max(self.map.cell_area(alone), 1) else alone
+        self.map.allow(room)
+        used = self.map.virtual_size
+        self.extremes.display = room is not alone
+        self.extremes.styles.width = min(width - used.width, 2 * LIST_WIDTH - 1) if room is beside else "100%"
+        self.extremes.styles.height = EXTREMES + 1 if room is below else "1fr"
+        self.map.styles.height = used.height + 1 if room is below else "1fr"
+        self.query_one("#overview-maps").styles.layout = "horizontal" if room is beside else "vertical"
+        self.histogram.styles.height = max(bars, min(lines - used.height - (alone.height - room.height), 9))
         self._make_room()
+        self._follow()
         self.histogram.refresh()
 
     def _make_room(self) -> None:
@@ -234,7 +262,7 @@ class OverviewPane(Pane):
     @on(HeadMap.Moved)
     def _moved(self) -> None:
         """Read the head out at once, and have it selected once the cursor rests."""
-        self.histogram.follow()
+        self._follow()
         self.read_out()
         if self._moving is not None:
             self._moving.stop()

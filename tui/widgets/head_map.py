@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -19,19 +20,24 @@ from textual.widget import Widget
 
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
+from engine.values.table import Cell
 from tui.drawing.cells import CURSOR, halved_cells, merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
 from tui.drawing.measure_map import HeadGrid, Line, MeasureMap, MeasureScale, fewest_lines, glyphs_of, lay_out_heads
-from tui.drawing.numbers import brief
+from tui.drawing.numbers import brief, within
 from tui.drawing.plots import COLOUR_PLOT, SHADE_PLOT, Curve, Span, draw_plot
+from tui.drawing.text import first_fitting
 from tui.toolkit.keys import lines_of, paging
 from tui.widgets.scroll_area import ScrollArea
 
 _UNDEFINED, _OUTSIDE = 252, 251
 """Stand in place of a level where nothing is defined, and where a layer has no such head."""
 
-_CURSORS = {1: "◆", 2: "[]", 4: "[  ]"}
-"""What stands under the cursor, by the width of a cell."""
+EXTREMES = 10
+"""Heads that are listed with the largest values, and with the smallest."""
+
+LIST_WIDTH = 19
+"""Columns of a list of heads with their values and short labels."""
 
 
 class HeadMap(ScrollArea, can_focus=True):
@@ -61,7 +67,7 @@ class HeadMap(ScrollArea, can_focus=True):
     }  # fmt: skip
     DEFAULT_CSS = """
     HeadMap {
-        width: 100%; height: 1fr; scrollbar-size: 1 1;
+        width: 1fr; height: 1fr; scrollbar-size: 1 1;
         & > .overview--label { color: $text-muted; }
         & > .overview--label-cursor { color: $success; text-style: bold reverse; }
         & > .overview--cell { color: $text; }
@@ -88,7 +94,7 @@ class HeadMap(ScrollArea, can_focus=True):
         self.cursor = (0, 0)
         self._levels: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
         self._laid_out_for: object = None
-        self._most_lines = 0
+        self._room: Size | None = None
 
     @property
     def level_styles(self) -> tuple[Style, ...]:
@@ -130,10 +136,17 @@ class HeadMap(ScrollArea, can_focus=True):
         self.rows, self.cursor, self.shown, self.scale = layers, (0, 0), None, None
         self._lay_out()
 
-    def allow(self, lines: int) -> None:
-        """Say how many lines it may have at the most; only where each layer has none of its own two share one."""
-        self._most_lines = lines
+    def allow(self, room: Size) -> None:
+        """Say how much room it may take; only where each layer has no line of its own there two share one."""
+        self._room = room
         self._lay_out()
+
+    def cell_area(self, room: Size) -> int:
+        """Say how many characters a head would have in a room; 0 where not all heads would be in view."""
+        if not self.rows or room.width < 1 or room.height < 2 or self._is_halved(room):
+            return 0
+        grid = self._grid_in(room, is_halved=False)
+        return grid.width * grid.height if grid.fits(room.width, room.height - 1) else 0
 
     def show(self, shown: MeasureMap, scale: MeasureScale | None) -> None:
         """Draw a measure, if it is another one, or has other values."""
@@ -180,17 +193,15 @@ class HeadMap(ScrollArea, can_focus=True):
 
     def _lay_out(self) -> None:
         """Choose the size of the cells, unless it is for the same pane and the same ink as before."""
-        lines = 1 + fewest_lines(self.rows)
-        is_halved = self.has_half_blocks and lines > max(self.size.height, self._most_lines)
-        wanted = (self.rows, self.size, self.ink, self._is_signed, is_halved)
-        if wanted == self._laid_out_for or not self.rows or not self.size.width:
+        room = self._room or self.size
+        is_halved = self._is_halved(room)
+        wanted = (self.rows, room, self.ink, self._is_signed, is_halved)
+        if wanted == self._laid_out_for or not self.rows or not room.width:
             return
         self._laid_out_for = wanted
-        is_narrow_told = self.ink is Ink.COLOUR or not self._is_signed
-        width, height = self.size.width, self.size.height - 1
-        grid = lay_out_heads(self.rows, width, height, is_narrow_told=is_narrow_told, is_halved=is_halved)
-        if len(grid.lines) > height:  # a scrollbar takes a column
-            grid = lay_out_heads(self.rows, width - 1, height, is_narrow_told=is_narrow_told, is_halved=is_halved)
+        grid = self._grid_in(room, is_halved=is_halved)
+        if len(grid.lines) > room.height - 1:  # a scrollbar takes a column
+            grid = self._grid_in(Size(room.width - 1, room.height), is_halved=is_halved)
         is_other = grid != self.grid
         self.grid = grid
         self.virtual_size = Size(grid.gutter + grid.columns * grid.width, 1 + len(grid.lines))
@@ -198,6 +209,15 @@ class HeadMap(ScrollArea, can_focus=True):
             self.refresh()
             self.call_after_refresh(self._reveal)  # another size can be scrolled only once it is laid out
             self.post_message(self.LaidOut())
+
+    def _is_halved(self, room: Size) -> bool:
+        """Say whether two layers share a line in a room."""
+        return self.has_half_blocks and 1 + fewest_lines(self.rows) > room.height
+
+    def _grid_in(self, room: Size, *, is_halved: bool) -> HeadGrid:
+        """Choose the size of the cells for a room."""
+        is_narrow_told = self.ink is Ink.COLOUR or not self._is_signed
+        return lay_out_heads(self.rows, room.width, room.height - 1, is_narrow_told=is_narrow_told, is_halved=is_halved)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint some lines; what all of them need is found once."""
@@ -280,7 +300,7 @@ class HeadMap(ScrollArea, can_focus=True):
         unknown, undefined, endless = "∙×∞"
         before = " " * (width - 1)
         return {
-            CURSOR: (_CURSORS[width], style("overview--cursor")),
+            CURSOR: ("◆" if width == 1 else f"[{'':{width - 2}}]", style("overview--cursor")),
             ABSENT: (before + unknown, style("overview--absent")),
             _UNDEFINED: (before + undefined, style("overview--absent")),
             NOT_FINITE: (before + endless, style("overview--cell")),
@@ -338,6 +358,13 @@ class HeadMap(ScrollArea, can_focus=True):
         is_lower = share >= 0.5 if share else self.cursor[0] == rows[1]
         return rows[is_lower]
 
+    def go_to(self, head: Head) -> None:
+        """Move the cursor to a head as a person asked for."""
+        old = self.cursor
+        self.move_to(head)
+        if old != self.cursor:
+            self.post_message(self.Moved())
+
     def _go(self, row: int, column: int) -> None:
         """Move the cursor as a person asked for."""
         old = self.cursor
@@ -366,6 +393,98 @@ class HeadMap(ScrollArea, can_focus=True):
     def action_choose(self) -> None:
         """Say that a person wants to go into the head."""
         self.post_message(self.Chosen())
+
+
+class ExtremeHeads(Widget, can_focus=False):
+    """Lists the heads with the largest and the smallest values of a map; a click on one puts the cursor on it.
+
+    Parameters
+    ----------
+    head_map : which shows the values.
+    """
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"extremes--head", "extremes--cursor", "extremes--label"}
+    DEFAULT_CSS = """
+    ExtremeHeads {
+        width: 100%; height: 1fr; padding: 0 1;
+        & > .extremes--head { color: $text; }
+        & > .extremes--cursor { color: $success; text-style: bold; }
+        & > .extremes--label { color: $text-muted; }
+    }
+    """
+
+    def __init__(self, head_map: HeadMap) -> None:
+        super().__init__()
+        self._head_map = head_map
+        self._labels: Mapping[Head, Sequence[str]] = {}
+        self._values: Mapping[Head, str] = {}
+        self._followed: tuple[object, ...] = ()
+        self._lists: tuple[tuple[Head, ...], tuple[Head, ...]] = ((), ())
+
+    def follow(self, label_of: Callable[[Head], Sequence[str]]) -> None:
+        """Paint what the map shows by now.
+
+        Parameters
+        ----------
+        label_of : gives what is said behind a head, in full and shorter.
+        """
+        shown, head = self._head_map.shown, self._head_map.head
+        self._lists = ((), ()) if shown is None else shown.extremes(EXTREMES)
+        self._labels = {each: label_of(each) for each in chain(*self._lists)}
+        self._values = {each: _value(shown.cell(each)) for each in self._labels} if shown is not None else {}
+        followed = (self._lists, shown, head, self._labels)
+        if followed != self._followed:
+            self._followed = followed
+            self.refresh()
+
+    @property
+    def _columns(self) -> int:
+        """Whether both lists stand beside each other."""
+        return 2 if self.size.width >= 2 * LIST_WIDTH else 1
+
+    def _entry(self, column: int, y: int) -> Head | str | None:
+        """Give the head of a line, or the heading; None where there is neither."""
+        largest, smallest = self._lists
+        if self._columns == 1 and largest:
+            least = (self.size.height - 3) // 2  # headings, and a line between both
+            lines = ["largest", *largest[:least], None, "smallest", *smallest[:least]]
+        else:
+            lines = ["smallest", *smallest] if column else ["largest", *largest]
+        return lines[y] if y < len(lines) and largest else None
+
+    def render_line(self, y: int) -> Strip:
+        """Paint a line of each list."""
+        plain = self.get_component_rich_style("extremes--label")
+        width = self.size.width // self._columns
+        cells = [each for column in range(self._columns) for each in self._cells(self._entry(column, y), width, plain)]
+        return Strip(cells).adjust_cell_length(self.size.width, Style(bgcolor=plain.bgcolor))
+
+    def _cells(self, entry: Head | str | None, width: int, plain: Style) -> Iterator[Segment]:
+        """Paint a head with its value and its label, or a heading."""
+        if not isinstance(entry, Head):
+            yield Segment(f"{entry or '':{width}}", plain)
+            return
+        is_here = entry == self._head_map.head
+        style = self.get_component_rich_style("extremes--cursor" if is_here else "extremes--head")
+        names, digits = (max(map(len, each)) for each in (map(str, self._values), self._values.values()))
+        number = f"{entry!s:<{names}} {self._values[entry]:>{digits}} "
+        label = first_fitting(max(width - len(number) - 1, 1), *self._labels[entry], "")
+        yield Segment(number, style)
+        yield Segment(f"{label:{max(width - len(number), 0)}}", plain)
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the map's cursor on the head that was clicked."""
+        offset = event.get_content_offset(self)
+        if offset is not None:
+            entry = self._entry(offset.x // (self.size.width // self._columns), offset.y)
+            if isinstance(entry, Head):
+                self._head_map.go_to(entry)
+
+
+def _value(cell: Cell | None) -> str:
+    """Write a value in as many characters as a list has room for."""
+    return within(cell, 7) if isinstance(cell, int | float) else ""
 
 
 _WIDEST_BAR = 4

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.analysis.open_model import OpenModel
-from engine.values.heads import Head
+from engine.values.heads import Head, parse_head
 from engine.values.options import EngineOptions
 from engine.values.table import Cell
 from engine.values.views import HEADS, RANK_MEASURES, Query
@@ -65,6 +65,24 @@ async def test_it_is_the_opening_view_with_the_focus_in_the_tree(tiny_model: Tin
         await pilot.press("enter")
         await settle(pilot)
         assert app.views.active.view == "spectra"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50), (200, 60)])
+async def test_the_heads_with_the_largest_and_smallest_values_stand_beside_the_map(
+    tiny_model: TinyModel, size: tuple[int, int]
+) -> None:
+    model = tiny_model("llama")
+    async with explorer(model, size=size) as (app, pilot):
+        values = {head: float(str(cell)) for head, cell in column(model, "ov_energy_rank").items()}
+        listed = re.findall(r"(L\d+H\d+) +(\d+)\b(?! *[=/])", screen_text(app).partition("largest")[2])
+        said = {parse_head(name, ("decoder",)): float(value) for name, value in listed}
+        assert said == {head: values[head] for head in said}
+        assert len(said) >= 6, "half of the heads are among the largest, half among the smallest"
+        last = list(said)[-1]
+        line = next(at for at, each in enumerate(screen_text(app).splitlines()) if re.search(rf"\b{last} +\d", each))
+        await pilot.click(offset=(screen_text(app).splitlines()[line].rindex(f"{last} "), line))
+        await settle(pilot)
+        assert app.views.overview.map.head == last
 
 
 async def test_a_head_that_is_asked_for_opens_with_its_spectra(tiny_model: TinyModel) -> None:

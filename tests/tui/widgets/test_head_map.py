@@ -96,13 +96,13 @@ async def test_values_that_come_in_change_their_rows_alone(monkeypatch: pytest.M
 
 def test_cells_are_as_large_as_fit_and_many_heads_scroll() -> None:
     model = layers(126, 128)
-    for size, cells in (((400, 200), (2, 1)), ((140, 60), (1, 1)), ((57, 16), (1, 1))):
+    for size, cells in (((400, 200), (2, 1)), ((800, 300), (6, 2)), ((140, 60), (1, 1)), ((57, 16), (1, 1))):
         grid = lay_out_heads(model, *size, is_narrow_told=True)
         assert (grid.width, grid.height) == cells
-        assert len(grid.lines) == 126
+        assert len(grid.lines) == 126 * cells[1]
     assert lay_out_heads(model, 57, 16, is_narrow_told=False).width == 2
     one = lay_out_heads(layers(1, 1), 57, 16, is_narrow_told=True)
-    assert (one.width, one.height, one.header(0)) == (4, 2, ("0   ", range(1)))
+    assert (one.width, one.height, one.header(0)) == (20, 15, (f"{0:<20}", range(1)))
 
 
 def test_a_heads_number_stands_beside_whole_numbers_alone() -> None:
