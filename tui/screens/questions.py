@@ -13,8 +13,10 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import ALL_HEADS, heads_named
+from engine.values.views import OVERVIEW
 from tui.screens.commands import THEME, Doable, doables, in_view
 from tui.state.marked_heads import off_fields, say_switched, switched
+from tui.state.overview_measures import NAMES, named_measure
 from tui.state.places import NoPlaceError, example, parse_place, view_names
 from tui.state.tree_search import is_condition, place_after
 from tui.toolkit.keys import key_of
@@ -36,6 +38,9 @@ EPSILON = ("epsilon", "energy", "ε")
 
 DISTANCE = ("distance", "delta", "δ")
 """Stand before how many tokens the key is before the query."""
+
+MEASURE = "measure"
+"""Stands before the name of one."""
 
 MOST_TOKENS = 999_999_999
 """The largest distance that can be typed, far beyond any context."""
@@ -67,7 +72,7 @@ class WhereTo:
         self._off = OffByName(views, tree)
         self._view_names = view_names(is_comparing=views.is_comparing)
         places = (*self._view_names, *(f"{stack}." for stack in stacks if len(stacks) > 1))
-        named = (*self._by_name, *(f"{THEME}{name}" for name in themes))
+        named = (*self._by_name, *(f"{MEASURE} {name}" for name in NAMES), *(f"{THEME}{name}" for name in themes))
         self.names = tuple(dict.fromkeys((*places, *named, OFF, ON)))
 
     def typed(self, text: str) -> str:
@@ -83,7 +88,9 @@ class WhereTo:
     def completions(self, text: str) -> tuple[str, ...]:
         """List what a text may become."""
         if not self._off.is_meant(text):
-            return candidates(text, self.names)
+            begun, layers = text.strip().lower(), self._outline.layers if any(map(str.isdigit, text)) else ()
+            heads = (str(name) for layer in layers for name in (layer.name, *layer.head_names()))
+            return (*(head for head in heads if head.lower().startswith(begun)), *candidates(text, self.names))
         return self._off.completions(text) if " " in text else (f"{text} ", *self._off.completions(f"{text} "))
 
     def answer(self, text: str) -> None:
@@ -106,6 +113,8 @@ class WhereTo:
             self._session.change(epsilon=_epsilon(behind))
         elif word in DISTANCE and behind:
             self._views.app.call_later(self._views.spectra.show_distance, _distance(behind))
+        elif word == MEASURE:
+            self._show_measure(behind)
         elif word in self._view_names and behind:
             self._go(parse_place(behind, self._outline, self._session.shown.selected, ()))
             self._go(word)
@@ -116,6 +125,19 @@ class WhereTo:
                 self._go(parse_place(typed, self._outline, self._session.shown.selected, self._view_names))
             except NoPlaceError:
                 self._views.app.call_later(self._begun(typed))
+
+    def _show_measure(self, name: str) -> None:
+        """Show a measure, in the overview where the tree and the ranks cannot.
+
+        Raises
+        ------
+        EngineError : when there is no such measure.
+        """
+        before = self._session.shown
+        fields = named_measure(before, name)
+        self._session.change(**fields)
+        if "measure" not in fields and before.view != OVERVIEW:
+            self._go(OVERVIEW)
 
     def _do(self, action: str) -> None:
         """Do something once the line is closed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.values.errors import EngineError
 from engine.values.table import CHANCE
 from engine.values.views import HEAD_PARTS, OVERVIEW, RANK_MEASURES
 from tui.state.session import Shown
@@ -18,6 +19,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
 MEASURES = tuple(name for group in GROUPS.values() for name in group)
 
 _RANKS = tuple(dict.fromkeys(measure for _, measure in RANK_MEASURES.values()))
+
+NAMES = (*_RANKS, *MEASURES)
+"""What a measure can be called: of all matrices of the ranks, or of all heads in the overview."""
 
 SIGNED = frozenset({"qk_symmetry", "ov_copying", "ov_copying_residual"})
 """Measures from −1 to 1, of which zero is the middle."""
@@ -63,6 +67,26 @@ def next_measure(shown: Shown, step: int) -> dict[str, str]:
     if shown.view == OVERVIEW:
         return overview_fields(MEASURES[(MEASURES.index(shown.overview) + step) % len(MEASURES)])
     return measure_fields(shown, _RANKS[(_RANKS.index(shown.measure) + step) % len(_RANKS)])
+
+
+def named_measure(shown: Shown, name: str) -> dict[str, str]:
+    """Give the fields that show the measure of a name, which may be a part of one alone.
+
+    Examples
+    --------
+    >>> named_measure(Shown(), "stable_rank")["measure"], named_measure(Shown(), "qk_stable")["overview"]
+    ('stable_rank', 'qk_stable_rank')
+
+    Raises
+    ------
+    EngineError : when there is no such measure, or several.
+    """
+    typed = name.strip().lower()
+    found = [typed] if typed in NAMES else [each for each in NAMES if typed and typed in each]
+    if len(found) != 1:
+        some = ", ".join(found[:4]) if found else "such as qk_stable_rank or induction"
+        raise EngineError(f"measure takes one name: {some}")
+    return measure_fields(shown, found[0]) if found[0] in _RANKS else overview_fields(found[0])
 
 
 def group_after(measure: str, step: int) -> str:

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from engine.values.attention import PooledBlock
 from engine.values.heads import Head
+from engine.values.outline import HOW_TO_COMPARE
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app.explorer import Explorer
@@ -255,3 +256,32 @@ async def test_a_colon_takes_a_place_behind_a_view_an_epsilon_and_a_filter(tiny_
         assert 0 < table.counts[0] < table.counts[1]
         await press(pilot, "colon", *"export", "enter")
         assert isinstance(app.screen, ExportScreen)
+
+
+async def test_a_colon_completes_and_takes_measures_heads_and_what_has_no_key() -> None:
+    async with explorer("demo", head="L1H0") as (app, pilot):
+        for typed, completed in (
+            ("measure qk_st", "measure qk_stable_rank"),
+            ("l2h", "L2H0"),
+            ("l2h1", "L2H1"),
+            ("weig", "weights"),
+        ):
+            await type_keys(pilot, "colon", *typed, "tab")
+            assert app.main.prompt.input.value == completed
+            await type_keys(pilot, "escape")
+        await type_keys(pilot, "colon", *"measure stable_rank", "enter")
+        await settle(pilot)
+        assert (app.session.shown.measure, app.session.shown.view) == ("stable_rank", "spectra"), "the tree shows it"
+        await type_keys(pilot, "colon", *"measure induction", "enter")
+        await settle(pilot)
+        assert (app.session.shown.overview, app.session.shown.view) == ("induction", "overview")
+        await type_keys(pilot, "colon", *"measure rank", "enter")
+        assert "measure takes one name: " in screen_text(app).splitlines()[-1]
+        await type_keys(pilot, "escape", "colon", *"weights", "enter")
+        await settle(pilot)
+        assert app.session.shown.view == "weights"
+        await type_keys(pilot, "colon", *"changes", "enter")
+        await settle(pilot)
+        assert [each.message for each in app._notifications] == [HOW_TO_COMPARE]
+        await type_keys(pilot, "colon", *"check", "enter")
+        await until(pilot, lambda: len(app.screen_stack) > 1)
