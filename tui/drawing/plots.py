@@ -1,10 +1,12 @@
-"""Singular values as curves in character cells: where each stands on a scale, bars before chance, lines with signs."""
+"""Singular values as curves of dots, eight in a cell: where each stands on a scale, and what the axes say."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
+from math import floor, log10
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +21,10 @@ FloatArray = NDArray[np.float64]
 _DECADES = 6
 """The logarithmic scale goes down from the largest value by less than so many."""
 
-_WIDEST_BAR = 4
-"""Columns that one value may take where there are more columns than values."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """A further curve in a plot, drawn as a line over what else there is.
+    """A further curve in a plot, in a colour and with a sign of its own.
 
     Attributes
     ----------
@@ -48,7 +47,8 @@ class Curve:
     baseline : (r,) what chance gives for each of them, or None.
     summary : a few words to stand beside the name.
     lines : further curves; the number of each in the plot says which sign and colour stand for it.
-    has_bars : whether the values are drawn, as bars; where all are lines, they only say how far the cursor goes.
+    is_drawn : whether the values are drawn themselves; where there are lines alone they say how far the cursor goes.
+    cut : how many of the values count, where that is marked.
     """
 
     matrix: str
@@ -56,7 +56,8 @@ class Curve:
     baseline: FloatArray | None
     summary: str
     lines: tuple[Line, ...] = ()
-    has_bars: bool = True
+    is_drawn: bool = True
+    cut: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +79,10 @@ class Span:
         return float(self.top * 10.0**-self.decades) if self.decades else 0.0
 
     def heights(self, values: FloatArray) -> FloatArray:
-        """Place values between 0, the lower edge and whatever is below it or not a number, and 1, the upper edge."""
+        """Place values between 0, the lower edge and whatever is below it, and 1; what is not finite has no place."""
         if self.top <= 0:
             return np.zeros(len(values))
-        share = np.clip(_finite(values) / self.top, 0.0, 1.0)
+        share = np.clip(np.where(np.isfinite(values), values, np.nan) / self.top, 0.0, 1.0)
         if not self.decades:
             return share
         heights: FloatArray = 1.0 + np.log10(np.maximum(share, 10.0**-self.decades)) / self.decades
@@ -113,36 +114,26 @@ def span_of(curve: Curve, scale: Scale) -> Span:
     return Span(top, decades if decades > 1e-9 else 1.0)
 
 
-def columns_of(count: int, width: int, *, has_bars: bool = True) -> NDArray[np.intp]:
-    """Choose which value each column of a plot shows, from zero.
-
-    With more values than columns they are sampled evenly, the first and the last always among them: nothing is averaged
-    away, and in a sorted curve nothing can hide between two samples but steps. With fewer, each takes as many whole
-    columns as there are for all, up to four, so that equal bars look equal; the plot may then end early. Lines without
-    bars always have the whole width.
+def column_of(index: int, count: int, width: int) -> int:
+    """Give the column of a plot in which one of its values stands, from zero; the first and the last are at its edges.
 
     Examples
     --------
-    >>> columns_of(9, 5).tolist(), columns_of(2, 5).tolist(), columns_of(2, 5, has_bars=False).tolist()
-    ([0, 2, 4, 6, 8], [0, 0, 1, 1], [0, 0, 0, 1, 1])
+    >>> [column_of(index, 9, 5) for index in (0, 4, 8)], column_of(0, 1, 5)
+    ([0, 2, 4], 0)
     """
-    if count > width or (count and not has_bars):
-        return np.rint(np.linspace(0, count - 1, max(width, 0))).astype(np.intp)
-    return np.repeat(np.arange(count), min(width // count, _WIDEST_BAR) if count else 0)
+    return round(index * (2 * width - 1) / max(count - 1, 1)) // 2
 
 
-def columns_under(index: int, columns: NDArray[np.intp]) -> range:
-    """Find the columns that show a value, or the one nearest to it.
+def index_at(column: int, count: int, width: int) -> int:
+    """Give the value that stands in a column of a plot, or nearest to it.
 
     Examples
     --------
-    >>> columns_under(3, columns_of(9, 5)), columns_under(1, columns_of(2, 5))
-    (range(1, 2), range(2, 4))
+    >>> [index_at(column, 9, 5) for column in (0, 2, 4)], index_at(3, 1, 5)
+    ([0, 4, 8], 0)
     """
-    if not columns.size:
-        return range(0)
-    nearest = columns[np.abs(columns - index).argmin()]
-    return range(int(np.searchsorted(columns, nearest)), int(np.searchsorted(columns, nearest, side="right")))
+    return round(column * max(count - 1, 0) / max(width - 1, 1))
 
 
 def read_value(curve: Curve, index: int, width: int = 120) -> str:
@@ -164,7 +155,7 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     """
     chance = "" if curve.baseline is None else f" · chance {brief(float(curve.baseline[index]), 4)}"
     named = f"{curve.matrix} σ{str(index + 1).translate(SUBSCRIPTS)}"
-    if not curve.has_bars:
+    if not curve.is_drawn:
         return f"{named}{chance}"
     name = f"{named} = {brief(float(curve.values[index]), 4)}"
     name += "".join(f" · {line.name} {brief(float(line.values[index]), 4)}" for line in curve.lines)
@@ -200,58 +191,43 @@ class Mark(IntEnum):
     """What a cell of a plot shows, which decides its style."""
 
     BLANK = 0
-    BAR = 1
-    BAR_BEFORE_CHANCE = 2
-    """The top of a bar, and above it the area of chance."""
-    CHANCE = 3
-    """The area of chance above a bar."""
-    CHANCE_OVER_BAR = 4
-    """The upper edge of that area, drawn over a bar that is higher."""
+    VALUE = 1
+    """A part of the curve of the plot's own values."""
+    CHANCE = 2
+    CUT = 3
+    """How many values count, and the last of them."""
 
-
-_LONGEST_CURSOR = 6
-"""Rows of a plot up to which the cursor takes the whole bar."""
 
 UNDER_CURSOR = 8
 """Added to the mark of a cell that shows the cursor."""
 
+LINE = 16
+"""Begins the marks of cells that show a line; its number is added."""
 
-@dataclass(frozen=True, slots=True)
-class PlotGlyphs:
-    """The characters of a plot.
+MOST_LINES = 8
+"""As many as there are signs and colours."""
 
-    Attributes
-    ----------
-    bar, chance : a cell of a bar and of the area of chance, by how many eighths of it are filled, 0 to 8.
-    edge : the upper edge of the area low, in the middle and high in a cell of a bar.
-    hair : the cursor above a bar.
-    bar_under_cursor : a full cell of the bar under the cursor, where colour does not tell.
-    line : a line low, in the middle and high in a cell; empty where colour does not tell lines apart.
-    signs : what tells lines apart without colour, one character for each.
-    """
+SIGNS = "●▲■◆○△□◇"
+"""What tells lines apart without colour, one character for each."""
 
-    bar: str
-    chance: str
-    edge: str
-    hair: str
-    bar_under_cursor: str
-    line: str
-    signs: str
+_REACH = 4
+"""Cells up to which the cursor goes from the curve; a high plot's whole column is most of what a move writes."""
 
+_TICK = 1.5
+"""Rows that a number of an axis takes on the average."""
 
-_SIGNS = "●▲■◆○△□◇"
-COLOUR_PLOT = PlotGlyphs(" ▁▂▃▄▅▆▇█", " ▁▂▃▄▅▆▇█", "_─‾", "│", "█", "_─‾", _SIGNS)
-SHADE_PLOT = PlotGlyphs(" ▁▂▃▄▅▆▇█", "    ░░░░░", "_─‾", "│", "▒", "", _SIGNS)
+_APART = 4
+"""Columns between a line's sign and the next line's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plot:
-    """A drawn curve.
+    """Drawn curves.
 
     Attributes
     ----------
     characters : (rows, columns) one character each, the top row first.
-    marks : (rows, columns) the `Mark` of each, and `UNDER_CURSOR`.
+    marks : (rows, columns) the `Mark` of each, or `LINE` and a line's number, and `UNDER_CURSOR`.
     """
 
     characters: NDArray[np.str_]
@@ -261,91 +237,8 @@ class Plot:
 NOTHING = Plot(np.zeros((0, 0), dtype=np.str_), np.zeros((0, 0), dtype=np.uint8))
 """Before anything is drawn."""
 
-
-def draw_plot(
-    curve: Curve, span: Span, columns: NDArray[np.intp], rows: int, *, baseline: bool, glyphs: PlotGlyphs
-) -> Plot:
-    """Draw the values that ``columns`` choose as bars, and behind them the area that chance would fill.
-
-    A value above the lower edge is at least an eighth of a cell high, so that it is told from nothing. Where a bar is
-    higher than chance, the area's edge is drawn over it; in the cell of the bar's own top the bar alone is drawn.
-
-    Parameters
-    ----------
-    curve, span : what is drawn, on which part of the number line.
-    columns : which value each column shows, see `tui.drawing.plots.columns_of`.
-    rows : height of the plot in cells.
-    baseline : whether chance is drawn.
-    glyphs : the characters to draw with.
-
-    Examples
-    --------
-    >>> curve = Curve("Q", np.array([8.0, 4.0, 1.0]), np.array([3.0, 3.0, 3.0]), "")
-    >>> plot = draw_plot(curve, Span(8.0, 0.0), np.arange(3), 2, baseline=True, glyphs=SHADE_PLOT)
-    >>> ["".join(row) for row in plot.characters]
-    ['█  ', '‾‾▂']
-    """
-    below = np.arange(rows - 1, -1, -1)[:, None]  # (rows, 1) cells under each row
-
-    def fill(values: NDArray[np.float64]) -> NDArray[np.intp]:
-        heights = span.heights(values)
-        eighths = np.maximum(np.rint(heights * rows * 8), heights > 0)
-        return np.clip(eighths - 8 * below, 0, 8).astype(np.intp)  # (rows, columns)
-
-    bar = fill(curve.values[columns]) if curve.has_bars else np.zeros((rows, len(columns)), dtype=np.intp)
-    characters = np.array(list(glyphs.bar))[bar]
-    marks = np.where(bar > 0, Mark.BAR, Mark.BLANK).astype(np.uint8)
-    if baseline and curve.baseline is not None:
-        chance = fill(curve.baseline[columns])
-        above = (bar == 0) & (chance > 0)
-        characters = np.where(above, np.array(list(glyphs.chance))[chance], characters)
-        marks[above] = Mark.CHANCE
-        marks[(bar > 0) & (bar < 8) & (chance >= 4) & (chance > bar)] = Mark.BAR_BEFORE_CHANCE
-        edge = (bar == 8) & (chance > 0) & (np.vstack([np.zeros_like(chance[:1]), chance[:-1]]) == 0)
-        characters = np.where(edge, np.array(list(glyphs.edge))[np.minimum(chance * 3 // 8, 2)], characters)
-        marks[edge] = Mark.CHANCE_OVER_BAR
-    return Plot(characters, marks)
-
-
-def with_cursor(plot: Plot, columns: range, glyphs: PlotGlyphs, *, has_bars: bool = True) -> Plot:
-    """Draw the cursor in a plot: down from the top of the bar, in a high plot only around it and at the foot.
-
-    A high plot's whole column would be most of what a move of the cursor writes to the terminal. Where nothing is drawn
-    as bars it is at the upper edge in place of around a top.
-    """
-    characters, marks = plot.characters.copy(), plot.marks.copy()
-    last = len(marks) - 1
-    for column in columns:
-        empty = np.isin(marks[:, column], (Mark.BLANK, Mark.CHANCE))
-        top = int(empty.sum()) if has_bars else 0  # a bar stands on the last row, so what is empty is above it
-        for row in range(max(top - 1, 0), last + 1):
-            if last >= _LONGEST_CURSOR and top + 1 < row < last:
-                continue
-            if empty[row]:
-                characters[row, column] = glyphs.hair
-            elif characters[row, column] == glyphs.bar[8]:
-                characters[row, column] = glyphs.bar_under_cursor
-            marks[row, column] += UNDER_CURSOR
-    return Plot(characters, marks)
-
-
-MOST_LINES = 8
-"""As many as there are signs and colours."""
-
-LINE = 16
-"""Begins the marks of cells that show a line; its number is added."""
-
-OVER_BAR = 32
-"""Added to such a mark where the line is drawn over a bar."""
-
-OVER_CHANCE = 64
-"""Added to such a mark where the line is drawn over the area of chance."""
-
-_APART = 3
-"""Least number of columns between two signs of a plot whose lines have colours; one line's own are further apart."""
-
 # Okabe and Ito's palette (2008), told apart without red-green vision, its dark blue made lighter to be seen on black;
-# and below, where the background is light, the same hues darker. Black and white are left to bars and words.
+# and below, where the background is light, the same hues darker. Black and white are left to words.
 _ON_DARK: tuple[Rgb, ...] = (
     (230, 159, 0), (86, 180, 233), (0, 178, 128), (240, 228, 66), (90, 140, 255), (233, 110, 30), (220, 140, 190),
     (190, 190, 190),
@@ -362,60 +255,194 @@ def line_colours(background: Rgb) -> tuple[Rgb, ...]:
     return _ON_DARK if float(lightness(np.array(background))) < 50 else _ON_LIGHT
 
 
-def draw_lines(curve: Curve, span: Span, columns: NDArray[np.intp], rows: int, glyphs: PlotGlyphs) -> Plot:
-    """Draw a plot's lines by themselves; a cell without a line has no character and the mark of a blank.
+def draw_plot(
+    curve: Curve, span: Span, width: int, rows: int, *, baseline: bool = True, cursor: int | None = None
+) -> Plot:
+    """Draw a plot's values as a curve of dots, what chance gives as a dotted one, and lines with signs.
 
-    A later line covers an earlier one. Signs come last, each line's in columns of its own, so that every line is seen
-    even where several run on top of each other; where colour does not tell lines apart there is nothing but signs.
+    A cell shows one of them, the last in this order: chance, the values, the lines. Signs come at the end, each line's
+    in columns of its own, so that one is seen even where it runs along another.
 
     Parameters
     ----------
-    curve, span, columns, rows, glyphs : as for `tui.drawing.plots.draw_plot`.
+    curve, span : what is drawn, on which part of the number line.
+    width, rows : of the plot in cells.
+    baseline : whether chance is drawn.
+    cursor : the number from zero of the value that is marked.
 
     Examples
     --------
-    >>> from tui.drawing.plots import Line
-    >>> lines = (Line("a", np.array([8.0, 4.0, 0.0])), Line("b", np.array([1.0, 4.0, np.nan])))
-    >>> curve = Curve("Q", lines[0].values, None, "", lines, has_bars=False)
-    >>> ["".join(row) for row in draw_lines(curve, Span(8.0, 0.0), np.arange(3), 2, SHADE_PLOT).characters]
-    ['●', '▲▲']
+    >>> plot = draw_plot(Curve("Q", np.array([8.0, 1.0]), np.array([4.0, 4.0]), ""), Span(8.0, 0.0), 4, 2)
+    >>> ["".join(row) for row in plot.characters]
+    ['⠑⢄  ', '⠁⠁⠑⢄']
     """
-    characters = np.full((rows, len(columns)), "", dtype="<U1")
-    marks = np.full((rows, len(columns)), Mark.BLANK, dtype=np.uint8)
-    if not rows:
+    marks = np.full((rows, width), Mark.BLANK, dtype=np.uint8)
+    characters = np.full((rows, width), " ")
+    if not rows or not width:
         return Plot(characters, marks)
-    apart = max(_APART * len(curve.lines), 2 * _APART) if glyphs.line else len(curve.lines)
-    with_signs: list[tuple[NDArray[np.intp], NDArray[np.intp], int]] = []
-    for number, line in enumerate(curve.lines):
-        heights = span.heights(line.values[columns])
-        thirds = np.clip(np.ceil(heights * rows * 3).astype(np.intp) - 1, 0, rows * 3 - 1)
-        seen = np.flatnonzero(heights > 0)  # (columns that have the line,)
-        at = rows - 1 - thirds[seen] // 3
-        characters[at, seen] = np.array(list(glyphs.line))[thirds[seen] % 3] if glyphs.line else glyphs.signs[number]
-        marks[at, seen] = LINE + number
-        own = seen % apart == (number * apart) // max(len(curve.lines), 1)
-        with_signs.append((at[own], seen[own], number))
-    for at, seen, number in with_signs:
-        characters[at, seen] = glyphs.signs[number]
-        marks[at, seen] = LINE + number
+    drawn: list[tuple[int, NDArray[np.bool_]]] = []
+    if baseline and curve.baseline is not None:
+        drawn.append((Mark.CHANCE, _dots(span.heights(curve.baseline), width, rows, is_dotted=True)))
+    if curve.is_drawn:
+        drawn.append((Mark.VALUE, _dots(span.heights(curve.values), width, rows)))
+    lines = [_dots(span.heights(each.values), width, rows) for each in curve.lines]
+    for mark, dots in (*drawn, *((LINE + number, dots) for number, dots in enumerate(lines))):
+        cells = _cells(dots)
+        characters[cells], marks[cells] = _braille(dots)[cells], mark
+    apart = _APART * max(len(lines), 2)
+    for number, dots in enumerate(lines):
+        for column in range(number * _APART % width, width, apart):
+            if (rows_of := np.flatnonzero(_cells(dots)[:, column])).size:
+                characters[rows_of[0], column], marks[rows_of[0], column] = SIGNS[number], LINE + number
+    if curve.cut is not None and curve.is_drawn:
+        _mark_cut(characters, marks, curve.cut, len(curve.values))
+    if cursor is not None:
+        _mark_cursor(characters, marks, column_of(cursor, len(curve.values), width))
     return Plot(characters, marks)
 
 
-def with_lines(plot: Plot, lines: Plot, cursor: range) -> Plot:
-    """Put lines over a plot of bars in which the cursor is drawn already; it is in some columns, or in none."""
-    shown = lines.marks != Mark.BLANK
-    under = np.zeros_like(plot.marks)
-    under[:, cursor.start : cursor.stop] = UNDER_CURSOR
-    behind = np.where(np.isin(plot.marks, (Mark.BAR, Mark.CHANCE_OVER_BAR)), OVER_BAR, 0)
-    behind[(plot.marks == Mark.CHANCE) & (plot.characters == "█")] = OVER_CHANCE
-    over = np.where(under == 0, behind, 0).astype(np.uint8)
-    return Plot(
-        np.where(shown, lines.characters, plot.characters), np.where(shown, lines.marks | under | over, plot.marks)
-    )
+def _dots(heights: FloatArray, width: int, rows: int, *, is_dotted: bool = False) -> NDArray[np.bool_]:
+    """Draw a curve through all its values in (4 rows, 2 columns) dots of each cell, the top first.
+
+    What is at the lower edge has no dot, and what is above it at least one. Between two values the curve goes straight.
+
+    Parameters
+    ----------
+    heights : (n,) of the values, from 0 to 1; not a number where there is none.
+    width, rows : of the plot in cells.
+    is_dotted : whether it has a dot in every second column, rather than being a line however steep it is.
+    """
+    high = 4 * rows
+    at = np.linspace(0, len(heights) - 1, 2 * width)
+    level = np.ceil(np.interp(at, np.arange(len(heights)), heights) * high - 1e-9) - 1  # counted from the foot
+    dot = np.arange(high)[::-1, None]
+    if is_dotted:
+        return np.asarray((level == dot) & (np.arange(2 * width) % 2 == 0))
+    before = np.concatenate([level[:1], level[:-1]])
+    before = np.where(np.isnan(before), level, before)
+    return np.asarray((np.minimum(level, before + 1) <= dot) & (dot <= np.maximum(level, before - 1)))
+
+
+def _cells(dots: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say which cells have a dot."""
+    return np.asarray(dots.reshape(len(dots) // 4, 4, -1, 2).any(axis=(1, 3)))
+
+
+def _braille(dots: NDArray[np.bool_]) -> NDArray[np.str_]:
+    """Write four rows and two columns of dots as one character."""
+    weights = np.array([[1, 8], [2, 16], [4, 32], [64, 128]], dtype=np.uint32)
+    codes = np.einsum("rdcs,ds->rc", dots.reshape(len(dots) // 4, 4, -1, 2), weights, dtype=np.uint32)
+    return np.where(codes == 0, ord(" "), codes + 0x2800).astype(np.uint32).view("<U1")
+
+
+def _mark_cut(characters: NDArray[np.str_], marks: NDArray[np.uint8], cut: int, count: int) -> None:
+    """Mark where the values end that count, by a thin line, and write how many they are beside it."""
+    if not 0 < cut < count:
+        return
+    column, words = column_of(cut - 1, count, marks.shape[1]), f"{cut}"
+    free = marks[:, column] == Mark.BLANK
+    characters[free, column], marks[free, column] = "┊", Mark.CUT
+    for first in (column + 1, column - len(words)):
+        place = slice(first, first + len(words))
+        rows = np.flatnonzero((marks[:, place] == Mark.BLANK).all(axis=1)) if first >= 0 else np.zeros(0)
+        if rows.size and place.stop <= marks.shape[1]:
+            characters[rows[0], place], marks[rows[0], place] = list(words), Mark.CUT
+            return
+
+
+def _mark_cursor(characters: NDArray[np.str_], marks: NDArray[np.uint8], column: int) -> None:
+    """Draw the cursor as a line through the curve; in a high plot it goes only so far, and stands at the foot."""
+    curves = np.flatnonzero((marks[:, column] == Mark.VALUE) | (marks[:, column] >= LINE))
+    last = len(marks) - 1
+    top, foot = (int(curves[0]), int(curves[-1])) if curves.size else (0, 0)
+    for row in (*range(max(top - _REACH, 0), min(foot + _REACH, last)), last):
+        if marks[row, column] in (Mark.BLANK, Mark.CUT):
+            characters[row, column], marks[row, column] = "│", Mark.BLANK
+        marks[row, column] += UNDER_CURSOR
+
+
+def ticks_of(span: Span, rows: int) -> tuple[float, ...]:
+    """Choose the round numbers of an axis, largest first: as many as stand apart.
+
+    Examples
+    --------
+    >>> [ticks_of(Span(4.1, 0.0), rows) for rows in (2, 6, 12)]
+    [(4.1, 0.0), (4.0, 2.0, 0.0), (4.0, 3.0, 2.0, 1.0, 0.0)]
+    >>> [brief(tick) for tick in ticks_of(Span(4.1, np.log10(410)), 9)]
+    ['3', '1', '0.3', '0.1', '0.03', '0.01']
+    """
+    if span.top <= 0 or rows < 2:
+        return ()
+    for ticks in _round_numbers(span):
+        if len(ticks) * _TICK <= rows + 1 and len({row_of(tick, span, rows) for tick in ticks}) == len(ticks):
+            break
+    return ticks
+
+
+def row_of(value: float, span: Span, rows: int) -> int:
+    """Give the row of a plot, from the top, in which a value stands."""
+    height = float(span.heights(np.array([value]))[0])
+    return min(int((1 - height) * rows), rows - 1)
+
+
+def _round_numbers(span: Span) -> Iterator[tuple[float, ...]]:
+    """Go through the sets of round numbers within a plot, from many to two, each largest first."""
+    exponent = floor(log10(span.top))
+    if not span.decades:
+        steps = (factor * 10.0 ** (exponent + power) for power in (-1, 0) for factor in (1, 2, 5))
+        for step in steps:
+            if 0 < step <= span.top:
+                yield tuple(step * number for number in range(int(span.top / step + 1e-9), -1, -1))
+        yield (span.top, 0.0)
+        return
+    lowest = round(log10(span.top) - span.decades)
+    for factors in ((5, 2, 1), (3, 1), (1,)):
+        numbers = (factor * 10.0**power for power in range(exponent, lowest - 1, -1) for factor in factors)
+        yield tuple(number for number in numbers if number <= span.top * (1 + 1e-9))
+    for step in range(2, exponent - lowest + 1):
+        yield tuple(10.0**power for power in range(exponent, lowest - 1, -1) if (power - lowest) % step == 0)
+    yield (span.top, 10.0**lowest)
+
+
+def index_line(count: int, width: int) -> str:
+    """Write numbers of values, from one, below where they stand in a plot: the first, round ones and the last.
+
+    Examples
+    --------
+    >>> index_line(32, 40)
+    '1    5    10     15    20    25       32'
+    """
+    line = [" "] * width
+    steps = (factor * 10**power for power in range(len(str(count))) for factor in (1, 2, 5))
+    gap = 3 + len(str(count))
+    step = next((step for step in steps if step * width >= gap * count), count)
+    taken = 0
+    for number in dict.fromkeys((1, *range(step, count, step), count)):
+        words = str(number)
+        start = min(max(column_of(number - 1, count, width) - len(words) // 2, 0), width - len(words))
+        if number not in (1, count) and start + len(words) > width - len(str(count)) - 2:
+            continue
+        if start >= taken:
+            line[start : start + len(words)], taken = words, start + len(words) + 1
+    return "".join(line)
+
+
+def bars(values: FloatArray, rows: int) -> list[str]:
+    """Draw values that are not negative as bars of eighths of a cell; one above zero is never drawn as nothing.
+
+    Examples
+    --------
+    >>> bars(np.array([8.0, 3.0, 0.0]), 2)
+    ['█  ', '█▆ ']
+    """
+    share = values / max(float(values.max(initial=0.0)), 1e-300)
+    eighths = np.maximum(np.rint(share * rows * 8), share > 0).astype(np.intp)
+    filled = np.clip(eighths - 8 * np.arange(rows - 1, -1, -1)[:, None], 0, 8)
+    return ["".join(row) for row in np.array(list(" ▁▂▃▄▅▆▇█"))[filled]]
 
 
 _NARROWEST, LOWEST = 18, 2
-"""Least size of a plot: a name, a number and a line of bars."""
+"""Least size of a plot: a name, a number and a line of dots."""
 
 LOWEST_LINES = 4
 """Least height of a plot of lines, which in fewer rows all run through the same one."""
@@ -465,7 +492,7 @@ class Grid:
 
 
 def choose_grid(count: int, width: int, height: int, lowest: int = LOWEST) -> Grid | None:
-    """Choose the grid that leaves most room for bars, or None when ``count`` plots do not fit together.
+    """Choose the grid that leaves most room for curves, or None when ``count`` plots do not fit together.
 
     Parameters
     ----------

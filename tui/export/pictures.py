@@ -78,8 +78,8 @@ _TEXT = re.compile(
     r'(?P<start><text [^>]*\b)x="(?P<x>[^"]*)"(?P<y>[^>]*)textLength="(?P<length>[^"]*)"(?P<end>[^>]*>)'
     r"(?P<letters>[^<]+)(?=</text>)"
 )
-_JOINED = re.compile(r"(?<=[!-/:-@\[-`{-~])(?=[!-/:-@\[-`{-~])|(?<=0)(?=x)|(?<=w)(?=w)")
-"""Where fonts for programmers make one sign of several characters, such as an arrow of ``->``."""
+_JOINED = re.compile(r"(?<=[!-/:-@\[-`{-~])(?=[!-/:-@\[-`{-~])|(?<=0)(?=x)|(?<=w)(?=w)|(?=[⠀-⣿])|(?<=[⠀-⣿])")
+"""Where fonts for programmers make one sign of several characters, such as an arrow of ``->``, or have no such sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,11 @@ def _apart(text: re.Match[str]) -> str:
     letters = unescape(text["letters"]).lstrip("\xa0 ")
     cell = float(text["length"]) / len(unescape(text["letters"]))
     x = float(text["x"]) + float(text["length"]) - cell * len(letters)
-    first, *others = _JOINED.split(letters)
-    joined = escape(first) + "".join(f"<tspan>{escape(each)}</tspan>" for each in others)
+    first, *others = filter(None, _JOINED.split(letters))
+    joined, at = escape(first), x + cell * len(first)
+    for each in others:  # signs of dots mostly come from another font, in which they are not as wide
+        place = f' x="{at:g}"' if "⠀" <= each[0] <= "⣿" else ""
+        joined, at = f"{joined}<tspan{place}>{escape(each)}</tspan>", at + cell * len(each)
     return f'{text["start"]}x="{x:g}"{text["y"]}textLength="{cell * len(letters):g}"{text["end"]}{joined}'
 
 

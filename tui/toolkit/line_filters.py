@@ -21,8 +21,29 @@ from textual.filter import LineFilter
 
 from tui.drawing.text import ROOM, clusters
 
+
+def _of_dots(dots: int) -> str:
+    """Give what stands for a cell of eight dots: a dot where only one column has some, a line or a steep one.
+
+    Examples
+    --------
+    >>> [_of_dots(dots) for dots in (0x01, 0x40, 0x09, 0x12, 0xC0, 0x47)]
+    ["'", '.', '"', '-', '_', '|']
+    """
+    rows = [row for row, both in enumerate((0x09, 0x12, 0x24, 0xC0)) if dots & both]
+    if not rows:
+        return " "
+    middle = (rows[0] + rows[-1]) / 2
+    if len(rows) > 2:
+        return "|"
+    if not dots & 0x47 or not dots & 0xB8:
+        return "'" if middle < 1.5 else "."
+    return '"' if middle < 1 else "-" if middle < 2.5 else "_"
+
+
 _IN_ASCII = str.maketrans(
     {
+        **{chr(0x2800 + dots): _of_dots(dots) for dots in range(256)},
         **dict.fromkeys("─━═╌╍┄┅┈┉▔‾⎺⎽╶╴╸╺–—−‐‑", "-"),
         **dict.fromkeys("│┃║╎╏┆┇┊┋▏▎▍▌▐▕┤├╵╷·", "|"),
         **dict.fromkeys("┌┐└┘╭╮╰╯┏┓┗┛╔╗╚╝┬┴┼╋╠╣╦╩╬", "+"),

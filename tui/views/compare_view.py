@@ -366,7 +366,7 @@ def _compared(
     chance = chance_curve(front[matrix]) if front else None
     lines = tuple(CurveLine(name, _padded(each, count)) for name, each in zip(names, values, strict=True))
     baseline = None if chance is None else _padded(chance, count)
-    return Curve(matrix, max(values, key=len), baseline, "", lines, has_bars=False)
+    return Curve(matrix, max(values, key=len), baseline, "", lines, is_drawn=False)
 
 
 def _padded(values: FloatArray, count: int) -> FloatArray:

@@ -155,6 +155,7 @@ class SpectraPane(Pane):
             parts.append(Part(f"{scale} scale", fewer=((WORDS, scale), (BRIEF, ""))))
         if self._epsilon is not None:
             parts.append(Part(f"rank ε {self._epsilon:g}", fewer=((WORDS, f"ε {self._epsilon:g}"),)))
+            parts.append(Part("dotted: chance", fewer=((WORDS, ""),)))
         if self._other:
             sign, style = self.graph.line_sign(0)
             parts += [Part(sign, style=style), Part(self._other, " ")]
@@ -188,6 +189,7 @@ def _title(name: Head, distance: int | None, stores: Stores) -> list[Part]:
 def _curve(spectrum: Spectrum, other: Spectrum | None, epsilon: float) -> Curve:
     """Put singular values together with what chance gives and with the other model's."""
     sigma = spectrum.singular_values
-    summary = f"rank {int(energy_rank(sigma, epsilon))}/{len(sigma)} σ₁ {short(float(sigma[0]))}"
+    rank = int(energy_rank(sigma, epsilon))
+    summary = f"rank {rank}/{len(sigma)} σ₁ {short(float(sigma[0]))}"
     lines = () if other is None else (Line("other", other.singular_values),)
-    return Curve(spectrum.matrix, sigma, chance_curve(spectrum), summary, lines)
+    return Curve(spectrum.matrix, sigma, chance_curve(spectrum), summary, lines, cut=rank)

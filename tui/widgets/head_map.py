@@ -25,7 +25,7 @@ from tui.drawing.cells import CURSOR, halved_cells, merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
 from tui.drawing.measure_map import HeadGrid, Line, MeasureMap, MeasureScale, fewest_lines, glyphs_of, lay_out_heads
 from tui.drawing.numbers import brief, within
-from tui.drawing.plots import COLOUR_PLOT, SHADE_PLOT, Curve, Span, draw_plot
+from tui.drawing.plots import bars
 from tui.drawing.text import first_fitting
 from tui.toolkit.keys import lines_of, paging
 from tui.widgets.scroll_area import ScrollArea
@@ -551,12 +551,9 @@ class Histogram(Widget, can_focus=False):
         bins = scale.bins(room, len(shown.finite))
         width = min(room // bins, _WIDEST_BAR)
         counts = np.bincount(scale.bin_of(shown.finite, bins), minlength=bins).astype(np.float64)
-        glyphs = COLOUR_PLOT if ink is Ink.COLOUR else SHADE_PLOT
         columns = np.repeat(np.arange(bins), width)
-        curve, span = Curve("", counts, None, ""), Span(float(counts.max()), 0.0)
-        plot = draw_plot(curve, span, columns, rows, baseline=False, glyphs=glyphs)
         bar, label = (self.get_component_rich_style(f"histogram--{part}") for part in ("bar", "label"))
-        lines = [Strip([Segment(f"{'':{len(low)}} {''.join(row)}", bar)]) for row in plot.characters.tolist()]
+        lines = [Strip([Segment(f"{'':{len(low)}} {row}", bar)]) for row in bars(counts[columns], rows)]
         under = -1
         if value is not None and np.isfinite(value):
             under = int(scale.bin_of(np.array([value]), bins)[0])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar
 
@@ -26,30 +25,25 @@ from textual.widgets import Static
 from tui.drawing.levels import Ink, Scale, choose_ink
 from tui.drawing.numbers import brief
 from tui.drawing.plots import (
-    COLOUR_PLOT,
     LINE,
     LOWEST,
     LOWEST_LINES,
     NOTHING,
-    OVER_BAR,
-    OVER_CHANCE,
-    SHADE_PLOT,
+    SIGNS,
     UNDER_CURSOR,
     Curve,
     Grid,
     Mark,
-    PlotGlyphs,
     Span,
     choose_grid,
-    columns_of,
-    columns_under,
-    draw_lines,
     draw_plot,
+    index_at,
+    index_line,
     line_colours,
     read_value,
+    row_of,
     span_of,
-    with_cursor,
-    with_lines,
+    ticks_of,
 )
 from tui.drawing.text import centred, fit, fit_end, harmless
 from tui.toolkit.keys import paging
@@ -59,7 +53,7 @@ _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
 """Reading order of the plots: what forms the QK circuit and the circuit, then the same for OV."""
 
 _AIRY = 8
-"""Height from which a plot has a blank line at its foot."""
+"""Height from which a plot has a line at its foot, with numbers of values."""
 
 
 class SpectraView(Widget, can_focus=True):
@@ -253,8 +247,8 @@ class SpectraView(Widget, can_focus=True):
     def _arrange(self) -> None:
         """Share the pane between the curves; where it is too small for all, the selected one has it."""
         self._room = self.size or self._room  # while it is hidden it has none, and will be shown in the old one
-        has_bars = all(curve.has_bars for curve in self._curves)
-        self._grid = choose_grid(len(self._curves), *self._room, LOWEST if has_bars else LOWEST_LINES)
+        is_drawn = all(curve.is_drawn for curve in self._curves)
+        self._grid = choose_grid(len(self._curves), *self._room, LOWEST if is_drawn else LOWEST_LINES)
         grid = self._grid or Grid(1, 1)
         self.styles.grid_size_columns, self.styles.grid_size_rows = grid.columns, grid.rows
         shown = len(self._shown())
@@ -265,10 +259,15 @@ class SpectraView(Widget, can_focus=True):
     def _draw(self) -> None:
         """Draw every curve that is shown."""
         spans = [span_of(curve, self.scale) for curve in self._curves]
-        label_width = max((len(label) for span in spans for label in axis_labels(span)), default=0)
+        rows = rows_of(self._room.height // (self._grid.rows if self._grid else 1))
+        ticks = [ticks_of(span, rows) for span in spans]
+        label_width = max((len(brief(tick, 3)) for each in ticks for tick in each), default=0)
         for number, plot in self._shown():
             cursor = self._at if number == self._selected else None
-            plot.draw(self._curves[number], spans[number], label_width, baseline=self._baseline, cursor=cursor)
+            plot.draw(
+                self._curves[number], spans[number], ticks[number], label_width,
+                baseline=self._baseline, cursor=cursor,
+            )  # fmt: skip
 
     def _move(self, number: int, index: int) -> None:
         """Put the cursor on a value, by the numbers of the curve and of the value, both from zero."""
@@ -292,10 +291,9 @@ class SpectrumPlot(Widget, can_focus=False):
         "spectra--name",
         "spectra--name-cursor",
         "spectra--label",
-        "spectra--bar",
-        "spectra--bar-plain",
+        "spectra--value",
+        "spectra--value-plain",
         "spectra--chance",
-        "spectra--chance-edge",
         "spectra--cursor",
     }
     DEFAULT_CSS = """
@@ -305,16 +303,15 @@ class SpectrumPlot(Widget, can_focus=False):
         & > .spectra--name { color: $text; text-style: bold; }
         & > .spectra--name-cursor { color: $success; text-style: bold reverse; }
         & > .spectra--label { color: $text-muted; }
-        & > .spectra--bar { color: $primary; }
-        & > .spectra--bar-plain { color: $text; }
-        & > .spectra--chance { color: $foreground 20%; }
-        & > .spectra--chance-edge { color: $surface; }
+        & > .spectra--value { color: $primary; }
+        & > .spectra--value-plain { color: $text; }
+        & > .spectra--chance { color: $text-muted; }
         & > .spectra--cursor { color: $success; }
     }
     """
 
     class Picked(Message):
-        """The mouse chose this plot, and in it the value with an index from zero (None beside the bars)."""
+        """The mouse chose this plot, and in it the value with an index from zero (None beside the curve)."""
 
         def __init__(self, plot: SpectrumPlot, index: int | None) -> None:
             self.plot = plot
@@ -325,26 +322,37 @@ class SpectrumPlot(Widget, can_focus=False):
         super().__init__()
         self.curve: Curve | None = None
         self._span = Span(0.0, 0.0)
+        self._ticks: tuple[float, ...] = ()
         self._label_width = 0
         self._baseline = True
         self._cursor: int | None = None
-        self._columns = columns_of(0, 0)
         self._words = ""
         self._labels: list[str] = []
+        self._foot = ""
         self._drawn = NOTHING
         self._styles: dict[int, Style] = {}
 
-    def draw(self, curve: Curve, span: Span, label_width: int, *, baseline: bool, cursor: int | None) -> None:
+    def draw(
+        self,
+        curve: Curve,
+        span: Span,
+        ticks: tuple[float, ...],
+        label_width: int,
+        *,
+        baseline: bool,
+        cursor: int | None,
+    ) -> None:
         """Draw a curve.
 
         Parameters
         ----------
         curve, span : what is drawn, on which part of the number line.
-        label_width : cells that the axis's numbers have, the same in all plots so that they line up.
+        ticks : the numbers of the axis.
+        label_width : cells that they have, the same in all plots so that they line up.
         baseline : whether chance is drawn.
         cursor : index of the value under the cursor, from zero; None when another plot is the selected one.
         """
-        self.curve, self._span, self._label_width = curve, span, label_width
+        self.curve, self._span, self._ticks, self._label_width = curve, span, ticks, label_width
         self._baseline, self._cursor = baseline, cursor
         self.refresh()
 
@@ -367,6 +375,8 @@ class SpectrumPlot(Widget, can_focus=False):
         if y == 0 and self.curve is not None:
             name = self.get_component_rich_style(f"spectra--name{'-cursor' if is_selected else ''}")
             return Strip([Segment(f" {harmless(self.curve.matrix)} ", name), Segment(self._words, label_style)])
+        if self._foot and y == len(self._drawn.marks) + 1:
+            return Strip([Segment(self._foot, label_style)])
         if not 0 < y <= len(self._drawn.marks):
             return Strip.blank(self.size.width, self.rich_style)
         characters, marks, label = self._drawn.characters[y - 1], self._drawn.marks[y - 1], self._labels[y - 1]
@@ -381,32 +391,31 @@ class SpectrumPlot(Widget, can_focus=False):
         if offset is None or self.curve is None:
             return
         column = offset.x - (len(self._labels[0]) if self._labels else 0)
-        inside = offset.y > 0 and 0 <= column < len(self._columns)
-        self.post_message(self.Picked(self, int(self._columns[column]) if inside else None))
+        width, count = self._drawn.marks.shape[1], len(self.curve.values)
+        inside = offset.y > 0 and 0 <= column < width
+        self.post_message(self.Picked(self, index_at(column, count, width) if inside else None))
 
     @property
-    def _glyphs(self) -> PlotGlyphs:
-        """Choose the characters that this terminal and theme can carry."""
+    def _is_coloured(self) -> bool:
+        """Whether this terminal and theme have colours that can be mixed."""
         ink = choose_ink(self.app.console.color_system, no_color=self.app.no_color, ansi=self.app.native_ansi_color)
-        return COLOUR_PLOT if ink is Ink.COLOUR else SHADE_PLOT
+        return ink is Ink.COLOUR
 
     def _compose_lines(self, curve: Curve, width: int, height: int) -> None:
         """Decide what every line shows; a plot of one row has its numbers in the line of words."""
-        rows, glyphs = max(height - (2 if height >= _AIRY else 1), 0), self._glyphs
+        rows = rows_of(height)
         left = self._label_width + 1 if rows > 1 else 0
-        self._columns = columns_of(len(curve.values), width - left - 1, has_bars=curve.has_bars)
-        plot = draw_plot(curve, self._span, self._columns, rows, baseline=self._baseline, glyphs=glyphs)
-        under = range(0) if self._cursor is None else columns_under(self._cursor, self._columns)
-        if under:
-            plot = with_cursor(plot, under, glyphs, has_bars=curve.has_bars)
-        if curve.lines:
-            plot = with_lines(plot, draw_lines(curve, self._span, self._columns, rows, glyphs), under)
-        words, (top, foot) = harmless(curve.summary), axis_labels(self._span)
-        self._drawn, self._labels = plot, [" " * left] * rows
+        across = max(width - left - 1, 0)
+        self._drawn = draw_plot(curve, self._span, across, rows, baseline=self._baseline, cursor=self._cursor)
+        self._foot = f"{'':{left}}{index_line(len(curve.values), across)}" if height >= _AIRY else ""
+        words = harmless(curve.summary)
         if left:
-            self._labels[0], self._labels[-1] = f"{top:>{left - 1}}┤", f"{foot:>{left - 1}}┤"
-        elif rows:
-            words = harmless(f"{foot}…{top} ") + words
+            self._labels = [f"{'':{left - 1}}│"] * rows
+            for tick in self._ticks:
+                self._labels[row_of(tick, self._span, rows)] = f"{brief(tick, 3):>{left - 1}}┤"
+        else:
+            self._labels = [""] * rows
+            words = harmless(f"{brief(self._span.foot, 3)}…{brief(self._span.top, 3)} ") + words
         room = max(width - cell_len(harmless(curve.matrix)) - 4, 0)
         while cell_len(words) > room and (fewer := words.split(" "))[2:]:
             words = " ".join(fewer[:-2])  # each number with its name: no part of one may be taken for it
@@ -414,59 +423,33 @@ class SpectrumPlot(Widget, can_focus=False):
 
     def _mark_styles(self) -> dict[int, Style]:
         """Give the style of every mark, under the cursor and elsewhere."""
-        style, is_coloured = self.get_component_rich_style, self._glyphs is COLOUR_PLOT
-        bar = style("spectra--bar" if is_coloured else "spectra--bar-plain")
-        chance = style("spectra--chance" if is_coloured else "spectra--label")
-        edge = style("spectra--chance-edge") if is_coloured else None
-        ground = style("spectra--label").bgcolor
-        styles = dict(mark_styles(bar, chance, edge, style("spectra--cursor"), ground))
+        style, is_coloured = self.get_component_rich_style, self._is_coloured
+        label = style("spectra--label")
+        marks = {
+            Mark.BLANK: Style(bgcolor=label.bgcolor),
+            Mark.VALUE: style("spectra--value" if is_coloured else "spectra--value-plain"),
+            Mark.CHANCE: style("spectra--chance"),
+            Mark.CUT: label,
+        }
+        styles = {int(mark): each for mark, each in marks.items()}
         for number in range(len(self.curve.lines) if self.curve is not None else 0):
-            line = self.line_style(number) + Style(bgcolor=ground)
-            styles[LINE + number] = line
-            styles[LINE + number + UNDER_CURSOR] = line + Style(bold=True, reverse=True)
-            styles[LINE + number + OVER_BAR] = line + Style(bgcolor=bar.color if is_coloured else None)
-            styles[LINE + number + OVER_CHANCE] = line + Style(bgcolor=chance.color if is_coloured else None)
-        return styles
+            styles[LINE + number] = self.line_style(number) + Style(bgcolor=label.bgcolor)
+        return styles | {mark + UNDER_CURSOR: style("spectra--cursor") for mark in styles}
 
     def line_style(self, number: int) -> Style:
         """Give the style of a line, and of its sign wherever that is explained."""
-        if self._glyphs is not COLOUR_PLOT:
-            return self.get_component_rich_style("spectra--bar-plain")
+        if not self._is_coloured:
+            return self.get_component_rich_style("spectra--value-plain")
         return Style(color=Color.from_rgb(*line_colours(self.background_colors[1].rgb)[number]))
 
     def sign(self, number: int) -> str:
         """Give the sign of a line."""
-        return self._glyphs.signs[number]
+        return SIGNS[number]
 
 
-def axis_labels(span: Span) -> tuple[str, str]:
-    """Write the values at the upper and the lower edge of a plot."""
-    return brief(span.top, 3), brief(span.foot, 3)
-
-
-@lru_cache(maxsize=64)
-def mark_styles(
-    bar: Style, chance: Style, edge: Style | None, cursor: Style, ground: Color | None
-) -> Mapping[int, Style]:
-    """Give the style of every mark, under the cursor and elsewhere.
-
-    Parameters
-    ----------
-    bar, chance, cursor : the styles of what a plot is made of.
-    edge : the style of chance's edge over a bar, where colours are mixed.
-    ground : what is behind all.
-    """
-    styles: dict[int, Style] = {Mark.BLANK: Style(bgcolor=ground), Mark.CHANCE: chance}
-    styles |= {Mark.BLANK + UNDER_CURSOR: cursor, Mark.CHANCE + UNDER_CURSOR: cursor}
-    for under, front in ((0, bar), (UNDER_CURSOR, cursor)):
-        styles[Mark.BAR + under] = front
-        if edge is not None:
-            styles[Mark.BAR_BEFORE_CHANCE + under] = front + Style(bgcolor=chance.color)
-            styles[Mark.CHANCE_OVER_BAR + under] = edge + Style(bgcolor=front.color)
-        else:
-            styles[Mark.BAR_BEFORE_CHANCE + under] = front
-            styles[Mark.CHANCE_OVER_BAR + under] = front + Style(reverse=True)
-    return styles
+def rows_of(height: int) -> int:
+    """Give the rows of dots in a plot that is so high: but for its words, and the numbers of values below it."""
+    return max(height - (2 if height >= _AIRY else 1), 0)
 
 
 MOST_LINES = 4

@@ -19,26 +19,26 @@ from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, bounds_of, choose
 from tui.drawing.map_layout import lay_out, lay_out_blocks
 from tui.drawing.numbers import brief
 from tui.drawing.plots import (
-    COLOUR_PLOT,
     LINE,
     MOST_LINES,
-    SHADE_PLOT,
+    SIGNS,
     UNDER_CURSOR,
     Curve,
     Grid,
     Line,
     Mark,
-    PlotGlyphs,
     Span,
+    bars,
     choose_grid,
-    columns_of,
-    columns_under,
-    draw_lines,
+    column_of,
     draw_plot,
+    index_at,
+    index_line,
     line_colours,
     read_value,
+    row_of,
     span_of,
-    with_cursor,
+    ticks_of,
 )
 from tui.drawing.ramps import lightness, ramp
 from tui.drawing.text import ROOM, centred, clusters, downwards, fit, harmless, label
@@ -204,91 +204,111 @@ def test_equal_decades_are_equally_high() -> None:
 
 
 @pytest.mark.parametrize("scale", ["linear", "log"])
-@pytest.mark.parametrize("glyphs", [COLOUR_PLOT, SHADE_PLOT])
 @pytest.mark.parametrize(
     "values",
     [[1.0], [0.0], [0.0] * 9, [2.0] * 9, [1e-300, 1e-305], [5e-324], [1e300, 1e30, 1e-300], [math.nan, 1.0],
      [math.inf, 2.0], [math.nan], list(np.linspace(9, 0, 8192))],
 )  # fmt: skip
-def test_no_value_breaks_a_plot(scale: Scale, glyphs: PlotGlyphs, values: list[float]) -> None:
+def test_no_value_breaks_a_plot(scale: Scale, values: list[float]) -> None:
     strange = curve(*values, baseline=values)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         span = span_of(strange, scale)
-        columns = columns_of(len(values), 20)
-        plot = draw_plot(strange, span, columns, 3, baseline=True, glyphs=glyphs)
+        plot = draw_plot(strange, span, 20, 3, cursor=len(values) - 1)
+        at = [row_of(tick, span, 3) for tick in ticks_of(span, 3)]
         text = read_value(strange, len(values) - 1)
-    assert plot.characters.shape == plot.marks.shape == (3, len(columns))
+    assert plot.characters.shape == plot.marks.shape == (3, 20)
     assert all(len(character) == 1 for character in plot.characters.flat)
+    assert all(0 <= row < 3 for row in at)
     assert text.startswith(f"QK σ{str(len(values)).translate(SUBSCRIPTS)} = ")
     assert "nan %" not in text
 
 
-def test_sampled_columns_keep_the_first_and_the_last_value() -> None:
-    columns = columns_of(8192, 60)
-    assert (columns[0], columns[-1], len(columns)) == (0, 8191, 60)
-    assert (np.diff(columns) > 0).all()
-
-
-def test_fewer_values_than_columns_get_equally_wide_bars() -> None:
-    assert columns_of(12, 40).tolist() == np.repeat(np.arange(12), 3).tolist()
-    assert columns_of(1, 40).tolist() == [0] * 4
-    assert columns_of(5, 0).tolist() == []
-
-
 def test_every_value_has_a_column_and_every_column_leads_back_to_its_value() -> None:
-    for count, width in ((3, 30), (64, 22), (64, 64), (1000, 7)):
-        columns = columns_of(count, width)
+    for count, width in ((1, 9), (3, 30), (64, 64), (64, 22), (1000, 7)):
+        assert column_of(0, count, width) == 0
+        assert column_of(count - 1, count, width) == (width - 1 if count > 1 else 0)
+        assert [index_at(column, count, width) for column in (0, width - 1)] == [0, count - 1]
         for index in range(count):
-            under = columns_under(index, columns)
-            assert len(under) > 0
-            assert len({int(columns[column]) for column in under}) == 1
-        for column, index in enumerate(columns):
-            assert column in columns_under(int(index), columns)
+            there = index_at(column_of(index, count, width), count, width)
+            assert abs(there - index) <= count / width
 
 
-def lines(plot_of: Curve, rows: int, glyphs: PlotGlyphs = COLOUR_PLOT, *, baseline: bool = True) -> list[str]:
-    columns = np.arange(len(plot_of.values))
-    plot = draw_plot(plot_of, span_of(plot_of, "linear"), columns, rows, baseline=baseline, glyphs=glyphs)
+def drawn(plot_of: Curve, width: int, rows: int, *, baseline: bool = True) -> list[str]:
+    plot = draw_plot(plot_of, span_of(plot_of, "linear"), width, rows, baseline=baseline)
     return ["".join(row) for row in plot.characters]
 
 
-def test_bars_are_drawn_in_eighths_over_as_many_rows_as_there_are() -> None:
-    assert lines(curve(8.0, 7.0, 4.0, 1.0), 1) == ["█▇▄▁"]
-    assert lines(curve(8.0, 6.0, 4.0, 1.0), 2) == ["█▄  ", "███▂"]
+def test_a_curve_goes_through_its_values_without_a_gap_however_steep_it_is() -> None:
+    assert drawn(curve(8.0, 7.0, 4.0, 1.0), 2, 2) == ["⠑⡄", " ⢱"]
+    assert drawn(curve(8.0, 8.0, 1.0, 1.0), 2, 2) == ["⠉⡆", " ⣇"]
+    assert drawn(curve(1.0, 1.0), 3, 1) == ["⠉⠉⠉"]
 
 
 def test_a_value_above_the_lower_edge_is_never_drawn_as_nothing() -> None:
-    assert lines(curve(1000.0, 1.0, 0.0), 2) == ["█  ", "█▁ "]
+    assert drawn(curve(1000.0, 1.0, 0.0, 0.0, 0.0, 0.0), 3, 1) == ["⢱  "]
+    assert drawn(curve(0.0, 0.0), 3, 1) == ["   "]
 
 
-def test_chance_is_told_from_the_bars_without_colour() -> None:
-    spectrum = curve(8.0, 4.0, 0.0, baseline=[6.0, 6.0, 6.0])
-    assert lines(spectrum, 2, SHADE_PLOT) == ["─░░", "██░"]
-    assert lines(spectrum, 2, SHADE_PLOT, baseline=False) == ["█  ", "██ "]
+def test_chance_is_told_from_the_values_without_colour() -> None:
+    spectrum = curve(8.0, 8.0, baseline=[2.0, 2.0])
+    assert drawn(spectrum, 4, 2) == ["⠉⠉⠉⠉", "⠄⠄⠄⠄"]
+    assert drawn(spectrum, 4, 2, baseline=False) == ["⠉⠉⠉⠉", "    "]
+    assert [set(ascii_cells(row)) for row in drawn(spectrum, 4, 2)] == [{'"'}, {"."}]
 
 
-def test_chance_never_hides_the_top_of_a_bar() -> None:
+def test_chance_never_hides_the_values() -> None:
     values = np.linspace(16, 1, 16)
     for offset in (-3.0, -0.3, 0.0, 0.3, 3.0):
         spectrum = Curve("Q", values, np.clip(values + offset, 0, 16), "")
-        columns = np.arange(16)
-        drawn = draw_plot(spectrum, Span(16.0, 0.0), columns, 2, baseline=True, glyphs=COLOUR_PLOT)
-        bare = draw_plot(spectrum, Span(16.0, 0.0), columns, 2, baseline=False, glyphs=COLOUR_PLOT)
-        tops = np.isin(bare.characters, list("▁▂▃▄▅▆▇"))
-        assert (drawn.characters[tops] == bare.characters[tops]).all()
-        bars = np.isin(drawn.marks, (Mark.BAR, Mark.BAR_BEFORE_CHANCE, Mark.CHANCE_OVER_BAR))
-        assert (bars == (bare.marks == Mark.BAR)).all()
+        both, bare = (draw_plot(spectrum, Span(16.0, 0.0), 16, 2, baseline=baseline) for baseline in (True, False))
+        at = bare.marks == Mark.VALUE
+        assert (both.characters[at] == bare.characters[at]).all()
+        assert ((both.marks == Mark.VALUE) == at).all()
 
 
-def test_the_cursor_marks_the_bar_from_its_top_and_in_a_high_plot_its_foot() -> None:
-    low = draw_plot(curve(8.0, 4.0), Span(8.0, 0.0), np.arange(2), 4, baseline=False, glyphs=SHADE_PLOT)
-    marked = with_cursor(low, range(1, 2), SHADE_PLOT)
-    assert ["".join(row) for row in marked.characters] == ["█ ", "█│", "█▒", "█▒"]
-    assert (marked.marks >= UNDER_CURSOR).tolist() == [[False, False], [False, True], [False, True], [False, True]]
-    high = draw_plot(curve(8.0, 4.0), Span(8.0, 0.0), np.arange(2), 16, baseline=False, glyphs=SHADE_PLOT)
-    rows = np.flatnonzero(with_cursor(high, range(1, 2), SHADE_PLOT).marks[:, 1] >= UNDER_CURSOR)
-    assert rows.tolist() == [7, 8, 9, 15]
+def test_the_cursor_goes_through_the_curve_and_in_a_high_plot_stands_at_the_foot() -> None:
+    low = draw_plot(curve(8.0, 4.0), Span(8.0, 0.0), 2, 4, cursor=1)
+    assert (low.marks >= UNDER_CURSOR).tolist() == [[False, True]] * 4
+    assert low.characters[:, 1].tolist() == ["⡀", "⢣", "⠈", "│"]
+    high = draw_plot(curve(8.0, 4.0), Span(8.0, 0.0), 2, 24, cursor=1)
+    rows = np.flatnonzero(high.marks[:, 1] >= UNDER_CURSOR)
+    seen = np.flatnonzero(high.marks[:, 1] == Mark.VALUE + UNDER_CURSOR)
+    assert rows.tolist() == [*range(max(seen[0] - 4, 0), seen[-1] + 4), 23]
+
+
+def test_the_rank_is_a_thin_line_with_its_number_where_values_are_left_out() -> None:
+    values = np.array([8.0, 8.0, 8.0, 8.0, 1.0, 1.0, 1.0, 1.0])
+    assert drawn(Curve("Q", values, None, "", cut=4), 8, 3) == ["⠉⠉⠉⠱⡀   ", "  4┊⡇   ", "   ┊⠸⠤⠤⠤"]
+    assert "┊" not in "".join(drawn(Curve("Q", values, None, "", cut=8), 8, 3))
+
+
+def test_ticks_are_round_fit_and_stand_apart() -> None:
+    for decades in (0.0, 1.3, 2.0, 5.7):
+        span = Span(7.3, decades)
+        for rows in (2, 3, 5, 8, 13, 40):
+            ticks = ticks_of(span, rows)
+            at = [row_of(tick, span, rows) for tick in ticks]
+            assert at == sorted(set(at))
+            assert 2 <= len(ticks) <= rows
+    assert ticks_of(Span(0.0, 0.0), 9) == ()
+
+
+@pytest.mark.parametrize(("count", "width"), [(1, 9), (8, 9), (32, 40), (64, 12), (5120, 70), (5120, 9)])
+def test_numbers_of_values_stand_below_them_and_none_is_cut(count: int, width: int) -> None:
+    line = index_line(count, width)
+    numbers = [int(each) for each in line.split()]
+    assert len(line) == width
+    assert (numbers[0], numbers[-1]) == (1, count)
+    assert numbers == sorted(set(numbers))
+    for number in numbers[1:-1]:
+        start = f"{line} ".index(f" {number} ") + 1
+        assert start <= column_of(number - 1, count, width) < start + len(str(number))
+
+
+def test_counts_are_drawn_as_bars_of_eighths() -> None:
+    assert bars(np.array([8.0, 7.0, 4.0, 1.0]), 1) == ["█▇▄▁"]
+    assert bars(np.array([1000.0, 1.0, 0.0]), 2) == ["█  ", "█▁ "]
 
 
 def test_a_value_reads_with_its_energy_and_what_chance_gives() -> None:
@@ -451,21 +471,27 @@ def test_every_line_is_drawn_at_its_height_and_none_hides_another() -> None:
     values = [np.sort(random.random(count))[::-1] for _ in range(4)]
     values.append(values[0].copy())
     lines = tuple(Line(str(number), each) for number, each in enumerate(values))
-    curve = Curve("Q", values[0], None, "", lines, has_bars=False)
-    for glyphs in (SHADE_PLOT, COLOUR_PLOT):
-        plot = draw_lines(curve, Span(1.0, 0.0), np.arange(count), rows, glyphs)
-        shown = dict.fromkeys(range(len(lines)), 0)
-        for (row, column), mark in np.ndenumerate(plot.marks):
-            if mark == Mark.BLANK:
-                assert plot.characters[row, column] == ""
-                continue
-            number, foot = int(mark) - LINE, (rows - 1 - row) / rows
-            assert foot <= values[number][column] <= foot + 1 / rows
-            shown[number] += plot.characters[row, column] == glyphs.signs[number]
-        assert all(shown.values()), "each has its sign somewhere, even one that runs along another"
-        every = {(row, column) for row, column in zip(*np.nonzero(plot.marks), strict=True)}
-        expected = {(rows - int(np.ceil(each[column] * rows)), column) for each in values for column in range(count)}
-        assert every == expected
+    plot = draw_plot(Curve("Q", values[0], None, "", lines, is_drawn=False), Span(1.0, 0.0), count, rows)
+    shown = dict.fromkeys(range(len(lines)), 0)
+    for (row, column), mark in np.ndenumerate(plot.marks):
+        if mark == Mark.BLANK:
+            continue
+        number, foot = int(mark) - LINE, (rows - 1 - row) / rows
+        high, low = values[number][[max(column - 1, 0), min(column + 1, count - 1)]]
+        assert foot <= high
+        assert low <= foot + 1 / rows
+        shown[number] += plot.characters[row, column] == SIGNS[number]
+    assert all(shown.values()), "each has its sign somewhere, even one that runs along another"
+    for line in lines:
+        alone = draw_plot(Curve("Q", line.values, None, "", (line,), is_drawn=False), Span(1.0, 0.0), count, rows)
+        assert (plot.marks[alone.marks != Mark.BLANK] != Mark.BLANK).all()
+
+
+def test_a_line_ends_with_its_values() -> None:
+    line = Line("a", np.array([8.0, 4.0, np.nan, np.nan]))
+    plot = draw_plot(Curve("Q", np.ones(4), None, "", (line,), is_drawn=False), Span(8.0, 0.0), 8, 2)
+    assert plot.marks[:, 0].any()
+    assert not plot.marks[:, 4:].any()
 
 
 @pytest.mark.parametrize("background", [(18, 18, 18), (40, 42, 54), (224, 224, 224), (255, 255, 255)])
@@ -478,7 +504,7 @@ def test_the_colours_of_lines_stand_out_from_the_background_and_are_as_many_as_s
         return float(linear @ [0.2126, 0.7152, 0.0722])
 
     colours = line_colours(background)
-    assert len(set(colours)) == MOST_LINES == len(COLOUR_PLOT.signs)
+    assert len(set(colours)) == MOST_LINES == len(SIGNS)
     behind = luminance(background)
     for colour in colours:
         low, high = sorted((luminance(colour), behind))

@@ -18,7 +18,7 @@ from tests.conftest import TinyModel
 from tests.exporting import as_exported
 from tests.tui.explorer import explorer, screen_text, settle, shown
 from tui.app.explorer import Explorer
-from tui.drawing.plots import SHADE_PLOT
+from tui.drawing.plots import SIGNS
 from tui.export.view_table import table_of_heads
 from tui.state.marked_heads import MOST_PINS, how_to_pin
 from tui.state.session import Side
@@ -92,7 +92,7 @@ async def test_there_are_no_more_pins_than_signs_for_them(tiny_model: TinyModel)
         assert f"{MOST_PINS} heads are pinned" in notices(app)[-1]
         await press(pilot, "C")
         assert len(compared(app, Side.SPECTRA).values.entries) == MOST_PINS + 1
-        assert len(set(SHADE_PLOT.signs)) == MOST_PINS + 1
+        assert len(set(SIGNS)) == MOST_PINS + 1
 
 
 async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
@@ -109,7 +109,7 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
         assert (matrix, index) == ("K", 3)
         said = [each[matrix].singular_values[index - 1] for each in spectra]
         assert [(each.sign, each.name) for each in pane.values.entries] == [
-            (sign, str(head)) for sign, head in zip(SHADE_PLOT.signs, heads, strict=False)
+            (sign, str(head)) for sign, head in zip(SIGNS, heads, strict=False)
         ]
         assert [float(each.value) for each in pane.values.entries] == pytest.approx(said, rel=1e-3)
         assert "chance of L1H0" in shown(pane.title_line)
@@ -118,7 +118,7 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
         drawn = "\n".join(
             line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]
         )
-        assert all(ascii_cells(sign) in drawn for sign in SHADE_PLOT.signs[:3])
+        assert all(ascii_cells(sign) in drawn for sign in SIGNS[:3])
         assert "." in drawn.replace("0.", "")
         before = screen_text(app)
         await press(pilot, "unbound:app.baseline")

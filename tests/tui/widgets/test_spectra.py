@@ -29,9 +29,9 @@ async def test_a_plot_has_its_name_its_summary_its_numbers_and_its_bars() -> Non
         await pilot.pause()
         assert [app.picture.line(row).rstrip() for row in range(4)] == [
             " QK  rank 2/3",
-            "8┤████",
-            "  ████▄▄▄▄",
-            "0┤████████▃▃▃▃",
+            " │⠉⠉⠉⠑⠒⠒⠢⠤⠤⢄⣀⣀⡀",
+            "5┤│           ⠈⠉⠉⠑⠒⠒⠢⠤⠤⠤⢄⣀⣀⣀⡀",
+            "0┤│                         ⠈⠉⠉⠉⠑⠒⠒⠒⠢⠤⠤",
         ]
 
 
@@ -40,17 +40,20 @@ async def test_the_log_scale_counts_decades() -> None:
         app = await show(pilot, [Curve("QK", np.array([1.0, 0.1, 0.01, 0.001, 0.0001]), None, "")])
         assert app.view.scale == "log"
         assert [app.picture.line(row).rstrip() for row in range(1, 5)] == [
-            "   1┤████",
-            "     ████████",
-            "     ████████████",
-            "1e-4┤████████████████",
+            "   1┤⠉⠉⠑⠒⠢⠤⢄⣀⡀",
+            "    ││       ⠈⠉⠑⠒⠒⠤⠤⣀⣀",
+            "0.01┤│                ⠉⠉⠒⠒⠤⠤⢄⣀⡀",
+            "1e-4┤│                        ⠈⠉⠑⠒⠢⠤⢄⣀⡀",
         ]
 
 
 async def test_a_plot_of_one_row_has_its_numbers_beside_its_name() -> None:
     async with SpectraApp().run_test(size=(40, 2)) as pilot:
         app = await show(pilot, [Curve("QK", np.array([8.0, 4.0, 0.5]), None, "rank 2/3")])
-        assert [app.picture.line(row).rstrip() for row in range(2)] == [" QK  0.1…8 rank 2/3", "████▇▇▇▇▃▃▃▃"]
+        assert [app.picture.line(row).rstrip() for row in range(2)] == [
+            " QK  0.1…8 rank 2/3",
+            f"{'⠉' * 23}{'⠒' * 10}⠢⠤⠤⠤⠤⠤",
+        ]
 
 
 async def test_the_circuits_stand_beside_each_other() -> None:
@@ -77,40 +80,24 @@ async def test_chance_can_be_told_from_the_values_and_be_left_out(
         without = app.picture.cells
         app.assert_nothing_is_stale()
         changed = [cell for cell in with_chance if with_chance[cell] != without[cell]]
-        assert len(changed) > 100
-        if environment:
-            characters = [(with_chance[cell][0], without[cell][0]) for cell in changed]
-            assert sum(before != after for before, after in characters) > 100
-            assert all(before != after or before == " " for before, after in characters)
+        assert len(changed) > 60
+        assert all(with_chance[cell][0] != without[cell][0] for cell in changed)
         app.view.toggle_baseline()
         await pilot.pause()
         assert app.picture.cells == with_chance
         assert app.text().replace("\n", "").isascii() == ascii_only
 
 
-async def test_a_theme_without_colours_of_its_own_shades_chance() -> None:
-    async with SpectraApp().run_test(size=(80, 24)) as pilot:
-        app = await show(pilot, curves())
-        assert "░" not in app.text()
-        app.theme = "ansi-light"
-        for _ in range(4):
-            await pilot.pause()
-        assert "░" in app.text()
-        app.assert_nothing_is_stale()
-
-
 @pytest.mark.parametrize("theme", ["textual-light", "solarized-light", "textual-dark"])
-async def test_behind_a_line_is_what_is_behind_the_plot_or_chance(theme: str) -> None:
+async def test_behind_curves_and_lines_is_what_is_behind_the_plot(theme: str) -> None:
     async with SpectraApp().run_test(size=(80, 24)) as pilot:
         pilot.app.theme = theme
         lines = [Line(name, np.geomspace(top, 0.01, 20)) for name, top in (("a", 8.0), ("b", 1.0))]
-        app = await show(pilot, [Curve("QK", lines[0].values, np.full(20, 0.5), "", tuple(lines), has_bars=False)])
+        app = await show(pilot, [Curve("QK", lines[0].values, np.full(20, 0.5), "", tuple(lines), is_drawn=False)])
         strips = [segment for strip in app.screen._compositor.render_strips() for segment in strip]
-        drawn = [(text, style) for text, style, _ in strips if style is not None and set(text) & set("_─‾●▲")]
-        (chance,) = {style.color for text, style, _ in strips if style is not None and "█" in text}
-        pane = app.view.background_colors[1].rich_color
-        grounds = {style.bgcolor for _, style in drawn if not style.reverse}
-        assert grounds == {pane, chance}
+        dots = [style for text, style, _ in strips if style is not None and set(text) & set("⠉⠒⠤⣀⠁●▲")]
+        assert {style.bgcolor for style in dots} == {app.view.background_colors[1].rich_color}
+        assert len({style.color for style in dots}) == 3 + 1, "two lines, chance and the cursor"
 
 
 async def test_the_readout_says_what_is_under_the_cursor() -> None:
@@ -270,10 +257,10 @@ async def test_the_mouse_chooses_the_matrix_and_the_value() -> None:
         app = await show(pilot, curves(8))
         left = app.picture.line(1).index("┤") + 1
         app.set_focus(None)
-        await pilot.click(offset=(left + 4 * 3 + 1, 4))
+        await pilot.click(offset=(left + 5 * 3, 4))
         assert (app.view.matrix, app.view.index) == ("Q", 4)
         assert app.focused is app.view
-        await pilot.click(offset=(40 + left + 4 * 7, 20))
+        await pilot.click(offset=(40 + left + 5 * 7, 20))
         assert (app.view.matrix, app.view.index) == ("OV", 8)
         await pilot.click(offset=(3, 8))
         assert (app.view.matrix, app.view.index) == ("K", 8)
@@ -290,9 +277,9 @@ async def test_the_cursor_is_drawn_in_the_selected_plot_only() -> None:
         await pilot.pause()
         cursor = "38;2;78;191;113"
         at = {cell for cell, (_, style) in app.picture.cells.items() if cursor in style}
-        left = app.picture.line(9).index("┤") + 1
+        left = app.picture.line(10).index("┤") + 1
         assert {column for row, column in at if row == 8} == {0, 1, 2}
-        assert {column for row, column in at if row != 8} == set(range(left + 8, left + 12))
+        assert {column for row, column in at if row != 8} == {left + 10}
         assert {row for row, _ in at} <= set(range(8, 16))
 
 
