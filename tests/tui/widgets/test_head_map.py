@@ -102,7 +102,7 @@ def test_cells_are_as_large_as_fit_and_many_heads_scroll() -> None:
         assert len(grid.lines) == 126 * cells[1]
     assert lay_out_heads(model, 57, 16, is_narrow_told=False).width == 2
     one = lay_out_heads(layers(1, 1), 57, 16, is_narrow_told=True)
-    assert (one.width, one.height, one.header(0)) == (20, 15, (f"{0:<20}", range(1)))
+    assert (one.width, one.height, one.header(0)) == (54, 16, (f"{0:<54}", range(1)))
 
 
 def test_a_heads_number_stands_beside_whole_numbers_alone() -> None:
