@@ -54,18 +54,29 @@ def within(value: float, width: int, *, digits: int = 1) -> str:
     return next((each for each in ways if len(each) <= width), "…")
 
 
-def ways_to_say(numbers: Sequence[float], label: str) -> tuple[str, ...]:
-    """Write numbers and a label behind them, then for less and less room: without it, with fewer digits, the first.
+def in_columns(rows: Sequence[Sequence[float | None]], room: int) -> list[str]:
+    """Write rows of numbers below each other with as many digits as there is room for; without room for all the first.
+
+    Parameters
+    ----------
+    rows : of as many numbers each; None where one is not known.
+    room : cells of a line.
 
     Examples
     --------
-    >>> ways_to_say([5.643, 19.478], "prev")
-    ('5.643 19.48 prev', '5.643 19.48', '5.64 19.5', '5.6 19', '5.643', '5.64', '5.6')
+    >>> in_columns([(5.643, 19.478), (12, None)], 11), in_columns([(5.643, 19.478), (12, None)], 8)
+    (['5.643 19.48', '   12      '], ['5.64  19', '  12    '])
+    >>> in_columns([(5.643, 19.478)], 5), in_columns([(5.643, 19.478)], 2)
+    (['5.643'], [''])
     """
-    written = [[within(number, digits) for digits in (9, 4, 3)] for number in numbers]
-    both = [" ".join(each) for each in zip(*written, strict=True)]
-    ways = (" ".join(filter(None, (*both[:1], label))), *both, *(written[0] if written else ()))
-    return tuple(dict.fromkeys(way for way in ways if way and "…" not in way))
+    for count in (max(map(len, rows)), 1):
+        for digits in (LONGEST, 4, 3):
+            written = [["" if each is None else within(each, digits) for each in row[:count]] for row in rows]
+            widths = [max(map(len, column)) for column in zip(*written, strict=True)]
+            lines = [" ".join(f"{each:>{width}}" for each, width in zip(row, widths, strict=True)) for row in written]
+            if len(lines[0]) <= room and "…" not in "".join(lines):
+                return lines
+    return [""] * len(rows)
 
 
 def rough(value: float, *, in_column: bool = False) -> str:

@@ -14,7 +14,8 @@ from textual.widgets.tree import TreeNode
 
 from engine.values.table import RANK_COLUMNS
 from tui.drawing.facts import short_name
-from tui.drawing.numbers import ways_to_say
+from tui.drawing.numbers import in_columns
+from tui.drawing.text import first_fitting
 from tui.drawing.titles import FACT, WORDS, Part, Title
 from tui.state.session import Session
 from tui.state.tree_search import place_after
@@ -26,6 +27,10 @@ from tui.widgets.line import TitleLine
 if TYPE_CHECKING:
     from engine.values.heads import Head
     from tui.state.stores import Stores
+
+
+OFF = "off"
+"""Stands in the place of the label of a head that is switched off."""
 
 
 class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
@@ -60,6 +65,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         self._session = Session()
         self.stores: Stores | None = None
         self.found: frozenset[Head] = frozenset()
+        self._notes: dict[Head, tuple[object, dict[Head, str]]] = {}
         self.title_line = TitleLine("tree-title")
         self.guide_depth = 2
         self.auto_expand = False
@@ -76,6 +82,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         self.stores, outline = stores, stores.outline
         self.clear()
         self._layers.clear()
+        self._notes.clear()
         self.found = frozenset()  # of the model before
         self._highlighted = None
         # It is made when it is first asked for, which while a layer opens takes two frames more.
@@ -192,15 +199,36 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
                 for child in node.children if node.is_expanded else ():
                     child.refresh()
 
-    def note(self, head: Head) -> tuple[str, ...]:
-        """Give what is said beside a head, the longest first."""
-        stores, shown = self.stores, self._session.shown
+    def note(self, head: Head) -> str:
+        """Give what is said beside a head: its numbers, below those of the others of its layer, and its label."""
+        stores, shown, layer = self.stores, self._session.shown, head.whole_layer
         if stores is None:
-            return ()
-        rows = stores.spectra.measures([head], shown.epsilon).get(head, {})
-        place = RANK_COLUMNS.index(shown.measure)
-        values = (rows[matrix][place] for matrix in ("QK", "OV") if matrix in rows)
-        return ways_to_say([value for value in values if not isinstance(value, str)], stores.labels.short(head))
+            return ""
+        width = self.scrollable_content_region.width
+        of = (stores.answers["spectra"], stores.labels, shown.measure, shown.epsilon, shown.off, shown.pins, width)
+        if layer not in self._notes or self._notes[layer][0] != of:
+            depth = len(list(_above(self._layers[layer]))) + 1
+            self._notes[layer] = of, self._noted(layer, stores, width - self.guide_depth * depth)
+        return self._notes[layer][1][head]
+
+    def _noted(self, layer: Head, stores: Stores, room: int) -> dict[Head, str]:
+        """Write what is said beside each head of a layer; the room is that of a line with the name."""
+        shown, heads = self._session.shown, tuple(self._outlines[layer].head_names())
+        measured, place = stores.spectra.measures(heads, shown.epsilon), RANK_COLUMNS.index(shown.measure)
+        numbers: list[list[float | None]] = []
+        for head in heads:
+            cells = [measured[head][each][place] if each in measured.get(head, {}) else None for each in ("QK", "OV")]
+            numbers.append([None if isinstance(cell, str) else cell for cell in cells])
+        names = {head: f"H{head.head}{'*' if head in shown.pins else ''}" for head in heads}
+        longest, off = max(map(len, names.values())), set(shown.off.heads)
+        rest = room - longest - 1
+        lines = in_columns(numbers, rest - (len(OFF) + 1 if off & set(heads) else 0))
+        notes: dict[Head, str] = {}
+        for head, line in zip(heads, lines, strict=True):
+            ways = (OFF,) if head in off else (stores.labels.of(head), stores.labels.short(head), "")
+            label = first_fitting(max(rest - len(line) - 1, 1), *ways)
+            notes[head] = f"{'':{longest - len(names[head])}} {line} {label}".rstrip()
+        return notes
 
     def render_label(self, node: TreeNode[Head | None], base_style: Style, style: Style) -> Text:
         """Put the note beside a head's name; a head that is off is struck through, one that is pinned has a star."""
@@ -215,11 +243,9 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
                 label.stylize(Style(strike=True))
             if node.data in shown.pins:
                 label.append("*", style=Style(bold=True))
-            guides = self.guide_depth * len(list(_above(node)))
-            room = self.scrollable_content_region.width - guides - len(label)
-            ways = ("off",) if is_off else self.note(node.data)
-            note = next((f" {way}" for way in ways if is_off or len(way) < room), "")
-            label.append(note, style=Style(dim=not is_off, bold=is_off))
+            note = self.note(node.data)
+            label.append(note.removesuffix(OFF) if is_off else note, style=Style(dim=True))
+            label.append(OFF if is_off else "", style=Style(bold=True))
         return label
 
     def action_match(self, step: int) -> None:

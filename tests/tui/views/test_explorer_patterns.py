@@ -43,11 +43,11 @@ async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(
 ) -> None:
     asked = counted(monkeypatch)
     async with explorer(planted, head="L1H0") as (app, pilot):
-        assert app.main.tree_widget.note(Head("decoder", 1, 0))[0].split()[2:] == []
+        assert app.main.tree_widget.note(Head("decoder", 1, 0)).split()[2:] == []
         assert not asked, "no model is loaded for labels alone"
         app.main.read(TEXT)
         await settle(pilot)
-        assert [app.main.tree_widget.note(Head("decoder", 1, head))[0].split()[2:] for head in (0, 1)] == [
+        assert [app.main.tree_widget.note(Head("decoder", 1, head)).split()[2:] for head in (0, 1)] == [
             ["ind"],
             ["self"],
         ]
