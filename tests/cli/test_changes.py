@@ -281,7 +281,7 @@ def test_what_differs_is_named_and_what_both_have_is_compared(tiny_model: TinyMo
     attention = ("attention", "--text", SENTENCE, "--layer", "mean")
     assert "have 3 and 2 layers in their decoder" in refusal(deep, *attention, "--vs", model)
     assert "changes needs --vs" in refusal(model, "changes", code=2)
-    assert "--vs says nothing about ranks" in refusal(model, "ranks", "--vs", model, code=2)
+    assert "--vs does not apply to ranks" in refusal(model, "ranks", "--vs", model, code=2)
 
 
 def test_models_that_read_other_tokens_have_no_difference(tiny_model: TinyModel, tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_what_cannot_be_asked_is_said_in_one_line(tiny_model: TinyModel) -> None
         assert words in message
         assert message.count("\n") == 1
     assert "predictions needs --text" in refusal(gpt2, "predictions", code=2)
-    assert "all is of the lens" in refusal(gpt2, "predictions", "--text", TEXT, "--position", "all", code=2)
+    assert "all works for lens alone" in refusal(gpt2, "predictions", "--text", TEXT, "--position", "all", code=2)
 
 
 def test_a_module_written_by_hand_says_why_it_has_no_more_than_predictions() -> None:

@@ -120,7 +120,7 @@ def test_a_file_whose_ending_says_another_format_is_told_of(tmp_path: Path) -> N
     for name, said in (("a.xyz", " as csv, which"), ("a.csv", "")):
         done = attn_tui("export", "demo", "ranks", "--head", "L0H0", "-o", name, folder=tmp_path)
         assert done.stderr.startswith(f"attn-tui: wrote {name}{said}")
-    assert "leave NPZ to arrays" in refusal("demo", "ranks", "--format", "npz", code=2)
+    assert "a table, not arrays" in refusal("demo", "ranks", "--format", "npz", code=2)
 
 
 def test_a_variable_that_an_option_does_not_take_is_named() -> None:

@@ -209,7 +209,7 @@ def test_what_cannot_be_folded_or_named_is_refused_in_one_line(tiny_model: TinyM
 def test_a_distance_says_nothing_about_other_tables_and_models(tiny_model: TinyModel) -> None:
     assert "no QK at a distance" in refusal(tiny_model("gpt2"), "circuits", "--distance", "1")
     assert "no QK at a distance" in refusal(tiny_model("gpt2"), "ranks", "--distance", "1")
-    assert "--distance says nothing about weights" in refusal(tiny_model("llama"), "weights", "--distance", "1", code=2)
+    assert "--distance does not apply to weights" in refusal(tiny_model("llama"), "weights", "--distance", "1", code=2)
     assert "--distance" in refusal(tiny_model("llama"), "circuits", "--distance", "-1", code=2)
 
 

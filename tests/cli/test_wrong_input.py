@@ -146,20 +146,20 @@ def test_an_output_path_that_cannot_be_written(tiny_model: TinyModel, tmp_path: 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("ranks", "--text", "x"), "--text says nothing about ranks"),
-        (("spectrum", "--energy", "0.1"), "--energy says nothing about spectrum"),
+        (("ranks", "--text", "x"), "--text does not apply to ranks"),
+        (("spectrum", "--energy", "0.1"), "--energy does not apply to spectrum"),
         (("attention",), "attention needs --text"),
         (("matrices",), "give -o heads.npz"),
         (("ranks", "--energy", "2"), "between 0 and 1"),
         (("ranks", "--device", "toaster"), "give auto, cpu, cuda"),
         (("ranks", "--layer", "1", "--head", "L0H0"), "name different layers"),
-        (("ranks", "--head", "mean"), "means are of attention"),
-        (("circuits", "--head", "mean"), "means are of attention"),
-        (("circuits", "--matrix", "QK"), "--matrix says nothing about circuits"),
-        (("composition", "--top", "3"), "--top says nothing about composition"),
-        (("ranks", "--fold-norm"), "--fold-norm says nothing about ranks"),
+        (("ranks", "--head", "mean"), "only attention has means"),
+        (("circuits", "--head", "mean"), "only attention has means"),
+        (("circuits", "--matrix", "QK"), "--matrix does not apply to circuits"),
+        (("composition", "--top", "3"), "--top does not apply to composition"),
+        (("ranks", "--fold-norm"), "--fold-norm does not apply to ranks"),
         (("directions", "--matrix", "Q"), "QK or OV"),
-        (("directions", "--energy", "0.1"), "--energy says nothing about directions"),
+        (("directions", "--energy", "0.1"), "--energy does not apply to directions"),
         (("directions", "--top", "0"), "--top"),
         (("composition", "-o", "x.npz"), "composition is a table"),
         (("nonsense",), "nonsense"),
@@ -196,7 +196,7 @@ def test_what_lacks_its_value_is_said_with_the_command_whose_help_has_it() -> No
 def test_heads_off_together_are_not_narrowed_in_silence() -> None:
     done = attn_tui("export", "demo", "ablation", "--text", "The cat", "--off", "L1H0", "--head", "L1H1")
     assert done.returncode == 2
-    assert "heads that --off names are off together" in done.stderr
+    assert "--off already names the heads" in done.stderr
 
 
 @pytest.mark.parametrize(

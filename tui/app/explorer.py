@@ -62,7 +62,7 @@ LAST_SECONDS = 3.0
 DEMO_SENTENCE = "Anna has a red ball. Anna gives the red ball to Tom."
 """What the demo reads when nothing else is asked for; it repeats itself, so that induction shows."""
 
-NO_SHELL = "there is no shell to suspend to: nothing else runs in this terminal"
+NO_SHELL = "cannot suspend: no shell runs in this terminal"
 """Said where nobody could call the program to the front again."""
 
 QUITTING = ("list.quit", "export.quit", "sentences.quit", "chooser.quit_too")
@@ -485,7 +485,7 @@ class Explorer(TerminalApp):
         """Take a theme by its full name, and say so."""
         self.clear_notifications()
         if self.no_color:
-            self.notify("NO_COLOR is set, and every theme without colour is the same")
+            self.notify("themes need colour; unset NO_COLOR first")
             return
         self.theme = name
         if self.remembers_theme:

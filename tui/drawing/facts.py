@@ -86,8 +86,8 @@ def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
     needed = f"a sentence of {quantity(need.tokens, 'token')} takes {size(need.weights)} of weights as {need.dtype}"
     needed += f" and {size(need.maps)} for a layer's maps, made and kept"
     if placement is None:
-        free = "" if memory.free is None else f"; {size(memory.free)} are free in main memory"
-        yield f"{needed}{free}; whether a GPU has room is found out once a sentence is read"
+        free = "" if memory.free is None else f"; {size(memory.free)} free in main memory"
+        yield f"{needed}{free}; a GPU's room is checked when a sentence is read"
         return
     where = "GPUs and main memory" if placement.device == ACROSS_DEVICES else placement.device
     yield f"{needed}; {'some' if placement.free is None else size(placement.free)} are free on {where}"
@@ -107,7 +107,7 @@ def model_facts(outline: ModelOutline, memory: MemoryReport | None = None) -> st
     lines += [
         f"{outline.parameters:,} parameters, {size(outline.stored_bytes)} as {outline.dtype}{_files(memory)}",
         *_memory_lines(memory),
-        f"context {outline.context} tokens" if outline.context else "no limit to the sentence's length",
+        f"context {outline.context} tokens" if outline.context else "sentences of any length",
         outline.directory,
         *outline.notes,
     ]

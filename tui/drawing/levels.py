@@ -231,7 +231,7 @@ def _unsigned(levels: Levels, colours: Sequence[Style], before: str, of: str) ->
     ink, scale = levels.ink, levels.scale
     bounds = bounds_of(scale, levels.largest, ink.levels)
     low, high = brief(bounds[0]), brief(bounds[-1])
-    words = f" = largest{of or ' weight of the map'}" if scale == "linear" else " = largest there can be"
+    words = f" = largest{of or ' weight of the map'}" if scale == "linear" else " = the maximum"
     begin = f"{before}{'≤' if scale == 'log' else ''}{low}"
 
     def assemble(groups: int, words: str = "") -> Text:

@@ -330,7 +330,7 @@ def why_empty(column: str, row: Mapping[str, Cell], *, is_growing: bool = False)
     >>> [why_empty("b_chance", {"stack": "decoder", "b": value, "b_chance": None}) for value in (2.0, None)]
     ['chance is not known for it', 'not defined here']
     >>> why_empty("ov_copying", {"stack": "decoder", "head": "all", "ov_copying": None})
-    'it takes eigenvalues, which are worked out of the selected layer'
+    'it needs eigenvalues, which are computed for the selected layer'
     >>> why_empty("label", {"label": None, "induction": 0.1, "note": None}), why_empty("note", {"note": None})
     ('no pattern of the head is clear', 'there is nothing to note')
     """
@@ -338,20 +338,20 @@ def why_empty(column: str, row: Mapping[str, Cell], *, is_growing: bool = False)
     if is_growing:
         return "computing …"
     if column == "note":
-        return "there is nothing to note"
+        return "no remark"
     if note := row.get("note"):
         return str(note)
     if column == "label" and row.get("induction") is not None:
-        return "no pattern of the head is clear"
+        return "the head has no clear pattern"
     if column != measure and row.get(measure) is not None:
-        return "chance is not known for it"
+        return "its chance is unknown"
     if row.get("stack") == "cross" and measure.startswith(("qk_", "ov_")):
-        return "not defined across stacks"
+        return "undefined across stacks"
     has_none = all(row.get(each) is None for each in _OF_EIGENVALUES)
     if row.get("head") == "all" and measure in _OF_EIGENVALUES and has_none:
-        return "it takes eigenvalues, which are worked out of the selected layer"
+        return "it needs eigenvalues, which are computed for the selected layer"
     if measure == "ov_copying":
-        return "no unembedding is known of this stack, or eigenvalues are zero, or rounding decides them"
+        return "this stack has no known unembedding, or the eigenvalues are zero within rounding"
     if measure in _OF_EIGENVALUES:
-        return "not defined, as all eigenvalues are zero, or rounding decides them"
-    return "not defined here"
+        return "undefined: all eigenvalues are zero within rounding"
+    return "undefined here"

@@ -43,7 +43,7 @@ SHORTEST = 16
 MOST_WEIGHTS = 1_000_000
 """Weights of a map up to which a line of its table is looked for; longer sentences have many times as many."""
 
-NOTHING = "there is nothing under the cursor to copy"
+NOTHING = "nothing under the cursor to copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,8 @@ def written(rows: Iterable[Row], what: str) -> str:
 def too_large(what: str) -> EngineError:
     """Say that something is not copied because of its size."""
     return EngineError(
-        f"{what} takes more than the {LARGEST // 1000} kB that terminals copy; export it to a file. Nothing was copied"
+        f"{what} is larger than the {LARGEST // 1000} kB that a terminal copies; nothing was copied. "
+        "Export it to a file"
     )
 
 
@@ -120,22 +121,22 @@ def _cell(pane: Pane) -> tuple[Cell, str]:
         case RanksPane() if pane.under_cursor is not None:
             head, matrix, number = pane.under_cursor
             if not matrix:
-                return str(head), f"the line's name; {key_of(pane.app, 'app.copy_row')} copies its numbers"
+                return str(head), f"the row's name; {key_of(pane.app, 'app.copy_row')} copies its numbers"
             return number, f"{pane.measure.title} of {head}, {matrix}"
         case TextPane() if pane.shown is not None:
             table, lines = pane.table_on_screen(), pane.shown
             token = dict(zip(table.columns, table.rows[pane.line], strict=True))
             cells = written([(token["token"], lines.row[lines.key].item())], "the token")
-            return cells, f"token {token['position']}, and the weight of query {lines.query}, key {lines.key}"
+            return cells, f"token {token['position']} and the weight of query {lines.query}, key {lines.key}"
         case HeadsPane():
             if pane.named is None:
-                raise EngineError("no head's map is under the cursor; move to one, and copy its largest weight then")
+                raise EngineError("no map under the cursor; move to one to copy its largest weight")
             head, block = pane.named
             query, key = block.place
             return block.largest, f"largest weight of {head}: query {query}, key {key}"
         case ComparePane():
             if not (found := pane.under_cursor):
-                raise EngineError("the compare view shows nothing yet; nothing was copied")
+                raise EngineError("Compare is still empty; nothing was copied")
             numbers = written([[repr(number) for _, number in found]], "the numbers")
             return numbers, f"{_place(pane)[1]}: {', '.join(name for name, _ in found)}"
     raise EngineError(NOTHING)
@@ -159,12 +160,12 @@ async def _rows(views: Views) -> tuple[Sequence[Row], str]:
             if pane.grid.place is None:
                 raise _without_rows(pane)
             line = pane.grid.order.index(pane.grid.place)
-            return [pane.table_on_screen().rows[line]], f"line {line + 1} of {pane.view}"
+            return [pane.table_on_screen().rows[line]], f"row {line + 1} of {pane.view}"
         case TextPane():
-            return [pane.table_on_screen().rows[pane.line]], "the token's line of the table"
+            return [pane.table_on_screen().rows[pane.line]], "the token's row of the table"
         case HeadsPane():
             raise EngineError(
-                f"small maps have no rows to copy; {key_of(pane.app, 'app.copy_cell')} copies the largest weight under "
+                f"small maps have no rows; {key_of(pane.app, 'app.copy_cell')} copies the largest weight under "
                 f"the cursor, {key_of(pane.app, 'app.export')} writes all of them to a file"
             )
         case ComparePane():
@@ -173,15 +174,13 @@ async def _rows(views: Views) -> tuple[Sequence[Row], str]:
             attention, query = await _whole_map(views), pane.cell[0]
             if attention is not None:
                 weights = attention.weights[query].tolist()
-                return [weights], f"query {query}, the weights of {quantity(len(weights), 'key')}"
+                return [weights], f"query {query}: weights of {quantity(len(weights), 'key')}"
         case SpectraPane() if pane.graph.matrix:
             matrix, index = pane.graph.matrix, pane.graph.index
-            return _rows_where(
-                table_in_view(views)[0], matrix=matrix, index=index
-            ), f"the line of σ {index} of {matrix}"
+            return _rows_where(table_in_view(views)[0], matrix=matrix, index=index), f"the row of σ {index} of {matrix}"
         case OverviewPane() if (head := pane.map.head) is not None:
             table = pane.table_on_screen()
-            return _rows_where(table, stack=head.stack, layer=head.layer, head=head.label), f"the line of {head}"
+            return _rows_where(table, stack=head.stack, layer=head.layer, head=head.label), f"the row of {head}"
         case RanksPane() if (head := pane.head_here) is not None:
             measure, (ranks, _) = pane.measure, table_in_view(views)
             at, value = ranks.columns.index("matrix"), ranks.columns.index(measure.name)
@@ -199,15 +198,15 @@ async def _rows_of_several(pane: ComparePane, views: Views) -> tuple[Sequence[Ro
     size = 0 if pooled is None else len(pooled.query_tokens) * len(pooled.key_tokens)
     if pane.side is Side.DIFFERENCE and size > MOST_WEIGHTS:
         raise EngineError(
-            f"so long a sentence's difference is not searched for a line; {cell_key}, "
+            f"the difference of so long a sentence has too many rows to search; {cell_key}, "
             f"{key_of(pane.app, 'app.export')} writes all of it"
         )
     table, (place, says) = await table_of_heads(views), _place(pane)
     if table is None:
         raise EngineError(NOTHING)
     if not (rows := _rows_where(table, **place)):
-        raise EngineError(f"no line of the table is of this place alone; {cell_key}")
-    return rows, f"{says}: {quantity(len(rows), 'line')} of the table"
+        raise EngineError(f"the table has no row for this place alone; {cell_key}")
+    return rows, f"{says}: {quantity(len(rows), 'row')} of the table"
 
 
 def _place(pane: ComparePane) -> tuple[dict[str, Cell], str]:

@@ -184,7 +184,7 @@ class ExportFiles:
     def _refuse_unfinished(self, choice: Choice) -> None:
         """Raise where a picture would show that something is being worked out, and nothing of it."""
         if choice.what.is_picture and choice.what.is_of_view and self._views.active.is_waiting:
-            raise EngineError(f"the {self.view} view shows nothing yet; nothing was written")
+            raise EngineError(f"{self.view} is still empty; nothing was written")
 
     def is_to_grow(self, choice: Choice) -> bool:
         """Whether a table, or a picture, of the view on screen lacks something that is to come."""
@@ -222,7 +222,7 @@ class ExportFiles:
             return file_stem(outline, stack, subject, table.name)
         of_map = self._views.attention.shown_name
         if of_map is None:
-            raise EngineError("the attention view shows nothing yet; nothing was written")
+            raise EngineError("attention is still empty; nothing was written")
         subject = "" if of_map.is_rollout else f"L{of_map.layer_label}H{of_map.head_label}"
         return file_stem(outline, of_map.stack, subject + without, name)
 
@@ -264,7 +264,7 @@ class ExportFiles:
         options, view, shown = APPLICABLE[name], VIEWS.get(name), self._views.session.shown
         needs, off = NEEDS.get(name, ()), shown.off
         if "text" in needs and not shown.text:
-            raise EngineError(f"{name} is of a sentence; type one with {key_of(self._app, 'app.sentence')} first")
+            raise EngineError(f"{name} needs a sentence; type one with {key_of(self._app, 'app.sentence')} first")
         is_comparing = self._stores.engine.options.is_comparing
         of_two = (name == "attention" and shown.difference and not off.heads) or "vs" in needs
         of_two = of_two or (is_comparing and view is not None and "vs" in view.beside and not off.heads)
@@ -334,7 +334,7 @@ class ExportFiles:
         finally:
             self._written = None
             self._report(Progress("", 1, 1, ""))
-        how_far = "as far as it is known by now: " if is_unfinished else ""
+        how_far = "not complete yet: " if is_unfinished else ""
         return f"{how_far}{said}, {size(place.stat().st_size)} in {place}"
 
     def _report(self, progress: Progress) -> None:

@@ -77,41 +77,43 @@ class Request:
         given = self.options
         for option in given:
             if option not in APPLICABLE[self.view]:
-                raise click.UsageError(f"--{option.replace('_', '-')} says nothing about {self.view}")
+                raise click.UsageError(f"--{option.replace('_', '-')} does not apply to {self.view}")
         for option, why in NEEDED.items():
             if option in NEEDS.get(self.view, ()) and option not in given:
                 raise click.UsageError(f"{self.view} needs --{option}, {why}")
         if {"off", "vs"} <= given.keys():
-            raise click.UsageError("numbers are beside those of --vs or of --off; leave one of them out")
+            raise click.UsageError("--vs and --off each add columns for comparison; give one of them")
         if "off" in given and self.view == ABLATION.name and {"layer", "head", "stack"} & given.keys():
-            raise click.UsageError("heads that --off names are off together; leave --layer, --head and --stack out")
+            raise click.UsageError(
+                "--off already names the heads, which are off together; leave out --layer, --head and --stack"
+            )
         if given.get("position") == "all" and self.view != LENS.name:
-            raise click.UsageError(f"--position all is of the lens; {self.view} is of one token")
+            raise click.UsageError(f"--position all works for lens alone; give {self.view} one position")
         is_npz, is_table = self.written_as == "npz", self.view in COLUMNS
         if is_npz and self.view not in ("attention", "matrices"):
-            raise click.UsageError(f"{self.view} is a table; give -o FILE.csv, and leave NPZ to arrays")
+            raise click.UsageError(f"{self.view} is a table, not arrays; give -o FILE.csv")
         if self.output is None and (is_npz or not is_table):
             what, name = ("maps", "maps") if is_table else ("matrices", "heads")
-            raise click.UsageError(f"{what} are arrays, not text: give -o {name}.npz")
+            raise click.UsageError(f"{what} are arrays, not text; give -o {name}.npz")
         if self.output is None and self.written_as == "parquet":
-            raise click.UsageError("Parquet is no text: give -o FILE.parquet")
+            raise click.UsageError("Parquet cannot go to standard output; give -o FILE.parquet")
         matrix = given.get("matrix")
         if self.view == "matrices" and matrix in ("QK", "OV"):
-            raise click.UsageError("the matrices of a head are Q, K, V and O; QK and OV are products of them")
+            raise click.UsageError("matrices writes Q, K, V and O; QK and OV are their products")
         if self.view in VIEWS and matrix not in (None, "QK", "OV"):
-            raise click.UsageError(f"{self.view} is of the circuits, --matrix QK or OV")
+            raise click.UsageError(f"{self.view} describes circuits; give --matrix QK or OV")
         if self.output is not None and not self.output.name:
-            raise click.UsageError("-o needs the name of a file")
+            raise click.UsageError("-o needs a file name")
         for option, what in (("where", "rows"), ("columns", "columns")):
             if getattr(self, option) is not None and (is_npz or not is_table):
-                raise click.UsageError(f"--{option} takes {what} of tables, and arrays have none; give -o FILE.csv")
+                raise click.UsageError(f"--{option} chooses {what} of a table, and arrays have none; give -o FILE.csv")
         if is_table:
             self.chosen()
         condition = self.condition()
         if condition and self.view == WEIGHTS.name and "norms" not in given and condition.columns & {"norm", "note"}:
-            raise click.UsageError("tensors are read only with --norms; add it to filter by what that finds")
+            raise click.UsageError("norms are computed only with --norms; add it to filter by norm or note")
         if not is_table and not is_npz:
-            raise click.UsageError(f"matrices are written as .npz, not as {self.format or self.output}")
+            raise click.UsageError(f"matrices are written as NPZ, not {self.format or self.output}; give -o FILE.npz")
         if not is_npz:
             check_format(self.written_as, self.output)
 
@@ -171,7 +173,7 @@ def query_of(request: Request, outline: ModelOutline) -> Query:
             raise click.UsageError(f"--layer {layer} and --head {head} name different layers")
         layer, number, stack = str(name.layer), None if name.is_layer else name.head, name.stack
     if not is_of_maps and "mean" in (layer, head):
-        raise click.UsageError(f"means are of attention; {request.view} has none")
+        raise click.UsageError(f"only attention has means; give {request.view} a layer or head")
     if layer is not None and layer not in ("all", "mean") and not layer.isdigit():
         raise click.UsageError(f"--layer {layer}: give a number from 0{', or mean' if is_of_maps else ''}")
     only = int(layer) if layer is not None and layer.isdigit() else None
@@ -222,7 +224,7 @@ class Export:
         self.notices: list[str] = list(outline.notes)
         for each in (outline,) if comparison is None else (outline, comparison.other):
             if past := each.past_context(distance):
-                self.notices.append(f"{each.name}: Δ = {distance} is {past}, in which no sentence has it")
+                self.notices.append(f"{each.name}: Δ = {distance} is {past}; give a smaller distance")
         if comparison is not None:
             self.notices += filter(None, [*comparison.other.notes, comparison.note])
 
@@ -237,7 +239,7 @@ class Export:
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Give the arrays that are asked for: the heads' matrices, or a sentence's maps."""
         if self._request.view == "matrices" and self._query.head == -1:
-            raise click.UsageError("matrices are of heads; --head all has none")
+            raise click.UsageError("matrices are those of single heads; leave out --head all")
         for part in self._engine.named_arrays(self._request.view, self._query):
             if isinstance(part, RowGroup):
                 self._note(part)
@@ -255,7 +257,7 @@ class Export:
             yield piece.with_frame(frame.select(columns))
             del piece, frame
         if condition is not None and not has_any:
-            self.notices.append(f"no row fits {condition.text}")
+            self.notices.append(f"no row matches {condition.text}")
 
     def _rows(self) -> Iterator[Row]:
         for group in self._engine.rows(self._request.view, self._query):

@@ -95,7 +95,7 @@ def _table_of_weights(shown: Shown, stores: Stores, attention: AttentionMap | No
     EngineError : when the view shows nothing yet.
     """
     view, selected, distance, spectra = shown.view, shown.selected, shown.distance, stores.spectra
-    nothing = EngineError(f"the {view} view shows nothing yet; nothing was written")
+    nothing = EngineError(f"{view} is still empty; nothing was written")
     if view == "attention":
         if attention is None:
             raise nothing
@@ -114,14 +114,14 @@ def _table_of_weights(shown: Shown, stores: Stores, attention: AttentionMap | No
             selected and selected.whole_layer, distance
         )
     if selected is None:
-        raise EngineError("the model as a whole has no spectra; choose a layer or a head. Nothing was written")
+        raise EngineError("the whole model has no spectra; nothing was written. Choose a layer or a head")
     own, other = (spectra.listed(selected, distance, is_other=is_other) for is_other in (False, True))
     if isinstance(known := spectra.known(selected, distance), EngineError):
         raise known
     if not own:
         raise nothing
     if other and [each.matrix for each in other] != [each.matrix for each in own]:
-        raise EngineError(f"some matrices of {selected} are left out of one of the models; nothing was written")
+        raise EngineError(f"one of the models lacks some matrices of {selected}; nothing was written")
     subject = subject_of(selected, distance)
     return spectrum_table(own, other), subject
 

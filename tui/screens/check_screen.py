@@ -46,7 +46,7 @@ def summarise(proofs: Iterable[LayerProof]) -> str:
     parts = [f"{verified} verified"]
     parts += [f"{wrong} WRONG"] if wrong else []
     rest = len(states) - wrong - verified
-    parts += [f"{rest} not wholly verifiable"] if rest else []
+    parts += [f"{rest} partly unverifiable"] if rest else []
     return f"{quantity(len(states), 'layer')}: {', '.join(parts)}"
 
 
@@ -68,7 +68,7 @@ class CheckScreen(ListScreen):
 
     def on_mount(self) -> None:
         """Begin."""
-        self._show("the model reads a few tokens …")
+        self._show("running the model on a few tokens …")
         begin(self, self._check, "check")
 
     def on_check_screen_found(self, message: Found) -> None:

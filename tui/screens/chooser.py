@@ -151,7 +151,7 @@ class ChooserScreen(Modal[Opened | None]):
         if self._is_first:
             yield Static("", id="chooser-cover")
         with Vertical(id="chooser"):
-            yield Static("open a model: search, Hub id or path", markup=False, classes="chooser-title")
+            yield Static("open a model: type to search, a Hub id or a path", markup=False, classes="chooser-title")
             yield self.field
             yield self.heading_line
             yield self.list
@@ -229,7 +229,7 @@ class ChooserScreen(Modal[Opened | None]):
         if not model.missing if model is not None else place is not None and bool(place.kind or place.model):
             self.action_open()
         elif self._opening is None:
-            self._say(f"a click downloads nothing: {self._does(self.list.name_chosen)}")
+            self._say(f"a click does not download; {self._does(self.list.name_chosen)}")
 
     def _explain(self) -> None:
         """Say what Enter would do."""
@@ -355,7 +355,7 @@ class ChooserScreen(Modal[Opened | None]):
         if self._opening is not None:
             self._is_downloading |= event.progress.unit == "bytes"
             stops = f"{key_of(self.app, 'chooser.leave')} stops"
-            self._say(f"{describe(event.progress)}\n{stops}{', and keeps whole files' * self._is_downloading}")
+            self._say(f"{describe(event.progress)}\n{stops}{', and keeps complete files' * self._is_downloading}")
 
     def action_leave(self) -> None:
         """Stop opening a model, or else go one step back: from the list to the field, from what is typed to nothing."""
@@ -370,7 +370,7 @@ class ChooserScreen(Modal[Opened | None]):
         """Stop opening a model; or leave, whatever is typed."""
         if self._opening is not None:
             self._opening.close()
-            goes_on = f"; whole files are kept, {self._enter} goes on"
+            goes_on = f"; complete files are kept, {self._enter} goes on"
             self._stay(f"stopped{goes_on * self._is_downloading}")
         else:
             self.dismiss(None)

@@ -76,7 +76,7 @@ WRITES = {
 }
 """What the keys of the menu do."""
 
-KEYS = "a letter writes at once"
+KEYS = "press a letter to write at once"
 """What is said where there is nothing else to say."""
 
 
@@ -271,10 +271,10 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         is_to_grow = self._exporting.is_to_grow(self._choice)
         if (is_there or is_to_grow) and path != self._confirmed:
             self._confirmed, again = path, key_of(self.app, "export.write")
-            said = f"still being worked out; {again} again writes it as it is"
+            said = f"still being computed; press {again} again to write it as it is"
             if is_there:
-                so_far = " what there is so far" if is_to_grow else ""
-                said = f"there is such a file already; {again} again writes{so_far} over it"
+                so_far = " with what there is so far" if is_to_grow else ""
+                said = f"the file exists; press {again} again to overwrite it{so_far}"
             self._said_line.show(said)
             return
         self._exporting.folder = path.parent
@@ -293,7 +293,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         if path.is_dir():
             path = path / suggested.name
         if not path.parent.is_dir():
-            raise EngineError(f"there is no folder {path.parent}; make it, or choose another one")
+            raise EngineError(f"there is no folder {path.parent}; make it or choose another")
         named = format_of(path)
         if self._choice.what.is_table and named is not None and self._choice.format != "npz":
             self._choice = replace(self._choice, format=named)

@@ -34,10 +34,10 @@ from tui.widgets.field import OF_EDITING, Field
 HERE = "in this menu"
 """Title of the keys of what has come over the views."""
 
-TYPED = "in a line that is typed into"
+TYPED = "while you type"
 """Title of the keys that edit it, which come last: they are those of shells."""
 
-WRONG = "wrong in the configuration"
+WRONG = "errors in the configuration"
 """Title of what is wrong with it."""
 
 
@@ -229,7 +229,7 @@ class HelpScreen(ListScreen):
             column.pop()
             beside.add_column(ratio=1)
         beside.add_row(*(Group(*column) for column in columns if column))
-        none = f"no key does that; {key_of(self.app, 'help.all')} shows all"
+        none = f"no key does that; {key_of(self.app, 'help.all')} lists all keys"
         self.body.update(beside if found else none)
 
 

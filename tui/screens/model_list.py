@@ -124,7 +124,7 @@ AS_TYPED = "\0as typed"
 
 NOT_HERE = "not on this machine"
 
-NONE_YET = "nothing in the local Hub cache yet: type an id, such as gpt2, to download a model"
+NONE_YET = "the Hub cache is empty; type an id, such as gpt2, to download a model"
 """Stands below the list where there is no cache, or an empty one."""
 
 COLUMNS = ((7, 30), (11, 50), (9, 60), (12, 68))
@@ -332,7 +332,7 @@ def enter_does(
         return f"{name} is {NOT_HERE}{downloads}"
     if model.missing:
         if model.missing == GONE:
-            return f"{name} is no longer there; {enter} looks for it again"
+            return f"{name} is gone; {enter} looks again"
         goes_on = f"{enter} tries it" if name.startswith("/") else f"{enter} downloads what is missing"
         if not name.startswith("/") and _is_offline():
             goes_on = f"{OFFLINE} the rest from being downloaded"
@@ -348,17 +348,17 @@ def _is_offline() -> bool:
 def _with_text(text: str, place: Place | None, enter: str, tab: str, names: Sequence[str]) -> str:
     """Say what Enter would do with what is typed."""
     if place is not None and place.model:
-        is_in = "of the model in its folder" if place.kind == "file" else "how the Hub's cache calls a model"
+        is_in = "of the model in its folder" if place.kind == "file" else "the Hub cache's name for a model"
         return f"{text} is {is_in}: {enter} opens {place.model}"
     completions = _listed(place, tab)
     if place is not None and place.is_empty and place.kind == "file":
-        return f"{text} is a file; a model is the folder with its config.json, or a .gguf file"
+        return f"{text} is a file; give the folder with config.json, or a .gguf file"
     if place is not None and place.is_empty:
         return f"the folder {text} holds no model" + (f"; {completions}" if completions else "")
     if place is not None and place.kind:
         return f"{enter} opens the {place.kind} {text}"
     if not HUB_ID.fullmatch(text) or text.startswith((".", "~")):
-        return completions or f"there is no {text}, and no Hub id is written so"
+        return completions or f"{text} is neither a path here nor a Hub id"
     if _is_offline():
         return f"{text} is {NOT_HERE}, and {OFFLINE} it from being downloaded"
     more = beginning((*(() if place is None else place.completions), *names))

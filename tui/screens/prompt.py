@@ -37,7 +37,7 @@ class Question(Protocol):
         """List what Tab makes of what is typed, one after the other."""
 
     def typed(self, text: str) -> str:
-        """Take what is typed so far, and say something about it."""
+        """Accept so far, and say something about it."""
 
     def answer(self, text: str) -> None:
         """Take the answer.
@@ -58,7 +58,7 @@ class PromptInput(CompletingField):
         # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
         Binding("enter", "answer", "Go", id="prompt.answer", priority=True),
         Binding("escape,ctrl+c", "leave", "Leave", id="prompt.leave", priority=True),
-        Binding("colon", "anew", "Start again after a refused answer", False, id="prompt.anew", priority=True),
+        Binding("colon", "anew", "Clear a refused answer", False, id="prompt.anew", priority=True),
         Binding("tab", "complete(1)", "Complete", id="prompt.complete"),
         Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, id="prompt.complete_back"),
     ]
@@ -175,7 +175,7 @@ class Prompt(Horizontal):
 
     def say_none(self) -> None:
         """Say that what is typed cannot be completed."""
-        self._say("nothing that can stand here begins so")
+        self._say("no completion begins like this")
 
     def give_back(self) -> None:
         """Let the keys go where they went before; the line stays until its answer has been taken."""

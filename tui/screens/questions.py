@@ -59,7 +59,7 @@ class WhereTo:
     label = "go to:"
 
     def __init__(self, views: Views, tree: HeadTree) -> None:
-        assert views.stores is not None, "there are places once a model is open"
+        assert views.stores is not None, "open a model first"
         self._views = views
         self._session = views.session
         self._outline = views.stores.outline
@@ -159,16 +159,16 @@ class WhereTo:
         """
         complete = key_of(self._views, "prompt.complete")
         if text == THEME.strip():
-            raise EngineError(f"theme takes a name; {complete} completes those there are")
+            raise EngineError(f"theme needs a name; {complete} completes it")
         if text.startswith(THEME):
             try:
                 theme = find_theme(text.removeprefix(THEME).strip())
             except click.BadParameter:
-                raise EngineError(f"no such theme; {complete} completes names") from None
+                raise EngineError(f"no such theme; {complete} completes the name") from None
             return partial(self._views.app.run_action, f"app.choose_theme({theme!r})")
         word, _, behind = text.partition(" ")
         if behind and word in self._by_name:
-            raise EngineError(f"{word} takes nothing behind it; type it alone")
+            raise EngineError(f"{word} stands alone; leave out what follows it")
         if text in self._by_name:
             return self._by_name[text].do
         return next((each.do for each in in_view(self._views) if each.name == text), None)
@@ -189,7 +189,7 @@ class WhereTo:
         if found:
             raise EngineError(f"could be {', '.join(each.name for each in found)}")
         palette, keys = key_of(self._views, "app.palette"), key_of(self._views, "app.help")
-        raise EngineError(f"no head, view or command; {palette} finds all, {keys} keys")
+        raise EngineError(f"no such head, view or command; {palette} lists all commands, {keys} the keys")
 
 
 def _epsilon(text: str) -> float:
@@ -226,7 +226,7 @@ class Search:
     label = "/"
 
     def __init__(self, views: Views, tree: HeadTree) -> None:
-        assert views.stores is not None, "there is a tree once a model is open"
+        assert views.stores is not None, "open a model first, then search in its tree"
         self._views = views
         self._session = views.session
         self._stores = views.stores
@@ -264,9 +264,9 @@ class Search:
     def _no_match(self, text: str) -> str:
         """Say that nothing is found, and of a label whether that is because no head is known to have it."""
         if not self._stores.labels.is_known:
-            return "no match; heads have labels once a sentence is read"
+            return "no match; heads get labels when a sentence is read"
         word = text.strip().lower()
-        return f"no head is called {word}" if word in LABELS.values() else "no match"
+        return f"there is no head {word}" if word in LABELS.values() else "no match"
 
     def _go_to(self, head: Head | None) -> None:
         """Go to a line, and close the layer again that was opened for the one before."""
@@ -313,7 +313,7 @@ class OffByName:
     names = (OFF, ON)
 
     def __init__(self, views: Views, tree: HeadTree) -> None:
-        assert views.stores is not None, "there are heads once a model is open"
+        assert views.stores is not None, "open a model first, then switch its heads"
         self._views = views
         self._tree = tree
         self._session = views.session
@@ -374,7 +374,7 @@ class OffByName:
         here = self._session.shown.selected if row is None else row
         if here is None:
             head = example(self._outline)
-            raise EngineError(f"no head is selected; name some: {word} {head}, {word} {FOUND}")
+            raise EngineError(f"no head is selected; name heads: {word} {head}, or {word} {FOUND}")
         return heads_named(str(here), self._outline, here)
 
     def _heads(self, text: str) -> tuple[Head, ...]:
@@ -407,12 +407,12 @@ class OffByName:
             found, by = pane.heads_left(), "the filter"
         else:
             key = key_of(self._views, "app.search")
-            raise EngineError(f"nothing is filtered or searched; {key} does both")
+            raise EngineError(f"nothing is filtered or searched; press {key} to do either")
         if not found and pane is not None and self._is_to_grow(FOUND):
             left, rows = pane.counts
-            raise EngineError(f"{by} leaves no single head so far: {left} of {quantity(rows, 'row')}")
+            raise EngineError(f"{by} matches no head so far: {left} of {quantity(rows, 'row')}")
         if not found:
-            raise EngineError(f"{by} leaves no single head")
+            raise EngineError(f"{by} matches no head")
         return found
 
     @property

@@ -38,7 +38,7 @@ class SentencesScreen(Modal[str | None]):
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="sentences.quit"),
         Binding("slash,ctrl+r", "find", "Find", id="sentences.find"),
         Binding("d,delete", "forget", "Forget it", id="sentences.forget"),
-        Binding("u", "bring_back", "Bring back what was forgotten last", show=False, id="sentences.bring_back"),
+        Binding("u", "bring_back", "Bring back the last forgotten one", show=False, id="sentences.bring_back"),
         Binding("q,S", "dismiss", "Close", show=False, id="sentences.close"),
         Binding("question_mark", "app.help", "Keys that work here", show=False, id="sentences.help"),
     ]
@@ -155,7 +155,7 @@ class SentencesScreen(Modal[str | None]):
     def action_bring_back(self) -> None:
         """Have the sentence again that was forgotten last, with the cursor on it."""
         if not self._sentences.forgotten:
-            self.post_message(Told("no sentence has been forgotten since the start"))
+            self.post_message(Told("there is no forgotten sentence to bring back"))
             return
         text = self._sentences.bring_back()
         self._fill()

@@ -144,8 +144,8 @@ class Maps:
         self._foreseen = "" if placement is None else placement.refusal
         if placement is None and need is not None and free is not None and need.total > FROM_DISK * free:
             self._foreseen = (
-                f"{short_name(self._outline)} needs {size(need.total)} to read a sentence ({need.dtype}), "
-                f"{size(free)} are free in main memory; whether a GPU has room is being found out …"
+                f"{short_name(self._outline)} needs {size(need.total)} ({need.dtype}) to read a sentence; "
+                f"{size(free)} are free in main memory; looking for room on a GPU …"
             )
         self._arrived()
 
@@ -167,7 +167,7 @@ class Maps:
         if self._foreseen:
             return self._foreseen
         how = size(self._outline.stored_bytes) if progress is None else how_far(progress)
-        return f"{name} is being loaded, {how}, and then reads the sentence …"
+        return f"{name} is loading: {how}; then it reads the sentence …"
 
     # --- maps
 
@@ -267,7 +267,7 @@ class Maps:
         found: dict[int, PooledMap] = {}
         for number in range(self._outline.layer(layer).heads):
             if small != self._last_small:
-                raise Superseded("another layer is looked at")
+                raise Superseded("the cursor moved to another layer")
             asked = replace(query, name=replace(query.name, head=number))
             pooled = self._engine.pooled(asked, MapWindow(block, EVERY, EVERY), "small maps")
             found[number] = await asyncio.wrap_future(pooled)

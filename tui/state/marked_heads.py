@@ -15,7 +15,7 @@ MOST_PINS = 7
 
 def how_to_pin(pin: str, compare: str) -> str:
     """Say what to do where nothing is pinned, with the keys for it."""
-    return f"nothing is pinned: {pin} pins the selected head, {compare} then shows it beside others"
+    return f"nothing is pinned; {pin} pins the selected head, {compare} compares pinned heads"
 
 
 def toggle_pin(session: Session, head: Head | None, key: str) -> str:
@@ -31,13 +31,11 @@ def toggle_pin(session: Session, head: Head | None, key: str) -> str:
     """
     pins = session.shown.pins
     if head is None:
-        return f"the model as a whole cannot be pinned; {key} pins single heads, choose one in the tree"
+        return f"only heads can be pinned; choose one in the tree, then press {key}"
     if head.is_layer:
-        return f"{head} is a whole layer; {key} pins single heads, choose one of its heads"
+        return f"{head} is a layer, and only heads can be pinned; choose one of its heads, then press {key}"
     if head not in pins and len(pins) == MOST_PINS:
-        return (
-            f"{MOST_PINS} heads are pinned, no more are told apart; unpin one with {key}: {', '.join(map(str, pins))}"
-        )
+        return f"{MOST_PINS} heads are pinned, which is the limit; unpin one with {key}: {', '.join(map(str, pins))}"
     session.change(pins=tuple(each for each in pins if each != head) if head in pins else (*pins, head))
     return ""
 
@@ -85,9 +83,9 @@ def switched(off: Off, heads: Sequence[Head], *, is_off: bool) -> Off:
 def why_not_switched(head: Head | None, key: str) -> str:
     """Say why what is selected cannot be switched off, with the key for what can be; nothing of a head."""
     if head is None:
-        return f"the model as a whole cannot be switched off; {key} switches single heads, choose one"
+        return f"only heads can be switched off; choose one, then press {key}"
     if head.is_layer:
-        return f"{head} is a whole layer; {key} switches single heads, :off {head} all of its heads"
+        return f"{head} is a layer; type :off {head} for all its heads, or choose one and press {key}"
     return ""
 
 

@@ -85,7 +85,7 @@ def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequ
         return _layer_on(int(typed), outline, here)
     if here is None and _HEAD_OF_LAYER.fullmatch(typed):
         layer = outline.layers[0].name
-        raise EngineError(f"{typed} is a head of the selected layer, and none is selected; write it as {layer}{typed}")
+        raise EngineError(f"{typed} needs a selected layer; write the layer too: {layer}{typed}")
     if typed and typed[-1].isdigit():
         return find_head(_head(typed, outline, here), outline)
     begun = [view for view in views if typed and view.startswith(typed.lower())]
@@ -100,7 +100,7 @@ def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequ
         raise EngineError(f"'{typed}' could be {', '.join(sorted(meant))}")
     head = example(outline)
     named = f"{head}, {head.layer}.{head.head}, h{head.head}"
-    raise NoPlaceError(f"'{typed}' is no head and no view; write {named}, +1, or a name such as ranks")
+    raise NoPlaceError(f"'{typed}' is neither a head nor a view; type {named}, +1, or a view such as ranks")
 
 
 def _head(typed: str, outline: ModelOutline, here: Head | None) -> Head:
@@ -115,7 +115,7 @@ def _layer_on(step: int, outline: ModelOutline, here: Head | None) -> Head:
     place = (-1 if step > 0 else len(names)) if here is None else names.index(here.whole_layer)
     if not 0 <= place + step < len(names):
         end = names[-1] if step > 0 else names[0]
-        raise EngineError(f"there are not so many layers: the {'last' if step > 0 else 'first'} is {end}")
+        raise EngineError(f"there is no such layer; the {'last' if step > 0 else 'first'} is {end}")
     return layer_after(outline, here, step) if here is not None else names[place + step]
 
 

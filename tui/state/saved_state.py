@@ -156,7 +156,7 @@ def trouble() -> str:
         with tempfile.TemporaryFile(dir=folder):
             return ""
     except OSError as error:
-        return f"nothing of this is remembered: {folder} cannot be written: {error.strerror or error}"
+        return f"cannot save where you are: {folder} cannot be written: {error.strerror or error}"
 
 
 def _read(path: Path) -> dict[str, Any]:

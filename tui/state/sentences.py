@@ -123,7 +123,7 @@ class Sentences:
             error = done.exception()
             if isinstance(error, OSError) and not self._has_failed:
                 self._has_failed = True
-                self._say(f"sentences are not kept for the next start: {error.strerror or error}")
+                self._say(f"cannot save sentences for the next start: {error.strerror or error}")
 
         self._disk.submit(change, text).add_done_callback(look)
 

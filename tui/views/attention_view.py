@@ -93,7 +93,7 @@ class AttentionPane(SentencePane):
         """Show the head's map, or a mean; say which where no map is in view."""
         shown, attention = self.session.shown, key_of(self, "app.attention")
         if shown.view == "compare":
-            self.post_message(Told(f"heads are compared one by one; means are of the map, {attention}"))
+            self.post_message(Told(f"compare shows single heads; {attention} shows means"))
         elif self.stores is not None:
             sentence = self.stores.maps.sentence(shown)
             is_long = isinstance(sentence, Sentence) and sentence.is_long
@@ -167,7 +167,7 @@ class AttentionPane(SentencePane):
         EngineError : when there is no map on screen, or it cannot be had any more.
         """
         if self.shown_query is None:
-            raise EngineError("the attention view shows nothing yet; nothing was written")
+            raise EngineError("attention is still empty; nothing was written")
         return await stores.maps.every_weight(self.shown_query)
 
     @property

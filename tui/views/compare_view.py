@@ -94,9 +94,7 @@ class ComparePane(SentencePane):
         elif self.side is Side.MAPS:
             self._draw_maps(shown, stores, sentence, heads, names)
         elif (pair := compared_pair(shown)) is None:
-            self.show_message(
-                (), f"a difference is of two heads, and {names[0]} is alone: go to another one, or pin it"
-            )
+            self.show_message((), f"a difference needs two heads; go to another one than {names[0]}, or pin one")
         else:
             self._draw_difference(shown, stores, sentence, pair)
 
@@ -231,7 +229,7 @@ class ComparePane(SentencePane):
         EngineError : when nothing is drawn yet, or the maps cannot be had any more.
         """
         heads, pair = compared_heads(shown), compared_pair(shown)
-        nothing = EngineError("the compare view shows nothing yet; nothing was written")
+        nothing = EngineError("compare is still empty; nothing was written")
         if self.side is Side.SPECTRA:
             found = [spectrum for head in heads for spectrum in stores.spectra.listed(head, shown.distance)]
             if not found:
@@ -343,7 +341,7 @@ def _difference(stores: Stores, query: MapQuery, base: str, other: str) -> Atten
         maps.append(map)
     less, more = maps
     if (less.query_tokens, less.key_tokens) != (more.query_tokens, more.key_tokens):
-        return EngineError(f"the maps of {base} and {other} have other tokens along their sides")
+        return EngineError(f"the maps of {base} and {other} have different tokens, so there is no difference")
     return replace(less, other=more.weights)
 
 

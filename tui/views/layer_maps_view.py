@@ -166,7 +166,7 @@ class HeadsPane(SentencePane):
         """
         layer, drawn = self.of_layer, self._drawn
         if layer is None or len(drawn) < self._count:
-            raise EngineError("the heads view does not show all its maps yet; nothing was written")
+            raise EngineError("some layer maps are still missing; nothing was written")
         queries, keys = _size(drawn)
         if queries * keys > AT_ONCE:
             return block_table(list(drawn.values()))

@@ -221,7 +221,7 @@ class OverviewPane(Pane):
         EngineError : when it shows nothing yet.
         """
         if self.shown is None or not self.shown.known:
-            raise EngineError("the overview shows nothing yet; nothing was written")
+            raise EngineError("the overview is still empty; nothing was written")
         return self.shown.table()
 
     def on_resize(self) -> None:

@@ -119,8 +119,8 @@ class RowsPane(Pane):
         """Say why there is no head of a row under the cursor."""
         left, rows = self.counts
         if left:
-            return "this row is of no head"
-        return self.why_none if rows else "there is no row yet whose head could be switched"
+            return "this row has no head"
+        return self.why_none if rows else "no rows yet; wait, then switch a head"
 
     # --- the title
 
@@ -169,7 +169,7 @@ class RowsPane(Pane):
         everything = f"{key_of(self.app, 'filter.clear')} shows all rows"
         if not self.filter_input.display:
             everything = f"{key_of(self.app, 'table.filter')} changes the filter, {everything}"
-        return f"no row fits{self._so_far}; {everything}"
+        return f"no row matches{self._so_far}; {everything}"
 
     # --- the filter
 
@@ -182,7 +182,7 @@ class RowsPane(Pane):
         """Take note of another head that is gone to; where keys are for this view and no row is left of it, say so."""
         self._is_passed = not is_left
         if self._is_passed and self.narrowing is not None and not self.is_unfinished and self.has_class("-active"):
-            self.post_message(Told(f"the filter leaves no row of {head}"))
+            self.post_message(Told(f"the filter hides the rows of {head}"))
 
     def filter_by(self, text: str) -> None:
         """Filter as if a text had been typed; where it cannot be read, the line stays open for it."""

@@ -24,7 +24,7 @@ def no_sentence(app: App[Any], outline: ModelOutline, shown: Shown) -> tuple[str
     if outline.unreadable:
         return outline.unreadable, False
     if shown.waiting_text is not None:
-        return "the sentence is read once the first head is there …", True
+        return "the sentence is read after the first head …", True
     return f"press {key_of(app, 'app.sentence')} and type a sentence", False
 
 

@@ -116,10 +116,10 @@ class SpectraPane(Pane):
         if self.stores.outline.no_rotation:
             self.app.notify(self.stores.outline.no_rotation, severity="warning")
         elif shown.selected is None:
-            self.post_message(Told("QK at a distance is that of a head or a layer; choose one"))
+            self.post_message(Told("QK at a distance needs a head or a layer; choose one"))
         elif shown.view == "compare" and shown.side is not Side.SPECTRA:
             on = key_of(self, "app.compare")
-            self.post_message(Told(f"these are maps of the sentence; a distance is of spectra: {on} goes on to them"))
+            self.post_message(Told(f"maps have no distance; {on} shows spectra, which have one"))
         else:
             self.session.change(distance=distance)
 

@@ -280,7 +280,11 @@ class Views(Container):
         """Go back to the place visited before, or forward again."""
         place = self._history.step(step)
         if place is None:
-            self.say("nothing to go back to" if step < 0 else "nothing to go forward to")
+            self.say(
+                "this is the first place; nothing to go back to"
+                if step < 0
+                else "this is the last place; nothing to go forward to"
+            )
             return
         self._is_going_back, focused = True, self.screen.focused
         is_in_tree = focused is not None and self not in focused.ancestors
@@ -586,7 +590,7 @@ class Views(Container):
         if self.scaled is not None:
             self.scaled.toggle_scale()
         else:
-            self.say("nothing in view has a scale; spectra and maps of a head or a layer have one")
+            self.say("nothing on screen has a scale; show spectra or maps of a head or layer")
 
     @property
     def scaled(self) -> Pane | None:
@@ -603,9 +607,9 @@ class Views(Container):
         if graph.display and (is_comparing or self._shows_spectra):
             graph.toggle_baseline()
         elif self.active is self.spectra:
-            self.say("only the spectra of a head or a layer have a line of chance")
+            self.say("only spectra of a head or a layer show chance; choose one")
         else:
-            self.say(f"spectra alone have a line of chance: {key_of(self, 'app.spectra')} shows them")
+            self.say(f"only spectra show chance; {key_of(self, 'app.spectra')} shows them")
 
     @property
     def _shows_spectra(self) -> bool:

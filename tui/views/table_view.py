@@ -114,9 +114,9 @@ class TablePane(RowsPane):
 
     asks = ("tables",)
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("full_stop", "position(1)", "Predict at the next token", show=False, id="table.next_token"),
-        Binding("comma", "position(-1)", "Predict at the previous token", show=False, id="table.token_before"),
-        command("table.fold", "fold", "Fold the gains of the norms in, or leave them out"),
+        Binding("full_stop", "position(1)", "Next token's predictions", show=False, id="table.next_token"),
+        Binding("comma", "position(-1)", "Previous token's predictions", show=False, id="table.token_before"),
+        command("table.fold", "fold", "Fold the norms' gains in, or leave them out"),
         command("table.columns", "columns", "The rest of the columns, or only the first"),
     ]
 
@@ -171,7 +171,7 @@ class TablePane(RowsPane):
         self.is_stopped = tables.is_stopped(key)
         is_stoppable = tables.stoppable is not None
         if isinstance(found, NotFolded):
-            leave_out = f"{key_of(self.app, 'table.fold')} leaves norms out"
+            leave_out = f"{key_of(self.app, 'table.fold')} unfolds norms"
             title = self._titled(replace(shown, folds=False), stores.outline, is_comparing=is_comparing)
             self.show_message(title, f"{found.what}; {leave_out}")
         elif isinstance(found, EngineError):
@@ -326,7 +326,7 @@ class TablePane(RowsPane):
         EngineError : when it shows nothing yet.
         """
         if self.shown is None:
-            raise EngineError(f"the {self.view} view shows nothing yet; nothing was written")
+            raise EngineError(f"{self.view} is still empty; nothing was written")
         return self.shown.with_frame(self.shown.frame[list(self.grid.order)].select(self._own_columns))
 
     def narrow(self) -> None:
@@ -444,14 +444,14 @@ class TablePane(RowsPane):
             if self.view == HEADS.name:
                 self.post_message(HeadEntered(name))
             elif name == self.session.shown.selected:
-                self.post_message(Told(f"{name} is selected already"))
+                self.post_message(Told(f"{name} is already selected"))
             else:
                 self.post_message(PlaceWanted(name))
         elif isinstance(token := row.get("token_id"), int) and "part" not in row:
             self.session.change(token=f"#{token}")  # switching heads off is of that token from then on too
             self.post_message(PlaceWanted(CONTRIBUTIONS.name))
         else:
-            self.post_message(Told("this row is of no head"))
+            self.post_message(Told("this row has no head"))
 
     def action_columns(self) -> None:
         """Show all columns, or those alone with which the view opens."""

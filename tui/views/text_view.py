@@ -281,13 +281,13 @@ class TextPane(SentencePane):
         """Go where the largest weight is that the text shows; say so where that is here, or where there is none."""
         lines = self.shown
         if lines is None:
-            self.post_message(Told("there are no weights to follow yet"))
+            self.post_message(Told("no weights yet; wait for the map"))
             return
         weights = lines.row if self._is_of_keys else lines.column
         at = int(np.argmax(np.abs(np.nan_to_num(weights))))
         here = lines.query if lines.is_of_one_text or not self._is_of_keys else lines.key
         if at == here:
-            self.post_message(Told("the largest weight is that of this token"))
+            self.post_message(Told("this token has the largest weight"))
         elif lines.is_of_one_text or not self._is_of_keys:
             self.post_message(TokenPointed(at, None))
         else:
@@ -302,7 +302,7 @@ class TextPane(SentencePane):
         EngineError : when it shows nothing yet.
         """
         if self.shown is None:
-            raise EngineError("the text view shows nothing yet; nothing was copied")
+            raise EngineError("the text is still empty; nothing was copied")
         if self.shown.is_of_one_text or self._is_of_keys:
             return self.shown.key
         return len(self.shown.row) + self.shown.query
@@ -316,5 +316,5 @@ class TextPane(SentencePane):
         """
         lines = self.shown
         if lines is None:
-            raise EngineError("the text view shows nothing yet; nothing was written")
+            raise EngineError("the text is still empty; nothing was written")
         return lines_table(lines, self._spellings)

@@ -252,14 +252,14 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         """Go to the next match of the search, or to the one before, and say which it is."""
         shown, stores = self._session.shown, self.stores
         if not shown.searched or stores is None:
-            said = f"nothing has been searched yet: {key_of(self, 'app.search')} searches in the tree"
+            said = f"no search yet; {key_of(self, 'app.search')} searches the tree"
         elif not (found := stores.found(shown.searched, shown)):
             said = f"no match for {shown.searched}"
         else:
             place, is_round = place_after(found, shown.selected, stores.outline, step)
             self.mark_found(found)
             self._session.change(selected=found[place])
-            end = " · past the end, on from the top" if step > 0 else " · past the top, on from the end"
+            end = " · from the top again" if step > 0 else " · from the end again"
             said = f"/{shown.searched}  {place + 1} of {len(found)}{end if is_round else ''}"
         self.post_message(Told(said))
 

@@ -35,12 +35,12 @@ EDITING = (
     ("word_right", "ctrl+right", "cursor_right_word", "A word right"),
     ("begin", "home,ctrl+a", "home", "To the beginning"),
     ("end", "end,ctrl+e", "end", "To the end"),
-    ("delete_left", "backspace", "delete_left", "Delete the character at the left"),
+    ("delete_left", "backspace", "delete_left", "Delete the character to the left"),
     ("delete", "delete,ctrl+d", "delete_right", "Delete the character under the cursor"),
-    ("delete_word_left", "ctrl+w,alt+backspace,ctrl+backspace", "delete_left_word", "Delete the word at the left"),
-    ("delete_word", "alt+d,ctrl+delete", "delete_right_word", "Delete the word at the right"),
-    ("delete_to_begin", "ctrl+u", "delete_left_all", "Delete all that is at the left"),
-    ("delete_to_end", "ctrl+k", "delete_right_all", "Delete all that is at the right"),
+    ("delete_word_left", "ctrl+w,alt+backspace,ctrl+backspace", "delete_left_word", "Delete the word to the left"),
+    ("delete_word", "alt+d,ctrl+delete", "delete_right_word", "Delete the word to the right"),
+    ("delete_to_begin", "ctrl+u", "delete_left_all", "Delete everything to the left"),
+    ("delete_to_end", "ctrl+k", "delete_right_all", "Delete everything to the right"),
     ("select_left", "shift+left", "cursor_left(True)", "Select a character left"),
     ("select_right", "shift+right", "cursor_right(True)", "Select a character right"),
     ("select_word_left", "ctrl+shift+left", "cursor_left_word(True)", "Select a word left"),
@@ -48,10 +48,10 @@ EDITING = (
     ("select_to_begin", "shift+home", "home(True)", "Select up to the beginning"),
     ("select_to_end", "shift+end", "end(True)", "Select up to the end"),
     ("select_all", "ctrl+shift+a", "select_all", "Select all"),
-    ("copy", "ctrl+c,super+c", "copy", "Copy what is selected; where nothing is, leave"),
-    ("cut", "ctrl+x", "cut", "Cut what is selected"),
-    ("paste", "ctrl+v", "paste", "Paste what was copied or cut here"),
-    ("submit", "enter", "submit", "Take what is typed"),
+    ("copy", "ctrl+c,super+c", "copy", "Copy the selection; without one, leave"),
+    ("cut", "ctrl+x", "cut", "Cut the selection"),
+    ("paste", "ctrl+v", "paste", "Paste"),
+    ("submit", "enter", "submit", "Accept"),
 )
 """What keys do in a line that is typed into: the last word of their ids, the keys, the action, in words."""
 
@@ -262,7 +262,7 @@ class NameInput(CompletingField):
 
     def say_none(self, text: str) -> None:
         """Say that no name has the word in it."""
-        self.post_message(Told(f"no {self.named} that can stand here has {quoted(_word(text))} in its name"))
+        self.post_message(Told(f"no {self.named} has {quoted(_word(text))} in its name"))
 
 
 class FilterInput(NameInput):
@@ -271,7 +271,7 @@ class FilterInput(NameInput):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "clear", "All rows", id="filter.clear")]
 
     def __init__(self) -> None:
-        super().__init__("filter", "a word, or a column compared: layer > 3 and head != all")
+        super().__init__("filter", "a word, or a condition: layer > 3 and head != all")
 
 
 class MeasureInput(NameInput):
@@ -305,4 +305,4 @@ class MeasureInput(NameInput):
         """Say that no measure is called so, or where a condition leads."""
         if self.is_of_table:
             return f"{key_of(self.app, 'overview.take')} filters the table of all heads by that"
-        return f"no measure is called '{self.value.strip()}'; {key_of(self.app, 'overview.leave')} goes back"
+        return f"there is no measure '{self.value.strip()}'; {key_of(self.app, 'overview.leave')} goes back"

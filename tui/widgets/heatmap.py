@@ -457,7 +457,7 @@ class Heatmap(ScrollArea, can_focus=True):
     def _has_map(self) -> bool:
         """Say whether there is a map for a key, and to the person where there is none."""
         if self.pooled is None:
-            self.post_message(Told("there is no map yet to move on"))
+            self.post_message(Told("no map yet"))
         return self.pooled is not None
 
     def action_move(self, rows: int, columns: int) -> None:
@@ -503,7 +503,7 @@ class Heatmap(ScrollArea, can_focus=True):
         if not self._has_map():
             return
         if self._is_single:
-            self.post_message(Told(f"the whole map is in view, and {SINGLE}"))
+            self.post_message(Told(f"the whole map is in view; {SINGLE}"))
         else:
             self._zoom(1 if self._lens.is_whole else None)
 

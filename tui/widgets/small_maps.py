@@ -169,7 +169,7 @@ class SmallMaps(ScrollArea, can_focus=True):
     def _pick(self, number: int) -> None:
         """Go to a head, if there is one, and tell so; say where there is none at all."""
         if not self._tiles.count:
-            self.post_message(Told("there are no maps yet to move on"))
+            self.post_message(Told("no maps yet"))
         elif number != self.cursor and 0 <= number < self._tiles.count:
             self._picked = number
             self._move(number)

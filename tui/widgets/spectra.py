@@ -183,7 +183,7 @@ class SpectraView(Widget, can_focus=True):
     def _has_curves(self) -> bool:
         """Say whether there are curves for a key, and to the person where there are none."""
         if not self._curves:
-            self.post_message(Told("there are no spectra to move on"))
+            self.post_message(Told("no spectra yet"))
         return bool(self._curves)
 
     def action_move(self, values: int) -> None:

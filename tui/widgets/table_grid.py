@@ -29,7 +29,7 @@ from tui.widgets.table_rows import Arrangement, Wanted, arrange
 AT_ONCE = 2000
 """Rows up to which filtering and sorting take a few milliseconds; more are seen to on a thread of their own."""
 
-NO_ROWS = "there are no rows yet"
+NO_ROWS = "no rows yet"
 """Said where a key is about a row."""
 
 STRUCK = Style(strike=True)
@@ -450,7 +450,7 @@ class TableGrid(ScrollArea, can_focus=True):
     def action_sort(self) -> None:
         """Sort by the cursor's column, largest first; again: smallest first; again: as the rows came."""
         if self.row is None:
-            self.post_message(Told("there are no rows to sort"))
+            self.post_message(Told("no rows to sort"))
         else:
             self.sort_by(self.column)
 

@@ -225,7 +225,7 @@ class TokenText(ScrollArea, can_focus=True):
         """Ask for the cursor to be on another token, and say so where there is none."""
         token = min(max(token, 0), len(self._labels) - 1)
         if not self._labels:
-            self.post_message(Told("there is no text yet to move in"))
+            self.post_message(Told("no text yet"))
         elif token != self.cursor:
             self.post_message(self.Moved(self, token))
 

@@ -209,7 +209,7 @@ def test_findings_and_layers_are_put_into_words() -> None:
     assert describe_finding(bad) == "WRONG: holds not, 5e-01"
     layers = [LayerProof(LAYER, good, good), LayerProof(LAYER, good, unknown), LayerProof(LAYER, bad, good)]
     assert summarise(layers[:1]) == "1 layer: 1 verified"
-    assert summarise(layers) == "3 layers: 1 verified, 1 WRONG, 1 not wholly verifiable"
+    assert summarise(layers) == "3 layers: 1 verified, 1 WRONG, 1 partly unverifiable"
 
 
 def test_the_check_command_prints_every_layer_and_writes_a_table(tiny_model: TinyModel, tmp_path: Path) -> None:

@@ -160,10 +160,10 @@ def test_what_is_free_is_said_before_torch_is_there_which_knows_the_gpus(tiny_mo
     report = MemoryReport(1, 100, 10, replace(PLAIN, tokens=40), None, 3 * GB)
     said = model_facts(source.anatomy.outline, report)
     assert "a sentence of 40 tokens takes 26 GB of weights as bfloat16 and 100 MB for a layer's maps" in said
-    assert "; 3.0 GB are free in main memory; whether a GPU has room is found out once a sentence is read" in said
+    assert "; 3.0 GB are free in main memory; a GPU's room is checked when a sentence is read" in said
     unknown = model_facts(source.anatomy.outline, replace(report, free=None))
     assert "free in main memory" not in unknown
-    assert "; whether a GPU has room" in unknown
+    assert "; a GPU's room is checked" in unknown
 
 
 async def test_before_a_sentence_is_typed_the_pane_says_that_none_can_be_read(
@@ -216,7 +216,7 @@ async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_i
             await settle(pilot)
         said = [message.split(" is ")[1] for message in said if " is " in message]
         assert [message for message, _ in groupby(said)] == [
-            "being loaded, 103 kB, and then reads the sentence …",
+            "loading: 103 kB; then it reads the sentence …",
             "reading the sentence …",
         ]
 

@@ -199,7 +199,7 @@ def test_that_a_filter_leaves_no_row_is_said_beside_the_table(tmp_path: Path) ->
     ):
         result = run("demo", *options)
         assert result.exit_code == 0
-        assert result.stderr.startswith(f"attn-tui: no row fits {options[2]}\n")
+        assert result.stderr.startswith(f"attn-tui: no row matches {options[2]}\n")
         written = (tmp_path / "a.csv").read_text() if "-o" in options else result.stdout
         assert len(written.splitlines()) == 1
     assert "no row" not in run("demo", "ranks", "--where", "matrix = QK").stderr
@@ -207,8 +207,8 @@ def test_that_a_filter_leaves_no_row_is_said_beside_the_table(tmp_path: Path) ->
 
 def test_formats_that_cannot_be_are_refused_before_anything_is_computed(tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
-    assert "give -o FILE.parquet" in refusal("demo", "ranks", "--format", "parquet", code=2)
-    assert "a table; give -o" in refusal("demo", "ranks", "--format", "npz", "-o", file, code=2)
+    assert "-o FILE.parquet" in refusal("demo", "ranks", "--format", "parquet", code=2)
+    assert "a table, not arrays; give -o" in refusal("demo", "ranks", "--format", "npz", "-o", file, code=2)
     assert "give -o maps.npz" in refusal("demo", "attention", "--text", "a", "--format", "npz", code=2)
     assert "not as jsonl" in refusal("demo", "matrices", "--format", "jsonl", "-o", file, code=2)
     assert "call the file a.parquet" in refusal("nowhere", "ranks", "-o", tmp_path / "a.parquet.gz")

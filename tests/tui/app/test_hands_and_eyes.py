@@ -213,7 +213,7 @@ async def test_what_is_larger_than_terminals_take_is_refused(tiny_model: TinyMod
         await pilot.press("3", "unbound:app.copy_view")
         await settle(pilot)
         (refusal,) = [str(each.message) for each in app._notifications]
-        assert f"more than the {LARGEST // 1000} kB that terminals copy; export it to a file" in refusal
+        assert f"larger than the {LARGEST // 1000} kB that a terminal copies; nothing was copied" in refusal
         assert clipboard(app) == "before"
         await pilot.press("Y")
         await settle(pilot)
@@ -276,7 +276,7 @@ async def test_a_state_folder_that_cannot_be_written_is_told_and_hinders_nothing
     model = str(tiny_model("llama"))
     async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
         (said,) = (str(each.message) for each in app._notifications)
-        assert said.startswith("nothing of this is remembered: /proc/version/attn-tui cannot be written: ")
+        assert said.startswith("cannot save where you are: /proc/version/attn-tui cannot be written: ")
         await pilot.press("j")
         await settle(pilot)
         assert app.session.shown.selected == Head("decoder", 0, 1)

@@ -48,14 +48,14 @@ async def test_enter_is_listed_where_a_row_leads_somewhere_and_says_where_one_is
             await press(pilot, key)
             assert ids(app) & {"table.choose", "table.token"} == ({listed} if listed else set()), key
         await press(pilot, "4", "enter")
-        assert foot(app) == "L1H0 is selected already"
+        assert foot(app) == "L1H0 is already selected"
         for keys in (("8",), ("8",)):
             await press(pilot, *keys)
             assert ids(app) & {"table.choose", "table.token"} == {"table.token"}
         await press(pilot, "enter")
         assert app.views.active.view == "contributions"
         await press(pilot, "slash", *"part = MLP", "enter", "enter")
-        assert foot(app) == "this row is of no head"
+        assert foot(app) == "this row has no head"
         await press(pilot, "escape", "2", "slash", *"head = 3", "enter")
         assert "table.choose" in ids(app)  # the filter has left a line that is not selected
         await press(pilot, "enter")
@@ -71,13 +71,13 @@ async def test_compared_heads_take_all_room_and_no_mean_and_say_so(tiny_model: T
         await press(pilot, "z")
         assert 0 < app.main.tree_widget.region.width < pane.region.x
         await press(pilot, "a")
-        assert foot(app).startswith("heads are compared one by one")
+        assert foot(app).startswith("compare shows single heads")
         await press(pilot, "unbound:app.tree", "C")
         assert shown(pane.title_line).startswith("compare spectra")
         assert app.focused is pane.graph
         await press(pilot, "C", "unbound:app.baseline")
         assert shown(pane.title_line).startswith("compare maps")
-        assert foot(app).startswith("spectra alone have a line of chance")
+        assert foot(app).startswith("only spectra show chance")
         await press(pilot, "3")
         assert "mean" not in shown(app.views.attention.title_line)
 
@@ -157,9 +157,9 @@ async def test_keys_with_nothing_to_do_say_so_in_a_line() -> None:
         assert title == "spectra the model"
         assert "Scale" not in foot(app)
         for key, said in (
-            ("s", "nothing in view has a scale; "),
-            ("b", "only the spectra of a head or a layer have a line of chance"),
-            ("d", "QK at a distance is that of "),
+            ("s", "nothing on screen has a scale; "),
+            ("b", "only spectra of a head or a layer show chance; choose one"),
+            ("d", "QK at a distance needs "),
         ):
             await press(pilot, key)
             assert foot(app).startswith(said)
@@ -223,8 +223,8 @@ def test_the_readout_of_a_difference_has_its_number_however_narrow_it_is(width: 
 async def test_what_takes_nothing_says_so_of_what_stands_behind_it() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         for typed, said in (
-            ("zoom in", "zoom takes nothing behind it; type it alone"),
-            ("theme", "theme takes a name; tab completes those there are"),
+            ("zoom in", "zoom stands alone; leave out what follows it"),
+            ("theme", "theme needs a name; tab completes it"),
         ):
             await pilot.press("colon", *typed, "enter")
             await settle(pilot)

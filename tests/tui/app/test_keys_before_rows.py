@@ -60,9 +60,9 @@ async def test_what_is_about_a_row_that_has_not_come_says_that_there_is_none(
 @pytest.mark.parametrize(
     ("view", "said"),
     [
-        ("3", "there is no map yet to move on"),
-        ("T", "there is no text yet to move in"),
-        ("A", "there are no maps yet to move on"),
+        ("3", "no map yet"),
+        ("T", "no text yet"),
+        ("A", "no maps yet"),
     ],
 )
 async def test_keys_say_that_there_is_nothing_yet_to_move_on(tiny_model: TinyModel, view: str, said: str) -> None:

@@ -53,7 +53,7 @@ async def test_norms_that_cannot_be_folded_are_not_said_to_be_and_the_key_that_l
         await press(pilot, "unbound:table.fold")
         assert "f Fold norms" in foot(app), "which leads back"
         said = " ".join(screen_text(app).split())
-        assert "f leaves norms out" in said
+        assert "f unfolds norms" in said
         assert "--fold-norm" not in said
         assert "folded in" not in said
         await press(pilot, "unbound:table.fold")
@@ -74,7 +74,7 @@ async def test_keys_that_go_no_farther_say_so() -> None:
         for side in (Side.MAPS, Side.DIFFERENCE):
             assert pane.side is side
             await press(pilot, "unbound:app.distance")
-            assert foot(app) == "these are maps of the sentence; a distance is of spectra: C goes on to them"
+            assert foot(app) == "maps have no distance; C shows spectra, which have one"
             assert app.session.shown.distance is None
             await press(pilot, "C")
         await press(pilot, "unbound:app.distance")
@@ -84,7 +84,7 @@ async def test_keys_that_go_no_farther_say_so() -> None:
 async def test_the_last_epsilon_and_the_largest_weight_are_said_to_be_that(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "T", "enter")
-        assert foot(app) == "there are no weights to follow yet"
+        assert foot(app) == "no weights yet; wait for the map"
         for key, end in (("plus", "largest"), ("minus", "smallest")):
             await press(pilot, "2", *[key] * 30)
             epsilon = app.session.shown.epsilon
@@ -96,7 +96,7 @@ async def test_the_last_epsilon_and_the_largest_weight_are_said_to_be_that(tiny_
         while app.views.attention.heatmap.cursor not in seen:
             seen.append(app.views.attention.heatmap.cursor)
             await press(pilot, "enter")
-        assert foot(app) == "the largest weight is that of this token"
+        assert foot(app) == "this token has the largest weight"
         assert len(seen) < 8
 
 
@@ -123,13 +123,13 @@ async def test_a_condition_over_the_map_of_all_heads_filters_their_table(tiny_mo
 async def test_what_can_be_brought_back_is_named_and_where_nothing_is_the_key_says_so(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         await press(pilot, "S", "u")
-        assert foot(app) == "no sentence has been forgotten since the start"
+        assert foot(app) == "there is no forgotten sentence to bring back"
         await press(pilot, "j")
         assert "u Bring back" not in foot(app)
         await press(pilot, "unbound:app.distance")
         assert "u Bring back" in foot(app)
         await press(pilot, "question_mark")
-        assert "Bring back what was forgotten last" in screen_text(app)
+        assert "Bring back the last forgotten one" in screen_text(app)
         await press(pilot, "escape", "unbound:app.by_mean")
         assert "u Bring back" not in foot(app)
         assert TEXT in screen_text(app)

@@ -57,7 +57,7 @@ def test_a_place_is_read_from_what_is_typed(text: str, place: Head | str) -> Non
     [
         ("c", "circuits, changes"), ("L12", "no layer 12: decoder has 0 to 11"), ("5.16", "heads 0 to 15"),
         ("h16", "heads 0 to 15"), ("+8", "the last is L11"),
-        ("-5", "the first is L0"), ("nowhere", "no head and no view"),
+        ("-5", "the first is L0"), ("nowhere", "neither a head nor a view"),
         ("encoder.L0H0", "no stack 'encoder'"),
     ],
 )  # fmt: skip

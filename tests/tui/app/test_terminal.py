@@ -112,7 +112,7 @@ def test_without_a_shell_to_go_back_to_ctrl_z_says_so_and_the_program_goes_on(ti
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
         terminal.wait_for("place ")
         terminal.send("\x1a")
-        terminal.wait_for("no shell to suspend to")
+        terminal.wait_for("cannot suspend: no shell runs")
         terminal.send("q")
         assert terminal.exit_code() == 0
         assert_restored(terminal)

@@ -150,7 +150,7 @@ def test_the_legend_says_what_the_highest_level_means() -> None:
         == "linear 0    ░ 0.2 ░░░▒ 0.4 ▒▒▒▓ 0.6 ▓▓██ 0.8 = largest weight of the map"
     )
     in_log = legend(Levels("log", 0.8, Ink.SHADES), (), 80).plain
-    assert in_log == "log ≤1e-4    ░ 0.001 ░░░▒ 0.01 ▒▒▒▓ 0.1 ▓▓██ 1 = largest there can be"
+    assert in_log == "log ≤1e-4    ░ 0.001 ░░░▒ 0.01 ▒▒▒▓ 0.1 ▓▓██ 1 = the maximum"
 
 
 def test_the_legend_shows_all_sixteen_colours_in_order() -> None:
@@ -164,7 +164,7 @@ def test_the_legend_shows_all_sixteen_colours_in_order() -> None:
 def test_the_legend_keeps_to_the_width_by_leaving_words_and_numbers_out(ink: Ink, width: int) -> None:
     text = legend(Levels("log", 0.5, ink), [Style()] * 16, width)
     assert text.cell_len <= width
-    assert text.plain.endswith((" 1", " 1 = largest there can be"))
+    assert text.plain.endswith((" 1", " 1 = the maximum"))
     assert all(cell in text.plain for cell in ink.cells if ink is not Ink.COLOUR)
 
 

@@ -82,13 +82,13 @@ async def test_no_click_begins_a_download(hub: FakeHub, monkeypatch: pytest.Monk
         for _ in range(3):
             await pilot.click(offset=(5, row))
         await pilot.pause()
-        assert "a click downloads nothing: somebody/deleted is not on this machine: Enter downloads it" in words(app)
+        assert "a click does not download; somebody/deleted is not on this machine: Enter downloads it" in words(app)
         await type_keys(pilot, "slash", *"no/where")
         await pilot.pause()
         for _ in range(3):
             await pilot.click(offset=(5, line_of(app, "as typed")))
         await pilot.pause()
-        assert "a click downloads nothing: no/where is not on this machine: Enter downloads it" in words(app)
+        assert "a click does not download; no/where is not on this machine: Enter downloads it" in words(app)
         assert begun == []
         await type_keys(pilot, "enter")
         assert begun == ["no/where"]

@@ -121,7 +121,7 @@ async def test_the_name_and_the_place_can_be_changed_and_nothing_is_written_over
         assert f"there is no folder {folder / 'gone'};" in said(app)
         await pilot.press("ctrl+u", *"other/mine.jsonl", "enter")
         await pilot.pause()
-        assert "there is such a file already" in said(app)
+        assert "the file exists" in said(app)
         assert (other / "mine.jsonl").read_text() == "mine"
         await pilot.press("enter")
         await settle(pilot)
@@ -223,7 +223,7 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
             await pilot.press(*keys)
             await until(pilot, lambda: app.views.active.is_waiting)
             await type_keys(pilot, "e", "a")
-            assert said(app) == f"the {view} view shows nothing yet; nothing was written"
+            assert said(app) == f"{view} is still empty; nothing was written"
             await pilot.press("escape")
         free.set()
         await settle(pilot)
@@ -253,7 +253,7 @@ async def test_the_text_is_written_of_the_sentence_that_is_read_and_not_of_the_o
         await until(pilot, lambda: app.views.active.is_waiting)
         assert "looks at" in screen_text(app)
         await type_keys(pilot, "e", "a")
-        assert said(app) == "the text view shows nothing yet; nothing was written"
+        assert said(app) == "the text is still empty; nothing was written"
         free.set()
         await until(pilot, lambda: not app.views.active.is_waiting)
         await type_keys(pilot, "a")
@@ -288,7 +288,7 @@ async def test_a_file_that_is_named_is_written_at_once_as_its_ending_says(
         assert (folder / written).read_bytes().startswith(begins[Path(written).suffix])
         await type_keys(pilot, ":", *typed, "enter")
         await settle(pilot)
-        assert said(app).startswith("there is such a file already")
+        assert said(app).startswith("the file exists")
         await type_keys(pilot, "backspace", "1", "enter")
         await settle(pilot)
         assert len(names(folder)) == 2, "and the name can be changed"

@@ -33,7 +33,7 @@ async def test_one_that_is_written_as_it_is_says_so(view: str, tiny_model: TinyM
         await settle(pilot)
         assert len(list(folder.iterdir())) == 1
         (told,) = (str(each.message) for each in app._notifications)
-        assert told.startswith("as far as it is known by now: ")
+        assert told.startswith("not complete yet: ")
 
 
 @pytest.mark.parametrize("view", ["3", "4"])
@@ -43,7 +43,7 @@ async def test_of_what_shows_nothing_yet_nothing_is_written(view: str, tiny_mode
         await type_keys(pilot, "}", view)
         await until(pilot, lambda: "computing …" in screen_text(app))
         await type_keys(pilot, "e", "v")
-        assert said(app) == f"the {app.views.active.view} view shows nothing yet; nothing was written"
+        assert said(app) == f"{app.views.active.view} is still empty; nothing was written"
         free.set()
         await until(pilot, lambda: not app.views.active.is_waiting)
         await type_keys(pilot, "v")
@@ -60,7 +60,7 @@ async def test_the_map_of_all_heads_is_unfinished_until_the_last_is_known(tiny_m
         cells = pane.shown.cells
         pane.shown, pane.is_unfinished = replace(pane.shown, cells=(*cells[:4], *[None] * 4)), True
         await type_keys(pilot, "e", "v")
-        assert said(app) == "still being worked out; Enter again writes it as it is"
+        assert said(app) == "still being computed; press Enter again to write it as it is"
         pane.shown, pane.is_unfinished = replace(pane.shown, cells=cells), False
         await type_keys(pilot, "v")
         await settle(pilot)

@@ -142,7 +142,7 @@ async def test_tab_completes_paths_and_a_failure_leaves_the_person_on_the_screen
         await until(pilot, lambda: "the folder ./another/ holds no model" in screen_text(app))
         (folder.parent / "model.py").write_text("")
         screen.field.value = "./model.py"
-        await until(pilot, lambda: "./model.py is a file; a model is the folder with its config.json" in words(app))
+        await until(pilot, lambda: "./model.py is a file; give the folder with config.json" in words(app))
         screen.field.value = "./"
         await until(pilot, lambda: "./ holds no model; tab completes: another gpt2-copy" in words(app))
         screen.field.value = "./another/"
@@ -178,9 +178,9 @@ async def test_a_download_says_how_far_it_is_is_stopped_and_goes_on(
         await pilot.press("enter")
         await until(pilot, lambda: "10.5 / 21.1 MB" in screen_text(app))
         assert re.search(r"downloading somebody/tiny 10\.5 / 21\.1 MB · [\d.]+ [kM]?B/s · \d+ s left", screen_text(app))
-        assert "esc stops, and keeps whole files" in screen_text(app)
+        assert "esc stops, and keeps complete files" in screen_text(app)
         await pilot.press("escape")
-        await until(pilot, lambda: "stopped; whole files are kept" in words(app))
+        await until(pilot, lambda: "stopped; complete files are kept" in words(app))
         assert isinstance(app.screen, ChooserScreen)
         whole = {each.name for each in Path(constants.HF_HUB_CACHE).glob("models--*/snapshots/*/*")}
         assert whole >= {"config.json", "tokenizer.json"}
@@ -393,7 +393,7 @@ async def test_an_empty_cache_says_so_and_the_columns_stand_below_their_names(
     hub: FakeHub, tiny_model: TinyModel
 ) -> None:
     async with opening_screen((40, 12)) as (app, pilot, _):
-        assert "nothing in the local Hub cache yet: type an id, such as gpt2" in words(app)
+        assert "the Hub cache is empty; type an id, such as gpt2" in words(app)
         await type_keys(pilot, "unbound:app.distance")
         await until(pilot, lambda: "nothing in the local" not in words(app))
     hub.add("org/tiny", tiny_model("gpt2"))
@@ -428,8 +428,8 @@ async def test_what_is_pasted_in_quotes_as_an_address_or_beside_a_model_opens_th
         f'"{folder}"': f"opens the folder {folder}", f"'{folder}/' ": f"opens the folder {folder}/",
         f"file://{folder}": f"opens the folder {folder}", f"{folder}/config.json": "in its folder: Enter opens",
         "https://huggingface.co/org/tiny": "Enter opens org/tiny", "hf.co/no/tiny/tree/main": "no/tiny is not on",
-        str(cached.parents[1]): "cache calls a model: Enter opens",
-        str(copy): "cache calls a model: Enter opens", "https://huggingface.co/datasets/a/b": "no Hub id is written so",
+        str(cached.parents[1]): "name for a model: Enter opens",
+        str(copy): "name for a model: Enter opens", "https://huggingface.co/datasets/a/b": "neither a path here",
     }  # fmt: skip
     async with opening_screen((200, 24)) as (app, pilot, screen):
         for typed, said in pasted.items():
@@ -492,9 +492,7 @@ async def test_behind_the_opening_screen_stands_nothing_of_an_explorer_without_a
 
 def test_a_folder_that_is_gone_is_said_to_be_in_one_sentence() -> None:
     gone = FoundModel("/some/where", Origin.RECENT, missing=GONE)
-    assert (
-        enter_does(gone, gone.name, None, "Enter", "tab") == "/some/where is no longer there; Enter looks for it again"
-    )
+    assert enter_does(gone, gone.name, None, "Enter", "tab") == "/some/where is gone; Enter looks again"
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,9 @@ async def test_p_marks_heads_in_the_tree_and_says_what_cannot_be_pinned(tiny_mod
         await press(pilot, "t h")
         app.clear_notifications()
         await press(pilot, "P")
-        assert notices(app) == ["L0 is a whole layer; P pins single heads, choose one of its heads"]
+        assert notices(app) == ["L0 is a layer, and only heads can be pinned; choose one of its heads, then press P"]
         await press(pilot, "g g", "P")
-        assert "the model as a whole cannot be pinned" in notices(app)[-1]
+        assert "only heads can be pinned" in notices(app)[-1]
 
 
 async def test_there_are_no_more_pins_than_signs_for_them(tiny_model: TinyModel) -> None:

@@ -77,7 +77,7 @@ async def test_of_pinned_heads_the_number_of_each_and_its_line_are_copied(monkey
         assert float(difference) == pytest.approx(float(line[names.index("difference")]), abs=1e-6)
         monkeypatch.setattr(clipboard, "MOST_WEIGHTS", (last + 1) ** 2 - 1)
         await press(pilot, "Y")
-        assert any("is not searched for a line; y copies" in str(each.message) for each in app._notifications)
+        assert any("has too many rows to search; y copies" in str(each.message) for each in app._notifications)
         assert copied(app) == [[difference]]
 
 
@@ -118,7 +118,7 @@ async def test_an_empty_cell_is_not_copied_and_leaves_the_clipboard_as_it_was() 
 async def test_a_row_of_a_spectrum_is_not_called_what_its_cell_is() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         await press(pilot, "1", "y", "Y")
-        assert next(each.message for each in app._notifications).startswith("the line of σ 1 of Q\n")
+        assert next(each.message for each in app._notifications).startswith("the row of σ 1 of Q\n")
 
 
 async def test_text_selected_with_the_mouse_is_said_to_be_copied() -> None:

@@ -120,7 +120,7 @@ async def test_heads_that_a_filter_hides_are_passed_one_after_the_other(tiny_mod
             await press(pilot, key)
             await settle(pilot)
             assert selected(app) == head
-            is_said = f"the filter leaves no row of {head}" in screen_text(app)
+            is_said = f"the filter hides the rows of {head}" in screen_text(app)
             assert is_said is (head != "L0H3")
         await press(pilot, "3")
         await settle(pilot)
@@ -142,7 +142,7 @@ async def test_where_a_filter_leaves_no_row_keys_that_are_about_one_say_so(tiny_
             for key in ("space", "enter"):
                 await press(pilot, key)
                 await settle(pilot)
-                assert foot(app).startswith("no row fits; / changes the filter"), f"{key} in {keys}"
+                assert foot(app).startswith("no row matches; / changes the filter"), f"{key} in {keys}"
                 await press(pilot, "j")
 
 
@@ -214,13 +214,13 @@ async def test_a_row_of_ranks_is_copied_that_a_filter_has_left_under_the_cursor(
         assert (pinned(app), selected(app)) == ("L0H2", "L0H0")
         await press(pilot, *"/stable_rank < 0", "enter")
         await settle(pilot)
-        assert "no row fits; / changes the filter, esc shows all rows" in screen_text(app)
+        assert "no row matches; / changes the filter, esc shows all rows" in screen_text(app)
         assert "0 of " in titled(app.views.active.title_line)
         await press(pilot, "P")
         assert foot(app).startswith("L0H2, L0H0 pinned"), "without a row it is what is selected"
         await press(pilot, "escape")
         await settle(pilot)
-        assert "no row fits" not in screen_text(app)
+        assert "no row matches" not in screen_text(app)
 
 
 async def test_the_text_turns_and_no_head_goes_off_while_both_directions_are_in_view(tiny_model: TinyModel) -> None:
@@ -250,15 +250,15 @@ async def test_off_and_on_are_completed_to_what_can_stand_behind_them(tiny_model
         await press(pilot, "escape", ":", *"off-", "tab")
         assert app.main.prompt.input.value == "off"
         await press(pilot, "escape", ":", *"zzz", "tab")
-        assert shown(app.main.prompt.said) == "nothing that can stand here begins so"
+        assert shown(app.main.prompt.said) == "no completion begins like this"
 
 
 async def test_what_completes_or_matches_nothing_says_so(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "4", "/", *"layer > zzz", "tab")
-        assert foot(app).startswith("no column that can stand here has 'zzz' in its name")
+        assert foot(app).startswith("no column has 'zzz' in its name")
         await press(pilot, "escape", "w", "/", *"zzz", "tab")
-        assert foot(app).startswith("no measure that can stand here has 'zzz' in its name")
+        assert foot(app).startswith("no measure has 'zzz' in its name")
         await press(pilot, "escape", "ctrl+p", *"zzzz", "enter")
         await until(pilot, lambda: foot(app).startswith("no head, view or command matches 'zzzz'; esc goes back"))
         await press(pilot, "escape")
@@ -287,7 +287,7 @@ async def test_to_switch_a_rows_head_is_offered_where_rows_are_of_heads(tiny_mod
         assert "token" in table(app).grid.columns
         assert "space Off" not in foot(app)
         await press(pilot, "space")
-        assert foot(app) == "this row is of no head"
+        assert foot(app) == "this row has no head"
         await press(pilot, "O", "j")
         await settle(pilot)
         assert "space Off" in foot(app)

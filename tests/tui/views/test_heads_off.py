@@ -133,7 +133,7 @@ async def test_what_a_filter_or_a_search_leaves_goes_off_at_once(tiny_model: Tin
         await press(pilot, "2", "/", *"matrix = OV and head = 0", "enter", ":", *"off found", "enter")
         assert off(app).endswith("L1H3 L1H0")
         await press(pilot, "/", *"head = all", "enter", ":", *"off found", "enter")
-        assert "the filter leaves no single head" in screen_text(app)
+        assert "the filter matches no head" in screen_text(app)
 
 
 async def test_of_a_table_that_is_being_filled_what_is_found_is_said_to_be_so_far(tiny_model: TinyModel) -> None:
@@ -144,7 +144,7 @@ async def test_of_a_table_that_is_being_filled_what_is_found_is_said_to_be_so_fa
         await until(pilot, lambda: pane.counts == (8, 8))
         pane.is_unfinished = True
         await press(pilot, "/", *"layer = 9", "enter", ":", *"off found", "enter")
-        assert "the filter leaves no single head so far: 0 of 8 rows" in screen_text(app)
+        assert "the filter matches no head so far: 0 of 8 rows" in screen_text(app)
         await press(pilot, "escape", "/", "ctrl+u", *"head = 2", "enter")
         await press(pilot, ":", *"off found")
         assert "2 heads so far" in screen_text(app)
@@ -194,7 +194,7 @@ async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_mod
         await settle(pilot)
         await press(pilot, "G", "space")
         assert off(app) == "L0H1"
-        assert foot(app).startswith("L0 is a whole layer; space switches single heads, :off L0 all of its heads")
+        assert foot(app).startswith("L0 is a layer; type :off L0 for all its heads, or choose one and press space")
         await press(pilot, *"/x y")
         assert isinstance(app.views.active, TablePane)
         assert app.views.active.filter_input.value == "x y"

@@ -333,7 +333,7 @@ async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
         expected = column(model, "qk_symmetry")
         assert on_map(app) == expected
         assert expected[last] == ""
-        assert "empty: not defined across stacks" in readout(app)
+        assert "empty: undefined across stacks" in readout(app)
         assert "×" in screen_text(app)
         await pilot.press("4")
         await settle(pilot)
@@ -341,7 +341,7 @@ async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
         assert isinstance(circuits, TablePane)
         circuits.go_to_column("qk_symmetry")
         await settle(pilot)
-        assert shown(circuits.readout_line) == "L2H3  qk_symmetry is empty: not defined across stacks"
+        assert shown(circuits.readout_line) == "L2H3  qk_symmetry is empty: undefined across stacks"
 
 
 async def test_layers_with_other_numbers_of_heads_are_rows_of_other_lengths(tiny_model: TinyModel) -> None:

@@ -70,7 +70,7 @@ async def test_titles_write_a_token_as_tables_do_and_where_no_row_is_no_column_i
         assert "no earlier layer feeds this one" in screen_text(app)
         await type_keys(pilot, "o")
         await settle(pilot)
-        assert "there are no rows to sort" in screen_text(app).splitlines()[-1]
+        assert "no rows to sort" in screen_text(app).splitlines()[-1]
         assert shown(pane(app).explanation_line) == ""
         await press(pilot, "8", "comma")
         tab = r"\t"
@@ -105,7 +105,7 @@ async def test_a_sentence_that_waits_for_the_first_head_is_not_asked_for(
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.main.is_ready and app.session.shown.selected is not None)
         await pilot.press("8")
-        await until(pilot, lambda: "the sentence is read once the first head is there …" in screen_text(app))
+        await until(pilot, lambda: "the sentence is read after the first head …" in screen_text(app))
         is_there.set()
         await settle(pilot)
         assert len(rows(pane(app).shown)) == 20
@@ -193,7 +193,7 @@ async def test_space_switches_the_selected_head_from_any_view(tiny_model: TinyMo
         await until(pilot, lambda: app.session.shown.off.heads == (other,))
         await type_keys(pilot, "unbound:app.tree", "space")
         await until(pilot, lambda: not app.session.shown.off.heads)
-        for keys, refusal in (("h", "L1 is a whole layer; space switches"), ("gg", "the model as a whole cannot")):
+        for keys, refusal in (("h", "L1 is a layer; type :off L1"), ("gg", "only heads can")):
             await type_keys(pilot, *keys, "space")
             await settle(pilot)
             assert refusal in screen_text(app).splitlines()[-1]
@@ -302,7 +302,7 @@ def test_without_a_second_model_the_table_is_what_it_was_and_a_filter_knows_the_
     assert row["token_id"] == exported(other, "predictions", "--text", SHORT, "--top", "1")[0]["token_id"]
     assert "no column 'rank_other'" in refusal(*asked, code=2)
     assert kind_of("rank_other") is Kind.WHOLE
-    assert "--vs says nothing about lens" in refusal(model, "lens", "--text", SHORT, "--vs", other, code=2)
+    assert "--vs does not apply to lens" in refusal(model, "lens", "--text", SHORT, "--vs", other, code=2)
 
 
 def other_tokens(model: Path, tiny_model: TinyModel, place: Path) -> Path:

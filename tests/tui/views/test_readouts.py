@@ -72,7 +72,7 @@ async def test_a_label_that_no_head_has_is_not_said_to_come(tiny_model: TinyMode
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         await pilot.press("slash", *"induction")
         await settle(pilot)
-        assert "no match; heads have labels once a sentence is read" in screen_text(app)
+        assert "no match; heads get labels when a sentence is read" in screen_text(app)
         await press(pilot, "escape", "i", *"cats", "enter")
         stores = app.main.stores
         assert stores is not None
@@ -81,7 +81,7 @@ async def test_a_label_that_no_head_has_is_not_said_to_come(tiny_model: TinyMode
         await pilot.press("slash", *"induction")
         await settle(pilot)
         assert "no head is called induction" in screen_text(app)
-        assert "once a sentence is read" not in screen_text(app)
+        assert "when a sentence is read" not in screen_text(app)
 
 
 async def test_empty_cells_say_that_no_pattern_is_clear_and_that_there_is_no_note() -> None:
@@ -91,10 +91,10 @@ async def test_empty_cells_say_that_no_pattern_is_clear_and_that_there_is_no_not
         assert isinstance(pane, TablePane)
         pane.grid.go_to_column("label")
         await pilot.pause()
-        assert shown(pane.readout_line) == "L0H1  label is empty: no pattern of the head is clear"
+        assert shown(pane.readout_line) == "L0H1  label is empty: the head has no clear pattern"
         pane.grid.go_to_column("note")
         await pilot.pause()
-        assert shown(pane.readout_line) == "L0H1  note is empty: there is nothing to note"
+        assert shown(pane.readout_line) == "L0H1  note is empty: no remark"
 
 
 async def test_the_keys_of_the_coloured_text_say_what_they_do_next() -> None:

@@ -160,7 +160,7 @@ async def test_the_largest_weight_of_a_map_and_all_maps_are_copied_and_of_a_laye
         await press(pilot, "unbound:app.tree", "k k k", "A", "y")
         assert app.session.shown.selected == Head("decoder", 1)
         (said,) = [str(each.message) for each in app._notifications]
-        assert said == "no head's map is under the cursor; move to one, and copy its largest weight then"
+        assert said == "no map under the cursor; move to one to copy its largest weight"
         assert app.clipboard == "before"
 
 

@@ -187,7 +187,7 @@ async def test_what_a_place_has_no_table_of_is_said(tiny_model: TinyModel) -> No
         assert "choose a head" in screen_text(app)
         await pilot.press("e", "v")
         await settle(pilot)
-        assert "the directions view shows nothing yet; nothing was written" in screen_text(app)
+        assert "directions is still empty; nothing was written" in screen_text(app)
         await pilot.press("escape")
         await pilot.press("5")
         await settle(pilot)
@@ -497,15 +497,15 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         assert (focus(app), pane(app).filter_input.display) == (pane(app).grid, False)
         await pilot.press("slash", *"zzz", "enter")
         await pilot.pause()
-        assert pane(app).grid.why_none == "no row fits; / changes the filter, esc shows all rows"
-        assert " ".join(screen_text(app).split()).count("no row fits; / changes the filter, esc shows all rows") == 1
+        assert pane(app).grid.why_none == "no row matches; / changes the filter, esc shows all rows"
+        assert " ".join(screen_text(app).split()).count("no row matches; / changes the filter, esc shows all rows") == 1
         table = pane(app).shown
         assert table is not None
         for so_far in (" so far", ""):  # whether it is still being worked out
             pane(app).show([Part("L1", " ")], table.with_frame(table.frame), None, is_growing=bool(so_far))
             await pilot.pause()
             assert titled(pane(app).title_line) == f"circuits L1  0 of {count}{so_far}  zzz"
-            assert f"no row fits{so_far}; /" in screen_text(app)
+            assert f"no row matches{so_far}; /" in screen_text(app)
 
 
 async def test_completing_backwards_begins_with_the_last_column(tiny_model: TinyModel) -> None:
