@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ from rich.cells import cell_len
 
 from engine.values.attention import PooledBlock
 from engine.values.table import CHANCE, Cell
-from tui.drawing.numbers import rough, short, within
+from tui.drawing.numbers import brief, rough, short, within
 from tui.drawing.text import first_fitting, fit, harmless, quoted
 
 _SHORTEST_TOKEN = 4
@@ -232,19 +233,19 @@ def of_row(row: Mapping[str, Cell], column: str, say: Callable[[int], str], widt
     beside = f"{name}  " if name else ""
     if not name or cell_len(beside + said) <= width or column in said:
         return first_fitting(width, beside + said, said)
-    brief = say(max(width - cell_len(beside), 1))
-    return first_fitting(width, *([beside + brief] if "chance" in brief or "chance" not in said else []), said)
+    least = say(max(width - cell_len(beside), 1))
+    return first_fitting(width, *([beside + least] if "chance" in least or "chance" not in said else []), said)
 
 
 def of_measure(name: str, value: float, chance: float | None, place: str, label: str, width: int) -> str:
-    """Give a head's value, what chance gives, its place among all heads and what it does; the last give way first.
+    """Give a head's value, as a multiple of what chance gives, its place and what it does; the last give way first.
 
     Where chance would give way the numbers have fewer digits.
 
     Examples
     --------
-    >>> of_measure("L0H0", 29, 30.0, "3/32", "previous", 44)
-    'L0H0 = 29  chance 30  place 3/32  previous'
+    >>> of_measure("L0H0", 29, 30.0, "3/32", "previous", 60)
+    'L0H0 = 29  0.97 × chance 30  place 3/32  previous'
     >>> of_measure("decoder L0H0", 29, 30.0, "3/32", "previous", 23)
     'L0H0 29 chance 30  3/32'
     >>> of_measure("L0H0", 0.4229, 0.02959, "3/32", "", 24)
@@ -252,6 +253,12 @@ def of_measure(name: str, value: float, chance: float | None, place: str, label:
     """
     if chance is None:
         return _of_numbers(name, short(value), "", place, label, width)
+    beside = f"chance {rough(chance)}"
+    if value > 0 and chance > 0 and math.isfinite(ratio := value / chance):
+        times = f"{ratio:.2f}" if 0.1 <= ratio < 10 else brief(ratio)
+        whole = f"{name} = {short(value)}  {times} × {beside}  place {place}"
+        if cell_len(whole) <= width:
+            return next(line for line in (f"{whole}  {label}".rstrip(), whole) if cell_len(line) <= width)
     pairs = ((short(value), rough(chance)), *((within(value, digits), within(chance, digits)) for digits in _FEW))
     lines = [_of_numbers(name, *pair, place, label, width) for pair in pairs]
     return next((line for line in lines if "chance" in line and "…" not in line), lines[0])
@@ -259,16 +266,16 @@ def of_measure(name: str, value: float, chance: float | None, place: str, label:
 
 def _of_numbers(name: str, value: str, chance: str, place: str, label: str, width: int) -> str:
     """Write as much of that as there is room for."""
-    named, brief = f"{name} = {value}", f"{name.rpartition(' ')[2]} {value}"
+    named, without_sign = f"{name} = {value}", f"{name.rpartition(' ')[2]} {value}"
     beside, close = (f"{gap}chance {chance}" * bool(chance) for gap in ("  ", " "))
     lines = (
         f"{named}{beside}  place {place}  {label}",
         f"{named}{beside}  place {place}",
         f"{named}{beside}  {place}",
-        f"{brief}{close}  {place}",
-        f"{brief}{close} {place}",
-        f"{brief}{close}",
-        brief,
+        f"{without_sign}{close}  {place}",
+        f"{without_sign}{close} {place}",
+        f"{without_sign}{close}",
+        without_sign,
     )
     return next((line for line in lines if cell_len(line) <= width), value)
 

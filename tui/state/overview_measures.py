@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from engine.values.errors import EngineError
-from engine.values.table import CHANCE
-from engine.values.views import HEAD_PARTS, OVERVIEW, RANK_MEASURES
+from engine.values.table import CHANCE, RANK_COLUMNS, Cell, Table
+from engine.values.views import HEAD_PARTS, HEADS, OVERVIEW, RANK_MEASURES, Query, parts_of
 from tui.state.session import Shown
+
+if TYPE_CHECKING:
+    from tui.state.stores import Stores
+    from tui.state.tables import TableKey
 
 _MATRICES = ("ov", "qk", "q", "k", "v", "o")
 
@@ -25,6 +32,9 @@ NAMES = (*_RANKS, *MEASURES)
 
 SIGNED = frozenset({"qk_symmetry", "ov_copying", "ov_copying_residual"})
 """Measures from −1 to 1, of which zero is the middle."""
+
+LOGARITHMIC = frozenset(name for name in RANK_MEASURES if "condition" in name)
+"""Measures of many magnitudes."""
 
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """The steps of ε."""
@@ -61,7 +71,8 @@ def next_measure(shown: Shown, step: int) -> dict[str, str]:
 
     Examples
     --------
-    >>> next_measure(Shown(overview="ov_energy_rank"), -1), next_measure(Shown(view="ranks"), 1)["measure"]
+    >>> view = Shown(view="ranks", measure="energy_rank")
+    >>> next_measure(Shown(overview="ov_energy_rank"), -1), next_measure(view, 1)["measure"]
     ({'overview': 'ov_overlap'}, 'numerical_rank')
     """
     if shown.view == OVERVIEW:
@@ -115,3 +126,41 @@ def epsilon_after(epsilon: float, step: int) -> float | None:
     steps = sorted({*EPSILONS, epsilon})
     place = steps.index(epsilon) + step
     return steps[place] if 0 <= place < len(steps) else None
+
+
+def table_of(measure: str, text: str | None) -> TableKey:
+    """Say of which part of the table of all heads a measure is: circuits, or patterns, which may be a sentence's."""
+    (part,) = parts_of((measure,))
+    return HEADS.name, Query(text=(text or None) if part == "patterns" else None, parts=(part,))
+
+
+def by_spread(stores: Stores, shown: Shown) -> tuple[str, ...]:
+    """Put the measures in the order of how far the model's heads differ in them, as far as that is known by now."""
+    heads = [head for layer in stores.outline.layers for head in layer.head_names()]
+    measured = stores.spectra.measures(heads, shown.epsilon).values()
+    spreads: dict[str, float] = {}
+    for name, (matrix, measure) in RANK_MEASURES.items():
+        place = RANK_COLUMNS.index(measure)
+        spreads[name] = spread((rows[matrix][place] for rows in measured if matrix in rows), name in LOGARITHMIC)
+    for name in set(MEASURES) - spreads.keys():
+        if isinstance(found := stores.tables.peek(table_of(name, shown.text)), Table):
+            spreads[name] = spread(found.frame[name])
+    return tuple(sorted(MEASURES, key=lambda name: -spreads.get(name, 0.0)))
+
+
+def spread(cells: Iterable[Cell], is_logarithmic: bool = False) -> float:
+    """Give the standard deviation of numbers over their root mean square: 0 for heads that are alike, 1 at most.
+
+    Examples
+    --------
+    >>> spread([3.0, 3.0, None, ""]), round(spread([1, 3]), 2), round(spread([1.0, 1000.0], True), 2)
+    (0.0, 0.45, 0.71)
+    """
+    import numpy as np  # for which the first frame does not wait
+
+    values = np.array([cell for cell in cells if isinstance(cell, int | float)], dtype=np.float64)
+    values = values[np.isfinite(values)]
+    if is_logarithmic:
+        values = np.log(values[values > 0])
+    size = float(np.sqrt(np.mean(values**2))) if values.size else 0.0
+    return float(np.std(values)) / size if size else 0.0

@@ -83,8 +83,8 @@ class Shown:
     view: str = OVERVIEW
     text: str | None = None
     waiting_text: str | None = None
-    measure: str = "energy_rank"
-    overview: str = "ov_energy_rank"
+    measure: str = "stable_rank"
+    overview: str = "qk_stable_rank"
     epsilon: float = 0.01
     pins: tuple[Head, ...] = ()
     side: Side = Side.SPECTRA

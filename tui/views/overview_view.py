@@ -19,14 +19,14 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.table import CHANCE, RANK_COLUMNS, Cell, Table
-from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, Query, explain, parts_of
+from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, explain, parts_of
 from tui.drawing.facts import head_name
 from tui.drawing.levels import Scale
 from tui.drawing.measure_map import MeasureMap, MeasureScale, scale_of
 from tui.drawing.readout import of_measure, why_empty
 from tui.drawing.text import first_fitting
 from tui.drawing.titles import Part, Title, fact
-from tui.state.overview_measures import MEASURES, SIGNED, group_after, overview_fields
+from tui.state.overview_measures import LOGARITHMIC, MEASURES, SIGNED, by_spread, group_after, overview_fields, table_of
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import TableKey
@@ -84,7 +84,7 @@ class OverviewPane(Pane):
         self._drawn: tuple[Shown, Stores] | None = None
         self._outline: ModelOutline | None = None
         self._places: Mapping[Head, int] = {}
-        self._scales: dict[str, Scale] = {name: "log" for name in RANK_MEASURES if "condition" in name}
+        self._scales: dict[str, Scale] = dict.fromkeys(LOGARITHMIC, "log")
         self._trouble = ""
         self._part: TableKey | None = None
         self._moving: Timer | None = None
@@ -145,7 +145,7 @@ class OverviewPane(Pane):
             if shown.selected is not None and not shown.selected.is_layer:
                 stores.spectra.get(shown.selected)  # before the sweep comes to it
             return self._ranks(shown, stores), ""
-        self._part = _part(shown)
+        self._part = table_of(shown.overview, shown.text)
         found = stores.tables.get(self._part)
         if isinstance(found, EngineError):
             return [""] * len(self._places), str(found)
@@ -194,7 +194,7 @@ class OverviewPane(Pane):
         if shown.overview in RANK_MEASURES:
             matrix, measure = RANK_MEASURES[shown.overview]
             return stores.spectra.chance(head, measure, shown.epsilon).get(matrix), stores.spectra.why_not(head)
-        found = stores.tables.peek(_part(shown))
+        found = stores.tables.peek(table_of(shown.overview, shown.text))
         if not isinstance(found, Table):
             return None, ""
         row = found.frame.row(self._places[head], named=True)
@@ -302,6 +302,9 @@ class OverviewPane(Pane):
         """Open the line that takes a measure's name."""
         self.name_input.display = True
         self.name_input.value = ""
+        if self._drawn is not None:
+            shown, stores = self._drawn
+            self.name_input.columns = by_spread(stores, shown)
         self._make_room()
         self.screen.set_focus(self.name_input)
         self._suggest()
@@ -344,9 +347,3 @@ class OverviewPane(Pane):
         self._make_room()
         self.screen.set_focus(self.map)
         self.read_out()
-
-
-def _part(shown: Shown) -> TableKey:
-    """Say which part of the table of all heads the measure is of: circuits or patterns."""
-    (part,) = parts_of((shown.overview,))
-    return HEADS.name, Query(text=(shown.text or None) if part == "patterns" else None, parts=(part,))

@@ -281,7 +281,7 @@ class MeasureInput(NameInput):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "clear", "Leave", id="overview.leave")]
 
     def __init__(self) -> None:
-        super().__init__("measure", "a measure's name: ov_energy_rank, induction")
+        super().__init__("measure", "a measure's name: ov_stable_rank, induction")
         self.columns = MEASURES
         self.display = False
 
@@ -293,7 +293,7 @@ class MeasureInput(NameInput):
     @property
     def found(self) -> tuple[str, ...]:
         """The measures that hold what is typed, the one that is meant first."""
-        return candidates(self.word, MEASURES)
+        return candidates(self.word, self.columns)
 
     @property
     def is_of_table(self) -> bool:

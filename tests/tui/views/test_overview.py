@@ -19,7 +19,8 @@ from tests.opening import worked_out
 from tests.tui.explorer import explorer, screen_text, settle, shown
 from tui.app.explorer import Explorer
 from tui.app.start import Start
-from tui.state.overview_measures import GROUPS, MEASURES
+from tui.drawing.numbers import short
+from tui.state.overview_measures import GROUPS, MEASURES, by_spread, overview_fields
 from tui.views.table_view import TablePane
 
 TEXT = "the cat sat on the mat and the cat sat"
@@ -52,11 +53,12 @@ async def test_it_is_the_opening_view_with_the_focus_in_the_tree(tiny_model: Tin
         assert app.views.active.view == "overview"
         assert app.focused is app.main.tree_widget
         assert app.session.shown.selected == Head("decoder", 0, 0)
-        expected = column(model, "ov_energy_rank")
+        expected = column(model, "qk_stable_rank")
         assert on_map(app) == expected
         first = expected[Head("decoder", 0, 0)]
-        larger = sum(int(str(cell)) > int(str(first)) for cell in expected.values())
-        assert readout(app).startswith(f"L0H0 = {first}  chance ")
+        larger = sum(float(str(cell)) > float(str(first)) for cell in expected.values())
+        assert readout(app).startswith(f"L0H0 = {short(float(str(first)))}  ")
+        assert " × chance " in readout(app)
         assert f"place {larger + 1}/{len(expected)}" in readout(app)
         await pilot.press("j", "right_curly_bracket")
         await settle(pilot)
@@ -73,10 +75,10 @@ async def test_the_heads_with_the_largest_and_smallest_values_stand_beside_the_m
 ) -> None:
     model = tiny_model("llama")
     async with explorer(model, size=size) as (app, pilot):
-        values = {head: float(str(cell)) for head, cell in column(model, "ov_energy_rank").items()}
-        listed = re.findall(r"(L\d+H\d+) +(\d+)\b(?! *[=/])", screen_text(app).partition("largest")[2])
+        values = {head: float(str(cell)) for head, cell in column(model, "qk_stable_rank").items()}
+        listed = re.findall(r"(L\d+H\d+) +(\d+\.\d+)\b(?! *[=/])", screen_text(app).partition("largest")[2])
         said = {parse_head(name, ("decoder",)): float(value) for name, value in listed}
-        assert said == {head: values[head] for head in said}
+        assert said == pytest.approx({head: values[head] for head in said}, rel=0.001)
         assert len(said) >= 6, "half of the heads are among the largest, half among the smallest"
         last = list(said)[-1]
         line = next(at for at, each in enumerate(screen_text(app).splitlines()) if re.search(rf"\b{last} +\d", each))
@@ -134,6 +136,7 @@ async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: Tiny
     table = worked_out(session, "heads", Query(text=TEXT))
     rows = [dict(zip(table.columns, row, strict=True)) for row in table]
     async with explorer(model, text=TEXT) as (app, pilot):
+        app.session.change(**overview_fields("ov_energy_rank"))
         await pilot.press("w", "m", "m", "unbound:app.previous_measure")
         for group in GROUPS.values():
             await settle(pilot)
@@ -151,15 +154,19 @@ async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: Tiny
 async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         title = app.views.overview.title_line
+        app.session.change(**overview_fields("ov_energy_rank"))
         await pilot.press("w", "m", "full_stop")
         assert "overview qk_numerical_rank" in shown(title)
         await pilot.press("comma", "comma")
         await settle(pilot)
         assert f"overview {GROUPS['circuits'][0]}" in shown(title)
         await pilot.press("slash", *"stable")
-        assert shown(app.views.overview.explanation_line).startswith("ov_stable_rank  qk_stable_rank")
+        assert app.main.stores is not None
+        spreading = [name for name in by_spread(app.main.stores, app.session.shown) if "stable" in name]
+        assert len(spreading) == 6
+        assert shown(app.views.overview.explanation_line).startswith("  ".join(spreading[:2])), "that spread most"
         await pilot.press("enter")
-        assert "overview ov_stable_rank" in shown(title)
+        assert f"overview {spreading[0]}" in shown(title)
         await pilot.press("slash", *"V_cond", "tab", "enter")
         assert "overview v_condition_number  log scale" in shown(title)
         assert app.focused is app.views.overview.map
@@ -175,6 +182,7 @@ async def test_another_epsilon_is_measured_and_s_changes_the_scale_where_a_logar
 ) -> None:
     model = tiny_model("llama")
     async with explorer(model) as (app, pilot):
+        app.session.change(**overview_fields("ov_energy_rank"))
         await pilot.press("w", *["+"] * 4)
         await settle(pilot)
         assert "ε 0.2" in shown(app.views.overview.title_line)
@@ -231,11 +239,11 @@ async def test_e_writes_the_measure_of_all_heads(
         await pilot.press("w", "m", "e", "v")
         await settle(pilot)
     (file,) = tmp_path.glob("*.csv")
-    assert file.name == f"{model.name}-ov_numerical_rank-overview.csv"
+    assert file.name == f"{model.name}-qk_participation_ratio-overview.csv"
     with file.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.reader(stream))
-    expected = column(model, "ov_numerical_rank")
-    assert rows[0] == ["stack", "layer", "head", "ov_numerical_rank"]
+    expected = column(model, "qk_participation_ratio")
+    assert rows[0] == ["stack", "layer", "head", "qk_participation_ratio"]
     assert rows[1:] == [[head.stack, str(head.layer), head.label, str(cell)] for head, cell in expected.items()]
 
 
@@ -350,7 +358,7 @@ async def test_layers_with_other_numbers_of_heads_are_rows_of_other_lengths(tiny
         assert app.views.overview.map.head == Head("decoder", 1, 7)
         await pilot.press("k")
         assert app.views.overview.map.head == Head("decoder", 0, 3)
-        assert all(isinstance(cell, int) for cell in on_map(app).values())
+        assert all(isinstance(cell, float) for cell in on_map(app).values())
 
 
 async def test_layers_that_have_no_attention_are_no_rows(tiny_model: TinyModel) -> None:
@@ -412,8 +420,11 @@ async def test_on_the_smallest_terminal_the_measure_the_value_and_its_place_are_
     async with explorer(tiny_model("t5"), size=(40, 12)) as (app, pilot):
         value = on_map(app)[Head("encoder", 0, 0)]
         screen = screen_text(app)
-        assert " ov_energy_rank " in screen
-        assert re.search(rf" {value} +chance [\d.]+ {{1,2}}\d+/\d+ ", screen), "chance and the place stand beside it"
+        assert " qk_stable_rank " in screen
+        number = f"{float(str(value)):.3f}"
+        assert re.search(rf" {number} +chance [\d.]+(?: {{1,2}}\d+/\d+)? ", screen), (
+            "chance and the place stand beside it"
+        )
         for key in "13567":
             await pilot.press(key)
             await settle(pilot)

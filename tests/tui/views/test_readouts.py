@@ -122,6 +122,7 @@ async def test_the_measure_beside_the_heads_is_named_over_the_tree_in_every_view
     async with explorer("demo", text=TEXT, head="L0H1", size=size) as (app, pilot):
         assert app.views.stores is not None
         head = Head("decoder", 0, 1)
+        app.session.change(measure="energy_rank")
         rows = app.views.stores.spectra.measures([head], app.session.shown.epsilon)[head].values()
         for key, title, column in (
             ("3", "energy rank", "energy_rank"), ("m", "numerical rank", "numerical_rank"),
@@ -147,9 +148,9 @@ async def test_the_measure_beside_the_heads_is_named_over_the_tree_in_every_view
 async def test_the_names_over_the_tree_go_with_it_and_come_back_with_it() -> None:
     async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
         await press(pilot, "3", "z")
-        assert "energy rank" not in screen_text(app)
+        assert "stable rank" not in screen_text(app)
         await press(pilot, "unbound:app.tree")
-        assert screen_text(app).splitlines()[1].startswith(" energy rank QK OV ")
+        assert screen_text(app).splitlines()[1].startswith(" stable rank QK OV ")
 
 
 @pytest.mark.parametrize("width", range(9, 60))

@@ -53,7 +53,7 @@ WHOLE = {
     "0.1250", "0.5000",
     "0.4229", "0.423", "0.42", "0.296", "0.30", "0.3",
     "-0.0142212345", "-0.01422", "-0.0142", "-0.014", "0.03125", "0.0312", "0.031",
-    "1.125", "1.12", "1.250", "1.25", "24.04", "100.00",
+    "1.125", "1.12", "1.250", "1.25", "1.43", "24.04", "100.00",
 }  # fmt: skip
 """What stands for the numbers below: all their digits, or fewer, and none of which a part is cut off."""
 
@@ -250,6 +250,7 @@ async def test_a_large_screen_has_titles_in_frames_and_a_small_one_in_lines(
     tiny_model: TinyModel, size: tuple[int, int]
 ) -> None:
     async with explorer(tiny_model("llama"), head="L1H0", size=size) as (app, pilot):
+        app.session.change(measure="energy_rank")
         await pilot.press("2")
         await settle(pilot)
         title = next(line for line in screen_text(app).splitlines() if "ranks layer 1" in line)
@@ -305,11 +306,12 @@ async def test_on_the_smallest_terminal_every_line_of_the_sentence_as_text_has_i
         assert all(any(end in line for line in text) for end in ends[:2]), "each level stands apart from its token"
         await pilot.press("2")
         await settle(pilot)
-        assert " ranks L0  energy rank " in screen_text(app)
+        assert " ranks L0  stable rank " in screen_text(app)
 
 
 async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
+        app.session.change(measure="energy_rank", overview="ov_energy_rank")
         for keys, of_map, of_tree in (
             ("wmm", "ov_effective_rank", "effective_rank"),
             (".", "qk_effective_rank", "effective_rank"),
