@@ -12,6 +12,7 @@ from typing import Literal
 
 from rich.cells import cell_len
 
+from engine.values.heads import MATRICES
 from engine.values.table import CHANCE, TEXTS, Cell, Kind, kind_of
 from tui.drawing.numbers import LONGEST
 from tui.drawing.text import fit, fit_end
@@ -24,34 +25,39 @@ Title = tuple[str, str]
 
 
 def titles(columns: Sequence[str], cells: Sequence[int] | None = None) -> tuple[Title, ...]:
-    """Write the names of columns; what chance gives for the column before is called just that.
+    """Write over columns what they hold, in the words of their names; chance beside its measure is called just that.
 
     Parameters
     ----------
-    columns : the names.
+    columns : the names, as files have them.
     cells : how wide each column's cells are where there is little room, so that no name is wider without need.
 
     Examples
     --------
     >>> titles(["layer", "qk_identity_distance", "qk_identity_distance_chance"])
-    (('', 'layer'), ('qk_identity_', 'distance'), ('', 'chance'))
+    (('', 'layer'), ('QK identity', 'distance'), ('', 'chance'))
     >>> titles(["from_layer"], [1]), titles(["from_layer"], [10])
-    ((('from_', 'layer'),), (('', 'from_layer'),))
+    ((('from', 'layer'),), (('', 'from layer'),))
     """
     before = ["", *columns]
     return tuple(
-        ("", CHANCE.lstrip("_")) if name == f"{last}{CHANCE}" else _on_two_lines(name, room)
+        ("", CHANCE.lstrip("_")) if name == f"{last}{CHANCE}" else _on_two_lines(_words(name), room)
         for last, name, room in zip(before, columns, cells or [NARROW] * len(columns), strict=False)
     )
 
 
+def _words(name: str) -> str:
+    """Write a column's name as words, with matrices in capitals."""
+    return " ".join(word.upper() if word.upper() in MATRICES else word for word in name.split("_"))
+
+
 def _on_two_lines(name: str, room: int) -> Title:
-    """Break a long name after one of its words, where that makes it narrowest."""
-    places = [place + 1 for place, character in enumerate(name[:-1]) if character == "_"]
+    """Break a long name between two of its words, where that makes it narrowest."""
+    places = [place for place, character in enumerate(name) if character == " "]
     if cell_len(name) <= room or not places:
         return "", name
-    place = min(places, key=lambda place: max(place, len(name) - place))
-    return name[:place], name[place:]
+    place = min(places, key=lambda place: max(place, len(name) - place - 1))
+    return name[:place], name[place + 1 :]
 
 
 WIDEST = 32
@@ -317,7 +323,7 @@ def fitted(columns: Columns, room: int, lines: int = LOW) -> Columns:
     if not room or columns.starts[-1] <= room:
         return columns
     allowed = [max(needed, SHORT_NAME) for needed in columns.cells]
-    on_one = tuple(("", f"{upper}{lower}") for upper, lower in columns.titles)
+    on_one = tuple(("", f"{upper} {lower}".strip()) for upper, lower in columns.titles)
     first = (on_one,) if lines < LOW else ()
     ways = [_sparing(columns, over, room) for over in (*first, columns.titles, titles(columns.names, allowed))]
     return max(ways, key=lambda way: sum(map(room.__ge__, map(add, way.starts, way.cells))))
