@@ -354,10 +354,13 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self.session.change(selected=layer_after(self.stores.outline, self.session.shown.selected, step))
 
     def action_search(self) -> None:
-        """Ask what to search in the tree."""
-        from tui.screens.questions import Search
+        """Ask which token to find where a map has the keys, or else what to search in the tree."""
+        from tui.screens.questions import FindToken, Search
+        from tui.widgets.heatmap import Heatmap
 
-        if self.stores is not None:
+        if isinstance(self.focused, Heatmap) and self.focused.pooled is not None:
+            self.prompt.ask(FindToken(self.focused))
+        elif self.stores is not None:
             self.prompt.ask(Search(self.views, self.tree_widget))
 
     def action_jump(self) -> None:

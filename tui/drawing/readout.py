@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,16 +44,71 @@ ITSELF = "itself"
 OF_ALL = " of 1.000"
 """The sum of what a query gives to all keys, which is not said where it is as usual."""
 
+_IN_ROW = 3
+"""Keys of a row that a line names at the most, the one under the cursor among them."""
+
+_LEAST_CLOSE = 0.005
+"""A weight that two digits can say."""
+
+_APART = "   "
+"""Stands between what is under the cursor and the largest weights of its row."""
+
 MASKED = "masked"
 """In the place of the weights of keys that the mask hides: they are zero whatever the head does."""
 
 
-def of_weight(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
-    """Name query, key, weight and chance; the tokens are cut until the line fits, but not to less than four cells.
+def of_weight(
+    block: PooledBlock,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    width: int,
+    row: NDArray[np.float32] | None = None,
+) -> str:
+    """Name query, key, weight and chance, and the largest of all that the query looks at.
 
-    Where tokens would be cut soon the words become shorter, then chance is left out, and at last the weight stands
-    before the bare places, with chance where there is room for it.
+    Of these there are three, the weight itself counted, or as many as there is room for. The other tokens are cut until
+    the line fits, but not to less than four cells. Where they would be cut soon the words become shorter, then chance
+    is left out, and at last the weight stands before the bare places, with chance where there is room for it.
+
+    Parameters
+    ----------
+    row : all weights of the query, where they are known.
     """
+    line = _of_weight(block, query_tokens, key_tokens, width)
+    for largest in () if row is None else _largest_in_row(row, block.place[1], key_tokens):
+        shorter = _of_weight(block, query_tokens, key_tokens, width - cell_len(largest) - len(_APART))
+        both = f"{shorter}{_APART}{largest}"
+        is_complete = all(shorter.count(each) == line.count(each) for each in ('"', "chance", "…"))
+        if is_complete and cell_len(both) <= width:
+            return both
+        close = _close(block, query_tokens, key_tokens, largest)
+        if cell_len(close) <= width:
+            return close
+    return line
+
+
+def _largest_in_row(row: NDArray[np.float32], key: int, tokens: Sequence[str]) -> Iterator[str]:
+    """Name a row's three largest weights, then fewer; of a key that has the largest itself, what comes after it."""
+    sizes = np.where(np.isfinite(row), row, 0)
+    order = [at for at in np.argsort(-sizes, kind="stable")[:_IN_ROW].tolist() if sizes[at] >= LEAST]
+    is_here = order[:1] == [key]
+    names = [f"{at} {short_token(tokens[at])} {row[at]:.2f}" for at in order[is_here:]]
+    for count in range(len(names), 0, -1):
+        yield f"{'then' if is_here else '⏎'} {'  '.join(names[:count])}"
+
+
+def _close(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], largest: str) -> str:
+    """Name query, key and weight, the largest of the row and chance with few digits each."""
+    (query, key), number, chance = block.place, MASKED, ""
+    if not block.is_masked:
+        number = f"{block.largest:.2f}" if block.largest >= _LEAST_CLOSE else write_weight(block.largest)
+        chance = "" if block.chance is None else f"  chance {block.chance:.2f}"
+    asked, read = short_token(query_tokens[query]), short_token(key_tokens[key])
+    return f"q {query} {asked} → k {key} {read}  {number}  {largest}{chance}"
+
+
+def _of_weight(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
+    """Name query, key, weight and chance."""
     query, key = block.place
     number = MASKED if block.is_masked else write_weight(block.largest)
     forms, shortest = [(words, number, _SHORTEST_TOKEN) for words in _WORDS], [number]

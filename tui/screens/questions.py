@@ -26,6 +26,7 @@ from tui.views.rows import RowsPane
 from tui.views.switcher import Views
 from tui.views.tree import HeadTree
 from tui.widgets.field import candidates
+from tui.widgets.heatmap import Heatmap
 
 OPEN = "open"
 """Stands before the name or path of a model."""
@@ -48,6 +49,9 @@ MOST_TOKENS = 999_999_999
 
 OFF, ON = "off", "on"
 """The words that stand before the names of heads."""
+
+TOKEN = "token"
+"""Stands before the number of a token of the sentence."""
 
 FOUND = "found"
 """Stands for the heads of the rows that a filter leaves, or of the matches of a search."""
@@ -73,7 +77,7 @@ class WhereTo:
         self._view_names = view_names(is_comparing=views.is_comparing)
         places = (*self._view_names, *(f"{stack}." for stack in stacks if len(stacks) > 1))
         named = (*self._by_name, *(f"{MEASURE} {name}" for name in NAMES), *(f"{THEME}{name}" for name in themes))
-        self.names = tuple(dict.fromkeys((*places, *named, OFF, ON)))
+        self.names = tuple(dict.fromkeys((*places, *named, OFF, ON, TOKEN)))
 
     def typed(self, text: str) -> str:
         """Say what can be typed."""
@@ -115,6 +119,9 @@ class WhereTo:
             self._views.app.call_later(self._views.spectra.show_distance, _distance(behind))
         elif word == MEASURE:
             self._show_measure(behind)
+        elif word == TOKEN and behind:
+            self._go("attention")
+            self._views.app.call_later(self._views.attention.heatmap.go_to_token, self._token(behind))
         elif word in self._view_names and behind:
             self._go(parse_place(behind, self._outline, self._session.shown.selected, ()))
             self._go(word)
@@ -138,6 +145,21 @@ class WhereTo:
         self._session.change(**fields)
         if "measure" not in fields and before.view != OVERVIEW:
             self._go(OVERVIEW)
+
+    def _token(self, text: str) -> int:
+        """Read the number of a token.
+
+        Raises
+        ------
+        EngineError : when the sentence has no such token, or there is none.
+        """
+        pooled = self._views.attention.heatmap.pooled
+        if pooled is None:
+            raise EngineError("there is no map yet to move on")
+        last = len(pooled.query_tokens) - 1
+        if not (text.isdecimal() and len(text) < len(str(MOST_TOKENS)) and int(text) <= last):
+            raise EngineError(f"the tokens of the sentence are 0 to {last}")
+        return int(text)
 
     def _do(self, action: str) -> None:
         """Do something once the line is closed."""
@@ -300,6 +322,51 @@ class Search:
         """Go back to where the search began, and show what was found before."""
         self._go_to(self._from)
         self._tree.mark_found(self._stores.found(self._session.shown.searched, self._session.shown))
+
+
+class FindToken:
+    """The question which token of a map's sentence to go to, which is gone to while it is typed."""
+
+    label = "/"
+
+    def __init__(self, heatmap: Heatmap) -> None:
+        assert heatmap.pooled is not None, "there are tokens once there is a map"
+        self._heatmap = heatmap
+        self._from = heatmap.cursor
+        self.names = tuple(dict.fromkeys(each.strip() for each in heatmap.pooled.query_tokens))
+
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List what a text may become."""
+        return candidates(text, self.names)
+
+    def typed(self, text: str) -> str:
+        """Go to the first match from where the search began on, and say how many there are."""
+        found = self._heatmap.found(text)
+        if not found:
+            self._heatmap.move_to(*self._from)
+            return (
+                "no token has that"
+                if text.strip()
+                else f"a token · {key_of(self._heatmap, 'prompt.complete')} completes"
+            )
+        place = next((at for at, query in enumerate(found) if query >= self._from[0]), 0)
+        self._heatmap.go_to_token(found[place])
+        return f"{place + 1} of {len(found)}"
+
+    def answer(self, text: str) -> None:
+        """Stay at the match.
+
+        Raises
+        ------
+        EngineError : when there is none.
+        """
+        if text.strip() and not self._heatmap.found(text):
+            raise EngineError(self.typed(text))
+        self._heatmap.search(text.strip())
+
+    def leave(self) -> None:
+        """Go back to where the search began."""
+        self._heatmap.move_to(*self._from)
 
 
 class OffByName:

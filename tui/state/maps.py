@@ -32,6 +32,9 @@ from tui.state.session import Averaging, Shown
 from tui.state.store import Store
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from engine.service.engine import Engine
 
 Read = tuple[str, Off]
@@ -217,6 +220,11 @@ class Maps:
     def lines(self, query: MapQuery, place: tuple[int, int]) -> MapLines | EngineError | None:
         """Give a query's row and a key's column of a long sentence's map."""
         return self._lines.get((query, place))
+
+    def row(self, query: MapQuery, number: int) -> NDArray[np.float32] | None:
+        """Give all weights of a query of a long sentence's map; None while they are to come, or cannot be had."""
+        lines = self.lines(query, (number, 0 if query.name.stack == "cross" else number))
+        return lines.row if isinstance(lines, MapLines) else None
 
     async def every_weight(self, query: MapQuery) -> AttentionMap:
         """Give all weights of a map, however long the sentence is.

@@ -61,6 +61,7 @@ class AttentionPane(SentencePane):
         }
         return {
             **zoom.get(self.heatmap.zooms, {}),
+            "heatmap.largest": "Largest",
             "app.averaging": "Mean",
             "app.explain": "Explain",
             "map.back": "Small maps",
@@ -117,8 +118,8 @@ class AttentionPane(SentencePane):
         query = map_query(shown, name)
         if sentence.is_long and not name.is_rollout:
             part, spelled = partial(stores.maps.part, query, "maps"), partial(map_with_parts, sentence=sentence)
-            tokens = sentence.tokens, sentence.tokens
-            source = MapSource(query, tokens, part, is_signed=query.minuend is not None, spelled=spelled)
+            tokens, row = (sentence.tokens, sentence.tokens), partial(stores.maps.row, query)
+            source = MapSource(query, tokens, part, row, is_signed=query.minuend is not None, spelled=spelled)
         else:
             whole = stores.maps.whole(query)
             if not isinstance(whole, AttentionMap):

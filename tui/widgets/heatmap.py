@@ -46,6 +46,7 @@ class Lens:
     ----------
     counts : queries and keys of the map.
     cursor : query and key, from zero; with larger cells, those of one weight in the cell.
+    is_moved : whether a person has put the cursor there; until then it is where the last query looks most.
     block : queries, and keys, of a cell.
     is_whole : whether the whole map is in view.
     is_fitted : whether a person wants it to be, in a pane of another size too; None where nobody has chosen.
@@ -54,6 +55,7 @@ class Lens:
 
     counts: Counts = (0, 0)
     cursor: tuple[int, int] = (0, 0)
+    is_moved: bool = False
     block: int = 1
     is_whole: bool = False
     is_fitted: bool | None = None
@@ -121,6 +123,8 @@ SINGLE = "each cell is a single weight"
 Tokens = tuple[tuple[str, ...], tuple[str, ...]]
 """The texts along the queries, and along the keys."""
 
+Weights = NDArray[np.float32]
+
 
 @dataclass(frozen=True, eq=False)
 class MapSource:
@@ -131,6 +135,7 @@ class MapSource:
     key : what the map is of; the same map has the same key.
     tokens : along both axes, as far as they are known before any of it has come.
     window : gives a part of the map, or why there is none; None while it is to come.
+    row : gives all weights of a query; None while they are to come.
     is_signed : whether it is of differences.
     is_whole : whether all of it is at hand, so that any part comes at once.
     spelled : writes the tokens of a part as people read them.
@@ -139,6 +144,7 @@ class MapSource:
     key: Hashable
     tokens: Tokens
     window: Callable[[MapWindow], PooledMap | EngineError | None]
+    row: Callable[[int], Weights | None] = lambda query: None
     is_signed: bool = False
     is_whole: bool = False
     spelled: Callable[[PooledMap], PooledMap] = lambda part: part
@@ -146,8 +152,13 @@ class MapSource:
     @classmethod
     def of(cls, map: AttentionMap, key: Hashable) -> MapSource:
         """Give a map that is all at hand."""
-        tokens = map.query_tokens, map.key_tokens
-        return cls(key, tokens, partial(pool, map), map.is_signed, is_whole=True)
+        tokens, other = (map.query_tokens, map.key_tokens), map.other
+
+        def row(query: int) -> Weights:
+            weights: Weights = map.weights[query] if other is None else other[query] - map.weights[query]
+            return weights
+
+        return cls(key, tokens, partial(pool, map), row, map.is_signed, is_whole=True)
 
 
 class Heatmap(ScrollArea, can_focus=True):
@@ -175,6 +186,9 @@ class Heatmap(ScrollArea, can_focus=True):
         Binding("end", "key_edge(True)", "Last key", show=False, id="heatmap.last_key"),
         Binding("gg,ctrl+home", "query_edge(False)", "First query", show=False, id="heatmap.first_query"),
         Binding("ctrl+end,G", "query_edge(True)", "Last query", show=False, id="heatmap.last_query"),
+        Binding("enter", "largest", "Go to the row's largest weight", show=False, id="heatmap.largest"),
+        Binding("n", "find(1)", "Next match", show=False, id="heatmap.next_found"),
+        Binding("N", "find(-1)", "Previous match", show=False, id="heatmap.previous_found"),
         Binding(
             "greater_than_sign",
             "zoom(True)",
@@ -229,6 +243,9 @@ class Heatmap(ScrollArea, can_focus=True):
         self.key: Hashable = None
         self._wanted: tuple[Hashable, MapWindow] | None = None
         self._lens = Lens()
+        self._searched = ""
+        self._followed: int | None = None
+        """The query whose largest weight is to be gone to once all of its weights have come."""
         self._chosen_scale: Scale | None = None
         self._top: float | None = None
         self._message = ""
@@ -254,6 +271,7 @@ class Heatmap(ScrollArea, can_focus=True):
         looks = self.scale, self.is_numbered
         self._source, self._chosen_scale, self.is_numbered = source, scale, is_numbered
         before, answer = self.part, self._look()
+        self._follow_row()
         if self.part is before and looks != (self.scale, is_numbered):
             self._paint()
         return answer
@@ -325,7 +343,12 @@ class Heatmap(ScrollArea, can_focus=True):
         tokens, drawn = (pooled.query_tokens, pooled.key_tokens), pooled.window.pooling
         if pooled.window.block > 1:
             return of_block(block, *tokens, width, drawn=drawn)
-        return (of_difference if pooled.is_signed else of_weight)(block, *tokens, width)
+        if pooled.is_signed:
+            return of_difference(block, *tokens, width)
+        source = self._source
+        return of_weight(
+            block, *tokens, width, source.row(block.place[0]) if source is not None and source.is_whole else None
+        )
 
     def legend(self, width: int = 80) -> Text:
         """Explain the levels in one line of at most ``width`` cells, by the weights between them."""
@@ -375,6 +398,8 @@ class Heatmap(ScrollArea, can_focus=True):
         self.part, self.pooled, self.key, self._message = part, source.spelled(part), source.key, ""
         tokens = self.pooled.query_tokens, self.pooled.key_tokens
         self._lens = lens.on((len(tokens[0]), len(tokens[1])), partial(self._fitting, tokens, source.is_signed))
+        if not self._lens.is_moved and (place := _most_telling(self.pooled)) is not None:
+            self._lens = self._lens.at(*place)
         self._paint()
         self.post_message(self.CursorMoved(self))
         if not source.is_whole:
@@ -440,7 +465,8 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def move_to(self, query: int, key: int) -> None:
         """Put the cursor on a weight, or on the nearest that the map has."""
-        self._turn(self._lens.at(query, key))
+        self._followed = None
+        self._turn(replace(self._lens.at(query, key), is_moved=True))
 
     def _turn(self, lens: Lens) -> None:
         """Look at the map in another way."""
@@ -463,7 +489,9 @@ class Heatmap(ScrollArea, can_focus=True):
     def action_move(self, rows: int, columns: int) -> None:
         """Move the cursor by cells."""
         if self._has_map():
-            self._turn(self._lens.step(rows, columns, self.pooled.window.block if self.pooled is not None else 1))
+            self.move_to(
+                *self._lens.step(rows, columns, self.pooled.window.block if self.pooled is not None else 1).cursor
+            )
 
     def action_page(self, pages: float) -> None:
         """Move the cursor by as many queries as are in view, less one."""
@@ -482,6 +510,51 @@ class Heatmap(ScrollArea, can_focus=True):
         """Move the cursor to the column's first or last query."""
         if self._has_map():
             self.move_to(self._lens.counts[0] if last else 0, self.cursor[1])
+
+    def action_largest(self) -> None:
+        """Go to the key that the query looks at most; say so where the cursor is there."""
+        if self._has_map() and (place := self.looked_at) is not None:
+            self._followed = place[0]
+            self._follow_row()
+
+    def _follow_row(self) -> None:
+        """Go to the largest weight of the query that is followed, once all of its weights have come."""
+        if self._followed is None or self._source is None or (row := self._source.row(self._followed)) is None:
+            return
+        place = self._followed, _largest(row)
+        if place == self.looked_at:
+            self.post_message(Told("this is the row's largest weight"))
+        self.move_to(*place)
+
+    def found(self, text: str) -> tuple[int, ...]:
+        """List the queries whose token has a text in it, in whatever case."""
+        tokens, word = () if self.pooled is None else self.pooled.query_tokens, text.strip().lower()
+        return tuple(at for at, token in enumerate(tokens) if word and word in token.lower())
+
+    def go_to_token(self, query: int) -> None:
+        """Go to the row of a token, where that looks most as far as it is known."""
+        source = self._source
+        self.move_to(query, self.cursor[1])
+        if source is not None:
+            self._followed = query
+            self._follow_row()
+
+    def search(self, text: str) -> None:
+        """Have the keys for the next and the previous token go to those with a text in them."""
+        self._searched = text
+
+    def action_find(self, step: int) -> None:
+        """Go to the next or the previous token that was searched, and round at the ends; say which it is."""
+        if not self._has_map():
+            return
+        found = self.found(self._searched)
+        if not found:
+            self.post_message(Told(f"no token has {self._searched}" if self._searched else "no token was searched yet"))
+            return
+        after = sum(each <= self.cursor[0] if step > 0 else each < self.cursor[0] for each in found)
+        place = (after if step > 0 else after - 1) % len(found)
+        self.go_to_token(found[place])
+        self.post_message(Told(f"/{self._searched}  {place + 1} of {len(found)}"))
 
     def action_zoom(self, is_in: bool) -> None:
         """Make cells of half or twice as many queries and keys; say where that cannot be."""
@@ -725,3 +798,17 @@ class Heatmap(ScrollArea, can_focus=True):
         colours |= {CURSOR: style("heatmap--cursor").color, ABSENT: style("heatmap--label").bgcolor}
         others = {NOT_FINITE: ("?", style("heatmap--cell"))}
         yield from halved_cells(levels[0], lower, colours, others)
+
+
+def _most_telling(pooled: PooledMap) -> tuple[int, int] | None:
+    """Find the largest weight of the last query, or row of blocks; None where not all of it is there."""
+    queries, keys = (-(-len(each) // pooled.window.block) for each in (pooled.query_tokens, pooled.key_tokens))
+    if not pooled.holds(queries - 1, 0) or len(pooled.window.columns) < keys:
+        return None
+    query, key = pooled.places[-1, _largest(pooled.values[-1])].tolist()
+    return query, key
+
+
+def _largest(values: Weights) -> int:
+    """Find the finite value of the largest size."""
+    return int(np.where(np.isfinite(values), np.abs(values), 0).argmax())

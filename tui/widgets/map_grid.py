@@ -121,12 +121,11 @@ class MapGrid(Container):
 
     @on(Heatmap.CursorMoved)
     def _follow(self, event: Heatmap.CursorMoved) -> None:
-        """Let the others go where the map with the focus has gone."""
+        """Let the others go where the map with the focus, or else the first, has gone."""
         event.stop()
-        if event.heatmap.has_focus:
-            for each in self.heatmaps:
-                if each is not event.heatmap:
-                    each.follow(event.heatmap)
+        for each in self.heatmaps:
+            if each is not self.leading:
+                each.follow(self.leading)
         self.post_message(self.Moved())
 
 

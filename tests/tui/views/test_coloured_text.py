@@ -55,7 +55,8 @@ async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_m
         await press(pilot, "T")
         assert app.views.attention.display  # beside it
         for keys, query, weights in (
-            ((), 0, layers[1][2]),
+            ((), count - 1, layers[1][2]),
+            (("gg",), 0, layers[1][2]),
             (("G",), count - 1, layers[1][2]),
             (("h", "left", "l"), count - 2, layers[1][2]),
             (("left_square_bracket",), count - 2, layers[1][1]),
@@ -162,7 +163,7 @@ async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel,
                                                           tmp_path: Path) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
-        await press(pilot, "T", "l", "l")
+        await press(pilot, "3", "gg", "home", "T", "l", "l")
         assert shown(pane_of(app).readout_line).startswith("token 2 of ")  # of the keys, whose cursor moved
         await press(pilot, "unbound:text.turn", "l")
         assert shown(pane_of(app).readout_line).startswith("token 1 of ")
@@ -278,7 +279,7 @@ async def test_on_the_smallest_terminal_token_and_weight_are_whole_and_a_larger_
         await press(pilot, "escape")
         await pilot.resize_terminal(120, 30)
         await settle(pilot)
-        assert f'query {last} "中₃" → key {last} "中₃"  {weight}' in screen_text(app)
+        assert f'q {last} "中₃" → k {last} "中₃"  {float(weight):.2f}' in screen_text(app)
         await press(pilot, "A")
         small = app.query_one(SmallMaps).pooled
         assert small is not None

@@ -146,7 +146,9 @@ async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(
             assert heatmap.pooled is not None
             np.testing.assert_array_equal(heatmap.pooled.values, expected)
             assert heatmap.pooled.largest == max(float(each.max()) for each in weights)
-        await press(pilot, "j j j l")
+        last = len(weights[0]) - 1
+        assert [each.cursor for each in maps] == [(last, int(weights[0][last].argmax()))] * 2, "that of the first"
+        await press(pilot, "gg home j j j l")
         assert [each.cursor for each in maps] == [(3, 1), (3, 1)]
         said = [float(each.value) for each in pane.values.entries]
         assert said == pytest.approx([float(each[3, 1]) for each in weights], rel=5e-3), "small ones too"

@@ -151,12 +151,13 @@ async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel)
         attention = app.views.attention.heatmap.pooled
         assert attention is not None
         assert "".join(attention.query_tokens) == "question 1"
-        assert "q 0 " in shown(app.views.attention.readout_line)
-        await pilot.press("down", "down", "right")
+        last = len(attention.query_tokens) - 1
+        assert f"q {last} " in shown(app.views.attention.readout_line)
+        await pilot.press("gg", "home", "down", "down", "right")
         assert "q 2 " in shown(app.views.attention.readout_line)
-        assert f"{attention.values[2, 1]:.4f}" in shown(app.views.attention.readout_line)
+        assert f"{attention.values[2, 1]:.2f}" in shown(app.views.attention.readout_line)
         await pilot.press("right", "right")
-        assert shown(app.views.attention.readout_line).endswith("  masked"), "the key comes after the query"
+        assert "  masked" in shown(app.views.attention.readout_line), "the key comes after the query"
 
 
 async def test_a_goes_through_the_means(tiny_model: TinyModel) -> None:
@@ -263,3 +264,26 @@ async def test_it_says_where_it_cannot_write(
         await settle(pilot)
         assert "the current folder is gone; start attn-tui in another one to write files" in screen_text(app)
         assert app.is_running
+
+
+async def test_a_slash_in_a_map_finds_tokens_and_a_colon_goes_to_one_by_its_number(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat the") as (app, pilot):
+        await pilot.press("3")
+        await settle(pilot)
+        heatmap = app.views.attention.heatmap
+        assert heatmap.pooled is not None
+        places = [at for at, token in enumerate(heatmap.pooled.query_tokens) if "he" in token]
+        await pilot.press("gg", "slash", "h", "e")
+        assert heatmap.cursor[0] == places[0]
+        await pilot.press("escape")
+        assert heatmap.cursor[0] == 0
+        await pilot.press("slash", "h", "e", "enter", "n")
+        assert heatmap.cursor[0] == places[1]
+        await pilot.press("slash", "q", "q", "enter")
+        assert "no token has that" in screen_text(app)
+        await pilot.press("escape", "colon", *"token 2", "enter")
+        await settle(pilot)
+        assert heatmap.cursor[0] == 2
+        await pilot.press("colon", *"token 99", "enter")
+        await settle(pilot)
+        assert f"the tokens of the sentence are 0 to {len(heatmap.pooled.query_tokens) - 1}" in screen_text(app)

@@ -88,6 +88,8 @@ async def show(pilot: Pilot[None], shown: AttentionMap | None = None, scale: Sca
     assert isinstance(app, HeatmapApp)
     app.scale = scale or app.scale
     app.draw(shown)
+    if shown is not None and not app.moves:
+        app.heatmap.move_to(0, 0)
     await pilot.pause()
     return app
 

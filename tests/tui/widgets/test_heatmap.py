@@ -151,7 +151,7 @@ async def test_the_readout_names_query_key_and_weight() -> None:
         heatmap.move_to(1, 0)
         assert heatmap.readout() == 'query 1 "x" → key 0 " cat"  0.1234'
         heatmap.move_to(1, 1)
-        assert heatmap.readout() == 'query 1 "x" → key 1 ""  1.00e-07'
+        assert heatmap.readout(40) == 'query 1 "x" → key 1 ""  1.00e-07'
         assert Heatmap().readout() == ""
         weights = np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0.5, 0, 0.5, 0], [0.25] * 4], dtype=np.float32)
         visible = VisibleKeys(np.zeros(4, np.int64), np.arange(4))
@@ -160,12 +160,14 @@ async def test_the_readout_names_query_key_and_weight() -> None:
         said = []
         for cell in ((0, 1), (1, 1), (2, 1), (2, 3)):
             app.heatmap.move_to(*cell)
-            said.append(app.heatmap.readout().partition("  ")[2])
+            said.append(app.heatmap.readout().partition("  ")[2].partition("   ")[0])
         assert said == ["masked", "0.0000  chance 0.5000", "0.0000  chance 0.3333", "masked"], "0 where a key is seen"
         app.heatmap.move_to(2, 2)
-        assert [app.heatmap.readout(width) for width in (62, 60, 44, 28, 27, 20)] == [
-            'query 2 "c" → key 2 "c"  0.5000  chance 0.3333',
-            'q 2 "c" → k 2 "c"  0.5000  chance 0.3333',
+        assert [app.heatmap.readout(width) for width in (90, 62, 60, 50, 44, 28, 27, 20)] == [
+            'query 2 "c" → key 2 "c"  0.5000  chance 0.3333   ⏎ 0 "a" 0.50  2 "c" 0.50',
+            'q 2 "c" → k 2 "c"  0.50  ⏎ 0 "a" 0.50  2 "c" 0.50  chance 0.33',
+            'q 2 "c" → k 2 "c"  0.5000  chance 0.3333   ⏎ 0 "a" 0.50',
+            'q 2 "c" → k 2 "c"  0.50  ⏎ 0 "a" 0.50  chance 0.33',
             'q 2 "c" → k 2 "c"  0.5000  chance 0.3333',
             'q 2 "c" → k 2 "c"  0.5000',
             'q 2 "c" → k 2 "c"  0.5000',
@@ -254,7 +256,7 @@ async def test_weights_that_are_not_finite_are_marked_and_do_not_spoil_the_scale
         assert "????" in app.picture.line(1)
         assert app.heatmap.legend(100).plain.endswith("0.5 = largest weight of the map")
         await pilot.press("right")
-        assert app.heatmap.readout().endswith("  nan")
+        assert app.heatmap.readout().endswith('  nan   ⏎ 3 "f" 0.50  0 "c" 0.10')
         nothing = np.full((1, 1), np.nan, dtype=np.float32)
         await show(pilot, AttentionMap(MapName("decoder", 0, 0), ("a",), ("b",), nothing))
         await show(pilot, scale="log")
@@ -282,7 +284,8 @@ async def test_a_map_given_before_the_widget_is_on_the_screen_appears_with_it() 
     app.draw(attention(4))
     async with app.run_test(size=(60, 20)) as pilot:
         await pilot.pause()
-        assert app.picture.line(5).startswith("0   The []")
+        assert app.picture.line(8).startswith("3   fox ")
+        assert "[]" in app.picture.line(8)
 
 
 WALKS = [
@@ -478,7 +481,7 @@ async def test_zooming_in_goes_to_the_largest_weight_and_out_to_the_whole() -> N
             assert heatmap.cursor == place
             assert sum("[]" in app.picture.line(row) for row in range(20)) == 1
         assert sizes == [8, 4, 2, 1, 1]
-        assert heatmap.readout().endswith(f"{shown.weights[place]:.4f}")
+        assert f"  {shown.weights[place]:.4f}" in heatmap.readout()
         assert heatmap.readout().startswith(f"query {place[0]} ")
         sizes = []
         for key in ("<", "less_than_sign", "<", "<", "<"):
@@ -688,3 +691,67 @@ async def test_another_map_takes_the_place_of_one_once_it_is_there() -> None:
         assert heatmap.pooled.name == other.shown.name
         heatmap.show_message("no map")
         assert heatmap.pooled is None
+
+
+async def test_the_cursor_begins_where_the_last_query_looks_most_and_stays_where_a_person_moves_it() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app, maps = pilot.app, [attention(10, seed=seed) for seed in range(3)]
+        assert isinstance(app, HeatmapApp)
+        for shown in maps:
+            app.draw(shown)
+            assert app.heatmap.cursor == (9, int(shown.weights[9].argmax()))
+        await pilot.press("up")
+        moved = app.heatmap.cursor
+        app.draw(maps[0])
+        assert app.heatmap.cursor == moved
+        app.draw(attention(200))
+        assert app.heatmap.cursor == moved, "its place in another sentence"
+
+
+async def test_enter_goes_to_the_rows_largest_weight() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        shown = attention(10)
+        app = await show(pilot, shown)
+        app.heatmap.move_to(6, 0)
+        await pilot.press("enter")
+        assert app.heatmap.cursor == (6, int(shown.weights[6].argmax()))
+        assert "then" in app.heatmap.readout(100)
+        assert app.said == []
+        await pilot.press("enter")
+        assert app.said == ["this is the row's largest weight"]
+
+
+async def test_enter_waits_for_a_row_of_which_only_a_part_is_there() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot)
+        far = Elsewhere(app, attention(3000))
+        rows = dict[int, np.ndarray]()
+        far.source = replace(far.source, row=rows.get)
+        app.heatmap.show(far.source)
+        far.answer()
+        await pilot.press("f")
+        far.answer()
+        query, _ = app.heatmap.cursor
+        await pilot.press("left", "enter")
+        before = app.heatmap.cursor
+        app.heatmap.show(far.source)
+        assert app.heatmap.cursor == before
+        rows[query] = far.shown.weights[query]
+        app.heatmap.show(far.source)
+        assert app.heatmap.cursor == (query, int(far.shown.weights[query].argmax()))
+
+
+async def test_keys_go_from_one_token_that_was_searched_to_the_next() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        shown = attention(20)
+        app = await show(pilot, shown)
+        assert app.heatmap.found("THE") == (0, 6, 10, 16)
+        await pilot.press("n")
+        app.heatmap.search("the")
+        rows = []
+        for key in ("n", "n", "n", "n", "N", "N"):
+            await pilot.press(key)
+            rows.append(app.heatmap.cursor[0])
+            assert app.heatmap.cursor[1] == int(shown.weights[rows[-1]].argmax())
+        assert rows == [6, 10, 16, 0, 16, 10]
+        assert app.said == ["no token was searched yet", *(f"/the  {at} of 4" for at in (2, 3, 4, 1, 4, 3))]
