@@ -10,7 +10,7 @@ from typing import TypeVar, overload
 from rich.cells import cell_len
 
 from engine.values.attention import AT_ONCE
-from tui.drawing.text import across, downwards, fit, label
+from tui.drawing.text import fit, label, stacked
 
 T = TypeVar("T")
 
@@ -24,11 +24,10 @@ NEARLY_SQUARE = 1.5, 3.0
 """Columns for each line of a larger cell, at least and at most."""
 
 ACROSS = 4
-"""Columns of a cell from which on its key is written across in one line, and not downwards."""
+"""Columns of a cell from which on its key is written in one line, with a blank behind it."""
 
-_HIGHEST_HEADER = 6
-_HIGHEST_MARK = 2
-"""Setting off a line takes two escape sequences; with six lines they would be most of what a move writes."""
+_HIGHEST_HEADER = 2
+"""Lines of a key's label over a narrow cell."""
 
 _WIDEST_TOKEN = 16
 _HALF_TOKEN = 8
@@ -45,7 +44,7 @@ class Axes:
     Attributes
     ----------
     rows : label of each query, index and token, ``gutter`` cells wide.
-    columns : label of each key, ``header`` lines as wide as a cell, written across or downwards and ending in the last.
+    columns : label of each key, ``header`` lines as wide as a cell, ending in the last.
     marks : how many lines, the last ones, of each column's label are set off under the cursor.
     gutter, header : width of the row labels and height of the column labels.
     corner : says what runs along the axes; it stands in the last line of the header, ``gutter`` cells wide.
@@ -135,7 +134,9 @@ def lay_out(
     keys = [label(token) for token in key_tokens]
     heights = [_height(key, cell) for key in keys]
 
-    header = min(max(heights, default=1), _HIGHEST_HEADER, max(1, (height + 2) // 4))
+    header = min(max(heights, default=1), max(1, (height + 2) // 4))
+    if len(queries) * lines < height < len(queries) * lines + header:
+        header = 1  # with which all of it is seen
     index = len(str(max(len(queries) - 1, 0)))
     room = max(width // 4, min(12, width // 2)) - 1
     token = min(max((cell_len(query) for query in queries), default=1), _WIDEST_TOKEN)
@@ -148,7 +149,7 @@ def lay_out(
     return Axes(
         rows=tuple(rows),
         columns=tuple(_written(key, header, cell) for key in keys),
-        marks=tuple(min(needed, header, _HIGHEST_MARK) for needed in heights),
+        marks=tuple(min(needed, header) for needed in heights),
         gutter=gutter,
         header=header,
         corner=next(fit(text, gutter) for text in _CORNERS if len(text) < gutter or not text),
@@ -159,12 +160,12 @@ def lay_out(
 
 def _height(key: str, cell: int) -> int:
     """Count the lines that a key's label takes over a cell."""
-    return 1 if cell >= ACROSS else len(across(key, cell))
+    return 1 if cell >= ACROSS else min(-(-max(cell_len(key), 1) // cell), _HIGHEST_HEADER)
 
 
 def _written(key: str, header: int, cell: int) -> tuple[str, ...]:
     """Write a key's label over a cell, in so many lines."""
-    return (fit(key, cell - 1) + " ",) if cell >= ACROSS else tuple(downwards(key, header, cell))
+    return (fit(key, cell - 1) + " ",) if cell >= ACROSS else tuple(stacked(key, header, cell))
 
 
 class _Lazily(Sequence[T]):
@@ -213,8 +214,7 @@ def lay_out_blocks(
     """
     index = len(str(max(len(query_tokens) - 1, 0)))
     digits = len(str(max(len(key_tokens) - 1, 0)))
-    lines = 1 if cell == 1 or cell >= ACROSS else -(-max(digits, _LEAST_TOKEN) // (cell - 1))
-    header = min(lines, max(1, (height + 2) // 4))
+    header = 1 if cell == 1 or cell >= ACROSS else min(_HIGHEST_HEADER, max(1, (height + 2) // 4))
     step = 5 if digits < _LEAST_TOKEN else 10
     room = max(width // 4, min(12, width // 2)) - 1
     with_token = room >= index + 1 + _LEAST_TOKEN
@@ -230,7 +230,7 @@ def lay_out_blocks(
         if block == 1:
             return label(key_tokens[number])
         whole = str(number * block)  # a part of it would be taken for another one
-        is_fitting = len(whole) < cell if cell >= ACROSS else len(across(whole, cell)) <= header
+        is_fitting = len(whole) < cell if cell >= ACROSS else len(whole) <= header * cell
         return whole if is_fitting else "…"
 
     def column(number: int) -> Sequence[str]:
@@ -241,7 +241,7 @@ def lay_out_blocks(
         return text[place] if place < len(text) and tick + len(text) <= columns else " "
 
     def mark(number: int) -> int:
-        return 1 if cell == 1 else min(_height(key(number), cell), header, _HIGHEST_MARK)
+        return 1 if cell == 1 else min(_height(key(number), cell), header)
 
     rows, columns = (-(-len(tokens) // block) for tokens in (query_tokens, key_tokens))
     return Axes(

@@ -155,46 +155,26 @@ def path_within(path: str, width: int) -> str:
     return "…" + _end_of(end, width - 1) if width > 0 else ""
 
 
-def downwards(text: str, height: int, width: int = 2) -> list[str]:
-    """Write harmless text from top to bottom, ending in the last of ``height`` lines, each ``width`` cells wide.
+def stacked(text: str, height: int, width: int) -> list[str]:
+    """Write harmless text in lines of ``width`` cells one below the other, ending in the last of ``height``.
 
-    What is too long loses its end, and says so where there is room for more than two lines.
-
-    Examples
-    --------
-    >>> downwards("ab", 3), downwards("tokens", 3), downwards("tokens", 2)
-    (['  ', 'a ', 'b '], ['t ', 'o ', '⋮ '], ['t ', 'o '])
-    >>> downwards("tokens", 3, 5)
-    ['     ', 'toke ', 'ns   ']
-    """
-    lines = [line + " " * (width - cells) for line, cells in across(text, width)]
-    if len(lines) > height:
-        lines = lines[:height]
-        if height > 2:
-            lines[-1] = "⋮".ljust(width)
-    return [" " * width] * (height - len(lines)) + lines
-
-
-def across(text: str, width: int) -> list[tuple[str, int]]:
-    """Break harmless text into lines that leave a blank in ``width`` cells, unless one character takes them all.
-
-    Returns
-    -------
-    Each line, and the cells it takes.
+    What is too long loses its end, and says so where there is room for more than two characters.
 
     Examples
     --------
-    >>> across("tokens", 5), across("日a", 2)
-    ([('toke', 4), ('ns', 2)], [('日', 2), ('a', 1)])
+    >>> stacked("ab", 2, 2), stacked("gives", 2, 2), stacked("gives", 1, 2), stacked("日本", 2, 3)
+    (['  ', 'ab'], ['gi', 'v…'], ['gi'], ['日 ', '本 '])
     """
-    lines: list[tuple[str, int]] = []
+    lines, taken = [""], 0
     for cluster, cells in clusters(text):
-        line, taken = lines[-1] if lines else ("", width)
-        if taken + cells < width:
-            lines[-1] = line + cluster, taken + cells
-        else:
-            lines.append((cluster, cells))
-    return lines
+        if taken + cells > width:
+            lines.append("")
+            taken = 0
+        lines[-1], taken = lines[-1] + cluster, taken + cells
+    if len(lines) > height and height * width > 2:
+        lines[height - 1] += lines[height]
+    lines = [fit(line, width) for line in lines[:height]]
+    return [" " * width] * (height - len(lines)) + lines
 
 
 def clusters(text: str) -> Iterator[tuple[str, int]]:

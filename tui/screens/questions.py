@@ -120,8 +120,8 @@ class WhereTo:
         elif word == MEASURE:
             self._show_measure(behind)
         elif word == TOKEN and behind:
-            self._go("attention")
             self._views.app.call_later(self._views.attention.heatmap.go_to_token, self._token(behind))
+            self._go("attention")
         elif word in self._view_names and behind:
             self._go(parse_place(behind, self._outline, self._session.shown.selected, ()))
             self._go(word)

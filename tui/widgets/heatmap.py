@@ -24,7 +24,7 @@ from engine.values.attention import AttentionMap, MapWindow, PooledBlock, Pooled
 from engine.values.errors import EngineError
 from tui.drawing.cells import CURSOR, cell_width, figures_in, halved_cells, in_cell, merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, legend, usual_scale
-from tui.drawing.map_layout import axes_of, fitting_block
+from tui.drawing.map_layout import ACROSS, axes_of, fitting_block
 from tui.drawing.ramps import legible
 from tui.drawing.readout import of_block, of_difference, of_weight
 from tui.toolkit.keys import command, lines_of, paging
@@ -70,7 +70,7 @@ class Lens:
         """
         is_fitted = self.is_fitted if counts == self.counts else None
         fits_in = fitting()
-        is_whole = is_fitted or (is_fitted is None and (max(counts) > SCROLLED or fits_in == 1))
+        is_whole = is_fitted or (is_fitted is None and max(counts) > SCROLLED)
         block = fits_in if is_whole else 1 if is_fitted is None else self.block
         return replace(self, counts=counts, is_whole=is_whole, is_fitted=is_fitted, block=block).at(*self.cursor)
 
@@ -203,6 +203,7 @@ class Heatmap(ScrollArea, can_focus=True):
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "heatmap--label",
+        "heatmap--label-other",
         "heatmap--label-cursor",
         "heatmap--cell",
         "heatmap--cursor",
@@ -214,6 +215,7 @@ class Heatmap(ScrollArea, can_focus=True):
         height: 1fr;
         scrollbar-size: 1 1;
         & > .heatmap--label { color: $text-muted; }
+        & > .heatmap--label-other { color: $text-primary; }
         & > .heatmap--label-cursor { color: $success; text-style: bold reverse; }
         & > .heatmap--cell { color: $text; }
         & > .heatmap--cursor { color: $success; text-style: bold reverse; }
@@ -748,18 +750,15 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def _header_line(self, y: int, keys: range) -> list[Segment]:
         """Paint one line of the column labels, that of the cursor's column set off."""
-        axes, cursor = self._axes, self._cell[1]
-        plain = self.get_component_rich_style("heatmap--label")
-        characters = [axes.columns[key][y] for key in keys]
-        before = axes.corner if y == axes.header - 1 else " " * axes.gutter
-        if cursor not in keys or y < axes.header - axes.marks[cursor]:
-            return [Segment(before + "".join(characters), plain)]
-        at = cursor - keys.start
-        return [
-            Segment(before + "".join(characters[:at]), plain),
-            Segment(characters[at], self.get_component_rich_style("heatmap--label-cursor")),
-            Segment("".join(characters[at + 1 :]), plain),
-        ]
+        axes, style = self._axes, self.get_component_rich_style
+        plain = style("heatmap--label")
+        every_other = style("heatmap--label-other") if 1 < axes.cell < ACROSS else plain
+        segments = [Segment(axes.corner if y == axes.header - 1 else " " * axes.gutter, plain)]
+        segments += [Segment(axes.columns[key][y], every_other if key % 2 else plain) for key in keys]
+        if (cursor := self._cell[1]) in keys and y >= axes.header - axes.marks[cursor]:
+            set_off = style("heatmap--label-cursor")
+            segments[1 + cursor - keys.start] = Segment(axes.columns[cursor][y], set_off)
+        return list(Segment.simplify(segments))
 
     def _cells(
         self, pooled: PooledMap, row: int, queries: range, keys: range, *, has_figures: bool
