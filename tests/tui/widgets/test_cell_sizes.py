@@ -9,6 +9,8 @@ from tests.tui.widgets.heatmaps import HeatmapApp, attention, rgb, show
 from tui.drawing.map_layout import axes_of
 from tui.drawing.ramps import ramp
 
+FIT, NUMBERS = "unbound:heatmap.fit", "unbound:heatmap.numbers"
+
 
 @pytest.fixture(autouse=True)
 def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +78,7 @@ async def test_a_click_finds_the_cell_of_any_size() -> None:
         await pilot.click(offset=(gutter + 4 * 5 + 3, 1 + 2 * 7 + 1))
         assert app.heatmap.cursor == (7, 5)
         await show(pilot, attention(30))
-        await pilot.press("f")
+        await pilot.press(FIT)
         await pilot.pause()
         await pilot.click(offset=(app.heatmap._axes.gutter + 5, 1 + 7))
         assert app.heatmap.cursor == (14, 5)
@@ -88,7 +90,7 @@ async def test_a_map_that_has_no_room_otherwise_is_seen_whole_in_halves_of_lines
         shown = attention(29)
         app = await show(pilot, shown)
         assert len(app.heatmap.window[0]) < 29, "until it is wanted whole"
-        await pilot.press("f")
+        await pilot.press(FIT)
         app.heatmap.move_to(28, 3)
         await pilot.pause()
         gutter, background = app.heatmap._axes.gutter, app.heatmap.background_colors[1].rgb
@@ -111,7 +113,7 @@ async def test_zooming_leads_from_halves_of_lines_to_single_lines_and_back() -> 
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         app = await show(pilot, attention(100))
         heatmap, looks = app.heatmap, []
-        for key in ("f", ".", ".", ".", ",", ",", ","):
+        for key in (FIT, ">", ">", ">", "<", "<", "<"):
             await pilot.press(key)
             await pilot.pause()
             assert heatmap.pooled is not None
@@ -119,7 +121,7 @@ async def test_zooming_leads_from_halves_of_lines_to_single_lines_and_back() -> 
             app.assert_nothing_is_stale()
         assert looks == [(1, 3), (2, 3), (2, 1), (2, 1), (2, 2), (1, 3), (1, 3)]
         assert app.said == ["each cell is a single weight", "the whole map is in view"]
-        await pilot.press("number_sign")
+        await pilot.press(NUMBERS)
         await pilot.pause()
         assert heatmap.pooled is not None
         assert (heatmap._axes.cell, heatmap.pooled.window.block) == (5, 12)

@@ -725,7 +725,7 @@ async def test_enter_waits_for_a_row_of_which_only_a_part_is_there() -> None:
         far.source = replace(far.source, row=rows.get)
         app.heatmap.show(far.source)
         far.answer()
-        await pilot.press("f")
+        await pilot.press("unbound:heatmap.fit")
         far.answer()
         query, _ = app.heatmap.cursor
         await pilot.press("left", "enter")
