@@ -295,7 +295,7 @@ class Monkey:
             return
         if len(app.screen_stack) > 1:
             raise self._report(f"{app.screen!r} does not close")
-        await self._type(app, "t", "1", "right_square_bracket", "left_square_bracket")
+        await self._type(app, "escape", "1", "right_square_bracket", "left_square_bracket")
         head = app.session.shown.selected
         if head is None or head.is_layer:
             await self._type(app, "right_square_bracket")

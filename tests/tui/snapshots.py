@@ -58,7 +58,7 @@ SHOTS = (
     Shot("spectra-80x24", SMALL, ("1", "right", "right", "right")),
     Shot("ranks-80x24", SMALL, ("2", "m", "m")),
     Shot("attention-80x24", SMALL, ("3", "down", "down", "down", "down")),
-    Shot("numbers-80x24", SMALL, ("3", "z", "number_sign", "G", "k", "k"), colours="256"),
+    Shot("numbers-80x24", SMALL, ("3", "z", "unbound:heatmap.numbers", "G", "k", "k"), colours="256"),
     Shot("predictions-80x24", SMALL, ("8",)),
     Shot("explain-160x50", LARGE, ("3", "G", "x")),
     Shot("text-160x50", LARGE, ("3", "G", "T")),
@@ -69,7 +69,7 @@ SHOTS = (
     Shot("no-colour-80x24", SMALL, ("3",), colours="none"),
     Shot("circuits-160x50", LARGE, ("4", *["right"] * 4), is_shown=False),
     Shot("heads-80x24", SMALL, ("7",), is_shown=False),
-    Shot("weights-80x24", SMALL, ("0",), is_shown=False),
+    Shot("weights-80x24", SMALL, ("unbound:app.weights",), is_shown=False),
 )
 
 

@@ -147,7 +147,7 @@ async def test_a_terminal_tiny_for_a_while_takes_nothing_from_what_is_typed(
 @pytest.mark.parametrize("leave", [("ctrl+q",), ("q", "q"), ("escape", "colon", "q", "enter")])
 async def test_q_closes_what_lies_over_the_views_and_then_leaves(tiny_model: TinyModel, leave: tuple[str, ...]) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        for key in ("question_mark", "S", "e", "c"):
+        for key in ("question_mark", "S", "e", "unbound:app.check"):
             await pilot.press(key)
             assert len(app.screen_stack) == 2, key
             await pilot.press("q")

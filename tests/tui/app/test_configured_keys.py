@@ -69,7 +69,8 @@ async def test_a_key_that_is_taken_away_does_nothing_and_is_named_nowhere(nothin
         await settle(pilot)
         assert not app._notifications
         assert "All room" not in screen_text(app).splitlines()[-1]
-        assert "2 Spectra" in screen_text(app).splitlines()[-1]
+        await pilot.press("3", "2")
+        assert app.views.active.view == "spectra"
         await pilot.press("z")
         assert not app.views.has_class("-zoomed")
         assert key_of(app, "app.zoom") == ":zoom"
@@ -83,12 +84,12 @@ async def test_a_key_that_is_taken_away_does_nothing_and_is_named_nowhere(nothin
 
 
 async def test_the_first_of_several_keys_stays_the_one_that_the_line_of_keys_shows() -> None:
-    config = configure('[keys]\napp.quit = "q,ctrl+w"\napp.ranks = ["f7", "2"]\n')
+    config = configure('[keys]\napp.quit = "q,ctrl+w"\napp.sentence = ["f7", "i"]\n')
     async with explorer("demo", head="L0H0", start=Start("demo", config=config)) as (app, pilot):
         await settle(pilot)
         line = screen_text(app).splitlines()[-1]
         assert line.rstrip().endswith("q Quit")
-        assert "f7 Ranks" in line
+        assert "f7 Sentence" in line
 
 
 async def test_the_first_frame_names_the_keys_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:

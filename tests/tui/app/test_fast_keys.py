@@ -104,7 +104,7 @@ async def test_letters_go_where_the_key_before_them_leads_and_what_is_pasted_too
             (("i", "home", *"it is qB"), "it is qBAnna"),
             (("i", *"it is q"), "it is q"),
             (("slash", *"/?q"), "/?q"),
-            (("g", *"L3q"), "L3q"),
+            (("colon", *"L3q"), "L3q"),
             (("colon", *":iq"), ":iq"),
             (("ctrl+p", *"qBe"), "qBe"),
             (("w", "w", "slash", *"qi"), "qi"),
@@ -125,7 +125,7 @@ async def test_letters_go_where_the_key_before_them_leads_and_what_is_pasted_too
         app._driver.send_message(events.Paste("qBi"))
         burst(app, "i", "ctrl+u")
         app._driver.send_message(events.Paste("one\ntwo"))
-        burst(app, "enter", "t")
+        burst(app, "enter", "unbound:app.tree")
         await settle(pilot)
         assert app.session.shown.sentence == "one two"
         assert app.focused is app.main.tree_widget

@@ -145,7 +145,7 @@ async def test_ten_changes_with_keys_in_between_leave_nothing_behind(
     tiny_model: TinyModel, sessions: list[weakref.ref[OpenModel]]
 ) -> None:
     models = {"llama": tiny_model("llama"), "gpt2": tiny_model("gpt2")}
-    keys = ("j", "right_curly_bracket", "3", "5", "o", "right_square_bracket", "2", "m", "t", "G", "4", "d", "a", "O")
+    keys = ("j", "right_curly_bracket", "3", "5", "space", "right_square_bracket", "2", "m", "G", "4", "a", "O")
     async with explorer(models["gpt2"], text=TEXT, size=(50, 14)) as (app, pilot):
         for number in range(10):
             model_type = ("llama", "gpt2")[number % 2]

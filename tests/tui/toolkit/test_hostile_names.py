@@ -160,7 +160,7 @@ def test_the_explorer_sends_nothing_but_its_own_at_any_key(hostile: Path, change
     arguments = (str(changed(hostile)), "--text", "the dog")
     with Terminal(COMMAND, *arguments, columns=160, rows=50) as terminal:
         terminal.wait_for("place ")
-        for keys in ("2", "3", "l", ":predictions\r", ":weights\r", "c", "?", "\x1b", "e", "\x1b", "B", "\x1b"):
+        for keys in ("2", "3", "l", ":predictions\r", ":weights\r", ":check\r", "?", "\x1b", "e", "\x1b", "B", "\x1b"):
             terminal.send(keys)
             terminal.settle()
         terminal.send("q")

@@ -45,8 +45,10 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
 
 
 WALK = (
-    *"wljms", "full_stop", *"1tjm3jas1lbzt2zj", "right_square_bracket", "right_curly_bracket", "minus",
-    "question_mark", "escape", *"3zjTjlkTpl", "right_square_bracket", *"pCljhCAl", "right_curly_bracket", *"jAtGgix",
+    *"wljms", "full_stop", *"1", "unbound:app.tree", *"jm3jas1l", "unbound:app.baseline", *"z",
+    "unbound:app.tree", *"2zj", "right_square_bracket", "right_curly_bracket", "minus", "question_mark", "escape",
+    *"3zjTjlkT", "unbound:heatmap.pooling", *"l", "right_square_bracket", *"PCljhCAl", "right_curly_bracket", *"jA",
+    "unbound:app.tree", *"Gix",
 )  # fmt: skip
 """Keys that change everything there is to change."""
 

@@ -212,7 +212,9 @@ async def test_the_token_with_its_weight_its_line_and_the_table_are_copied(
     tiny_model: TinyModel, model: str, head: str
 ) -> None:
     async with explorer(tiny_model(model), text=TEXT, head=head) as (app, pilot):
-        await press(pilot, "T", "l", "l", *(("o", "l") if model == "t5" else ()), "unbound:app.copy_view")
+        await press(
+            pilot, "T", "l", "l", *(("unbound:text.turn", "l") if model == "t5" else ()), "unbound:app.copy_view"
+        )
         pane, lines = pane_of(app), lines_of(app)
         names, *rows = csv.reader(io.StringIO(app.clipboard), delimiter="\t")
         assert len(rows) == len(lines.row) + (len(lines.column) if model == "t5" else 0)

@@ -207,7 +207,6 @@ async def test_without_rotary_positions_d_is_not_offered_and_refuses_before_the_
         await pilot.press("1")
         await settle(pilot)
         selected = app.session.shown.selected
-        assert "d Distance" not in screen_text(app).splitlines()[-1]
         free = hold(app)
         await pilot.press("unbound:app.distance", "right")
         await pilot.pause()
@@ -216,13 +215,6 @@ async def test_without_rotary_positions_d_is_not_offered_and_refuses_before_the_
         assert said == f"type '{kind}' has no rotary positions that attn-tui knows; there is no QK at a distance"
         assert (app.views.spectra.graph.index, app.session.shown.selected) == (2, selected)
         free.set()
-
-
-async def test_with_rotary_positions_d_is_offered(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("1")
-        await settle(pilot)
-        assert "d Distance" in screen_text(app).splitlines()[-1]
 
 
 def test_a_type_that_is_said_to_turn_nothing_is_configured_as_no_other_that_does() -> None:

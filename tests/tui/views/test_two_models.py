@@ -164,7 +164,7 @@ async def test_the_other_models_spectrum_is_drawn_over_this_ones(
 async def test_without_a_second_model_its_keys_say_how_to_get_one(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         active = app.views.active
-        for key in ("v", "D"):
+        for key in ("unbound:app.changes", "D"):
             app.clear_notifications()
             await pilot.press(key)
             await settle(pilot)

@@ -187,7 +187,7 @@ async def test_a_map_too_wide_for_its_numbers_follows_the_cursor() -> None:
         lines = [app.picture.line(row) for row in range(20)]
         assert any(figure(float(shown.weights[29, 29]), is_signed=False) in line for line in lines)
         app.assert_nothing_is_stale()
-        for key in ("left", "up", "home", "left", "end", "gg", "#", "G"):
+        for key in ("left", "up", "home", "left", "end", "gg", "unbound:heatmap.numbers", "G"):
             await pilot.press(*key if key == "gg" else (key,))
             await pilot.pause()
             app.assert_nothing_is_stale()
