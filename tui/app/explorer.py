@@ -59,8 +59,8 @@ CALM = 2.0
 LAST_SECONDS = 3.0
 """How long the program may take to leave after a signal told it to."""
 
-DEMO_SENTENCE = "Anna has a red ball. Anna gives the red ball to Tom."
-"""What the demo reads when nothing else is asked for; it repeats itself, so that induction shows."""
+DEMO_SENTENCE = "One day Tom thanked Anna for a red ball. Then Tom thanked"
+"""What the demo reads unless another sentence is given: its end looks for what followed its last word before."""
 
 NO_SHELL = "cannot suspend: no shell runs in this terminal"
 """Said where nobody could call the program to the front again."""
