@@ -133,7 +133,13 @@ async def test_any_map_can_be_walked_in_any_pane(size: tuple[int, int], shape: t
     async with HeatmapApp().run_test(size=size) as pilot:
         app = await show(pilot, attention(*shape))
         await pilot.press(
-            "G", "end", "k", "h", "gg", "j", "f", ".", "p", "number_sign", ",", "number_sign", "ctrl+right"
+            "G",
+            "end",
+            "k",
+            "h",
+            "gg",
+            *("j", "unbound:heatmap.fit", ">", "unbound:heatmap.pooling", "unbound:heatmap.numbers"),
+            *("<", "unbound:heatmap.numbers", "ctrl+right"),
         )
         await pilot.pause()
         app.assert_nothing_is_stale()
