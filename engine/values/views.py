@@ -328,7 +328,7 @@ ROLLOUT = View(
 _SENTENCE = frozenset({"text", "position"})
 _CHOICES = ("token_id", "token", *_with_chance("logit", "probability"))
 _DIFFERENCE = ("chosen", "against", *_with_chance("logit_difference"))
-_DIFFERENCE_SAID = (("chosen", ""), ("against", "−"), ("logit_difference", "logit difference"))
+_DIFFERENCE_SAID = (("chosen", "of"), ("against", "less"), ("logit_difference", "logit difference"))
 
 PREDICTIONS = View(
     "predictions",
@@ -385,7 +385,7 @@ LENS = View(
     scope=Scope.MODEL,
     leading=("token", "probability", "place", *_with_chance("logit", "norm")),
     top=5,
-    said=(("chosen", ""), ("against", "−"), ("probability_chance", "chance")),
+    said=(("probability_chance", "chance"),),
     beside={"against": _DIFFERENCE},
 )
 
@@ -403,7 +403,7 @@ CONTRIBUTIONS = View(
     ranked_by=("contribution",),
     said=(
         ("token", "token"),
-        ("against", "−"),
+        ("against", "less"),
         ("logit_difference", "logit difference"),
         ("logit", "logit"),
         ("note", "note"),
@@ -430,7 +430,7 @@ ABLATION = View(
     ),
     ranked_by=("logit_difference_change", "change"),
     said=(
-        ("token", "token"), ("against", "−"), ("logit_difference_before", "logit difference"),
+        ("token", "token"), ("against", "less"), ("logit_difference_before", "logit difference"),
         ("probability_before", "p before"), ("logit_before", "logit"), ("token_id", "id"),
     ),
     beside={

@@ -495,7 +495,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self.session.change(waiting_text=text)
             return
         is_read_again = text == self.session.shown.text
-        self.session.change(text=text, waiting_text=None, position=None, token=None)
+        self.session.change(text=text, waiting_text=None, position=None, token=None, against=None)
         if is_read_again:
             self.stores.maps.read_again()
         if isinstance(sentence := self.stores.maps.sentence(self.session.shown), Sentence):

@@ -14,7 +14,7 @@ from rich.text import Text
 from engine.values.display_text import quantity
 from engine.values.heads import NAMED_HEADS
 from tui.drawing.facts import head_name
-from tui.drawing.text import harmless
+from tui.drawing.text import harmless, quoted
 
 if TYPE_CHECKING:
     from engine.values.attention import MapName
@@ -173,6 +173,17 @@ def _cut(line: Text, width: int) -> Text:
 def fact(text: str, gap: str = "  ", style: str = "") -> Part:
     """Say something that is left out where there is little room."""
     return Part(text, gap, ((FACT, ""),), style)
+
+
+def pair_part(token: str, against: str) -> Part:
+    """Name the two tokens whose logits are compared.
+
+    Examples
+    --------
+    >>> pair_part(" ball", " dog").text
+    "' ball' − ' dog'"
+    """
+    return Part(f"{quoted(token)} − {quoted(against)}")
 
 
 def layer_part(layer: int, stack: str = "") -> Part:

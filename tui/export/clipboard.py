@@ -20,6 +20,7 @@ from tui.toolkit.keys import key_of
 from tui.views.attention_view import AttentionPane
 from tui.views.compare_view import ComparePane
 from tui.views.layer_maps_view import HeadsPane
+from tui.views.lens_view import LensPane
 from tui.views.overview_view import OverviewPane
 from tui.views.ranks_view import RanksPane
 from tui.views.spectra_view import SpectraPane
@@ -128,6 +129,8 @@ def _cell(pane: Pane) -> tuple[Cell, str]:
             token = dict(zip(table.columns, table.rows[pane.line], strict=True))
             cells = written([(token["token"], lines.row[lines.key].item())], "the token")
             return cells, f"token {token['position']} and the weight of query {lines.query}, key {lines.key}"
+        case LensPane():
+            return pane.cell_on_screen().frame["token"][0], "the likeliest token"
         case HeadsPane():
             if pane.named is None:
                 raise EngineError("no map under the cursor; move to one to copy its largest weight")
@@ -163,6 +166,8 @@ async def _rows(views: Views) -> tuple[Sequence[Row], str]:
             return [pane.table_on_screen().rows[line]], f"row {line + 1} of {pane.view}"
         case TextPane():
             return [pane.table_on_screen().rows[pane.line]], "the token's row of the table"
+        case LensPane():
+            return pane.cell_on_screen().rows, "the likeliest tokens under the cursor"
         case HeadsPane():
             raise EngineError(
                 f"small maps have no rows; {key_of(pane.app, 'app.copy_cell')} copies the largest weight under "

@@ -21,7 +21,7 @@ from engine.values.memory import size
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress, ProgressReporter
 from engine.values.table import LeftOut, left_out_title
-from engine.values.views import DEFAULT_TOP, NEEDS, VIEWS, Scope
+from engine.values.views import DEFAULT_TOP, LENS, NEEDS, VIEWS, Scope
 from tui.export.pictures import picture_in_glyphs, picture_of, picture_of_screen
 from tui.export.request import APPLICABLE, Export, Request, facts_of, write_parts
 from tui.export.view_table import file_stem, name_of_heads, subject_of, table_in_view, table_of_heads, whole_map
@@ -274,7 +274,7 @@ class ExportFiles:
             "vs": of_two or None,
         }
         if view is not None:
-            asked |= {"position": shown.position}
+            asked |= {"position": "all" if view is LENS else shown.position}
             asked["token"], asked["against"] = measured_tokens(shown, view)
             if view.scope is Scope.CELL:
                 asked["position"], asked["key"] = self._views.attention.cell or (None, None)

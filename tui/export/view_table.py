@@ -16,6 +16,7 @@ from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.views.compare_view import ComparePane
 from tui.views.layer_maps_view import HeadsPane
+from tui.views.lens_view import LensPane
 from tui.views.overview_view import OverviewPane
 from tui.views.ranks_view import RanksPane
 from tui.views.switcher import Views
@@ -44,6 +45,8 @@ def table_in_view(views: Views, attention: AttentionMap | None = None) -> tuple[
         of = subject_of(None if view.scope is Scope.MODEL else shown.selected, distance) + "-folded" * pane.is_folded
         cell = views.attention.cell if isinstance(pane, CellPane) else None
         return pane.table_on_screen(), of if cell is None else f"{of}-q{cell[0]}-k{cell[1]}"
+    if isinstance(pane, LensPane):
+        return pane.table_on_screen(), subject_of(None, None)
     if isinstance(pane, TextPane):
         return pane.table_on_screen(), subject_of(shown.selected, None)
     if isinstance(pane, OverviewPane):

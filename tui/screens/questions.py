@@ -34,6 +34,9 @@ OPEN = "open"
 EXPORT = "export"
 """Stands before the name of a file."""
 
+AGAINST = "against"
+"""Stands before the token whose logit is taken off that of the one that is looked at; alone, none is."""
+
 EPSILON = ("epsilon", "energy", "ε")
 """Stand before the ε of the energy rank."""
 
@@ -77,7 +80,7 @@ class WhereTo:
         self._view_names = view_names(is_comparing=views.is_comparing)
         places = (*self._view_names, *(f"{stack}." for stack in stacks if len(stacks) > 1))
         named = (*self._by_name, *(f"{MEASURE} {name}" for name in NAMES), *(f"{THEME}{name}" for name in themes))
-        self.names = tuple(dict.fromkeys((*places, *named, OFF, ON, TOKEN)))
+        self.names = tuple(dict.fromkeys((*places, *named, AGAINST, OFF, ON, TOKEN)))
 
     def typed(self, text: str) -> str:
         """Say what can be typed."""
@@ -113,6 +116,8 @@ class WhereTo:
             self._do(f"screen.export({behind!r})")
         elif is_condition(typed):
             self._views.post_message(ConditionWanted(typed))
+        elif word == AGAINST:
+            self._session.change(against=behind or None)
         elif word in EPSILON:
             self._session.change(epsilon=_epsilon(behind))
         elif word in DISTANCE and behind:

@@ -15,7 +15,7 @@ from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.progress import SWITCHING, Progress, Rate
 from engine.values.table import Cell, Table, no_rows_error
-from engine.values.views import VIEWS, Query, Scope, View
+from engine.values.views import LENS, VIEWS, Query, Scope, View
 from tui.state.session import Shown
 from tui.state.store import Store
 
@@ -65,6 +65,8 @@ def table_query(shown: Shown, view: View, cell: tuple[int, int] | None, *, is_co
     if "text" in view.options:
         position = shown.position if "position" in view.options else None
         asked = replace(asked, text=shown.text or None, top=view.top, position=position)
+        if view is LENS:
+            asked = replace(asked, position=None, everywhere=True)
         token, against = measured_tokens(shown, view)
         asked = replace(asked, token=token, against=against)
         if "off" in view.options:

@@ -36,6 +36,7 @@ from tui.toolkit.screen import is_displayed
 from tui.views.attention_view import AttentionPane
 from tui.views.compare_view import ComparePane
 from tui.views.layer_maps_view import HeadsPane
+from tui.views.lens_view import LensPane
 from tui.views.overview_view import OverviewPane
 from tui.views.pane import Pane
 from tui.views.ranks_view import RanksPane
@@ -301,8 +302,9 @@ class Views(Container):
         if view not in VIEWS or VIEWS[view].scope is not Scope.MODEL:
             self.take_row(view=view)
         self.has_chosen_view, ring = True, ring_of(view)
-        if self.table is not None and self.table.is_stopped and self.table.view in (view, *ring):
-            self.show_view(self.table.view)
+        table = self.table or self.active
+        if table.is_stopped and table.view in (view, *ring):
+            self.show_view(table.view)
         elif not self.return_to(*ring):
             self.show_view(view_after(self.active.view, self.last_like(view)))
 
@@ -421,7 +423,7 @@ class Views(Container):
         """Choose the views that are seen: the active one, and where there is room those that go with it."""
         pane = self.active
         is_shared, has_third = (self.is_attached and self.screen.has_class(each) for each in ("-shared", "-thirds"))
-        if self.has_class("-zoomed") or not is_shared or isinstance(pane, ComparePane):
+        if self.has_class("-zoomed") or not is_shared or isinstance(pane, ComparePane | LensPane):
             return {pane}
         if self._beside is not None:
             return {self._beside, self.attention}
@@ -517,7 +519,7 @@ class Views(Container):
 
     def _make(self, view: str) -> Pane:
         """Make the pane of a view."""
-        for own in (ComparePane, HeadsPane, TextPane):
+        for own in (ComparePane, HeadsPane, LensPane, TextPane):
             if view == own.view:
                 return own()
         if VIEWS[view].scope is Scope.CELL:

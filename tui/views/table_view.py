@@ -18,13 +18,13 @@ from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.table import CHANCE, Cell, Row, Table, left_out_title
-from engine.values.views import CONTRIBUTIONS, HEADS, Scope, View, explain, ring_of
+from engine.values.views import CONTRIBUTIONS, HEADS, LENS, PREDICTIONS, Scope, View, explain, ring_of
 from tui.drawing.facts import at_distance, short_name
 from tui.drawing.numbers import short, within
 from tui.drawing.progress import describe, how_far
 from tui.drawing.readout import of_number, of_row, why_empty
 from tui.drawing.text import first_fitting, harmless, quoted
-from tui.drawing.titles import COMPUTING, Part, fact, head_part, not_of, off_part
+from tui.drawing.titles import COMPUTING, Part, fact, head_part, not_of, off_part, pair_part
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import TableKey, is_swept, table_query
@@ -40,7 +40,8 @@ from tui.widgets.table_grid import TableGrid
 def table_title(shown: Shown, view: View, outline: ModelOutline, *, is_comparing: bool) -> list[Part]:
     """Say what a table is of, of which of two models too."""
     name, is_of_model = shown.selected, view.scope is Scope.MODEL
-    at = shown.position if "position" in view.options and "position" not in dict(view.said) else None
+    is_of_token = "position" in view.options and "position" not in dict(view.said) and view is not LENS
+    at = shown.position if is_of_token else None
     parts = []
     if not is_of_model:
         parts.append(Part("all layers", " ") if name is None else head_part(name, outline))
@@ -92,6 +93,7 @@ class RowHeads:
 
 FOOT_KEYS = {
     "heads": {"table.filter": "Filter", "app.switch": "Off", "app.overview": "Map"},
+    "predictions": {"table.against": "Difference"},
     "ablation": {"table.filter": "Filter", "app.switch": "Off"},
 }
 """The keys of some tables that the line at the foot begins with."""
@@ -116,6 +118,7 @@ class TablePane(RowsPane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("full_stop", "position(1)", "Next token's predictions", show=False, id="table.next_token"),
         Binding("comma", "position(-1)", "Previous token's predictions", show=False, id="table.token_before"),
+        Binding("D", "against", "Logit difference from this row's token", show=False, id="table.against"),
         command("table.fold", "fold", "Fold the norms' gains in, or leave them out"),
         command("table.columns", "columns", "The rest of the columns, or only the first"),
     ]
@@ -133,6 +136,7 @@ class TablePane(RowsPane):
         self._drawn: object = None
         self._selected: Head | None = None
         self._said: Sequence[str] = ()
+        self._pair: Sequence[Part] = ()
         self._is_stoppable = False
         self._has_all_columns = False
         self._agreeing: frozenset[str] = frozenset()
@@ -251,7 +255,7 @@ class TablePane(RowsPane):
             self.grid.go_to(place)
         lacking = " ".join(filter(None, (left_out_title(table.left_out), *table.lacking)))
         without = fact(lacking) if title else Part(lacking, " ")  # which is cut where there is nothing else to say
-        self.set_title([*title, without, *map(fact, self._said)], state)
+        self.set_title([*title, *self._pair, without, *map(fact, self._said)], state)
         if has_moved and had_one and place is not None and selected is not None:
             self.pass_by(selected, is_left=place in self.grid.order)
         self.read_out()
@@ -288,8 +292,12 @@ class TablePane(RowsPane):
                 agreeing.add("off")
         self._agreeing = frozenset(agreeing)
         first = dict(zip(table.columns, rows[0], strict=True)) if rows else {}
-        agreed = ((word, first[name]) for name, word in said.items() if name in agreeing and name in first)
-        self._said = [f"{word} {_said(cell)}" for word, cell in agreed if cell is not None]
+        names = [name for name in said if name in agreeing and first.get(name) is not None]
+        self._pair = ()
+        if "against" in names:
+            self._pair = [pair_part(str(first.get("chosen", first["token"])), str(first["against"]))]
+            names = [name for name in names if name not in ("chosen", "token", "against")]
+        self._said = [f"{said[name]} {_said(first[name])}" for name in names]
         self._show_rows(table, place)
         if not rows:
             self.grid.show_message(self._kind.empty)
@@ -459,6 +467,20 @@ class TablePane(RowsPane):
         if self.shown is not None and self.grid.columns:
             self._show_rows(self.shown)
 
+    def action_against(self) -> None:
+        """Hold the token that is looked at against this row's, or against none where it is that already."""
+        whole, session = self.grid.whole_row, self.session
+        if self.shown is None or whole is None:
+            return
+        row = dict(zip(self.grid.all_columns, whole, strict=True))
+        token = f"#{row['token_id']}"
+        if token == session.shown.against:
+            session.change(against=None)
+        elif token == session.shown.token or (session.shown.token is None and row["rank"] == 1):
+            self.post_message(Told("this is the token itself; on another row the key shows the logit difference"))
+        else:
+            session.change(against=token)
+
     def action_position(self, step: int) -> None:
         """Predict at another token, counted from that of the first row; say so where there is none."""
         shown, stores, table = self.session.shown, self.stores, self.shown
@@ -482,6 +504,8 @@ class TablePane(RowsPane):
         """Have keys where a table has what they change: another token not where the cell of the map says which."""
         if action == "columns":
             return bool(self._kind.opens_with)
+        if action == "against":
+            return self.view == PREDICTIONS.name
         if action == "position":
             return "position" in self._kind.options and self._kind.scope is not Scope.CELL
         if action == "fold":

@@ -19,16 +19,24 @@ from engine.service.engine import Engine
 from engine.values.heads import Head, Off
 from engine.values.options import EngineOptions
 from engine.values.table import Kind, Table, kind_of
-from engine.values.views import PREDICTIONS, Query
+from engine.values.views import PREDICTIONS, VIEWS, Query
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tests.tui.views.test_tables import asked, pane, rows
 from tui.app.explorer import Explorer
 from tui.app.start import Start
+from tui.views.lens_view import LensPane
 from tui.views.table_view import TablePane
 
 TEXT = "The cat sat on the mat"
+
+
+def lens(app: Explorer) -> LensPane:
+    """Give the lens, which is looked at."""
+    active = app.views.active
+    assert isinstance(active, LensPane)
+    return active
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
@@ -44,11 +52,14 @@ async def test_one_key_goes_from_predictions_to_where_they_come_from(
 ) -> None:
     model = tiny_model("gpt2", with_head=True)
     async with explorer(model, size=size, text=TEXT) as (app, pilot):
-        for view, top in (("predictions", 20), ("lens", 5), ("contributions", 10)):
+        for view in ("predictions", "lens", "contributions"):
             await press(pilot, "8")
-            assert pane(app).view == view
-            assert rows(pane(app).shown) == asked(model, view, Query(text=TEXT, top=top))
-            assert app.focused is pane(app).grid
+            active = app.views.active
+            assert isinstance(active, LensPane if view == "lens" else TablePane)
+            assert active.view == view
+            query = Query(text=TEXT, top=VIEWS[view].top, everywhere=view == "lens")
+            assert rows(active.table_on_screen()) == asked(model, view, query)
+            assert app.focused is active.grid
         await press(pilot, "8")
         assert pane(app).view == "predictions"
         last = rows(pane(app).shown)[0][0]
@@ -82,9 +93,9 @@ async def test_keys_that_follow_each_other_at_once_show_the_last_view(tiny_model
         app.views.action_view("predictions")
         app.views.action_view("predictions")
         await settle(pilot)
-        assert pane(app).view == "lens"
-        assert shown(pane(app).title_line).startswith("lens")
-        assert app.focused is pane(app).grid
+        assert lens(app).view == "lens"
+        assert shown(lens(app).title_line).startswith("lens")
+        assert app.focused is lens(app).grid
 
 
 async def test_without_a_sentence_one_is_asked_for(tiny_model: TinyModel) -> None:
@@ -207,14 +218,14 @@ async def test_with_heads_off_titles_say_what_they_are_of_and_maps_before_and_af
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L0H1", size=(160, 50)) as (app, pilot):
         await press(pilot, "space")
         await press(pilot, "8")
-        assert shown(pane(app).title_line).startswith("predictions L0H1 off")
+        assert shown(pane(app).title_line).startswith("predictions with L0H1 off")
         table = pane(app).shown
         assert table is not None
         assert {"probability_after", "change"} <= set(table.columns)
         for view in ("lens", "contributions"):
             await press(pilot, "8")
-            assert shown(pane(app).title_line).startswith(f"{view} with all heads on")
-        await press(pilot, "comma", "8", "8")
+            assert shown(app.views.active.title_line).startswith(f"{view} with all heads on")
+        await press(pilot, "comma", "8", "8", "8")
         assert "position 4  with all heads on" in shown(pane(app).title_line)
         app.session.change(selected=Head("decoder", 1, 2))
         await press(pilot, "3")
@@ -357,10 +368,10 @@ async def test_what_is_of_the_first_model_alone_says_so_in_its_title(pair: tuple
             await press(pilot, key)
             await settle(pilot)
             pane = app.views.active
-            assert isinstance(pane, TablePane)
             assert pane.view == view
             assert (f"of {model.name}" in shown(pane.title_line)) == (view != "predictions")
             if view == "predictions":
+                assert isinstance(pane, TablePane)
                 pane.grid.go_to_column("probability_other")
                 await pilot.pause()
                 assert (

@@ -1,0 +1,276 @@
+"""The lens as cells of layers × tokens, with a cursor: what the model would predict after each block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.strip import Strip
+
+from tui.drawing.lens_map import LensMap, cell_width
+from tui.drawing.levels import Ink, Levels
+from tui.drawing.numbers import brief
+from tui.drawing.ramps import legible
+from tui.drawing.text import fit, label
+from tui.toolkit.keys import lines_of, paging
+from tui.widgets.scroll_area import ScrollArea
+
+_SHADES = " ░▒▓█"
+"""What stands at the beginning of a cell where levels have no colour, smallest first."""
+
+
+class LensGrid(ScrollArea, can_focus=True):
+    """Shows the likeliest token at each layer and token, the last layer at the top, and moves a cursor over them.
+
+    Attributes
+    ----------
+    shown : what is drawn; None where a message stands in its place.
+    cursor : layer and token, each from 0; the embedding is layer 0.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(1, 0)", "Next layer", show=False, id="lens.up"),
+        Binding("down,j", "move(-1, 0)", "Layer before", show=False, id="lens.down"),
+        Binding("left,h,comma", "move(0, -1)", "Previous token", show=False, id="lens.left"),
+        Binding("right,l,full_stop", "move(0, 1)", "Next token", show=False, id="lens.right"),
+        *paging("lens", "A page of layers"),
+        Binding("home", "edge(False)", "First token", show=False, id="lens.first_token"),
+        Binding("end", "edge(True)", "Last token", show=False, id="lens.last_token"),
+        Binding("gg,ctrl+home", "layer_edge(True)", "Last layer", show=False, id="lens.first"),
+        Binding("G,ctrl+end", "layer_edge(False)", "Embedding", show=False, id="lens.last"),
+        Binding("enter", "choose", "What makes this token", show=False, id="lens.choose"),
+    ]
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"lens--label", "lens--label-cursor", "lens--cell", "lens--cursor"}
+    DEFAULT_CSS = """
+    LensGrid {
+        width: 100%; height: 1fr; scrollbar-size: 1 1; padding: 0 0 0 1;
+        & > .lens--label { color: $text-muted; }
+        & > .lens--label-cursor { color: $success; text-style: bold; }
+        & > .lens--cell { color: $text; }
+        & > .lens--cursor { color: $success; text-style: bold reverse; }
+    }
+    """
+
+    class Moved(Message):
+        """A person moved the cursor."""
+
+    class Chosen(Message):
+        """A person wants to know what makes the token under the cursor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: LensMap | None = None
+        self.message = ""
+        self.cursor = (0, 0)
+        self._levels: Sequence[Sequence[int]] = ()
+        self._scale: Levels | None = None
+        self._width = self._height = 1
+
+    @property
+    def level_styles(self) -> tuple[Style, ...]:
+        """The style of each level by its background, with letters that can be read on it; or the one that all have."""
+        is_signed = self.shown is not None and self.shown.is_signed
+        styles = self.styles_of_levels("lens--cell", is_signed=is_signed)
+        return legible(styles, self.get_component_rich_style("lens--cell").color) if len(styles) > 1 else styles
+
+    @property
+    def lines(self) -> int:
+        """How many lines the whole map takes."""
+        return 1 + self._height * len(self.shown.layers) if self.shown is not None else 0
+
+    @property
+    def _gutter(self) -> int:
+        return 1 + max(map(len, self.shown.layers)) if self.shown is not None else 0
+
+    def show(self, shown: LensMap, token: int | None) -> None:
+        """Draw a map; the cursor of another sentence begins at the last layer, and at a token, the last if None."""
+        before, self.shown, self.message = self.shown, shown, ""
+        if before is None or before.tokens != shown.tokens or before.layers != shown.layers:
+            last = len(shown.tokens) - 1
+            self.cursor = (len(shown.layers) - 1, last if token is None else min(token, last))
+        self._lay_out()
+        self.refresh()
+        self.call_after_refresh(self._reveal)
+
+    def show_message(self, message: str) -> None:
+        """Say why there is no map."""
+        self.shown, self.message = None, message
+        self.virtual_size = Size(0, 0)
+        self.refresh()
+
+    def _lay_out(self) -> None:
+        """Choose the size of the cells: a second line has the number where there is room for it."""
+        shown = self.shown
+        if shown is None:
+            return
+        width, height = self.size
+        self._width = cell_width(width - self._gutter, len(shown.tokens))
+        self._height = 2 if 1 + 2 * len(shown.layers) < height else 1
+        self._scale = shown.levels(self.ink)
+        self._levels = self._scale.of(shown.values).tolist()
+        spare = max(0, width - self._gutter) % self._width  # so that it can be scrolled by whole cells to the end
+        self.virtual_size = Size(self._gutter + self._width * len(shown.tokens) + spare, self.lines)
+
+    def _line_of(self, layer: int) -> int:
+        """Give the first line of a layer below that of the tokens: the last layer is at the top."""
+        assert self.shown is not None
+        return (len(self.shown.layers) - 1 - layer) * self._height
+
+    def _reveal(self) -> None:
+        """Scroll as little as brings the cursor into view."""
+        if self.shown is None or not self.size:
+            return
+        width, height = self.scrollable_content_region.size
+        left, top = self.scroll_offset
+        line, start = self._line_of(self.cursor[0]), self.cursor[1] * self._width
+        seen = max(1, (width - self._gutter) // self._width)  # cells, none of which is cut at the left
+        right, bottom = start - (seen - 1) * self._width, line + self._height - (height - 1)
+        self.scroll_at_once(min(max(left, right), start), min(max(top, bottom), line))
+
+    def put(self, layer: int, token: int) -> None:
+        """Put the cursor on a cell, and scroll until it is in view."""
+        if self.shown is None:
+            return
+        layer, token = max(0, min(layer, len(self.shown.layers) - 1)), max(0, min(token, len(self.shown.tokens) - 1))
+        before, self.cursor = self.cursor, (layer, token)
+        if before != self.cursor:
+            for each in (before, self.cursor):
+                self._refresh_cell(*each)
+            self._reveal()
+
+    def _refresh_cell(self, layer: int, token: int) -> None:
+        """Paint a cell anew, and what stands over and before it."""
+        left, top = self.scroll_offset
+        x, y = self._gutter + token * self._width - left, 1 + self._line_of(layer) - top
+        regions = (
+            Region(x, 0, self._width, 1), Region(0, y, self._gutter, self._height),
+            Region(x, y, self._width, self._height),
+        )  # fmt: skip
+        for each in regions:
+            self.refresh(each.translate((self.styles.padding.left, 0)))
+
+    def render_line(self, y: int) -> Strip:
+        """Paint the tokens of the sentence, or a line of a layer's cells."""
+        width, shown = self.size.width, self.shown
+        plain = self.get_component_rich_style("lens--label")
+        blank = Style(bgcolor=plain.bgcolor)
+        if shown is None:
+            return self.message_line(self.message, y, plain)
+        if y == 0:
+            cells = [self._header(shown, token, plain) for token in range(len(shown.tokens))]
+            name = Segment(" " * self._gutter, blank)
+        else:
+            place = y - 1 + self.scroll_offset.y
+            layer = len(shown.layers) - 1 - place // self._height
+            if layer < 0:
+                return Strip.blank(width, blank)
+            is_here, is_first = layer == self.cursor[0], place % self._height == 0
+            text = shown.layers[layer] if is_first else ""
+            style = self.get_component_rich_style("lens--label-cursor") if is_here else plain
+            name = Segment(text.ljust(self._gutter), style)
+            cells = self._cells(shown, layer, is_first=is_first)
+        left = self.scroll_offset.x
+        row = Strip(cells).crop(left, left + max(1, (width - self._gutter) // self._width) * self._width)
+        return Strip([name, *row]).adjust_cell_length(width, blank)
+
+    def _header(self, shown: LensMap, token: int, plain: Style) -> Segment:
+        """Write a token of the sentence over its column."""
+        style = self.get_component_rich_style("lens--label-cursor") if token == self.cursor[1] else plain
+        return Segment(f" {fit(label(shown.tokens[token]), self._width - 1)}", style)
+
+    def _cells(self, shown: LensMap, layer: int, *, is_first: bool) -> list[Segment]:
+        """Write a line of a layer's cells: the likeliest tokens, or below them the numbers they are coloured by."""
+        styles, cursor = self.level_styles, self.get_component_rich_style("lens--cursor")
+        first, values = shown.place(layer, 0) // shown.choices, shown.values[layer]
+        cells = []
+        for token, level in enumerate(self._levels[layer]):
+            text = shown.likeliest[first + token] if is_first else f"{values[token]:{'+' * shown.is_signed}.2f}"
+            is_here = (layer, token) == self.cursor
+            style = cursor if is_here else styles[min(level, len(styles) - 1)]
+            begin = " " if len(styles) > 1 or not is_first else self._shade(level)
+            cells.append(Segment(f"{begin}{fit(text, self._width - 2)} ", style))
+        return cells
+
+    def _shade(self, level: int) -> str:
+        """Say by a character how high a level is, or of a difference how far from none and to which side."""
+        assert self._scale is not None
+        if self._scale.is_signed:
+            return self._scale.cells[min(level, len(self._scale.cells) - 1)][0]
+        return _SHADES[min(level * (len(_SHADES) - 1) // (Ink.SHADES.levels - 1), len(_SHADES) - 1)]
+
+    def legend(self) -> list[Segment]:
+        """Show the levels between the numbers at both ends."""
+        if self.shown is None or self._scale is None:
+            return []
+        plain, styles = Style(), self.level_styles
+        high = brief(self._scale.largest)
+        low, high = (f"-{high}", f"+{high}") if self._scale.is_signed else ("0", high)
+        levels = [Segment(" ", Style(bgcolor=style.bgcolor)) for style in styles]
+        signs = "".join(self._scale.cells) if self._scale.is_signed else _SHADES
+        return [
+            Segment(f"{low} ", plain),
+            *(levels if len(styles) > 1 else [Segment(signs)]),
+            Segment(f" {high}", plain),
+        ]
+
+    # --- keys and the mouse
+
+    def on_resize(self) -> None:
+        """Choose cells for the new size, and keep the cursor in view."""
+        self._lay_out()
+        self._reveal()
+
+    def notify_style_update(self) -> None:
+        """Choose levels for the new theme, which may have no colours."""
+        super().notify_style_update()
+        if self.is_attached:
+            self._lay_out()
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the cell that was clicked; a click on the cursor chooses its token."""
+        offset, shown = event.get_content_offset(self), self.shown
+        if offset is None or shown is None or offset.y < 1 or offset.x < self._gutter:
+            return
+        token = (offset.x - self._gutter + self.scroll_offset.x) // self._width
+        layer = len(shown.layers) - 1 - (offset.y - 1 + self.scroll_offset.y) // self._height
+        if layer < 0 or token >= len(shown.tokens):
+            return
+        if (layer, token) == self.cursor:
+            self.action_choose()
+        else:
+            self._go(layer, token)
+
+    def _go(self, layer: int, token: int) -> None:
+        """Move the cursor as a person asked for."""
+        before = self.cursor
+        self.put(layer, token)
+        if before != self.cursor:
+            self.post_message(self.Moved())
+
+    def action_move(self, layers: int, tokens: int) -> None:
+        """Move by layers, up towards the last one, and by tokens."""
+        self._go(self.cursor[0] + layers, self.cursor[1] + tokens)
+
+    def action_page(self, pages: float) -> None:
+        """Move down by as many layers as are in view, less one."""
+        rows = (self.scrollable_content_region.height - 1) // self._height
+        self._go(self.cursor[0] - lines_of(pages, rows - 1), self.cursor[1])
+
+    def action_edge(self, last: bool) -> None:
+        """Move to the first or the last token."""
+        self._go(self.cursor[0], len(self.shown.tokens) if last and self.shown is not None else 0)
+
+    def action_layer_edge(self, last: bool) -> None:
+        """Move to the last layer, at the top, or to the embedding."""
+        self._go(len(self.shown.layers) if last and self.shown is not None else 0, self.cursor[1])
+
+    def action_choose(self) -> None:
+        """Say that a person wants to know what makes the token."""
+        self.post_message(self.Chosen())
