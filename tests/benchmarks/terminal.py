@@ -187,10 +187,10 @@ def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
             yield from keys_in_views(terminal, whole)
         with start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
             wait_until_all_is_there(terminal)
-            terminal.send("wt")
+            terminal.send("w:tree\r")
             terminal.settle(0.5)
             yield from press(terminal, "tree move, with the overview beside it", "j" * 8, whole)
-            for typed in ("2zt", "gg", "jjj"):  # past the model and the layer, to heads whose ranks are in one table
+            for typed in ("2z:tree\r", "gg", "jjj"):  # past the model and the layer, to heads whose ranks are in one table
                 terminal.send(typed)
                 terminal.settle(0.5)
             yield from press(terminal, "tree move, at the ranks of a layer", "j" * 4, 500)
@@ -206,7 +206,7 @@ def wait_until_all_is_there(terminal: Terminal) -> None:
 
 def keys_in_views(terminal: Terminal, whole: float) -> Iterator[Figure]:
     """Measure keys in each view, and idle seconds; a whole view has so many bytes at most."""
-    terminal.send("t1")
+    terminal.send(":tree\r1")
     terminal.settle(0.5)
     yield from press(terminal, "next head", "]" * 12, whole)
     yield from press(terminal, "next layer", "}" * 4, whole)

@@ -46,7 +46,7 @@ def scripted(body: str, *arguments: str | Path) -> Terminal:
 
 def test_it_does_what_was_typed_while_it_started_shows_heads_and_leaves_on_q(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
-        terminal.send("gL1H2\n2")  # Enter as it comes of a terminal that is still to be set up
+        terminal.send(":L1H2\n2")  # Enter as it comes of a terminal that is still to be set up
         terminal.wait_for("layer 1")
         terminal.send("q")
         assert terminal.exit_code() == 0
