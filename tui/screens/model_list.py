@@ -166,7 +166,7 @@ class FoundList(Menu):
         "chooser.open": "Open",
         "chooser.leave": "Back",
         "chooser.search": "Search",
-        "chooser.help": "Keys",
+        "chooser.help": "Help",
         "menu.down": "Next",
         "menu.up": "Before",
         "menu.last": "Last",

@@ -65,7 +65,7 @@ async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_bo
         "escape escape S": "⏎ Show  / Find  d Forget  esc Back",
         "escape question_mark": "/ Search  esc Close",
         "/": "⏎ Keep  esc All keys",
-        "escape escape B": "⏎ Open  esc Leave  tab Complete  ↓ Next  ↑ Before  f1 Keys",
+        "escape escape B": "⏎ Open  esc Leave  tab Complete  ↓ Next  ↑ Before  f1 Help",
         "escape ctrl+p": "⏎ Do it  esc Back",
     }
     async with explorer(tiny_model("llama"), text="the cat", head="L0H0") as (app, pilot):

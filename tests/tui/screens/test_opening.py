@@ -369,12 +369,12 @@ async def test_the_line_of_keys_says_what_works_where_the_focus_is(hub: FakeHub,
 
     async with opening_screen((width, 12)) as (app, pilot, _):
         await until(pilot, lambda: "tab Complete" in key_line(app))
-        assert "? Keys" not in key_line(app)
-        assert ("f1 Keys" in key_line(app)) == (width == 80)
+        assert "? Help" not in key_line(app)
+        assert ("f1 Help" in key_line(app)) == (width == 80)
         await type_keys(pilot, "tab")
         await until(pilot, lambda: "/ Search" in key_line(app))
-        assert "? Keys" in key_line(app)
-        assert ("g First" in key_line(app)) == (width == 80)
+        assert "? Help" in key_line(app)
+        assert ("gg First" in key_line(app)) == (width == 80)
         assert "Complete" not in key_line(app)
         await pilot.click(offset=(key_line(app).index("/ Search") + 2, 11))
         await until(pilot, lambda: "tab Complete" in key_line(app))

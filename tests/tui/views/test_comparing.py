@@ -76,7 +76,7 @@ async def test_p_marks_heads_in_the_tree_and_says_what_cannot_be_pinned(tiny_mod
         assert "H1*" not in screen_text(app)
         await press(pilot, "j 3 ] P {")
         assert [str(head) for head in app.session.shown.pins] == ["L0H0", "L0H3"]
-        await press(pilot, "t h")
+        await press(pilot, "unbound:app.tree h")
         app.clear_notifications()
         await press(pilot, "P")
         assert notices(app) == ["L0 is a layer, and only heads can be pinned; choose one of its heads, then press P"]
@@ -199,7 +199,7 @@ async def test_the_difference_is_the_selected_heads_map_less_the_first_pinned_on
 
 async def test_heads_of_other_stacks_are_compared_but_have_no_difference(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("t5"), text=TEXT, head="encoder.L0H0", size=(160, 50)) as (app, pilot):
-        await press(pilot, "P t G", "l", "l", "P C")
+        await press(pilot, "P unbound:app.tree G", "l", "l", "P C")
         pane = compared(app, Side.SPECTRA)
         assert [each.name for each in pane.values.entries] == ["encoder L0H0", "cross L2H0"]
         await press(pilot, "C")

@@ -26,7 +26,7 @@ async def test_one_head_of_one_layer_is_in_the_singular(
     monkeypatch.chdir(tmp_path)
     seen: list[str] = []
     async with explorer(tiny_model("llama", **ONE), text="the", size=(160, 50)) as (app, pilot):
-        for keys in ("PC", "A", "3Y", "2/head = 0 and matrix = Q\n", "ev", "gL0H3\n", "\x1bgL9\n"):
+        for keys in ("PC", "A", "3Y", "2/head = 0 and matrix = Q\n", "ev", ":L0H3\n", "\x1b:L9\n"):
             await type_keys(pilot, *(NAMED.get(key, key) for key in keys))
             await settle(pilot)
             seen += [screen_text(app), *(str(each.message) for each in app._notifications)]

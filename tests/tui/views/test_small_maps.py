@@ -98,7 +98,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         signs = ["".join(Ink.SHADES.cells[each][-1] for each in row) for row in np.maximum(levels[::2], levels[1::2])]
         lines = file.read_text(encoding="utf-8").partition("\nH0")[2].splitlines()[1:]
         assert [line[: len(row)].ljust(len(row)) for line, row in zip(lines, signs, strict=False)] == signs
-        await press(pilot, "t h")
+        await press(pilot, "unbound:app.tree h")
         assert app.session.shown.selected == Head("decoder", 1)
         assert heads_of(app).maps.cursor is None
         await press(pilot, "g g")
