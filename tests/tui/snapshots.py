@@ -95,9 +95,15 @@ async def strips_of(shot: Shot) -> list[list[Segment]]:
             for key in shot.keys:
                 await pilot.press(key)
                 await settle(pilot)
-            strips = app.screen._compositor.render_strips()
+            lines = painted_lines(app, shot.colours)
     app.engine.stop()
-    return [[Segment(text, _style(style, SYSTEMS[shot.colours])) for text, style, _ in strip] for strip in strips]
+    return lines
+
+
+def painted_lines(app: Explorer, colours: str) -> list[list[Segment]]:
+    """Give the lines that a terminal of so many colours gets of what is displayed now."""
+    strips = app.screen._compositor.render_strips()
+    return [[Segment(text, _style(style, SYSTEMS[colours])) for text, style, _ in strip] for strip in strips]
 
 
 def _style(style: Style | None, system: ColorSystem) -> Style:
