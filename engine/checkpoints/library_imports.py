@@ -24,6 +24,8 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
+from engine.values.progress import IMPORTING_TORCH, IMPORTING_TRANSFORMERS, Progress, Tell, tell_nobody
+
 _TORCH_LIBRARIES = (("libtorch_global_deps", os.RTLD_GLOBAL), ("libtorch_cpu", os.RTLD_LOCAL))
 """In the order in which ``import torch`` loads them; the first makes its symbols known to all that follow."""
 
@@ -35,10 +37,13 @@ class Importing:
     ----------
     spares_event_loop : whether Python's collector is paused meanwhile and leaves what was imported alone, and torch's
         libraries are mapped first; set before anything is imported.
+    tell : called every second, on a thread of its own, with what is being imported and for how long.
     """
 
     def __init__(self) -> None:
         self.spares_event_loop = False
+        self.tell: Tell = tell_nobody
+        self._has_ended = threading.Event()
         self._lock = threading.RLock()
         self._depth = 0
         self._before: tuple[bool, int] = (False, 0)
@@ -46,6 +51,9 @@ class Importing:
     def __enter__(self) -> None:
         self._lock.acquire()
         self._depth += 1
+        if self._depth == 1 and self.tell is not tell_nobody:
+            self._has_ended = threading.Event()
+            threading.Thread(target=self._tell_seconds, args=(self._has_ended,), daemon=True).start()
         if self._depth == 1 and self.spares_event_loop:
             self._before = gc.isenabled(), len(sys.modules)
             gc.disable()
@@ -54,6 +62,8 @@ class Importing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._depth == 1:
+            self._has_ended.set()
         if self._depth == 1 and self.spares_event_loop:
             was_enabled, modules = self._before
             if len(sys.modules) > modules:
@@ -62,6 +72,27 @@ class Importing:
                 gc.enable()
         self._depth -= 1
         self._lock.release()
+
+    def _tell_seconds(self, has_ended: threading.Event) -> None:
+        """Say every second what is being imported, and at the end that nothing is; nothing of work beside imports."""
+        told, modules, seconds = "", len(sys.modules), 0
+        while not has_ended.wait(1.0):
+            seconds += 1
+            is_growing, modules = len(sys.modules) > modules, len(sys.modules)
+            activity = "" if _is_there("torch") else IMPORTING_TORCH
+            if activity or is_growing:
+                told = activity or IMPORTING_TRANSFORMERS
+                self.tell(Progress(told, seconds, 0, "seconds"))
+        if told:
+            self.tell(Progress(told, 1, 1, "seconds"))
+
+
+def _is_there(name: str) -> bool:
+    """Say whether a library has been imported to its end, or is not installed."""
+    module = sys.modules.get(name)
+    if module is None:
+        return importlib.util.find_spec(name) is None
+    return not getattr(module.__spec__, "_initializing", False)
 
 
 def _map_torch() -> None:

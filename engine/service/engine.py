@@ -129,7 +129,9 @@ class Engine:
 
         def work() -> Work[ModelOutline]:
             from engine.analysis.open_model import OpenModel
+            from engine.checkpoints.library_imports import IMPORTING
 
+            IMPORTING.tell = self._advance
             if self._source is not None:
                 model = OpenModel(self._source(), self.options)
             else:

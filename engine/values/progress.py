@@ -20,8 +20,10 @@ RATE_WINDOW = 20.0
 RATE_SECONDS = 1.0
 """Seconds after which there is a rate."""
 
-READING, LOADING = "reading the sentence", "loading the weights"
-"""Activities that a sentence waits for."""
+READING, LOADING = "reading the sentence", "reading weights"
+IMPORTING_TORCH, IMPORTING_TRANSFORMERS = "importing torch", "importing transformers"
+PHASES = (IMPORTING_TORCH, IMPORTING_TRANSFORMERS, LOADING, READING)
+"""Activities that a sentence waits for; of an import the seconds are counted, as nobody knows when it ends."""
 
 PREDICTING = "predicting"
 FOLLOWING = "following the residual stream"

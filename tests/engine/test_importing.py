@@ -8,12 +8,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from engine.checkpoints.library_imports import Importing
+from engine.values.progress import Progress
 
 
 @pytest.fixture
@@ -126,3 +128,22 @@ def test_while_one_thread_imports_it_another_one_waits_and_has_it_whole() -> Non
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "16\n", done.stderr
+
+
+def test_the_seconds_of_a_long_import_are_told_and_that_it_has_ended() -> None:
+    importing, told = Importing(), list[Progress]()
+    importing.tell = told.append
+    with importing:
+        torch = ModuleType("torch")
+        torch.__spec__ = ModuleSpec("torch", None)
+        torch.__spec__._initializing = True  # type: ignore[attr-defined]  # as Python has it while a module is run
+        before, sys.modules["torch"] = sys.modules.get("torch"), torch
+        while not told:
+            time.sleep(0.01)
+        sys.modules.pop("torch")
+        if before is not None:
+            sys.modules["torch"] = before
+    while len(told) < 2:
+        time.sleep(0.01)
+    assert told[0] == Progress("importing torch", 1, 0, "seconds")
+    assert told[-1].finished

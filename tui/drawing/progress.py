@@ -30,11 +30,20 @@ def time_left(progress: Progress) -> str:
 
 
 def describe(progress: Progress) -> str:
-    """Write progress as people read it: ``downloading gpt2 12.3 / 548.1 MB · 9.8 MB/s · 55 s left``."""
+    """Write progress as people read it: ``downloading gpt2 12.3 / 548.1 MB · 9.8 MB/s · 55 s left``.
+
+    Examples
+    --------
+    >>> describe(Progress("importing torch", 3, 0, "seconds")), describe(Progress("compressing", 0, 0, ""))
+    ('importing torch 3 s', 'compressing …')
+    """
+    if progress.unit == "seconds":
+        return f"{progress.activity} {progress.done} s"
     if not progress.total:
         return " · ".join(filter(None, (f"{progress.activity} …", progress.note)))
     if progress.unit == "bytes":
-        done, total = f"{progress.done / 1e6:.1f}", f"{progress.total / 1e6:.1f}"
+        digits = 1 if progress.total < 1e8 else 0
+        done, total = f"{progress.done / 1e6:.{digits}f}", f"{progress.total / 1e6:.{digits}f}"
         amount = f"{progress.activity} {done:>{len(total)}} / {total} MB"
         speed = "" if progress.rate is None else f"{size(int(progress.rate))}/s"
         return " · ".join(filter(None, (amount, speed, time_left(progress), progress.note)))
@@ -52,7 +61,9 @@ def how_far(progress: Progress) -> str:
     >>> how_far(Progress("", 3, 40, "layers", 0.5)), how_far(Progress("", 5 * 10**9, 20 * 10**9, "bytes"))
     ('3 of 40 layers, 75 s left', '5.0 GB of 20 GB')
     """
-    if progress.unit == "bytes":
+    if progress.unit == "seconds":
+        amount = f"{progress.done} s"
+    elif progress.unit == "bytes":
         amount = f"{size(progress.done)} of {size(progress.total)}"
     else:
         amount = f"{progress.done} of {progress.total} {progress.unit}"

@@ -24,9 +24,9 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import DELTA, Head, Off
 from engine.values.memory import FROM_DISK, MemoryReport, size
 from engine.values.outline import ModelOutline
-from engine.values.progress import LOADING, READING, Progress
+from engine.values.progress import PHASES, Progress
 from tui.drawing.facts import short_name
-from tui.drawing.progress import how_far
+from tui.drawing.progress import describe, how_far
 from tui.drawing.titles import COMPUTING, Part, fact, less_part, map_part, off_part
 from tui.state.session import Averaging, Shown
 from tui.state.store import Store
@@ -154,7 +154,7 @@ class Maps:
 
     def advance(self, progress: Progress) -> None:
         """Note how far loading the model, reading the sentence or computing a map is."""
-        is_own = progress.activity in (READING, LOADING) and not progress.finished
+        is_own = progress.activity in PHASES and not progress.finished
         self._progress, self._foreseen = progress if is_own else None, ""
         self.computing = COMPUTING if progress.finished else f"{progress.activity}: {how_far(progress)} …"
         self._arrived()
@@ -169,8 +169,11 @@ class Maps:
             return f"{name} is reading the sentence …"
         if self._foreseen:
             return self._foreseen
-        how = size(self._outline.stored_bytes) if progress is None else how_far(progress)
-        return f"{name} is loading: {how}; then it reads the sentence …"
+        if progress is None:
+            return f"{name} is getting ready to read the sentence …"
+        if progress.unit == "seconds":
+            return f"{describe(progress)}; then {name} loads and reads the sentence …"
+        return f"{name} is loading: {how_far(progress)}; then it reads the sentence …"
 
     # --- maps
 

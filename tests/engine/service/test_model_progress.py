@@ -136,8 +136,11 @@ async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
         await pilot.press("3")
         free, pane = held_back(monkeypatch), app.views.attention
         app.main.read(SENTENCE)
-        await until(pilot, lambda: "is loading" in pane.message)
-        app.engine._advance(Progress("loading the weights", 5 * 10**9, 20 * 10**9, "bytes", 10**9))
+        await until(pilot, lambda: "is getting ready" in pane.message)
+        app.engine._advance(Progress("importing torch", 3, 0, "seconds"))
+        await until(pilot, lambda: pane.message.startswith("importing torch 3 s; then "))
+        assert shown(app.main.progress_line) == "importing torch 3 s"
+        app.engine._advance(Progress("reading weights", 5 * 10**9, 20 * 10**9, "bytes", 10**9))
         await until(pilot, lambda: "is loading: 5.0 GB of 20 GB, 15 s left; then it reads" in pane.message)
         app.engine._advance(Progress("reading the sentence", 3, 40, "layers"))
         await until(pilot, lambda: pane.message.endswith("is reading the sentence: 3 of 40 layers …"))
@@ -200,7 +203,7 @@ async def test_before_the_gpus_are_known_the_headers_say_what_is_needed(tiny_mod
         assert app.main.stores is not None
         maps = app.main.stores.maps
         maps.foresee(MemoryReport(191, 812 * 10**9, 1, need, None, 19 * 10**9))
-        assert "needs 812 GB to read a sentence (bfloat16), 19 GB are free in main memory" in maps.reading
+        assert "needs 812 GB (bfloat16) to read a sentence; 19 GB are free in main memory" in maps.reading
         maps.foresee(MemoryReport(191, 812 * 10**9, 1, need, None, 500 * 10**9))
         assert "is loading" in maps.reading
 
