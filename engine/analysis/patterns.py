@@ -27,7 +27,7 @@ from engine.mathematics.attention import (
 )
 from engine.values.attention import AttentionMaps
 from engine.values.errors import EngineError, Superseded
-from engine.values.heads import Head
+from engine.values.heads import Head, Label
 from engine.values.outline import LayerOutline
 from engine.values.progress import READING, Lane, Progress, Work, restartable
 from engine.values.table import Cell, Groups, RowGroup
@@ -157,7 +157,7 @@ def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups
     yield RowGroup(rows)
 
 
-def labels(model: OpenModel, report: Callable[[Progress], None]) -> Work[dict[Head, str]]:
+def labels(model: OpenModel, report: Callable[[Progress], None]) -> Work[dict[Head, Label]]:
     """Label the heads that clearly do one thing on random tokens that come again.
 
     What has been measured is kept when the work is given up.
@@ -167,12 +167,13 @@ def labels(model: OpenModel, report: Callable[[Progress], None]) -> Work[dict[He
         model, lambda done, total: report(Progress("labels", done, total, "layers run"))
     )
     report(Progress("labels", 1, 1, "layers run"))
-    named = {
-        head: label_of(*repeats.mean(layer.name).of_head(head.head, LABELS))
-        for layer in model.outline.attending_layers
-        for head in layer.head_names()
-    }
-    return {head: label for head, label in named.items() if label}
+    measures, named = dict(zip(LABELS.values(), LABELS, strict=True)), dict[Head, Label]()
+    for layer in model.outline.attending_layers:
+        for head in layer.head_names():
+            scores, chances = repeats.mean(layer.name).of_head(head.head, LABELS)
+            if label := label_of(scores, chances):
+                named[head] = Label(label, scores[measures[label]])
+    return named
 
 
 def _measured_repeats(model: OpenModel, told: Callable[[int, int], None]) -> Work[_Repeats]:

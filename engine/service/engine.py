@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         PooledMap,
         Sentence,
     )
-    from engine.values.heads import Head
+    from engine.values.heads import Head, Label
     from engine.values.memory import MemoryReport
     from engine.values.outline import Comparison, LayerProof, ModelOutline
     from engine.values.progress import Progress
@@ -296,10 +296,10 @@ class Engine:
         self._ask_at_once(begin, Urgency.SELECTED, Lane.WEIGHTS)
         return self._ask(work, Urgency.OPENING, Lane.WEIGHTS, view)
 
-    def labels(self, report: Callable[[Progress], None]) -> Future[dict[Head, str]]:
+    def labels(self, report: Callable[[Progress], None]) -> Future[dict[Head, Label]]:
         """Label the heads that clearly do one thing, in the background; the whole model is loaded for it."""
 
-        def work(model: OpenModel) -> Work[dict[Head, str]]:
+        def work(model: OpenModel) -> Work[dict[Head, Label]]:
             from engine.analysis.patterns import labels
 
             return (yield from labels(model, report))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
@@ -96,6 +97,13 @@ def no_attention(stack: str) -> str:
 
 NAMED_HEADS = 4
 """Heads that are named one by one; of more the first are, and the others are counted."""
+
+
+class Label(NamedTuple):
+    """What a head is called that clearly does one thing, and its score for that, between 0 and 1."""
+
+    name: str
+    score: float
 
 
 @dataclass(frozen=True, slots=True)

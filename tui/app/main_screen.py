@@ -252,7 +252,9 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         assert stores is not None
         try:
             labels = await asyncio.wrap_future(self.engine.labels(stores.report))
-            stores.labels = HeadLabels(labels, is_known=True)
+            names = {head: label.name for head, label in labels.items()}
+            scores = {head: label.score for head, label in labels.items()}
+            stores.labels = HeadLabels(names, is_known=True, scores=scores)
         except EngineError:
             stores.report(Progress("", 1, 1, ""))
         stores.arrived()

@@ -15,7 +15,12 @@ from rich.text import Text
 from engine.values.attention import PooledMap
 from tui.drawing.numbers import brief
 
-Scale = Literal["linear", "log"]
+Scale = Literal["linear", "log", "root", "sink"]
+"""How a weight becomes a height: linear, its logarithm, its square root; or linear up to the largest beyond the first
+key, which many heads look at that find nothing of theirs."""
+
+SCALES: tuple[Scale, ...] = ("linear", "log", "root", "sink")
+"""In the order in which a key goes through those of maps."""
 
 NOT_FINITE = 255
 """The level of a weight that is NaN or infinite."""
@@ -84,7 +89,7 @@ def choose_ink(color_system: str | None, *, no_color: bool, ansi: bool) -> Ink:
 
 
 def levels_of(weights: NDArray[Any], scale: Scale, largest: float, count: int) -> NDArray[np.uint8]:
-    """Sort weights into ``count`` equally wide levels of [0, largest], or of the logarithm of [1e-4, 1].
+    """Sort weights into ``count`` equally wide levels of [0, largest], of its root, or of the logarithm of [1e-4, 1].
 
     A bound between two levels belongs to the upper one. Weights below the scale have level 0, those above it the top
     level, and those that are not finite `NOT_FINITE`.
@@ -101,7 +106,8 @@ def levels_of(weights: NDArray[Any], scale: Scale, largest: float, count: int) -
     if scale == "log":
         height = 1.0 - np.log10(np.maximum(values, LOG_FLOOR)) / np.log10(LOG_FLOOR)
     else:
-        height = values / largest if largest > 0 else np.zeros_like(values)
+        height = np.maximum(values, 0) / largest if largest > 0 else np.zeros_like(values)
+        height = np.sqrt(height) if scale == "root" else height
     level = np.clip(np.floor(height * count + _ROUNDING), 0, count - 1)
     return np.where(finite, level, NOT_FINITE).astype(np.uint8)
 
@@ -113,11 +119,23 @@ def bounds_of(scale: Scale, largest: float, count: int) -> list[float]:
     --------
     >>> bounds_of("linear", 0.8, 4)
     [0.0, 0.2, 0.4, 0.6000000000000001, 0.8]
+    >>> bounds_of("root", 0.8, 2)
+    [0.0, 0.2, 0.8]
     """
     steps = [step / count for step in range(count + 1)]
     if scale == "log":
         return [LOG_FLOOR ** (1.0 - step) for step in steps]
-    return [step * max(largest, 0.0) for step in steps]
+    return [(step**2 if scale == "root" else step) * max(largest, 0.0) for step in steps]
+
+
+def largest_on(scale: Scale, map: PooledMap) -> float:
+    """Give the upper end of a scale for a map; beyond the first key, where all of the map is there."""
+    window = map.window
+    is_all = len(window.rows) * window.block >= len(map.query_tokens)
+    is_all &= len(window.columns) * window.block >= len(map.key_tokens)
+    if scale != "sink" or not is_all:
+        return map.largest
+    return float(np.max(np.abs(map.values[:, 1:]), where=np.isfinite(map.values[:, 1:]), initial=0.0))
 
 
 _SIZES = {Ink.COLOUR: (" ",) * 8, Ink.SHADES: tuple(" ░▒▓█")}
@@ -130,8 +148,8 @@ class Levels:
 
     Attributes
     ----------
-    scale : linear from zero to ``largest``, or logarithmic from 1e-4 to 1.
-    largest : the upper end of the linear scale; of differences, the largest in size.
+    scale : logarithmic from 1e-4 to 1, or another one from zero to ``largest``.
+    largest : the upper end of the scale unless it is logarithmic; of differences, the largest in size.
     ink : what tells the levels apart.
     is_signed : whether the values are differences.
 
@@ -208,9 +226,13 @@ def legend(levels: Levels, colours: Sequence[Style], width: int, pooled: str = "
     >>> legend(linear, (), 72).plain
     'linear 0    ░ 0.2 ░░░▒ 0.4 ▒▒▒▓ 0.6 ▓▓██ 0.8 = largest weight of the map'
     >>> legend(log, (), 75).plain
-    'log ≤1e-4    ░ 0.001 ░░░▒ 0.01 ▒▒▒▓ 0.1 ▓▓██ 1 = largest there can be'
+    'log ≤1e-4    ░ 0.001 ░░░▒ 0.01 ▒▒▒▓ 0.1 ▓▓██ 1 = the maximum'
     >>> legend(log, (), 30).plain
     'log ≤1e-4    ░░░░▒▒▒▒▓▓▓██ 1'
+    >>> legend(Levels("root", 0.8, Ink.SHADES), (), 76).plain
+    'root 0    ░ 0.05 ░░░▒ 0.2 ▒▒▒▓ 0.45 ▓▓██ 0.8 = largest weight of the map'
+    >>> legend(Levels("sink", 0.8, Ink.SHADES), (), 76).plain
+    'linear 0    ░ 0.2 ░░░▒ 0.4 ▒▒▒▓ 0.6 ▓▓██ 0.8 = largest beyond the first key'
     >>> legend(linear, (), 15).plain
     '0  ░░▒▒▓██ 0.8'
     >>> legend(Levels("linear", 0.0, Ink.SHADES), (), 30).plain
@@ -219,9 +241,9 @@ def legend(levels: Levels, colours: Sequence[Style], width: int, pooled: str = "
     >>> [legend(signed, (), width).plain for width in (72, 18)]
     ['linear -0.8 -█-▓-▒-░ 0 +░+▒+▓+█ +0.8 = difference', '-0.8 -█ 0 +█ +0.8']
     """
-    if not levels.largest and (levels.is_signed or levels.scale == "linear"):
+    if not levels.largest and (levels.is_signed or levels.scale != "log"):
         return Text("no difference" if levels.is_signed else "no weight above 0", no_wrap=True)
-    before = f"{pooled}{'  ' if pooled else ''}{levels.scale} "
+    before = f"{pooled}{'  ' if pooled else ''}{'linear' if levels.scale == 'sink' else levels.scale} "
     texts = (_signed if levels.is_signed else _unsigned)(levels, colours, before, " of the map" if pooled else "")
     return next((text for text in texts if text.cell_len <= width), texts[-1])
 
@@ -231,7 +253,8 @@ def _unsigned(levels: Levels, colours: Sequence[Style], before: str, of: str) ->
     ink, scale = levels.ink, levels.scale
     bounds = bounds_of(scale, levels.largest, ink.levels)
     low, high = brief(bounds[0]), brief(bounds[-1])
-    words = f" = largest{of or ' weight of the map'}" if scale == "linear" else " = the maximum"
+    words = " = the maximum" if scale == "log" else f" = largest{of or ' weight of the map'}"
+    words = " = largest beyond the first key" if scale == "sink" else words
     begin = f"{before}{'≤' if scale == 'log' else ''}{low}"
 
     def assemble(groups: int, words: str = "") -> Text:

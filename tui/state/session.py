@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.views import OVERVIEW
+
+if TYPE_CHECKING:
+    from tui.drawing.levels import Scale
 
 SAVED = ("selected", "view", "text", "measure", "overview", "epsilon", "pins")
 """The fields that are kept between starts."""
@@ -94,7 +97,7 @@ class Shown:
     difference: bool = False
     cell: tuple[int, int] = (0, 0)
     spectra_scale: Literal["linear", "log"] = "log"
-    map_scale: Literal["linear", "log"] | None = None
+    map_scale: Scale | None = None
     is_numbered: bool = False
     position: int | None = None
     token: str | None = None

@@ -31,10 +31,12 @@ class HeadLabels:
     ----------
     by_head : of those that have one.
     is_known : whether they have been worked out.
+    scores : of what they are named for, on random tokens that come again.
     """
 
     by_head: Mapping[Head, str] = field(default_factory=dict)
     is_known: bool = False
+    scores: Mapping[Head, float] = field(default_factory=dict)
 
     def of(self, head: Head) -> str:
         """Give a head's label; nothing where it has none.

@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from engine.mathematics.attention import spread, visible_keys
 from engine.values.attention import AttentionMap, MapName, MapQuery, PooledMap, Sentence
 from engine.values.errors import EngineError
-from engine.values.heads import DELTA, no_attention
+from engine.values.heads import DELTA, Head, no_attention
 from tui.drawing.levels import Scale
 from tui.drawing.titles import Part, Title, cell_part, fact
 from tui.drawing.token_spelling import map_with_parts
@@ -49,6 +51,7 @@ class AttentionPane(SentencePane):
         super().__init__()
         self.opened_from = ""
         self.message = ""
+        self._measured: tuple[AttentionMap, float | None] | None = None
         self.heatmap = Heatmap(name="attention map")
         self.legend_line = Line(classes="pane-legend")
 
@@ -131,10 +134,26 @@ class AttentionPane(SentencePane):
             self.show_missing(title, answer, stores.maps.computing, is_late=stores.maps.is_late(query))
             return
         self.message, self.is_waiting = "", False
+        head = Head(name.stack, name.layer or 0, name.head or 0)
+        if name.layer is not None and name.head is not None and head in stores.labels.scores:
+            title.insert(1, fact(f"{stores.labels.of(head)} {stores.labels.scores[head]:.2f}", " · "))
+        if source.is_whole and (entropy := self._entropy_of(stores.maps.whole(query))) is not None:
+            title.append(fact(f"entropy {entropy:.2f}", " · "))
+        title.append(fact({"sink": "linear beyond the first key"}.get(self.scale, self.scale)))
         as_text = () if source.is_whole else (f"{key_of(self.app, 'app.text')}: as text",)
         notice = ", ".join(filter(None, (sentence.notice.removeprefix("the model reads the "), *as_text)))
         self._set_title([*title, fact(notice, style="italic")])
         self._refresh_lines()
+
+    def _entropy_of(self, map: object) -> float | None:
+        """Give the mean entropy of a map's queries in nats; None where that is none of a map that is shown alone."""
+        if not isinstance(map, AttentionMap) or map.is_signed or map.name.is_rollout:
+            return None
+        if self._measured is None or self._measured[0] is not map:
+            weights = map.weights[None]
+            value = float(spread(weights, map.visible or visible_keys(weights)).entropy[0])
+            self._measured = map, value if np.isfinite(value) else None
+        return self._measured[1]
 
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Say why there is no map, or none yet."""
@@ -186,7 +205,7 @@ class AttentionPane(SentencePane):
 
     @property
     def scale(self) -> Scale:
-        """Linear or logarithmic."""
+        """How weights become colours."""
         return self.heatmap.scale
 
     def _set_title(self, parts: Sequence[Part]) -> None:

@@ -109,7 +109,7 @@ class HeadsPane(SentencePane):
 
     @property
     def scale(self) -> Scale:
-        """Linear or logarithmic."""
+        """How weights become colours."""
         return self.maps.scale
 
     def _set_title(self) -> None:

@@ -10,7 +10,7 @@ from textual.app import App
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.outline import ModelOutline
-from tui.drawing.levels import Scale
+from tui.drawing.levels import SCALES, Scale
 from tui.drawing.titles import Part
 from tui.state.session import Shown
 from tui.state.stores import Stores
@@ -82,5 +82,5 @@ class SentencePane(Pane):
         raise NotImplementedError
 
     def toggle_scale(self) -> None:
-        """Change between the linear and the logarithmic scale, in all maps."""
-        self.session.change(map_scale="log" if self.scale == "linear" else "linear")
+        """Go on to the next scale, in all maps."""
+        self.session.change(map_scale=SCALES[(SCALES.index(self.scale) + 1) % len(SCALES)])

@@ -145,7 +145,7 @@ class TextPane(SentencePane):
         self._spellings = sentence.spellings_along(lines.query_tokens), sentence.spellings_along(lines.key_tokens)
         self.shown, self.is_waiting, self._scale = lines, False, scale
         self.title_line.show_title(Title.of(self.view, title))
-        levels = Levels(scale, lines.largest, ink, lines.is_signed)
+        levels = Levels("linear" if scale == "sink" else scale, lines.largest, ink, lines.is_signed)
         cursors = (lines.query, lines.query) if lines.is_of_one_text else (lines.query, lines.key)
         texts = (self.queries, lines.query_tokens, lines.column), (self.keys, lines.key_tokens, lines.row)
         for (text, tokens, weights), spelling, cursor in zip(texts, self._spellings, cursors, strict=True):
@@ -163,7 +163,7 @@ class TextPane(SentencePane):
 
     @property
     def scale(self) -> Scale:
-        """Linear or logarithmic."""
+        """How weights become colours."""
         return self._scale
 
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:

@@ -23,7 +23,7 @@ from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapWindow, PooledBlock, PooledMap, Pooling
 from engine.values.errors import EngineError
 from tui.drawing.cells import CURSOR, cell_width, figures_in, halved_cells, in_cell, merged_cells
-from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, legend, usual_scale
+from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, largest_on, legend, usual_scale
 from tui.drawing.map_layout import ACROSS, axes_of, fitting_block
 from tui.drawing.ramps import legible
 from tui.drawing.readout import of_block, of_difference, of_weight
@@ -169,7 +169,7 @@ class Heatmap(ScrollArea, can_focus=True):
     key : what the map on screen is of; None where there is none.
     part : what is painted of it, as it came.
     pooled : the same with its tokens as people read them.
-    scale : linear, from zero to the map's largest value, or logarithmic, from 1e-4 to 1.
+    scale : logarithmic, from 1e-4 to 1, or another one from zero to the map's largest value.
     is_numbered : whether the cells hold their weights as numbers.
     zooms : what zooming would begin with: going ``in`` or ``out``; nothing where single weights are all in view.
     """
@@ -303,7 +303,7 @@ class Heatmap(ScrollArea, can_focus=True):
 
     @property
     def scale(self) -> Scale:
-        """Linear or logarithmic."""
+        """How weights become colours."""
         keys = len(self._source.tokens[1]) if self._source is not None else 0
         return self._chosen_scale or usual_scale(keys)
 
@@ -658,10 +658,14 @@ class Heatmap(ScrollArea, can_focus=True):
         )
 
     @property
+    def largest(self) -> float:
+        """The upper end of the scale, unless that is logarithmic."""
+        return 0.0 if self.pooled is None else largest_on(self.scale, self.pooled)
+
+    @property
     def _levels(self) -> Levels:
         """How the values of the map become cells."""
-        pooled = self.pooled
-        largest = 0.0 if pooled is None else pooled.largest
+        pooled, largest = self.pooled, self.largest
         is_signed = pooled is not None and pooled.is_signed
         return Levels(self.scale, largest if self._top is None or is_signed else self._top, self.ink, is_signed)
 

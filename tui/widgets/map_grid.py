@@ -93,9 +93,9 @@ class MapGrid(Container):
                 said = cell.heatmap.show(titled.map, scale, is_numbered=is_numbered)
             if isinstance(said, str | EngineError):
                 cell.heatmap.show_message(str(said))
-        plain = [each.pooled for each in self.heatmaps if each.pooled is not None and not each.pooled.is_signed]
+        plain = [each for each in self.heatmaps if each.pooled is not None and not each.pooled.is_signed]
         for heatmap in self.heatmaps:
-            heatmap.share_scale(max((pooled.largest for pooled in plain), default=None))
+            heatmap.share_scale(max((each.largest for each in plain), default=None))
 
     @property
     def heatmaps(self) -> list[Heatmap]:

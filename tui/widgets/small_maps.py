@@ -19,7 +19,7 @@ from textual.strip import Strip
 
 from engine.values.attention import PooledMap
 from tui.drawing.cells import halved_cells
-from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, legend, usual_scale
+from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, largest_on, legend, usual_scale
 from tui.drawing.map_layout import GAP, Tiles, lay_out_tiles
 from tui.drawing.text import fit
 from tui.toolkit.keys import lines_of, paging
@@ -122,13 +122,13 @@ class SmallMaps(ScrollArea, can_focus=True):
 
     @property
     def scale(self) -> Scale:
-        """Linear, to the largest weight of all maps, or logarithmic."""
+        """How weights become colours."""
         return self._chosen_scale or usual_scale(max((len(each.key_tokens) for each in self.maps.values()), default=0))
 
     @property
     def largest(self) -> float:
-        """The upper end of the linear scale: the largest weight of all maps."""
-        return max((each.largest for each in self.maps.values()), default=0.0)
+        """The upper end of the scale unless it is logarithmic: the largest weight of all maps."""
+        return max((largest_on(self.scale, each) for each in self.maps.values()), default=0.0)
 
     @property
     def position(self) -> int | None:

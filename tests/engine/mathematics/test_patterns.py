@@ -186,7 +186,9 @@ def test_planted_heads_are_found(planted: Path) -> None:
     assert {head: row["label"] for head, row in rows.items()} == {
         "L0H0": "previous", "L0H1": None, "L1H0": "induction", "L1H1": "self",
     }  # fmt: skip
-    assert engine.labels(lambda progress: None).result() == {
+    labels = engine.labels(lambda progress: None).result()
+    assert all(label.score > 0.5 for label in labels.values())
+    assert {head: label.name for head, label in labels.items()} == {
         Head("decoder", 0, 0): "previous", Head("decoder", 1, 0): "induction", Head("decoder", 1, 1): "self",
     }  # fmt: skip
     assert rows["L0H0"]["to_previous"] == pytest.approx(1, abs=1e-3)

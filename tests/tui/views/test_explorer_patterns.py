@@ -11,7 +11,7 @@ import pytest
 
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import Head, Label
 from tests import planted_heads
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, shown
@@ -30,7 +30,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
     asked: list[Engine] = []
     labels = Engine.labels
 
-    def counting(engine: Engine, report: Any) -> Future[dict[Head, str]]:
+    def counting(engine: Engine, report: Any) -> Future[dict[Head, Label]]:
         asked.append(engine)
         return labels(engine, report)
 
@@ -66,8 +66,8 @@ async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(
 async def test_a_failure_of_the_labels_disturbs_nothing_and_is_tried_again(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(engine: Engine, report: Any) -> Future[dict[Head, str]]:
-        answer: Future[dict[Head, str]] = Future()
+    def failing(engine: Engine, report: Any) -> Future[dict[Head, Label]]:
+        answer: Future[dict[Head, Label]] = Future()
         answer.set_exception(EngineError("there is no memory"))
         return answer
 
@@ -92,7 +92,7 @@ async def test_a_reaches_the_rollout_and_it_is_written(
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
         await pilot.press("3", "a", "a", "a", "a")
         await settle(pilot)
-        assert shown(app.views.attention.title_line) == "attention rollout"
+        assert shown(app.views.attention.title_line).startswith("attention rollout")
         found = app.views.attention.heatmap.pooled
         assert found is not None
         np.testing.assert_allclose(found.values.sum(1), 1, rtol=1e-5)

@@ -287,3 +287,21 @@ async def test_a_slash_in_a_map_finds_tokens_and_a_colon_goes_to_one_by_its_numb
         await pilot.press("colon", *"token 99", "enter")
         await settle(pilot)
         assert f"the tokens of the sentence are 0 to {len(heatmap.pooled.query_tokens) - 1}" in screen_text(app)
+
+
+async def test_the_scale_goes_on_to_the_root_and_to_what_lies_beyond_the_first_key() -> None:
+    async with explorer("demo", head="L1H0") as (app, pilot):
+        await pilot.press("3")
+        await settle(pilot)
+        heatmap = app.views.attention.heatmap
+        assert heatmap.pooled is not None
+        beyond = float(heatmap.pooled.values[:, 1:].max())
+        seen = []
+        for _ in range(4):
+            await pilot.press("s")
+            await settle(pilot)
+            seen.append((heatmap.scale, heatmap.largest))
+        largest = heatmap.pooled.largest
+        assert seen == [("log", largest), ("root", largest), ("sink", beyond), ("linear", largest)]
+        assert beyond < largest
+        assert " · entropy " in shown(app.views.attention.title_line)

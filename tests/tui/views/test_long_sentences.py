@@ -118,7 +118,7 @@ async def test_small_maps_begin_on_the_scale_of_the_large_one_until_another_is_c
             (TEXT, "A", "log"),
             ("the cat sat", "A", "linear"),
             (TEXT, "A", "log"),
-            (TEXT, "s", "linear"),
+            (TEXT, "s", "root"),
         ):
             app.main.read(text)
             await pilot.press(keys)

@@ -127,11 +127,11 @@ async def test_a_large_terminal_shows_the_head_under_the_cursor_beside_the_small
         pane, attention = heads_of(app), app.views.attention
         assert pane.region.width > 40
         assert attention.region.width > 40
-        assert shown(attention.title_line) == "attention L0H1"
+        assert shown(attention.title_line).startswith("attention L0H1")
         x, y = pane.maps._tiles.origin(3)
         await pilot.click(pane.maps, offset=(x + 1, y + 1))
         await settle(pilot)
-        assert shown(attention.title_line) == "attention L0H3"
+        assert shown(attention.title_line).startswith("attention L0H3")
         assert app.views.active.view == "maps", "one click goes to the head"
         await pilot.click(pane.maps, offset=(x + 1, y + 1))
         await settle(pilot)
@@ -222,4 +222,4 @@ async def test_a_small_map_opens_as_that_head_whatever_mean_was_looked_at(tiny_m
             await pilot.press(key)
             await settle(pilot)
         assert app.views.attention.shown_name == MapName("decoder", 1, 2)
-        assert titled(app.views.attention.title_line) == "attention L1H2"
+        assert titled(app.views.attention.title_line).startswith("attention L1H2")

@@ -91,7 +91,7 @@ async def test_d_draws_what_the_other_model_looks_at_more_and_less(
         await settle(pilot)
         pane = app.views.attention
         assert app.views.active is pane
-        assert shown(pane.title_line) == "attention L1H3 · other model less this one"
+        assert shown(pane.title_line).startswith("attention L1H3 · other model less this one")
         assert pane.heatmap.pooled is not None
         np.testing.assert_array_equal(pane.heatmap.pooled.values, now[3] - before)
         query, key = (int(n) for n in np.unravel_index(np.abs(now[3] - before).argmax(), before.shape))
