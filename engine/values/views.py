@@ -57,6 +57,7 @@ class View:
     beside : columns that options add behind the others where they are given, by their names on the command line with
         spaces between them: ``vs`` adds a second model's.
     opens_with : the columns that are shown and written unless others, or all, are asked for; empty for all.
+    sets : further columns that are shown together, by what they are called.
     """
 
     name: str
@@ -79,6 +80,7 @@ class View:
     empty: str = "this table has no rows here"
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     opens_with: tuple[str, ...] = ()
+    sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     def columns_with(self, options: Collection[str]) -> tuple[str, ...]:
         """Give the columns of the table where some options are given."""
@@ -303,6 +305,7 @@ HEADS = View(
         "qk_stable_rank", "ov_stable_rank", "qk_energy_rank", "ov_energy_rank",
         "entropy", "induction", "to_previous", "qk_positive_mass", "ov_copying", "note",
     ),
+    sets=HEAD_PARTS,
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from engine.values.display_text import quantity
 from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head
 from tui.drawing.text import harmless
-from tui.drawing.titles import Part, Title
+from tui.drawing.titles import Part, Title, fact
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Told
 from tui.views.pane import Pane
@@ -34,6 +34,7 @@ class RowsPane(Pane):
     Attributes
     ----------
     struck : heads whose rows are struck out, as they are switched off.
+    set_shown : what the columns are called that are shown together; empty for those that it opens with.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -47,6 +48,7 @@ class RowsPane(Pane):
         super().__init__()
         self.grid = grid
         self.struck: frozenset[Head] = frozenset()
+        self.set_shown = ""
         self.filter_input = FilterInput()
         self.filter_input.display = False
         self._columns = self.filter_input.columns = tuple(columns)
@@ -133,7 +135,7 @@ class RowsPane(Pane):
         self.title_line.show_title(
             Title.of(
                 self.view,
-                title,
+                [*title, fact(self.set_shown)] if title else title,
                 state=state,
                 count=(f"{left} of {rows}{self._so_far}", f"{left}/{rows}") if has_filter and rows else (),
                 words=harmless(self._filter.text.strip()) if has_filter else "",

@@ -91,6 +91,9 @@ class RowHeads:
         return Head(str(stack), layer, -1 if head == "all" else int(str(head)))
 
 
+ALL = "all, with chance"
+"""The set of all columns."""
+
 FOOT_KEYS = {
     "heads": {"table.filter": "Filter", "app.switch": "Off", "app.overview": "Map"},
     "predictions": {"table.against": "Difference"},
@@ -120,7 +123,7 @@ class TablePane(RowsPane):
         Binding("comma", "position(-1)", "Previous token's predictions", show=False, id="table.token_before"),
         Binding("D", "against", "Logit difference from this row's token", show=False, id="table.against"),
         command("table.fold", "fold", "Fold the norms' gains in, or leave them out"),
-        command("table.columns", "columns", "The rest of the columns, or only the first"),
+        Binding("r", "columns", "Other columns; then all, with chance", show=False, id="table.columns"),
     ]
 
     def __init__(self, view: View) -> None:
@@ -138,13 +141,12 @@ class TablePane(RowsPane):
         self._said: Sequence[str] = ()
         self._pair: Sequence[Part] = ()
         self._is_stoppable = False
-        self._has_all_columns = False
         self._agreeing: frozenset[str] = frozenset()
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
         """What this table's rows lead to, then how they are found."""
-        return {**FOOT_KEYS.get(self.view, {}), **super().foot_keys}
+        return {**FOOT_KEYS.get(self.view, {}), "table.columns": "Columns", **super().foot_keys}
 
     def compose(self) -> ComposeResult:
         """Stack the title, the filter, the table, the explanation and the readout."""
@@ -273,7 +275,7 @@ class TablePane(RowsPane):
         """Show another table, with the cursor on one of its rows where that is given.
 
         Columns in which all rows agree are said in the title, or by what is selected; so is a column of heads that are
-        off, where it is each row's own.
+        off, where it is each row's own. Nothing is said of notes where there are none.
         """
         self.shown, rows, said = table, table.rows, dict(self._kind.said)
         if table.columns != self._columns:
@@ -290,6 +292,8 @@ class TablePane(RowsPane):
             off = table.columns.index("off")
             if rows and all(str(row[off]).rpartition(".")[2] == str(self._heads.of(row)) for row in rows):
                 agreeing.add("off")
+        if "note" in table.columns and not any(row[table.columns.index("note")] for row in rows):
+            agreeing.add("note")
         self._agreeing = frozenset(agreeing)
         first = dict(zip(table.columns, rows[0], strict=True)) if rows else {}
         names = [name for name in said if name in agreeing and first.get(name) is not None]
@@ -303,12 +307,21 @@ class TablePane(RowsPane):
             self.grid.show_message(self._kind.empty)
 
     @property
-    def _own_columns(self) -> tuple[str, ...]:
-        """The columns that are shown where rows differ in them: the view's own and what is filtered by, or all."""
+    def _sets(self) -> dict[str, tuple[str, ...]]:
+        """The columns that can be shown together: those the table opens with, others by name, and all with chance."""
         columns = () if self.shown is None else self.shown.columns
-        own = columns if self._has_all_columns else self._kind.opens_with or columns
-        compared = self.narrowing.columns if self.narrowing is not None else ()
-        return (*own, *(name for name in columns if name in compared and name not in own))
+        said = tuple(name for name in (*self._kind.places, "label") if name in columns)
+        named = {name: (*said, *of_set) for name, of_set in self._kind.sets.items()}
+        sets = {"": self._kind.opens_with or columns, **named}
+        shown = {name: tuple(each for each in own if not each.endswith(CHANCE)) for name, own in sets.items()}
+        return shown if shown[""] == columns else {**shown, ALL: columns}
+
+    @property
+    def _own_columns(self) -> tuple[str, ...]:
+        """The columns that are shown where rows differ in them: of a set, and what is filtered by."""
+        own = self._sets.get(self.set_shown, ())
+        compared = self.narrowing.columns if self.narrowing is not None and self.shown is not None else ()
+        return (*own, *(name for name in compared if name in self._columns and name not in own))
 
     def _show_rows(self, table: Table, place: int | None = None) -> None:
         """Have the grid show the rows under the columns that are shown."""
@@ -335,7 +348,8 @@ class TablePane(RowsPane):
         """
         if self.shown is None:
             raise EngineError(f"{self.view} is still empty; nothing was written")
-        return self.shown.with_frame(self.shown.frame[list(self.grid.order)].select(self._own_columns))
+        columns = self._own_columns if self.set_shown or self._kind.opens_with else self.shown.columns
+        return self.shown.with_frame(self.shown.frame[list(self.grid.order)].select(columns))
 
     def narrow(self) -> None:
         """Show the rows that the filter leaves, if there is a table."""
@@ -391,7 +405,7 @@ class TablePane(RowsPane):
     def go_to_column(self, column: str) -> None:
         """Put the cursor on a column that was named by itself, with all others where it is hidden."""
         if self.shown is not None and column not in self._own_columns:
-            self.action_columns()
+            self._show_set(ALL)
         self.grid.go_to_column(column)
 
     def explained(self, column: str) -> str:
@@ -462,10 +476,16 @@ class TablePane(RowsPane):
             self.post_message(Told("this row has no head"))
 
     def action_columns(self) -> None:
-        """Show all columns, or those alone with which the view opens."""
-        self._has_all_columns = not self._has_all_columns
+        """Show the next set of columns."""
+        sets = [*self._sets]
+        self._show_set(sets[(sets.index(self.set_shown) + 1) % len(sets)] if self.set_shown in sets else "")
+
+    def _show_set(self, name: str) -> None:
+        """Show a set of columns, and say which."""
+        self.set_shown = name
         if self.shown is not None and self.grid.columns:
             self._show_rows(self.shown)
+            self.refresh_title()
 
     def action_against(self) -> None:
         """Hold the token that is looked at against this row's, or against none where it is that already."""
@@ -503,7 +523,7 @@ class TablePane(RowsPane):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Have keys where a table has what they change: another token not where the cell of the map says which."""
         if action == "columns":
-            return bool(self._kind.opens_with)
+            return len(self._sets) > 1
         if action == "against":
             return self.view == PREDICTIONS.name
         if action == "position":

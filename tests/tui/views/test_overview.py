@@ -11,7 +11,7 @@ import pytest
 from engine.analysis.open_model import OpenModel
 from engine.values.heads import Head, parse_head
 from engine.values.options import EngineOptions
-from engine.values.table import Cell
+from engine.values.table import CHANCE, Cell
 from engine.values.views import HEADS, RANK_MEASURES, Query
 from tests.conftest import TinyModel
 from tests.exporting import exported
@@ -302,14 +302,20 @@ async def test_the_table_of_all_heads_begins_with_the_epsilon_of_the_start_and_s
         assert isinstance(pane, TablePane)
         assert "ε 0.4" in shown(pane.title_line)
         assert pane.table_on_screen().columns == HEADS.opens_with
-        await pilot.press("unbound:table.columns")
+        for name, own in HEADS.sets.items():
+            await pilot.press("r")
+            await settle(pilot)
+            assert name in shown(pane.title_line)
+            columns = ("stack", "layer", "head", "label", *own)
+            assert pane.table_on_screen().columns == tuple(each for each in columns if not each.endswith(CHANCE))
+        await pilot.press("r")
         await settle(pilot)
         place = pane.table_on_screen().columns.index("q_energy_rank")
         assert pane.table_on_screen().columns == HEADS.columns
         found = {(int(str(row[1])), int(str(row[2]))): row[place] for row in pane.table_on_screen()}
         expected = exported(folder, "heads", "--energy", "0.4", "--columns", "all")
         assert found == {(int(row["layer"]), int(row["head"])): int(row["q_energy_rank"]) for row in expected}
-        await pilot.press("unbound:table.columns", "slash", *"q_energy_rank > 0", "enter")
+        await pilot.press("r", "slash", *"q_energy_rank > 0", "enter")
         await settle(pilot)
         assert pane.grid.column == "q_energy_rank", "what a filter compares is shown, hidden before or not"
         assert {*pane.table_on_screen().columns} == {*HEADS.opens_with, "q_energy_rank"}
