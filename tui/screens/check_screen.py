@@ -53,6 +53,8 @@ def summarise(proofs: Iterable[LayerProof]) -> str:
 class CheckScreen(ListScreen):
     """Checks every layer's heads against the model's own numbers, and lists what is found."""
 
+    heading = "check"
+
     class Found(Message):
         """A layer has been checked; sent from the engine thread."""
 

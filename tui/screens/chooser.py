@@ -11,7 +11,6 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 
@@ -22,7 +21,7 @@ from engine.values.found_models import FoundModel, Place
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from tui.drawing.progress import describe
-from tui.screens.modal import Modal
+from tui.screens.modal import Box, Modal
 from tui.screens.model_list import FoundList, beginning, enter_does
 from tui.toolkit.application import begin
 from tui.toolkit.keys import key_of
@@ -150,8 +149,7 @@ class ChooserScreen(Modal[Opened | None]):
         """Stack the field, the list, and what Enter would do; over an explorer without a model, which says nothing."""
         if self._is_first:
             yield Static("", id="chooser-cover")
-        with Vertical(id="chooser"):
-            yield Static("open a model: type to search, a Hub id or a path", markup=False, classes="chooser-title")
+        with Box("open a model: type to search, a Hub id or a path", "chooser"):
             yield self.field
             yield self.heading_line
             yield self.list

@@ -13,7 +13,6 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widgets import Input, OptionList
@@ -23,7 +22,7 @@ from engine.store.export import FORMATS, format_of
 from engine.values.errors import EngineError
 from tui.drawing.text import path_within
 from tui.export.files import Choice, ExportFiles, What, choice_of, formats_for
-from tui.screens.modal import Modal
+from tui.screens.modal import Box, Modal
 from tui.toolkit.keys import key_of
 from tui.widgets.field import Field
 from tui.widgets.line import Line
@@ -133,8 +132,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
 
     def compose(self) -> ComposeResult:
         """Show the list, and below it the format, the file and what is to be said."""
-        with Vertical(id="export") as box:
-            box.border_title = "export"
+        with Box("export", "export"):
             yield self._list
             yield self._format_line
             yield self._file

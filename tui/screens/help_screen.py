@@ -174,6 +174,8 @@ class HelpScreen(ListScreen):
         Binding("slash", "search", "Search", id="help.search"),
     ]
 
+    heading = "keys"
+
     def __init__(self, sections: list[Section], marks: tuple[str, ...], misconfigured: tuple[str, ...] = ()) -> None:
         super().__init__()
         wrong = Section(WRONG, tuple(Line("!", each) for each in misconfigured))

@@ -8,7 +8,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
 
@@ -59,6 +59,23 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
             self.dismiss(None)
 
 
+class Box(Vertical):
+    """What such a screen shows, with its title in the frame, or above it where the screen has no room for a frame.
+
+    Parameters
+    ----------
+    title : of the screen.
+    """
+
+    def __init__(self, title: str, id: str) -> None:
+        super().__init__(id=id, classes="box")
+        self.border_title = title
+
+    def on_mount(self) -> None:
+        """Put the title before all else."""
+        self.mount(Static(self.border_title or "", markup=False, classes="box-title"), before=0)
+
+
 class _Lines(VerticalScroll, inherit_bindings=False):
     """Lines whose keys are the screen's alone, which has them all."""
 
@@ -79,13 +96,17 @@ class ListScreen(Modal[None]):
         Binding("G,end,ctrl+end", "last", "Last line", show=False, id="list.last"),
     ]
 
+    heading = ""
+    """The title in its frame."""
+
     def __init__(self) -> None:
         super().__init__()
         self.body = Static()
 
     def compose(self) -> ComposeResult:
         """Put the lines where they can be scrolled."""
-        with _Lines(id="list"):
+        with _Lines(id="list", classes="box") as lines:
+            lines.border_title = self.heading
             yield self.body
 
     def action_down(self) -> None:

@@ -8,12 +8,11 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.widgets import Input, Label, OptionList
+from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from tui.drawing.text import fit, harmless
-from tui.screens.modal import Modal
+from tui.screens.modal import Box, Modal
 from tui.state.sentences import Sentences, matching
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Told
@@ -66,8 +65,7 @@ class SentencesScreen(Modal[str | None]):
 
     def compose(self) -> ComposeResult:
         """Put the words over the list."""
-        with Vertical(id="sentences"):
-            yield Label("sentences", markup=False)
+        with Box("sentences", "sentences"):
             yield self._words
             yield self._list
 
