@@ -24,7 +24,7 @@ from engine.values.heads import Head, Off
 from engine.values.progress import Progress
 from engine.values.views import VIEWS
 from tui.drawing.facts import model_line
-from tui.drawing.progress import describe
+from tui.drawing.progress import describe, drawn
 from tui.screens.prompt import Prompt
 from tui.state.marked_heads import ALL_ON, off_fields, say_off, switched, toggle_pin, why_not_switched
 from tui.state.places import head_after, layer_after
@@ -268,7 +268,8 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     def show_progress(self, progress: Progress) -> None:
         """Show how far long work has come; nothing once it is done."""
-        self.progress_line.show("" if progress.finished else describe(progress))
+        bar = drawn(progress) if self.has_class("-framed") else ""
+        self.progress_line.show("" if progress.finished else f"{bar} {describe(progress)}".lstrip())
 
     def has(self, name: Head) -> bool:
         """Say whether the open model has a head or layer."""

@@ -53,6 +53,18 @@ def describe(progress: Progress) -> str:
     return " · ".join(filter(None, (amount, progress.note, time_left(progress))))
 
 
+def drawn(progress: Progress, cells: int = 8) -> str:
+    """Draw progress as a bar; nothing where its end is not known.
+
+    Examples
+    --------
+    >>> drawn(Progress("sweep", 9, 12, "layers")), drawn(Progress("", 1, 1000, "layers"))
+    ('▮▮▮▮▮▮▯▯', '▯▯▯▯▯▯▯▯')
+    """
+    full = progress.done * cells // progress.total if progress.total else 0
+    return "▮" * min(full, cells) + "▯" * (cells - full) if progress.total else ""
+
+
 def how_far(progress: Progress) -> str:
     """Say in a sentence how far something is.
 

@@ -20,10 +20,16 @@ USUAL_PALETTE = "magma"
 _BLUE, _SKY, _ORANGE, _VERMILION, _YELLOW = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#F0E442"
 """Colours that are told apart without red-green vision (Okabe and Ito, 2008)."""
 
-_DARK = {"text-muted": "auto 70%", "scrollbar": "#507189", "scrollbar-hover": "#487394"}
+_DARK = {
+    "text-muted": "auto 70%",
+    "scrollbar-background": "#1A1A1A",
+    "scrollbar": "#3F5564",
+    "scrollbar-hover": "#487394",
+}
 _LIGHT = {
     "text-muted": "auto 70%",
-    "scrollbar": "#5B6F7F",
+    "scrollbar-background": "#D8D8D8",
+    "scrollbar": "#8FA0AC",
     "scrollbar-hover": "#557288",
     "footer-key-foreground": "#004578",
 }

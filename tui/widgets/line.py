@@ -89,7 +89,7 @@ class Framed(Vertical):
             key = key_of(self, self._key)
         except KeyError:
             return ""
-        return "" if " " in key else key  # which would say that there is none
+        return "" if key.startswith(":") and len(key) > 1 else key  # a name that is typed is the title itself
 
     @property
     def is_framed(self) -> bool:
