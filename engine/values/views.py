@@ -331,7 +331,7 @@ ROLLOUT = View(
 _SENTENCE = frozenset({"text", "position"})
 _CHOICES = ("token_id", "token", *_with_chance("logit", "probability"))
 _DIFFERENCE = ("chosen", "against", *_with_chance("logit_difference"))
-_DIFFERENCE_SAID = (("chosen", "of"), ("against", "less"), ("logit_difference", "logit difference"))
+_DIFFERENCE_SAID = (("chosen", "of"), ("against", "less"), ("logit_difference", "="))
 
 PREDICTIONS = View(
     "predictions",
@@ -359,11 +359,11 @@ PREDICTIONS = View(
     ),
     top=20,
     said=(
-        ("position", "position"),
-        ("at", "at"),
         *_DIFFERENCE_SAID,
         ("logit_difference_other", "the other"),
         ("logit_difference_after", "after"),
+        ("position", "position"),
+        ("at", "at"),
         ("probability_chance", "chance"),
         ("logit_chance", "logit chance"),
     ),
@@ -407,7 +407,7 @@ CONTRIBUTIONS = View(
     said=(
         ("token", "token"),
         ("against", "less"),
-        ("logit_difference", "logit difference"),
+        ("logit_difference", "="),
         ("logit", "logit"),
         ("note", "note"),
         ("token_id", "id"),
@@ -433,7 +433,7 @@ ABLATION = View(
     ),
     ranked_by=("logit_difference_change", "change"),
     said=(
-        ("token", "token"), ("against", "less"), ("logit_difference_before", "logit difference"),
+        ("token", "token"), ("against", "less"), ("logit_difference_before", "="),
         ("probability_before", "p before"), ("logit_before", "logit"), ("token_id", "id"),
     ),
     beside={

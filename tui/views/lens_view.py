@@ -134,8 +134,8 @@ class LensPane(Pane):
         else:
             said = [f"{text} {brief(share, 2)}" for text, share in choices]
             ways = ["  ".join([f"{where} →", *said[:count]]) for count in range(len(said), 0, -1)]
-            self.readout_line.show(first_fitting(self.room, *ways))
-        words = "logit difference " if map.is_signed else "probability of the likeliest token "
+            self.readout_line.show(first_fitting(self.room, *ways, said[0]))
+        words = "logit difference " if map.is_signed else "probability "
         legend = Text.assemble(words, *((each.text, each.style or "") for each in self.grid.legend()), no_wrap=True)
         self.legend_line.show(legend)
 

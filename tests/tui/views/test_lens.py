@@ -46,8 +46,8 @@ async def test_the_last_layer_is_at_the_top_and_the_cursor_begins_at_what_is_pre
             text = best[layer * tokens + tokens - 1].strip()
             assert text[:5] in line
         said = screen_text(app)
-        assert f"L1 after '{table[-1][ROW['at']]}'" in said
         assert f"{best[-1]}'" in said
+        assert (f"L1 after '{table[-1][ROW['at']]}'" in said) == (size != (40, 12)), "where there is no room it is seen"
 
 
 async def test_keys_and_clicks_move_the_cursor_and_the_readout_follows(tiny_model: TinyModel) -> None:
