@@ -190,7 +190,7 @@ def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
             terminal.send("w:tree\r")
             terminal.settle(0.5)
             yield from press(terminal, "tree move, with the overview beside it", "j" * 8, whole)
-            for typed in ("2z:tree\r", "gg", "jjj"):  # past the model and the layer, to heads whose ranks are in one table
+            for typed in ("2z:tree\r", "gg", "jjj"):  # to heads whose ranks are in one table
                 terminal.send(typed)
                 terminal.settle(0.5)
             yield from press(terminal, "tree move, at the ranks of a layer", "j" * 4, 500)

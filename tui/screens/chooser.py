@@ -70,7 +70,7 @@ class ModelField(Field):
             "chooser.complete": "Complete",
             "chooser.down": "Next",
             "chooser.up": "Before",
-            "chooser.help": "Keys",
+            "chooser.help": "Help",
         }
 
     @property
