@@ -84,7 +84,7 @@ KEYS: list[BindingType] = [
     Binding("q", "leave_at_once", "Leave, or stop", show=False, id="chooser.quit"),
     Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="chooser.quit_too"),
     Binding("ctrl+t", "app.next_theme", "Next theme", show=False, id="chooser.next_theme"),
-    Binding("question_mark,f1", "app.help", "Keys that work here", show=False, id="chooser.help"),
+    Binding("question_mark,f1", "app.help", "Help: the keys", show=False, id="chooser.help"),
     Binding("slash", "search", "New search", show=False, id="chooser.search"),
     Binding("i", "field", "To the field", show=False, id="chooser.field"),
     Binding(

@@ -98,9 +98,8 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         Binding("enter", "write", "Write it", id="export.write"),
         Binding("j,down,ctrl+n", "move(1)", "Down", show=False, id="export.down"),
         Binding("k,up,ctrl+p", "move(-1)", "Up", show=False, id="export.up"),
-        Binding("escape", "leave", "Close", id="export.close"),
-        Binding("q,e", "leave", "Close", show=False, id="export.close_too"),
-        Binding("question_mark", "app.help", "Keys that work here", show=False, id="export.help"),
+        Binding("escape,q,e", "leave", "Close", id="export.close"),
+        Binding("question_mark", "app.help", "Help: the keys", show=False, id="export.help"),
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="export.quit"),
     ]
 

@@ -161,7 +161,7 @@ class HelpSearch(Field):
 
 
 class HelpScreen(ListScreen):
-    """What every key does, those of the focused view first, and what the marks beside the selected head mean.
+    """What every key does, views first, and what the marks beside the selected head mean.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class SentencesScreen(Modal[str | None]):
         Binding("d,delete", "forget", "Forget it", id="sentences.forget"),
         Binding("u", "bring_back", "Bring back the last forgotten one", show=False, id="sentences.bring_back"),
         Binding("q,S", "dismiss", "Close", show=False, id="sentences.close"),
-        Binding("question_mark", "app.help", "Keys that work here", show=False, id="sentences.help"),
+        Binding("question_mark", "app.help", "Help: the keys", show=False, id="sentences.help"),
     ]
 
     def __init__(self, sentences: Sentences, *, is_finding: bool) -> None:
