@@ -80,14 +80,14 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
     Keys that move alike everywhere are said once.
     """
     found: dict[str, dict[str, list[Binding]]] = {}
-    moves = False
+    moves, paired = False, {name for pair in PAIRS for name in pair}
     for each in in_declared_order(active):
         binding = each.binding
         if binding.id is None or not is_bound(binding):
             continue  # the toolkit's own keys, beside which ours stand, and what is done by its name alone
         if binding.id.startswith(OF_EDITING):
             title = TYPED
-        elif binding.key in MOVING_KEYS:
+        elif binding.key in MOVING_KEYS and binding.id not in paired:
             moves = True
             continue
         elif each.node is app.screen and isinstance(each.node, ModalScreen):

@@ -43,6 +43,7 @@ PAIRS = (
     ("app.more", "app.less"),
     ("heatmap.zoom_in", "heatmap.zoom_out"),
     ("heatmap.page_left", "heatmap.page_right"),
+    ("export.previous_format", "export.next_format"),
 )
 """Bindings, by their ids, of which one does the opposite of the other: the help lists them in one line."""
 

@@ -80,7 +80,7 @@ def shows(app: Explorer, screen: Screen[object], line: str) -> bool:
 
 async def test_question_mark_lists_the_keys_of_a_menu_over_the_views(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(80, 60)) as (app, pilot):
-        for keys, said in (("e", "Previous format"), ("S", "Forget it"), ("B\t", "To the field")):
+        for keys, said in (("e", "Previous, next format"), ("S", "Forget it"), ("B\t", "To the field")):
             await type_keys(pilot, *("tab" if key == "\t" else key for key in keys))
             await settle(pilot)
             menu, line = app.screen, app.query_one(KeyLine).render().plain
