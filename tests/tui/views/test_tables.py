@@ -260,7 +260,7 @@ async def test_while_a_filter_is_typed_the_readout_is_of_the_row_that_the_cursor
         (
             (40, 12),
             {
-                "3 x": "value", "9": "change", "5": "composition", "8": "probability", "8 z": "probability",
+                "3 x": "value", "9": "change", "5": "composition", "8": "probability", " z": "probability",
                 "z unbound:app.weights": "bytes", "z": "norm",
             },
         ),
