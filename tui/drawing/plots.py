@@ -447,7 +447,7 @@ _NARROWEST, LOWEST = 18, 2
 LOWEST_LINES = 4
 """Least height of a plot of lines, which in fewer rows all run through the same one."""
 
-_WIDE_ENOUGH, _HIGH_ENOUGH = 72, 10
+_WIDE_ENOUGH, _HIGH_ENOUGH = 40, 10
 """Beyond these a plot gains little."""
 
 
