@@ -25,11 +25,19 @@ from textual.command import Provider
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
 from engine.values.progress import Progress
-from engine.values.views import VIEWS
+from engine.values.views import OVERVIEW, VIEWS
 from tui.app.main_screen import MainScreen
 from tui.app.start import Configuration, Start
 from tui.drawing.facts import line_of_two, short_name
-from tui.state.saved_state import SavedState, model_key, recall, remember_theme, trouble
+from tui.state.saved_state import (
+    SavedState,
+    model_key,
+    recall,
+    remember_guide,
+    remember_theme,
+    trouble,
+    wants_guide,
+)
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
 from tui.toolkit.application import TerminalApp, begin
@@ -211,6 +219,12 @@ class Explorer(TerminalApp):
         """Take away what was said since the last key."""
         self.main.key_line.hush()
 
+    def on_command(self, binding: str) -> None:
+        """Put away the lines for the first minute with a key that they name, which is about the head that they name."""
+        head = self.main.guide.take(binding, self.session.shown.selected)
+        if head is not None:
+            self.session.change(selected=head)
+
     def watch_app_focus(self, is_looked_at: bool) -> None:
         """Have somebody get the focus where who had it has gone while another window was looked at."""
         if is_looked_at and self.main.is_ready:
@@ -300,10 +314,16 @@ class Explorer(TerminalApp):
             return
         self.report(Progress("", 1, 1, ""))
         view = first.pop("view")
+        is_first_time = first.pop("is_first_time")
         if (text := first["waiting_text"]) is not None:
             main.sentence_input.show_read(text, None)
         stores = main.show_model(outline, self.report)
         self.session.change(**first)
+        if is_first_time:
+            main.guide.begin(
+                first["selected"], partial(begin, self, partial(asyncio.to_thread, remember_guide), "guide")
+            )
+            main.draw_guide()
         if self.engine.is_comparing:
             begin(self.views, partial(self._compare, stores), "compare")
         self.call_after_refresh(self._stop_waiting)
@@ -336,11 +356,12 @@ class Explorer(TerminalApp):
         ------
         EngineError : when the model lacks the head that was asked for.
         """
-        shown, saved = self.session.shown, {}
+        shown, saved, is_first_time = self.session.shown, {}, False
         self._saved = None
         if start.is_restoring:
             key = model_key(outline.name, self.engine.options.revision)
             saved = await asyncio.to_thread(recall, key, outline)
+            is_first_time = not saved and start.view == OVERVIEW and await asyncio.to_thread(wants_guide)
             self._saved = SavedState(key)
         head = None if start.head is None else parse_head(start.head, outline.stacks)
         if head is not None:
@@ -359,6 +380,7 @@ class Explorer(TerminalApp):
             "overview": saved.get("overview", shown.overview),
             "epsilon": start.epsilon or saved.get("epsilon") or start.epsilon_before or shown.epsilon,
             "pins": saved.get("pins", ()),
+            "is_first_time": is_first_time,
         }
 
     async def _drawn(self) -> None:

@@ -33,6 +33,7 @@ from tui.state.session import Session, Shown
 from tui.toolkit.application import Work, begin
 from tui.toolkit.keys import HEADS, MOVING, PROGRAM, SENTENCE, TAKING_AWAY, key_of, shared_key
 from tui.toolkit.screen import TerminalScreen, is_displayed
+from tui.views.guide import Guide
 from tui.views.sentence_input import SentenceInput
 from tui.views.tree import HeadTree
 from tui.widgets.key_line import KeyLine
@@ -115,6 +116,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.tree_widget = HeadTree()
         self.model_line = Line(classes="model-line")
         self.progress_line = Line(classes="progress-line")
+        self.guide = Guide()
         self.key_line = KeyLine()
         self.key_line.leaves_out = lambda name: self._views is not None and self._views.has_no_effect(name)
         self.prompt = Prompt()
@@ -127,6 +129,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         with Horizontal(id="top"):
             yield self.model_line
             yield self.progress_line
+        yield self.guide
         with Horizontal(id="body"), Framed("side", title_line=self.tree_widget.title_line, key="app.tree"):
             yield self.tree_widget.title_line
             yield self.tree_widget
@@ -145,6 +148,8 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         )
         if self._views is not None:
             self._views.share_room()
+        self.guide.fit_height()
+        self.call_after_refresh(self.draw_guide)
 
     # --- the open model
 
@@ -224,6 +229,12 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         """Draw what a store has an answer to by now."""
         self.views.draw_soon()
         self.tree_widget.refresh_notes()
+        self.call_later(self.draw_guide)
+
+    def draw_guide(self) -> None:
+        """Say what is known by now in the lines for the first minute, on the thread of the screen."""
+        if self.stores is not None:
+            self.guide.follow(self.stores, self.session.shown.epsilon)
 
     async def measure_memory(self) -> None:
         """Learn what the model takes of memory and what is free now, which the model's page says."""

@@ -148,6 +148,20 @@ def remember_theme(name: str) -> None:
     _write(theme_file(), {"theme": name})
 
 
+def wants_guide() -> bool:
+    """Say whether the lines for the first minute have not been dismissed yet."""
+    return "guide" not in _read(_guide_file())
+
+
+def remember_guide() -> None:
+    """Keep that they have been."""
+    _write(_guide_file(), {"guide": "dismissed"})
+
+
+def _guide_file() -> Path:
+    return state_directory() / "guide.json"
+
+
 def trouble() -> str:
     """Say why nothing can be kept, where that is so."""
     folder = state_directory()

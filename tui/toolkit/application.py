@@ -125,6 +125,9 @@ class TerminalApp(App[None]):
     def on_typed(self) -> None:
         """Note that a key, or a click, is about to be done."""
 
+    def on_command(self, binding: str) -> None:
+        """Note that what a key is bound to is about to be done, by the binding's id."""
+
     async def on_event(self, event: events.Event) -> None:
         """Do keys in their order, and take no notice of the mouse over what has gone and is on screen still."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
@@ -167,6 +170,7 @@ class TerminalApp(App[None]):
             return
         if field is not None:
             await _until_handled(field)
+        self.on_command(active.binding.id or "")
         if not await self.run_action(active.binding.action, active.node):
             await super().on_event(event)
         elif field is not None:

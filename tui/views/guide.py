@@ -1,0 +1,127 @@
+"""Three lines that say, the first time, what is seen and which keys lead on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Vertical
+
+from engine.values.heads import Head
+from engine.values.table import RANK_COLUMNS
+from tui.drawing.facts import head_name, short_name
+from tui.drawing.text import first_fitting
+from tui.toolkit.keys import key_of
+from tui.widgets.line import Line
+
+if TYPE_CHECKING:
+    from tui.state.stores import Stores
+
+INTO = ("tree.select", "overview.choose", "app.spectra", "app.attention", "app.explain")
+"""Bindings that show more of the head that the lines name."""
+
+DISMISSING = (*INTO, "app.sentence", "app.help", "app.leave")
+"""Bindings after which the lines are not needed any more."""
+
+TELLING = ("induction", "previous", "duplicate")
+"""Labels of heads, the most telling first."""
+
+LEAST_HEIGHT = 20
+"""Rows of the terminal below which there is no room for the lines."""
+
+
+class Guide(Vertical):
+    """The lines, between that of the model and the views; not displayed unless `begin` was called.
+
+    Attributes
+    ----------
+    head : the head that is named; None before one is found.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="guide")
+        self.lines = tuple(Line(classes="guide-line") for _ in range(3))
+        self.display = False
+        self.head: Head | None = None
+        self._before: Head | None = None
+        self._dismissed: Callable[[], object] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Stack the lines."""
+        yield from self.lines
+
+    def begin(self, selected: Head | None, dismissed: Callable[[], object]) -> None:
+        """Show the lines until a person goes on, which is told once; `selected` is what is selected by itself."""
+        self._before, self._dismissed, self.head = selected, dismissed, None
+        self.fit_height()
+
+    def fit_height(self) -> None:
+        """Show the lines where they are wanted and leave room for the rest."""
+        self.display = self._dismissed is not None and self.screen.size.height >= LEAST_HEIGHT
+
+    def follow(self, stores: Stores, epsilon: float) -> None:
+        """Say what is known by now."""
+        if not self.display:
+            return
+        outline = stores.outline
+        heads = sum(layer.heads for layer in outline.layers)
+        self.head, found = _most_telling(stores, epsilon)
+        into, maps, why, sentence, every, leave = (
+            key_of(self, name)
+            for name in ("tree.select", "app.attention", "app.explain", "app.sentence", "app.help", "app.leave")
+        )
+        seen = f"{short_name(outline)} has {heads} heads, a cell each"
+        keys = f"{into} its spectra · {maps} its map · {why} why"
+        if self.head is None:
+            ways: Sequence[str] = (f"{into} a head's spectra · {maps} its map",)
+        else:
+            name = head_name(self.head, outline)
+            ways = (f"{name} is {found}: {keys}", f"{name}: {keys}")
+        others = f"{sentence} type a sentence · {every} all keys · {leave} hide these lines"
+        width = self.screen.size.width - 2
+        texts = (
+            first_fitting(width, f"{seen}; brighter: more directions share the strength of QK.", f"{seen}."),
+            first_fitting(width, *ways),
+            first_fitting(width, others, f"{every} all keys · {leave} hide this"),
+        )
+        for line, text in zip(self.lines, texts, strict=True):
+            line.show(_with_keys(text, {into, maps, why, sentence, every, leave}))
+
+    def take(self, binding: str, selected: Head | None) -> Head | None:
+        """Take note of a binding; give the head that it is to be about, unless a person has gone to another."""
+        if not self.display or binding not in DISMISSING:
+            return None
+        dismissed, self._dismissed = self._dismissed, None
+        self.fit_height()
+        if dismissed is not None:
+            dismissed()
+        return self.head if binding in INTO and selected == self._before else None
+
+
+def _with_keys(text: str, keys: set[str]) -> Text:
+    """Write a line with its keys bold: a key comes first, or behind a colon or a dot."""
+    line = Text(text)
+    for match in re.finditer(r"(?:^|[:·] )(\S+)", text):
+        if match[1] in keys:
+            line.stylize("bold", *match.span(1))
+    return line
+
+
+def _most_telling(stores: Stores, epsilon: float) -> tuple[Head | None, str]:
+    """Choose the head that is named, and say what it is: by its label, or by its stable rank while none is known."""
+    for label in TELLING:
+        for head, given in stores.labels.by_head.items():
+            if given == label:
+                article = "an" if label[0] in "aeiou" else "a"
+                return head, f"{article} {label}{'-token' * (label != 'induction')} head"
+    heads = [head for layer in stores.outline.layers for head in layer.head_names()]
+    measured = stores.spectra.measures(heads, epsilon)
+    place = RANK_COLUMNS.index("stable_rank")
+    ranks = {head: rows["QK"][place] for head, rows in measured.items() if "QK" in rows}
+    numbers = {head: rank for head, rank in ranks.items() if isinstance(rank, int | float)}
+    if len(measured) < len(heads) or not numbers:
+        return None, ""
+    return max(numbers, key=numbers.__getitem__), "the head with the largest stable rank of QK"
