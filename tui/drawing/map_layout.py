@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar, overload
 
@@ -37,6 +37,12 @@ _LEAST_TOKEN = 4
 """Columns that a token must have beside its index; with fewer the index is left out."""
 
 
+Sides = tuple[bool, bool]
+"""Whether a map has the labels of its queries beside it, and those of its keys above."""
+
+BOTH_SIDES = (True, True)
+
+
 @dataclass(frozen=True, slots=True)
 class Axes:
     """The labels of a map, laid out for a pane.
@@ -59,6 +65,12 @@ class Axes:
     corner: str
     cell: int = CELL_WIDTH
     lines: int = 1
+
+    def on(self, sides: Sides) -> Axes:
+        """Leave out the labels of a side where another map beside or above has them."""
+        has_queries, has_keys = sides
+        axes = self if has_queries else replace(self, rows=[""] * len(self.rows), gutter=0, corner="")
+        return axes if has_keys else replace(axes, marks=[0] * len(self.marks), header=0)
 
     @property
     def is_halved(self) -> bool:
@@ -91,6 +103,7 @@ def axes_of(
     width: int,
     height: int,
     cell: int = CELL_WIDTH,
+    sides: Sides = BOTH_SIDES,
 ) -> Axes:
     """Label the single weights of a short map, or blocks, or of a long map only those labels that are seen.
 
@@ -100,15 +113,16 @@ def axes_of(
     ----------
     query_tokens, key_tokens, block, width, height : as in `lay_out_blocks`.
     cell : columns per cell at least.
+    sides : which labels there are.
     """
     if cell == 1 or block > 1 or len(query_tokens) * len(key_tokens) > AT_ONCE:
-        return lay_out_blocks(query_tokens, key_tokens, block, width, height, cell)
-    smallest = lay_out(query_tokens, key_tokens, width, height, cell)
+        return lay_out_blocks(query_tokens, key_tokens, block, width, height, cell).on(sides)
+    smallest = lay_out(query_tokens, key_tokens, width, height, cell).on(sides)
     room, (narrowest, widest) = (width - smallest.gutter) // max(len(key_tokens), 1), NEARLY_SQUARE
     for lines in range(min(LARGEST, height // max(len(query_tokens), 1)), 1, -1):
         columns = min(room, int(widest * lines), _WIDEST_TOKEN + 1)
         if columns >= max(narrowest * lines, cell):
-            axes = lay_out(query_tokens, key_tokens, width, height, columns, lines)
+            axes = lay_out(query_tokens, key_tokens, width, height, columns, lines).on(sides)
             if axes.size[1] <= height:
                 return axes
     return smallest

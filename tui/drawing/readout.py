@@ -90,7 +90,7 @@ def of_weight(
 def _largest_in_row(row: NDArray[np.float32], key: int, tokens: Sequence[str]) -> Iterator[str]:
     """Name a row's three largest weights, then fewer; of a key that has the largest itself, what comes after it."""
     sizes = np.where(np.isfinite(row), row, 0)
-    order = [at for at in np.argsort(-sizes, kind="stable")[:_IN_ROW].tolist() if sizes[at] >= LEAST]
+    order = [at for at in np.argsort(-sizes, kind="stable")[:_IN_ROW].tolist() if sizes[at] >= _LEAST_CLOSE]
     is_here = order[:1] == [key]
     names = [f"{at} {short_token(tokens[at])} {row[at]:.2f}" for at in order[is_here:]]
     for count in range(len(names), 0, -1):

@@ -24,7 +24,7 @@ from engine.values.attention import AttentionMap, MapWindow, PooledBlock, Pooled
 from engine.values.errors import EngineError
 from tui.drawing.cells import CURSOR, cell_width, figures_in, halved_cells, in_cell, merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, largest_on, legend, usual_scale
-from tui.drawing.map_layout import ACROSS, axes_of, fitting_block
+from tui.drawing.map_layout import ACROSS, BOTH_SIDES, Axes, Sides, axes_of, fitting_block
 from tui.drawing.ramps import legible
 from tui.drawing.readout import of_block, of_difference, of_weight
 from tui.toolkit.keys import command, lines_of, paging
@@ -248,6 +248,7 @@ class Heatmap(ScrollArea, can_focus=True):
         self._searched = ""
         self._followed: int | None = None
         """The query whose largest weight is to be gone to once all of its weights have come."""
+        self._sides: Sides = BOTH_SIDES
         self._chosen_scale: Scale | None = None
         self._top: float | None = None
         self._message = ""
@@ -450,7 +451,7 @@ class Heatmap(ScrollArea, can_focus=True):
             return UNSEEN
         if block == 1 and (len(tokens[0]) > height or len(tokens[1]) * cell > width):
             return 0, 0  # there is no need to lay out hundreds of labels to see that
-        return axes_of(*tokens, block, width, height, 1 if is_halved else cell).room(width, height)
+        return axes_of(*tokens, block, width, height, 1 if is_halved else cell, self._sides).room(width, height)
 
     @property
     def _cell(self) -> tuple[int, int]:
@@ -678,8 +679,24 @@ class Heatmap(ScrollArea, can_focus=True):
         """Lay out the labels for the map and the pane."""
         pooled = self.pooled
         if pooled is not None:
-            cell = 1 if self._is_halved else cell_width(is_numbered=self.is_numbered, is_signed=pooled.is_signed)
-            self._axes = axes_of(pooled.query_tokens, pooled.key_tokens, pooled.window.block, *self.size, cell)
+            self._axes = self._axes_in(pooled, *self.size, self._sides)
+
+    def _axes_in(self, pooled: PooledMap, width: int, height: int, sides: Sides) -> Axes:
+        """Lay out the labels for a pane of some size."""
+        cell = 1 if self._is_halved else cell_width(is_numbered=self.is_numbered, is_signed=pooled.is_signed)
+        return axes_of(pooled.query_tokens, pooled.key_tokens, pooled.window.block, width, height, cell, sides)
+
+    def label_room(self, width: int, height: int) -> tuple[int, int]:
+        """Give the columns and lines that labels take in a pane of some size."""
+        axes = self._axes if self.pooled is None else self._axes_in(self.pooled, width, height, BOTH_SIDES)
+        return axes.gutter, axes.header
+
+    def label_on(self, sides: Sides) -> None:
+        """Leave out the labels of a side where another map has them."""
+        if sides != self._sides:
+            self._sides = sides
+            self._look()
+            self._paint()
 
     def _paint(self) -> None:
         """Paint everything anew, with the cursor in view."""

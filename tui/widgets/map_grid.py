@@ -13,7 +13,7 @@ from textual.message import Message
 
 from engine.values.errors import EngineError
 from tui.drawing.levels import Scale
-from tui.drawing.map_layout import CELL_WIDTH
+from tui.drawing.map_layout import BOTH_SIDES, CELL_WIDTH
 from tui.drawing.titles import Title
 from tui.widgets.heatmap import Heatmap, MapSource
 from tui.widgets.line import TitleLine
@@ -66,6 +66,7 @@ class MapGrid(Container):
         super().__init__()
         self._cells = [MapCell(0)]
         self._count = 1
+        self._has_shared_labels = False
 
     def compose(self) -> ComposeResult:
         """Begin with one cell; more are made when there are more maps."""
@@ -85,6 +86,8 @@ class MapGrid(Container):
         self._cells += more
         self.mount(*more)
         self._count = len(maps)
+        sides = {each.map.tokens if isinstance(each.map, MapSource) else None for each in maps}
+        self._has_shared_labels = len(maps) > 1 and len(sides) == 1 and None not in sides
         self._arrange()
         for cell, titled in zip(self._cells, maps, strict=False):
             cell.title_line.show_title(titled.title)
@@ -96,6 +99,7 @@ class MapGrid(Container):
         plain = [each for each in self.heatmaps if each.pooled is not None and not each.pooled.is_signed]
         for heatmap in self.heatmaps:
             heatmap.share_scale(max((each.largest for each in plain), default=None))
+        self._arrange()
 
     @property
     def heatmaps(self) -> list[Heatmap]:
@@ -112,12 +116,32 @@ class MapGrid(Container):
         self._arrange()
 
     def _arrange(self) -> None:
-        """Share the room so that the maps are as large as they can be."""
+        """Share the room so that the maps are as large as they can be.
+
+        Where all have the same tokens those at the left have the queries beside them, and those at the top the keys
+        above: their cells of the grid are larger by as much.
+        """
         width, height = self.size
         columns = best_columns(self._count, width, height)
-        self.styles.grid_size_columns, self.styles.grid_size_rows = columns, max(math.ceil(self._count / columns), 1)
+        rows = max(math.ceil(self._count / columns), 1)
+        across, down = "1fr", "1fr"
+        if self._has_shared_labels:
+            gutter = header = 0
+            for _ in range(3):  # a wider pane may have wider labels
+                free = width - gutter - (columns - 1), height - header - rows
+                gutter, header = self._cells[0].heatmap.label_room(
+                    gutter + free[0] // columns, header + free[1] // rows
+                )
+            widths = [max((width - gutter - (columns - 1)) // columns, 1)] * columns
+            heights = [max((height - header) // rows, 1)] * rows
+            across = " ".join(map(str, (widths[0] + gutter, *widths[1:])))
+            down = " ".join(map(str, (heights[0] + header, *heights[1:])))
+        self.styles.grid_size_columns, self.styles.grid_size_rows = columns, rows
+        self.styles.grid_columns, self.styles.grid_rows = across, down
         for number, cell in enumerate(self._cells):
             cell.display = number < self._count
+            is_shared = self._has_shared_labels and number < self._count
+            cell.heatmap.label_on((number % columns == 0, number < columns) if is_shared else BOTH_SIDES)
 
     @on(Heatmap.CursorMoved)
     def _follow(self, event: Heatmap.CursorMoved) -> None:

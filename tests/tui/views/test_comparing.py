@@ -266,3 +266,14 @@ async def test_ascii_alone_draws_with_ascii(tiny_model: TinyModel, size: tuple[i
             lines = screen_text(app).splitlines()[region.y : region.bottom]
             assert any(line[region.x : region.right].strip() for line in lines)
             assert [line for line in lines if not line[region.x : region.right].isascii()] == []
+
+
+async def test_maps_beside_each_other_share_the_labels_of_their_queries() -> None:
+    async with explorer("demo", head="L1H0") as (app, pilot):
+        await press(pilot, "P", "]", "P", "]", "C", "C")
+        maps = compared(app, Side.MAPS).maps.heatmaps
+        assert [each._axes.gutter > 0 for each in maps] == [True, False, False]
+        seen = [len(each.window[1]) for each in maps]
+        assert min(seen) > 4
+        assert max(seen) - min(seen) <= 1
+        assert len({len(each.window[0]) for each in maps}) == 1
