@@ -128,7 +128,7 @@ class Model:
             for that alone.
         """
         if wrong := [part for part in parts if part not in HEAD_PARTS]:
-            raise EngineError(f"heads have no part '{wrong[0]}'; there are {', '.join(HEAD_PARTS)}")
+            raise EngineError(f"there is no part '{wrong[0]}'; choose from {', '.join(HEAD_PARTS)}")
         is_run = "patterns" in parts or text is not None
         wanted = {*(set(parts) - {"patterns"} or FROM_WEIGHTS), *(("patterns",) if is_run else ())}
         query = self._query(layer, text=text, epsilon=epsilon, parts=tuple(sorted(wanted)))
@@ -173,7 +173,7 @@ class Model:
         query = self._query(layer)
         if query.head is not None:
             raise EngineError(
-                f"parameters hold all heads of a layer; ask for {query.layer}, or for model['{layer}'].W_Q"
+                f"a parameter holds all heads of a layer; ask for {query.layer}, or for model['{layer}'].W_Q"
             )
         return self.table("weights", replace(query, norms=norms))
 

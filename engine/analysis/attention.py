@@ -191,15 +191,17 @@ def rollout_of(model: OpenModel, text: str, stack: str) -> Work[AttentionMaps]:
     yield Lane.MODEL
     sentence = yield from model.read(text)
     if stack == "cross":
-        raise EngineError("rollout follows attention among the same tokens; that across stacks has none")
+        raise EngineError("rollout needs queries and keys of the same tokens; choose a stack without cross-attention")
     if len(sentence.ids) ** 2 > AT_ONCE:
         longest, tokens_read = int(AT_ONCE**0.5), len(sentence.ids)
-        raise EngineError(f"rollout is of at most {longest} tokens, not of {tokens_read}; shorten the sentence")
+        raise EngineError(
+            f"rollout takes at most {longest} tokens, this sentence has {tokens_read}; type a shorter one"
+        )
     tokens: tuple[str, ...] = ()
     means: list[Weights] = []
     uniform: list[Weights] = []
     layers = model.outline.stack_layers(stack)
-    with model.telling("following attention", "layers") as telling:
+    with model.telling("computing the rollout", "layers") as telling:
         for done, layer in enumerate(layers):
             yield None
             telling(done, len(layers))

@@ -162,7 +162,7 @@ def _measured(
     """Measure heads a few at a time, or a layer as a whole."""
     if not frame.of_heads:
         layer = factor_layer(factors, frozenset("QO") - ranks.keys())
-        with model.telling("measuring the layer as a whole", "problems") as telling:
+        with model.telling("measuring the whole layer", "problems") as telling:
             return (yield from measure_circuits(layer, ranks, noise, frame, telling.step))
     group, heads = len(factors[0]) // len(factors[1]), len(factors[0])
     pieces: list[Callable[[], list[Numbers]]] = []
@@ -212,7 +212,7 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
         if not has_room:
             known[found] = None
         else:
-            with model.telling("from tokens to tokens", "tokens") as telling:
+            with model.telling("computing token maps", "tokens") as telling:
                 target = None if source == unembedding else tables.rows(unembedding)
                 known[found] = yield from token_map(tables.rows(source), target, telling)
     plain = known[found]

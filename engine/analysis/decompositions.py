@@ -114,7 +114,7 @@ class Decomposer:
                 raise
         # The error is gone by now, and with it the tensors of where it was raised.
         if device == "cpu":
-            raise EngineError("there is too little free memory for this layer's spectra; close other programs")
+            raise EngineError("too little memory is free for the spectra of this layer; close other programs")
         with suppress(RuntimeError):  # a device that failed once may fail at whatever it is asked
             torch.cuda.empty_cache()
         self._devices[kind] = "cpu"

@@ -114,7 +114,7 @@ def _side(model: OpenModel, name: str, tokens: str | None, d: int, gain: Gain | 
     try:
         factors = None if gain is None else read_gain(model.source.tensors, gain)
     except NotFinite as error:  # of the norm after the last layer: it is in the way of these tokens alone
-        return Side(name, None, note=f"{error.what}; these tokens have answers without that norm")
+        return Side(name, None, note=f"{error.what}; these tokens are ranked without that norm")
     yield None
     chance: list[float] = model.cached(
         ("chance of directions", tokens, gain, top),
@@ -131,7 +131,7 @@ def _tokens(model: OpenModel, side: Side, vectors: Tensor, top: int) -> Work[lis
     at_once = max(1, NUMBERS_AT_ONCE // (count * len(side.table.ids)))
     result: list[list[Cells]] = []
     for some in vectors.split(at_once):
-        with model.telling("meeting tokens", "tokens") as telling:
+        with model.telling("projecting tokens", "tokens") as telling:
             turned = some.permute(1, 0, 2).flatten(1)
             met = yield from side.table.along(turned, telling, side.gain)  # (heads · n, tokens)
         cells: list[list[Cells]] = [[] for _ in met]
@@ -152,9 +152,9 @@ def _notes(sigma: FloatArray, noise: float, count: int) -> list[str]:
     notes = []
     for index, (start, end) in enumerate(groups(sigma)[:count]):
         if not sigma[index] > noise:
-            notes.append("null space: every direction in it is as good as another")
+            notes.append("null space: no direction in it is singled out")
         elif end > start:
-            notes.append(f"directions {start + 1} to {end + 1} have nearly equal singular values: no one is claimed")
+            notes.append(f"directions {start + 1} to {end + 1} have nearly equal singular values: none is singled out")
         else:
             notes.append("")
     return notes

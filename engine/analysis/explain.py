@@ -129,7 +129,7 @@ def _of_cell(
     return [
         *rows,
         ("sum of the terms", total, _chance_of_sum(terms), total, *nothing, "total", ""),
-        ("the model's score", own, "", "", *nothing, "model", "before the softmax, as the model computes it"),
+        ("the model's score", own, "", "", *nothing, "model", "before the softmax, computed by the model"),
         ("unexplained", left, "", "", *nothing, "unexplained", "rounding of the model's own arithmetic"),
         ("attention weight", weight, alike, "", *nothing, "weight", "after the softmax"),
     ]
@@ -160,7 +160,7 @@ def _at_ends(
     if table is None or not len(table.ids) or table.rows.shape[1] != len(vectors) or not len(met):
         return None
     signs = torch.where(met < 0, -1.0, 1.0).to(vectors)
-    with model.telling("meeting tokens", "tokens") as telling:
+    with model.telling("projecting tokens", "tokens") as telling:
         along = yield from table.along(vectors * signs, telling)
     rows = along.topk(min(top, along.shape[1])).indices
     texts = model.words().texts([table.ids[row] for row in rows.flatten().tolist()])
@@ -199,12 +199,12 @@ def _pairs(found: ScoreTerms) -> Iterator[Term]:
     for start, end in spans:
         value, chance = float(found.values[start : end + 1].sum()), float(found.chance[start : end + 1].norm())
         if start == rank:
-            name, note = "null space", "singular values that are zero but for rounding"
+            name, note = "null space", "singular values that are zero within rounding"
         elif start == end:
             name, note = f"pair {start + 1}", ""
         else:
             name = f"pairs {start + 1}-{end + 1}"
-            note = "their singular values are nearly equal: no single direction is claimed"
+            note = "their singular values are nearly equal: no direction is singled out"
         yield Term(name, "content", value, chance, (start, end), note)
 
 
@@ -222,9 +222,9 @@ def _rests(
             yield Term(name, "bias", value, chance, note=note)
     product = float(found.values.sum()) + found.rests[0] + found.rests[1] + found.rests[2]
     if (capped := scoring.capped(product)) != product:
-        yield Term("soft cap", "cap", capped - product, note="what the cap of the scores takes off")
+        yield Term("soft cap", "cap", capped - product, note="what the soft cap takes off the score")
     if (added := float(scoring.added[cell])) != 0:
-        note = "added beside the product: a relative bias, ALiBi, terms of positions, a mask"
+        note = "added to the product of query and key: a relative bias, ALiBi, position terms, a mask"
         yield Term("position bias", "position", added, note=note)
 
 

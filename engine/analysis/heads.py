@@ -16,7 +16,7 @@ from engine.values.progress import Progress, Work
 from engine.values.table import RANKS_BESIDE_CHANCE_COLUMNS, Cell, Groups, RowGroup
 from engine.values.views import HEAD_PARTS, HEADS, VIEWS, Query
 
-RANKS_ALONE = "of a change of weights there are ranks alone"
+RANKS_ALONE = "a change of weights has ranks alone"
 """Why its heads have nothing else."""
 
 Key = tuple[str, Head, str | float | None]

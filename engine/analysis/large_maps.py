@@ -97,7 +97,7 @@ def large_map(model: OpenModel, query: MapQuery) -> Work[AttentionMap]:
     first, *others = yield from _maps(model, asked)
     for other_map in others:
         if (first.query_tokens, first.key_tokens) != (other_map.query_tokens, other_map.key_tokens):
-            raise EngineError("the maps have other tokens along their sides, so there is no difference")
+            raise EngineError("the maps have different tokens, so there is no difference")
         return replace(first, other=other_map.weights)
     return first
 

@@ -72,7 +72,9 @@ def layers_of(name: str, model: OpenModel, query: Query) -> tuple[LayerOutline, 
             layers = tuple(layer for layer in layers if layer.name in model.comparison.layers) or layers
     for layer in layers:
         if layer.is_change and view is not None and not has_changes:
-            raise EngineError(f"{name} is of heads that attend; {layer.stack} holds changes of weights alone")
+            raise EngineError(
+                f"{name} needs heads that attend; {layer.stack} holds changes of weights; choose another stack"
+            )
         if query.head is not None and query.head >= 0:
             outline.layer(Head(layer.stack, layer.layer, query.head))
     return layers

@@ -377,10 +377,10 @@ def attention_of_both(model: OpenModel, text: str, stack: str, layer: int | None
 def beside_other(model: OpenModel, other: OpenModel, own: Maps, theirs: Maps) -> Maps:
     """Put the second model's maps beside a model's own, whose cells must be of the same tokens."""
     if (own.query_tokens, own.key_tokens) != (theirs.query_tokens, theirs.key_tokens):
-        raise _other_tokens(model, other, "the maps of both have other tokens along their sides")
+        raise _other_tokens(model, other, "the maps of both models have different tokens")
     return replace(own, other=theirs.weights)
 
 
 def _other_tokens(model: OpenModel, other: OpenModel, how: str) -> EngineError:
     names = f"{model.outline.name} and {other.outline.name}"
-    return EngineError(f"{names} read this sentence as other tokens, so they cannot be compared on it: {how}")
+    return EngineError(f"{names} cut this sentence into different tokens, so they cannot be compared on it: {how}")

@@ -106,7 +106,7 @@ def repeats(words: Words, vocabulary: int, context: int | None) -> tuple[Repeat,
     room = min((limit - len(before) - len(after)) // 2 for limit in limits) if limits else max(DISTANCES)
     longest = min(room, len(ordinary))
     if longest < 2:
-        raise EngineError("there is no room for random tokens that come again; duplicate and induction need four")
+        raise EngineError("the context is too short for repeated random tokens; duplicate and induction need four")
     made = []
     for distance in [each for each in DISTANCES if each <= longest] or [longest]:
         drawn = np.random.default_rng((SEED, distance)).choice(ordinary, distance, replace=False).tolist()

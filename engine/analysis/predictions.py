@@ -39,7 +39,7 @@ def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
     """
     yield Lane.MODEL
     if query.of_two and query.off:
-        raise EngineError("predictions are beside those of another model, or of heads that are off; leave one out")
+        raise EngineError("predictions are compared with another model or with heads off; give one of them")
     other = (yield from check_both_read(model, query.text or "")) if query.of_two else None
     words, asked, logits = yield from _choices_of(model, query)
     own, second, second_words, shuffled = _Expected(logits), None, words, None
@@ -112,7 +112,7 @@ def _refuse_broken(model: OpenModel, predictor: Predictor, logits: Tensor) -> No
     """Refuse logits that are NaN, or infinite by the weights; some types say so of tokens that never come."""
     from engine.models.loaded_model import broken_parameter, cause_of_nan
 
-    said = f"the logits that {predictor.name} gives here are %s, nothing is predicted: %s"
+    said = f"the logits that {predictor.name} gives here are %s, so it predicts nothing: %s"
     if bool(logits.isnan().any()):
         raise EngineError(said % ("NaN", cause_of_nan(predictor.model, model.check)))
     if (broken := broken_parameter(predictor.model, predictor.model, model.check)) is not None:
@@ -133,7 +133,7 @@ def measured_logit(query: Query, logits: Tensor, words: Words, name: str) -> Mea
     against = None if query.against is None else token_named(words, name, query.against, count)
     if token == against:
         (text,) = words.texts([token])
-        raise EngineError(f"'{text}' is held against itself; name another token, as predictions lists them")
+        raise EngineError(f"'{text}' would be compared with itself; name another token from predictions")
     return MeasuredLogit(token, against)
 
 
@@ -146,7 +146,7 @@ def _difference_cells(model: OpenModel, query: Query, words: Words, logits: Sequ
     """
     if query.against is None:
         if query.token is not None:
-            raise EngineError("--token is held against another token here; name that with --against")
+            raise EngineError("--token needs a second token here; name it with --against")
         return ()
     measured = measured_logit(query, logits[0], words, model.outline.name)
     numbers = (float(cell) for each in logits for cell in (measured.of(each), measured.spread(each)))

@@ -71,7 +71,7 @@ def columns_of(name: str, options: Collection[str]) -> tuple[str, ...]:
     EngineError : when there is no such table.
     """
     if name not in COLUMNS:
-        raise EngineError(f"there is no table '{name}'; there are {', '.join(COLUMNS)}")
+        raise EngineError(f"there is no table '{name}'; choose from {', '.join(COLUMNS)}")
     columns, beside = COLUMNS[name]
     return (*columns, *columns_beside(beside, options))
 
@@ -140,7 +140,7 @@ def _rows(model: OpenModel, name: str, query: Query) -> Groups:
     columns_of(name, query.adding)
     view = VIEWS.get(name)
     if query.head == -1 and view is not None and not view.has_whole_layers:
-        raise EngineError(f"{name} is of heads and has no rows for whole layers; name a head, such as L0H0")
+        raise EngineError(f"{name} has no rows for whole layers; name a head, such as L0H0")
     if name not in WITHOUT_TORCH:
         yield from with_torch()
         yield Lane.WEIGHTS

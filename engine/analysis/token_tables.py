@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.values.progress import ProgressReporter
 
 
-NO_TABLE = "no table of tokens of this width is known by name"
+NO_TABLE = "attn-tui knows no token table of this width by name"
 
 ROWS_AT_ONCE = 2**12
 """Tokens whose embeddings are gone through in a unit."""

@@ -104,14 +104,14 @@ def _stored_twice(
     """Say where the same numbers are stored as well, or other numbers under a tied name."""
     if parameter.tied_to:
         is_same = _is_same(model, parameter.name, parameter.tied_to)
-        return "stored a second time" if is_same else f"stored by itself, and other than {parameter.tied_to}"
+        return "stored a second time" if is_same else f"stored separately, and different from {parameter.tied_to}"
     if not _may_be_vocabulary(parameter) or not norm > 0:
         return ""
     for other in by_name.values():
         is_alike = _may_be_vocabulary(other) and other.shape == parameter.shape and other.name != parameter.name
         has_its_norm = is_alike and measured.get(other.name, (NOTHING, ""))[0] == norm
         if has_its_norm and _is_same(model, parameter.name, other.name):
-            return f"the same numbers as {other.name}, not tied"
+            return f"same numbers as {other.name}, not tied"
     return ""
 
 

@@ -235,7 +235,7 @@ def lay_out_heads(
     if rest or not value_head_dim:
         raise EngineError(
             f"{module}: {quantity(heads, 'head')} cannot share the output projection's width {width}; "
-            "config.json has another number of heads than the weights"
+            "config.json and the weights have different numbers of heads"
         )
     shared, head_dim = _key_value_heads(rule.layout, shapes, heads, value_head_dim)
     parts = 4 if rule.layout is Layout.QUARTERS else 1
@@ -403,9 +403,11 @@ def _notes(model_type: str, places: Places, config: Mapping[str, Any]) -> tuple[
     if places.unknown:
         notes.append(f"attention of a form that attn-tui does not know is left out: {', '.join(places.unknown)}")
     if not PAGE_SETTINGS.isdisjoint(config):
-        notes.append("tokens have no place on a page here: the boxes that the model reads with them are all zero")
+        notes.append("tokens have no page positions here: all their boxes are zero")
     if longest := unscaled_length(config, config.get("rope_parameters") or config.get("rope_scaling")):
-        notes.append(f"sentences of more than {longest} tokens scale rotary positions; QK at a distance is of shorter")
+        notes.append(
+            f"QK at a distance holds for sentences of up to {longest} tokens; longer ones scale rotary positions"
+        )
     if config.get("is_encoder_decoder") and config.get("decoder_start_token_id") is None:
         notes.append("no decoder_start_token_id is set: the decoder reads the sentence without a start token")
     return tuple(notes)

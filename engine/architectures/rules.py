@@ -215,7 +215,7 @@ TYPES_WITHOUT_ONE_MATRIX = {
     "jetmoe": "queries and outputs that experts make, chosen for every token, so that no head has one W_Q and one W_O",
     "zaya": "queries and keys that convolutions over several tokens make, so that no head has one W_Q and one W_K",
     "axk2": "queries that read one latent twice, with its norm and without, so that no head has one W_Q",
-    "hrm_text": "two stacks that are run in turns, which have no common order of layers",
+    "hrm_text": "two stacks that alternate, without a common order of layers",
 }  # fmt: skip
 """Types with attention that cannot be cut into heads, and what they have instead."""
 
@@ -342,14 +342,14 @@ ROTARY_TYPES: Mapping[str, RotaryType] = {
     **dict.fromkeys(_NEIGHBOURS.split(), RotaryType(is_interleaved=True)),
     **dict.fromkeys(_REORDERED.split(), RotaryType(is_reordered=True, is_latent=True)),
     **dict.fromkeys(_SLIDING_ALONE.split(), RotaryType(is_sliding_alone=True)),
-    "blt": RotaryType(refused="attends from patch to patch of bytes, whose distances are not those of tokens"),
-    "clvp_encoder": RotaryType(refused="turns values by their positions too, so that its OV is no one matrix"),
+    "blt": RotaryType(refused="attends between patches of bytes, whose distances are not those of tokens"),
+    "clvp_encoder": RotaryType(refused="rotates values by position too, so OV is not one matrix"),
     "codegen": RotaryType(is_interleaved=True, width="rotary_dim"),
     "cohere2": RotaryType(is_interleaved=True, is_sliding_alone=True),
     "cohere2_moe": RotaryType(is_interleaved=True, is_sliding_alone=True),
     "deepseek_v2": RotaryType(is_interleaved=True, is_latent=True),
     "deepseek_v4": RotaryType(
-        refused="turns values as it does keys, and keys of several tokens together: its OV depends on distances too"
+        refused="rotates values as it does keys, and pools several keys: OV depends on distances too"
     ),
     "esm": RotaryType(chosen=("position_embedding_type", "rotary")),
     "falcon": RotaryType(chosen=("alibi", False)),
@@ -376,8 +376,8 @@ the class that computes its frequencies."""
 def why_not_rotated(model_type: str, rotary: RotaryType | None) -> str:
     """Say why there is no QK at a distance of a type; nothing where there may be."""
     if rotary is None:
-        return f"type '{model_type}' has no rotary positions that attn-tui knows; there is no QK at a distance"
-    return f"type '{model_type}' {rotary.refused}; there is no QK at a distance" if rotary.refused else ""
+        return f"type '{model_type}' has no rotary positions that attn-tui knows, so there is no QK at a distance"
+    return f"type '{model_type}' {rotary.refused}, so there is no QK at a distance" if rotary.refused else ""
 
 
 def why_never_rotated(model_type: str, config: Mapping[str, Any]) -> str:

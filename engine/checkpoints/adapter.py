@@ -149,7 +149,7 @@ def read_settings(directory: Path) -> dict[str, Any]:
     begun = settings.get("init_lora_weights")
     if isinstance(begun, str) and begun.startswith(CHANGES_THE_BASE):
         raise EngineError(
-            f"{directory} was begun by {begun}, which changes the base model too; convert it to plain LoRA, or merge it"
+            f"{directory} starts from {begun}, which changes the base model too; convert it to plain LoRA or merge it"
         )
     for setting in UNREADABLE:
         if settings.get(setting):
@@ -187,7 +187,7 @@ def _sort_changes(
         if stated not in (rank, None) or rank < 1 or alpha is None:
             raise EngineError(
                 f"{name} says rank {stated} and alpha {alpha} for {module}, whose tensors have rank {rank}; "
-                "adapter_config.json and the weights do not belong together"
+                "adapter_config.json and the weights do not match; save the adapter again"
             )
         if "magnitude_vector" in names and not settings.get("use_dora"):
             raise EngineError(f"{name} keeps magnitudes but does not say use_dora; save the adapter again")
@@ -220,10 +220,12 @@ def _fits(pattern: str, module: str, where: str, deadline: float) -> bool:
         return regex.fullmatch(expression, module, timeout=left, concurrent=True) is not None
     except TimeoutError as error:
         raise EngineError(
-            f"{where} takes too long to compare with the names of modules, at {shown(pattern)}; write names there"
+            f"{where} takes too long to match against module names, at {shown(pattern)}; write names there"
         ) from error
     except (re.error, regex.error, RecursionError, OverflowError, MemoryError) as error:
-        raise EngineError(f"{where} has {shown(pattern)}, which is no regular expression ({error})") from error
+        raise EngineError(
+            f"{where} has {shown(pattern)}, which is not a regular expression ({error}); correct it there"
+        ) from error
 
 
 CHANGED = "delta:"
@@ -300,7 +302,7 @@ class AdapterSource(Source):
         for place, module in base.modules.items():
             names = {*module.weights.values(), *module.biases.values()}
             if module.latents and touched & {*names, *(each.down for each in module.latents.values())}:
-                notes.append("projections in two steps are shown with their change, the change itself is not")
+                notes.append("two-step projections are shown with the adapter, not the change alone")
             elif touched & names:
                 changed[Head(f"{place.stack}{DELTA}", place.layer)] = _delta_module(module)
         outside = [each.module for each in self.changes if each not in self._changes.values()]

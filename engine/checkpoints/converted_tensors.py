@@ -95,7 +95,7 @@ class ConvertedTensors(Tensors):
         """Go through the numbers of one tensor; `EngineError` when there is no room to make it."""
         needed, free = CONVERSION_BYTES * self.entries[name].parameters, free_memory()
         if name in self._conversions and free is not None and needed > free:
-            raise EngineError(f"to decode it takes {size(needed)} of memory, and {size(free)} are free")
+            raise EngineError(f"decoding takes {size(needed)} of memory, and {size(free)} are free")
         yield from super().parts(name)
 
 

@@ -71,7 +71,7 @@ def download_model(name: str, revision: str | None, report: Callable[[Progress],
                     raise refusal(name, revision, {"error": ["TimeoutError"]}) from None
                 continue
             if message is None:
-                raise EngineError(f"downloading {name} ended before it was complete; open it again to go on")
+                raise EngineError(f"downloading {name} stopped before it was complete; open it again to resume")
             if "error" in message:
                 raise refusal(name, revision, message)
             if "folder" in message:

@@ -101,12 +101,12 @@ def plain_file(file: Path, folder: Path | None = None) -> Path:
         aim = file.resolve(strict=True)
         is_plain = aim.is_file()
     except (OSError, RuntimeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "its link leads in a circle"
+        why = error.strerror if isinstance(error, OSError) else "its symbolic link is circular"
         raise EngineError(f"{file} is not readable: {why}; download or save the model again") from error
     if not is_plain:
-        raise EngineError(f"{file} is no plain file; download or save the model again")
+        raise EngineError(f"{file} is not a regular file; download or save the model again")
     if not any(aim.is_relative_to(each) for each in (folder, *blobs)):
-        raise EngineError(f"{file} leads out of the model's folder, where nothing is read; copy the file into it")
+        raise EngineError(f"{file} points outside the model's folder; copy the file into the folder")
     return file
 
 
@@ -128,7 +128,7 @@ def parse_object(raw: bytes, fields: Mapping[str, Kind], where: str) -> dict[str
     """Make an object of the bytes of ``where``, as `read_object`; `EngineError` as `read_object`."""
     again = "download or save the model again"
     if len(raw) > LARGEST:
-        raise EngineError(f"{where} is larger than {LARGEST >> 20} MB, which no such file is; {again}")
+        raise EngineError(f"{where} is larger than {LARGEST >> 20} MB, too large for such a file; {again}")
     try:
         content = json.loads(raw.decode("utf-8"), object_hook=_number_or_object)
     except RecursionError as error:

@@ -83,7 +83,7 @@ def _read_table(file: Path, table: Mapping[str, Any]) -> Description:
     for name in MATRICES:
         if not isinstance(table.get(name), str) or PLACE not in table[name]:
             raise EngineError(
-                f'{file}: give {name} = "…{PLACE}…", the name of its tensor with the layer\'s number left open'
+                f'{file}: give {name} = "…{PLACE}…", the name of its tensor with {PLACE} for the layer number'
             )
     for name in ("heads", "key_value_heads"):
         if name in table and not (type(table[name]) is int and table[name] > 0):
@@ -98,7 +98,7 @@ def _read_table(file: Path, table: Mapping[str, Any]) -> Description:
             raise EngineError(f"{file}: {name} must be one of {', '.join(choices)}")
     is_fused = table["query"] == table["key"] == table["value"]
     if is_fused != ("fused" in table):
-        raise EngineError(f"{file}: fused goes with query, key and value that are one tensor, and only with those")
+        raise EngineError(f"{file}: fused needs one tensor for query, key and value")
     layout = FUSED[table["fused"]] if is_fused else Layout.SEPARATE
     is_transposed = table.get("stored") == "in_out"
     rule = Rule(table["query"], table["key"], table["value"], table["output"], layout, is_transposed)
@@ -118,9 +118,7 @@ class LayoutSource(Source):
         for each in descriptions:
             layers = self._layers(each)
             if twice := modules.keys() & layers.keys():
-                raise EngineError(
-                    f"{file}: two tables are of the stack {min(twice).stack}; give each a stack of its own"
-                )
+                raise EngineError(f"{file}: two tables describe the stack {min(twice).stack}; give each its own")
             modules |= layers
         anatomy = anatomy_of(name, str(place), "state dict", modules, self.tensors.entries, None, ())
         self.anatomy = note_lost_files(anatomy, self._checkpoint.lost, is_read=False)

@@ -54,7 +54,7 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
 
     base = options.base or read_settings(location.directory).get("base_model_name_or_path")
     if not base:
-        raise EngineError(f"{name} is an adapter that does not say of which model; name it with --base")
+        raise EngineError(f"{name} is an adapter that names no base model; name one with --base")
     try:
         found = locate(str(base), None, report)
     except Superseded:
@@ -72,7 +72,7 @@ def find_other(name: str, source: Source, options: EngineOptions, report: Callab
     if options.other == BASE and not Path(BASE).exists():
         if (base := getattr(source, "base", None)) is not None:
             return cast("Source", base)
-        raise EngineError(f"{name} is no adapter, so that it has no base; name the other model by its id or folder")
+        raise EngineError(f"{name} is not an adapter and has no base; name the other model by its id or folder")
     return find_source(options.other or name, replace(options, revision=options.other_revision), report)
 
 
@@ -98,7 +98,7 @@ def locate(
         )
     if "://" in name:
         raise EngineError(
-            f"{name} is no address of a model on the Hub; give its id, such as gpt2 (a branch: --revision), or a folder"
+            f"{name} is not a model's address on the Hub; give an id, such as gpt2 (branch: --revision), or a folder"
         )
     if name.startswith((".", "/", "~", "\\")) or name.count("/") > 1 or name.endswith("/"):
         raise EngineError(f"there is no folder {folder}; check the path, or try: attn-tui {DEMO}")
@@ -136,7 +136,7 @@ def _path(name: str) -> Path:
     except OSError as error:
         raise EngineError(f"{begin} cannot be read: {error.strerror}; check the path") from error
     except RuntimeError as error:
-        raise EngineError(f"{begin} begins with the home folder of nobody here; check the path") from error
+        raise EngineError(f"{begin} names the home folder of an unknown user; check the path") from error
     return path
 
 

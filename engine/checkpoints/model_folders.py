@@ -136,7 +136,7 @@ def promised_tensors(weights: Path) -> dict[str, str]:
         return {}
     found: dict[str, str] = read_object(weights, {"weight_map": OBJECT_OF_TEXTS}).get("weight_map") or {}
     if not found:
-        raise EngineError(f"{weights} is no index of weight files (it lists none); download the model again")
+        raise EngineError(f"{weights} is not an index of weight files (it lists none); download the model again")
     for name in set(found.values()):
         if Path(name).is_absolute() or ".." in Path(name).parts:
             raise EngineError(f"{weights} lists {shown(name)}, which is not in its folder; download the model again")
@@ -159,7 +159,7 @@ def find_in_cache(name: str, revision: str | None) -> Path | None:
     try:
         validate_repo_id(name)
     except HFValidationError as error:
-        raise EngineError(f"{name!r} is no folder and cannot be a Hub id; try: attn-tui {DEMO}") from error
+        raise EngineError(f"{name!r} is neither a folder nor a Hub id; try: attn-tui {DEMO}") from error
     directory = snapshot(cache_folder(name), revision)
     weights = weight_file(directory) or adapter_file(directory)
     is_complete = is_model(directory) and weights is not None and not missing_shards(weights)

@@ -33,10 +33,12 @@ from engine.values.outline import Parameter
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-DEFAULTS_USED = "config.json leaves out what shapes the heads; the defaults of its type are taken, as transformers does"
+DEFAULTS_USED = (
+    "config.json does not give the shape of the heads; attn-tui uses the defaults of its type, as transformers does"
+)
 """Said of a model whose heads are counted by settings that are not written down."""
 
-DEQUANTISED = "the weights of a GGUF file are shown in float32, as what they stand for"
+DEQUANTISED = "the weights of a GGUF file are shown decoded, in float32"
 """Said of every such model: the precision they are stored in is not that of the spectra."""
 
 MERGED = re.compile(r"\.experts\.\d+\.")

@@ -65,7 +65,7 @@ class OpenedFiles:
                 stat = file.stat()
                 state = stat.st_size, stat.st_mtime_ns
                 if state != self._states.setdefault(file, state):
-                    raise EngineError(f"{file} has been written again since the model was opened; open it again")
+                    raise EngineError(f"{file} has changed since the model was opened; open it again")
 
 
 DTYPE_NAMES = {
@@ -196,7 +196,7 @@ class Checkpoint(Tensors):
             if isinstance(place, int):
                 dtype = getattr(torch, entry.dtype, None)
                 if not isinstance(dtype, torch.dtype):
-                    raise ValueError(f"torch has no numbers of the kind {entry.dtype}")
+                    raise ValueError(f"torch has no dtype {entry.dtype}")
                 place = TensorInFile(place, torch.empty(entry.shape, dtype=dtype, device="meta"))
             seen = view(place.form)
             is_part = seen.untyped_storage()._cdata == place.form.untyped_storage()._cdata and 0 not in seen.stride()
@@ -216,7 +216,7 @@ class Checkpoint(Tensors):
                     while len(lacking):
                         count = stream.readinto(lacking)
                         if not count:
-                            raise OSError(f"it ends {len(lacking)} bytes too early")
+                            raise OSError(f"{len(lacking)} bytes are missing at its end")
                         lacking = lacking[count:]
                     if not part.is_contiguous():
                         wanted.copy_(room.as_strided(part.shape, part.stride()))
@@ -250,7 +250,7 @@ def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
             found[name] = entry, LENGTH_BYTES + length + begin
             reached = end
         if LENGTH_BYTES + length + reached != file.stat().st_size:
-            raise ValueError("it has not as many bytes as its header says")
+            raise ValueError("its size does not match its header")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise EngineError(f"{file} is damaged or cut short ({error}); download or save the model again") from error
     return found
@@ -311,7 +311,7 @@ def _why_unreadable(file: Path, error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.errno != errno.EINVAL:  # that is of a place in a file
         return f"{file} cannot be read: {error.strerror}; check the path"
     if "Unsupported global" in str(error):
-        return f"{file} holds more than tensors, which attn-tui does not run; save the model with save_pretrained"
+        return f"{file} holds code besides tensors, which attn-tui does not run; save the model with save_pretrained"
     with suppress(OSError), file.open("rb") as stream:
         is_begun = stream.read(2) in (b"PK", b"\x80\x02", b"")  # an archive, a pickle, or nothing yet
         if is_begun:

@@ -101,7 +101,7 @@ _IS_SIZE = re.compile(
 _IS_LENGTH = re.compile(r"position|length|len$|ctx|context|n_positions|window|distance|chunk|scal|rope")
 """What settings are called that count layers, that are no sizes, that are, and that are lengths of sentences."""
 
-CODE_NEEDED = "it needs code that comes with it, which runs only when told to: read it, then --trust-remote-code"
+CODE_NEEDED = "it needs its own code, which runs only if you allow it: read it, then give --trust-remote-code"
 
 
 def first_line(error: BaseException) -> str:
@@ -110,7 +110,7 @@ def first_line(error: BaseException) -> str:
     if isinstance(error, ValueError) and "trust_remote_code" in said:
         return CODE_NEEDED
     if "ignore_mismatched_sizes" in said:
-        return "its tensors do not have the shapes that its config.json asks for"
+        return "its tensors do not have the shapes that config.json gives"
     if isinstance(error, KeyError):
         return f"there is no {said}"
     return said.partition("\n")[0] or type(error).__name__
@@ -141,7 +141,7 @@ def library_config(directory: Path) -> Any:
         if "auto_map" in settings:
             raise EngineError(CODE_NEEDED)
         if not model_type:
-            raise EngineError(f"{file} has no model_type; write there what transformers calls the type")
+            raise EngineError(f"{file} has no model_type; write the type's name in transformers there")
         raise EngineError(f"{file}: model_type is {shown(model_type)}, which transformers does not know; upgrade it")
     if model_type == "mistral" and "layer_types" in settings:  # as transformers' own automatic class does
         model_type = "ministral"
@@ -177,7 +177,7 @@ def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any
         _check_token_numbers(file)
     for name in (settings.get("tokenizer_class"), getattr(config, "tokenizer_class", None)):
         if str(name).startswith("Auto"):  # which chooses by this very setting, without end
-            raise EngineError(f"{directory}: tokenizer_class is {shown(name)}, which is none; correct it there")
+            raise EngineError(f"{directory}: tokenizer_class is {shown(name)}, which does not exist; correct it there")
     return {"config": config}
 
 
@@ -195,7 +195,7 @@ def _check_token_numbers(file: Path) -> None:
         before = content[max(0, found.start() - 10) : found.start()]
         if not before.endswith((b"max_length", b"\\")):  # which is no token's number, or within a text
             number = shown(int(found[1][:20]))
-            raise EngineError(f"{file} has the number {number}, beyond any token's; correct it there")
+            raise EngineError(f"{file} has the token id {number}, which is too large; correct it there")
 
 
 def check_sizes(config: Mapping[str, Any], entries: Mapping[str, TensorEntry], where: str) -> None:
@@ -347,7 +347,7 @@ def complete_config(directory: Path) -> dict[str, Any]:
     try:
         return settings_of_config(config)
     except Exception as error:  # whatever a configuration's own code raises
-        raise EngineError(f"{directory / 'config.json'} is no configuration that transformers knows") from error
+        raise EngineError(f"{directory / 'config.json'} is not a configuration that transformers knows") from error
 
 
 def settings_of_config(config: PretrainedConfig) -> dict[str, Any]:
@@ -471,7 +471,7 @@ def _convert(
     found = converter.convert(first, model=model, config=model.config)[target]
     tensor: Tensor = found[0] if isinstance(found, list) else found
     if tensor.shape != model.state_dict()[target].shape:
-        raise EngineError(f"{target} comes out of its conversion as {list(tensor.shape)}; load the model whole")
+        raise EngineError(f"{target} is converted to {list(tensor.shape)}; load the model whole")
     return tensor
 
 

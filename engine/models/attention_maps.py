@@ -67,7 +67,7 @@ def reason_without_map(module: nn.Module, returned: Any, heads: int, queries: in
     parts = returned if isinstance(returned, (tuple, list)) else ()
     others = [part.shape for part in parts if isinstance(part, Tensor) and part.ndim == 4]
     if others and others[-1][1] != heads:
-        return f"it returns probabilities of {quantity(others[-1][1], 'head')}, and its weights are cut into {heads}"
+        return f"it returns probabilities of {quantity(others[-1][1], 'head')}, but its weights have {heads}"
     if others and others[-1][2:] != (queries, keys):
         return f"it attends from {others[-1][2]} to {others[-1][3]} places, and the tokens are {queries} and {keys}"
     if any(not bool(part.isfinite().all()) for part in parts if isinstance(part, Tensor)):

@@ -204,7 +204,7 @@ class _Replay:
             except Superseded:
                 raise
             except EngineError as error:
-                raise self._refusal("it does not run on single tokens put together by hand") from error
+                raise self._refusal("it does not run on separate tokens") from error
         return found, raw[0] if raw else found
 
     def _mask(self, layer: Head, on: Sequence[Head | None]) -> Tensor:
@@ -226,7 +226,7 @@ class _Replay:
         final, raw = first = self._logits_with([None, *tried[:count]])
         (elsewhere,), _ = self._logits_with([None], torch.zeros_like(self._states[0]))
         if self._is_same(elsewhere, final[0]):  # then heads could not be followed to the end either
-            raise self._refusal("its blocks do not hand on what they read")
+            raise self._refusal("its blocks do not pass on what they read")
         is_before_cap = not self._follows(final[:2], raw[:2])
         added = [_gains(first[is_before_cap], measured)]
         own = float(measured.of(final[1]))
@@ -241,9 +241,9 @@ class _Replay:
         slack = CLOSE.get(self._dtype, 4e-2)
         size = max(1.0, float(torch.stack(alone)[:, 0].abs().max()), float(self._logits.abs().max()))
         if abs(own - float(measured.of(self._logits))) > slack * size:
-            raise self._refusal("what is between its blocks is no sum that could be taken apart")
+            raise self._refusal("its blocks do not only add to the residual stream")
         if abs(float(sum(part[0] for part in alone) - whole[0])) > slack * size:
-            raise self._refusal("what follows its last block is not linear, even with norms' scales held")
+            raise self._refusal("what follows its last block is not linear, even with the norms' scales fixed")
         by_head = {head: _part(part) for head, part in zip(self._heads, alone, strict=True)}
         others = self._others(measured, count, is_before_cap)
         if abs(sum(part for part, _ in others.values()) - float(nothing[0])) > slack * size:
@@ -288,7 +288,7 @@ class _Replay:
 
     def _refusal(self, why: str) -> EngineError:
         name = self._predictor.name
-        return EngineError(f"{name} has no direct contributions of heads: {why}; its predictions and ablations work")
+        return EngineError(f"{name} has no contributions: {why}; predictions and ablation work")
 
 
 def _held_parts(module: nn.Module, running: set[nn.Module]) -> Iterator[nn.Module]:

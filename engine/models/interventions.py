@@ -243,9 +243,7 @@ class ResidualStream:
         with self._hooked(before, after):
             yield
         if is_lost or len(seen) < 2 or len({state.shape for state in seen}) > 1:
-            raise EngineError(
-                "what this model's blocks hand on is not one residual stream; it can be followed no further"
-            )
+            raise EngineError("this model's blocks pass on more than one residual stream, so attn-tui cannot follow it")
 
     @contextmanager
     def ending_with(self, calls: int, states: Tensor) -> Iterator[None]:

@@ -32,7 +32,7 @@ from engine.values.outline import Parameter
 IN_MEMORY = "a module in memory"
 """Where such a model is, in place of a folder."""
 
-WATCHED = "heads were found where the module was seen to compute attention, by the names of its projections"
+WATCHED = "heads were found by running the module, and by the names of its projections"
 """Said of a model that is not one of transformers."""
 
 WHOLE = "self"
@@ -65,7 +65,7 @@ class ModuleSource(Source):
         projections: Sequence[str] = (),
     ) -> None:
         if not isinstance(module, nn.Module):
-            raise EngineError(f"{type(module).__name__} is no torch.nn.Module; give the model itself")
+            raise EngineError(f"{type(module).__name__} is not a torch.nn.Module; give the model itself")
         self.module = _unwrap(module)
         if any(parameter.is_meta for parameter in self.module.parameters()):
             raise EngineError(f"{type(self.module).__name__} has parameters on the meta device; load its weights first")
@@ -84,7 +84,7 @@ class ModuleSource(Source):
     def _take_apart(self) -> Anatomy:
         """Find the heads by the rules where the module is of transformers, and by watching it compute where not."""
         if any(".lora_A." in name for name in self.tensors.entries):
-            raise EngineError(f"{self._name} has adapters that are not merged; first: model = model.merge_and_unload()")
+            raise EngineError(f"{self._name} has unmerged adapters; first run model = model.merge_and_unload()")
         by_rules: EngineError | None = None
         if isinstance(self.module, transformers.PreTrainedModel):
             try:
@@ -177,7 +177,7 @@ class ModuleSource(Source):
         observed, outline = watch.observation(call.module), described.outline
         widths = {"Q": outline.d_model, "K": outline.d_source, "V": outline.d_values}
         if any(read.shape[-1] != widths[matrix] for matrix, read in observed.reads.items()):
-            raise EngineError(f"{path}: its projections read other widths than their shapes say")
+            raise EngineError(f"{path}: its projections read widths that do not match their shapes")
         return FoundAttention(described, call.module, parameters, observed)
 
     def _placed(self, layers: list[FoundAttention]) -> dict[Head, AttentionModule]:
@@ -225,7 +225,9 @@ def _parameters_left_out(module: nn.Module, anatomy: Anatomy) -> list[str]:
     others = [
         (path, name) for path, part in parts for name in dict(part.named_parameters()).keys() - {"weight", "bias"}
     ]
-    return [f"{path} keeps {name} beside its weight, which is not in its heads' matrices" for path, name in others[:1]]
+    return [
+        f"{path} keeps {name} beside its weight, which its heads' matrices would leave out" for path, name in others[:1]
+    ]
 
 
 @dataclass(frozen=True)

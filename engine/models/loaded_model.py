@@ -152,7 +152,7 @@ def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, 
         rules = [rule for rule in (module.rule, loaded.get(path)) if rule is not None]
         projection = first_beside(named, path, [rule.first_step(matrix) for rule in rules])
         if projection is None:
-            raise EngineError(f"{own} keeps no projection whose reading can be watched; its scores cannot be explained")
+            raise EngineError(f"{own} has no projection that attn-tui can hook; its scores cannot be explained")
         found[matrix] = projection
     return found
 
@@ -190,7 +190,7 @@ class RefusedChoices(TorchFunctionMode):
 
     def __init__(self, lacking: list[str]) -> None:
         super().__init__()
-        self._said = f"the model chooses by numbers that there are not: {_lacks(lacking)}; its spectra still work"
+        self._said = f"the model lacks numbers that it needs to run: {_lacks(lacking)}; its spectra still work"
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -244,8 +244,8 @@ def cause_of_nan(model: nn.Module, check: Callable[[], None]) -> str:
         return broken
     dtype = next(model.parameters()).dtype
     if dtype in (torch.float16, torch.bfloat16):
-        return f"its numbers leave the range of {str(dtype).removeprefix('torch.')}; --dtype float32 may do"
-    return "its weights are numbers, and what it makes of them here is none"
+        return f"its numbers overflow {str(dtype).removeprefix('torch.')}; try --dtype float32"
+    return "its weights are finite, but its results here are not"
 
 
 def why_no_numbers(model: nn.Module, module: nn.Module, check: Callable[[], None]) -> str:

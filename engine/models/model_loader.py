@@ -92,7 +92,7 @@ def _(source: GgufSource) -> Words:
 
 @load_reader.register
 def _(source: LayoutSource, device: str, dtype: str) -> MapReader:
-    raise EngineError("a state dict has weights and no model to run; open the model in Python with tui.explore")
+    raise EngineError("a state dict has no model to run; open the model in Python with tui.explore")
 
 
 @words_of.register
@@ -153,7 +153,7 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
             ) from error
         why = first_line(error)
         if not isinstance(error, EngineError):
-            why = f"transformers cannot make it of its config.json and weights ({why})"
+            why = f"transformers cannot build it from its config.json and weights ({why})"
         raise EngineError(f"{name} cannot run a sentence: {why}; its spectra work all the same") from error
 
 
@@ -169,7 +169,9 @@ def _add_changes(model: nn.Module, source: AdapterSource) -> None:
         if module is None and "lm_head" in change.module:
             continue  # a head after the layers, which the maps do not need
         if not isinstance(weight, nn.Parameter) or not weight.is_floating_point():
-            raise EngineError(f"{name} changes {change.module}, which the loaded base model does not keep as numbers")
+            raise EngineError(
+                f"{name} changes {change.module}, which the loaded base model packs; use an unquantised base"
+            )
         if weight.is_meta:
             raise EngineError(
                 f"{name} cannot be added to weights that are spread over GPUs and main memory; merge it first: "

@@ -162,7 +162,7 @@ class AttentionWatch(TorchFunctionMode):
     def weights(self) -> Tensor:
         """The probabilities of all heads that were seen, (heads, queries, keys), where they are of one kind."""
         if len({each.weights.shape[1:] for each in self.seen}) != 1:
-            raise EngineError("it computes attention of several kinds in one call; attn-tui follows one")
+            raise EngineError("it computes several kinds of attention in one call; attn-tui follows one")
         return torch.cat([each.weights for each in self.seen])
 
 
@@ -256,7 +256,7 @@ def watch_call(module: nn.Module, given: Example | None) -> tuple[Example, list[
     ------
     EngineError : when no call goes through, or none computes attention that can be seen.
     """
-    failure, has_run = "nothing to call it with was found", False
+    failure, has_run = "attn-tui found no input for it", False
     for example in [given] if given is not None else _examples(module):
         try:
             with CheckedLookups(), AttentionWatch().watching(module) as watch:
@@ -270,7 +270,7 @@ def watch_call(module: nn.Module, given: Example | None) -> tuple[Example, list[
     name = type(module).__name__
     if has_run:
         raise EngineError(f"{name} computes no softmax attention that attn-tui can see: no softmax over scores")
-    raise EngineError(f"{name} cannot be called by itself ({failure}); give example=, what to call it with")
+    raise EngineError(f"{name} cannot be called ({failure}); give its input as example=")
 
 
 def _examples(module: nn.Module) -> Iterator[Example]:
@@ -379,9 +379,7 @@ class ModuleReader(MapReader):
     def read(self, text: Text, check: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
         """Run the module on a sentence, unless it is the one that was read last; none of its heads can be off."""
         if off.heads:
-            raise EngineError(
-                f"{self._name} is no model of transformers; its heads cannot be switched off while it reads"
-            )
+            raise EngineError(f"{self._name} is not a transformers model; its heads cannot be switched off")
         if self.sentence is not None and self.sentence.text == text:
             return self.sentence
         if not isinstance(text, str):
@@ -434,7 +432,7 @@ class ModuleReader(MapReader):
                 returned = self._model(*example.args, **example.kwargs)
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, KeyError) as error:
             if isinstance(error, RuntimeError) and lacks_memory(error):
-                raise EngineError("the sentence does not fit into memory; type a shorter one") from error
+                raise EngineError("the sentence does not fit in memory; type a shorter one") from error
             reason = " ".join(str(error).split()) or type(error).__name__
             raise EngineError(f"{self._name} fails on this sentence: {reason[:200]}; try another one") from error
         finally:
@@ -462,7 +460,7 @@ class ModuleReader(MapReader):
         if len(found) != 1:
             many = "several tensors" if found else "no tensor"
             raise EngineError(
-                f"{self._name} is no model of transformers, and returns {many} of the shape of logits, "
+                f"{self._name} is not a transformers model, and returns {many} of the shape of logits, "
                 "(1, tokens, vocabulary); it has no predictions"
             )
         (logits,) = found
@@ -472,7 +470,7 @@ class ModuleReader(MapReader):
             )
         own = logits[-1 if len(logits) == 1 else position].float().cpu()
         if bool(own.isnan().any()):
-            raise EngineError(f"the logits that {self._name} gives here are NaN, nothing is predicted")
+            raise EngineError(f"the logits that {self._name} gives here are NaN, so it predicts nothing")
         return own.log() if bool((own >= 0).all()) and abs(float(own.sum()) - 1) < OF_ONE else own
 
     def blocks(self, layer: Head, check: Callable[[], None]) -> Blocks:
@@ -489,7 +487,7 @@ class ModuleReader(MapReader):
         found = self._found[layer]
         if found.module not in self._calls:
             raise EngineError(
-                f"{self.outline.layer(layer).module} took no part in reading this sentence; it has no attention map"
+                f"{self.outline.layer(layer).module} did not run on this sentence; it has no attention map"
             )
         with evaluating(self._model), ProjectionWatch(found.parameters).watching(found.module) as watch:
             self._calls[found.module].again()
@@ -506,4 +504,4 @@ class ModuleReader(MapReader):
 
     def scoring(self, layer: Head, check: Callable[[], None]) -> tuple[ScoreFormula, Tokens]:
         """Refuse: what projects queries and keys has no module that is known by name."""
-        raise EngineError(f"{self._name} is no model of transformers; its scores cannot be split into terms")
+        raise EngineError(f"{self._name} is not a transformers model; its scores cannot be split into terms")

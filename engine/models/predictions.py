@@ -116,7 +116,7 @@ class Predictor:
         mask = self.words.mask if self.is_masked else None
         if self.is_masked and mask is None and type(self.model).__name__.endswith("ForMaskedLM"):
             raise EngineError(
-                f"{self.name} fills in masks, and its tokenizer has no mask token; without one it predicts nothing"
+                f"{self.name} predicts masked tokens, but its tokenizer has no mask token, so it predicts nothing"
             )
         if mask is not None:
             plain = [place for place, each in enumerate(sentence.ids) if each not in self.words.special]
@@ -220,7 +220,7 @@ class Predictor:
 
     @property
     def _no_lens(self) -> str:
-        return f"what {self.name} does after its last block depends on more than one state; it has no lens"
+        return f"what {self.name} does after its last block needs more than one state, so it has no lens"
 
     def run_tokens(self, asked: Asked, count: int, check: Check) -> Tensor:
         """Run the model on so many sentences of one token: (sentences, vocabulary) float32 logits."""
@@ -317,7 +317,7 @@ def token_named(words: Words, name: str, text: str, count: int) -> int:
     for spelling in (text, f" {text}", text.strip()):
         if (found := by_text.get(visible(spelling))) is not None:
             return found
-    raise EngineError(f"'{text}' is not one token of {name}; give one as predictions lists it, or # and its id")
+    raise EngineError(f"'{text}' is not one token of {name}; give a token from predictions, or # and its id")
 
 
 def checked_position(position: int | None, tokens: int) -> int:

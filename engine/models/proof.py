@@ -75,7 +75,7 @@ BEYOND = frozenset({
 })  # fmt: skip
 """Marks of what depends on the sentence in ways that the identities do not cover."""
 
-UNHELD = "the scores take in more than queries and keys, such as positions that the model counts itself"
+UNHELD = "the scores depend on more than queries and keys, such as the model's own positions"
 """Said of scores that do not follow from queries and keys where positions could not be held still."""
 
 ROUNDING_MODULES = frozenset({"Linear8bitLt"})
@@ -412,13 +412,13 @@ def prove(module: AttentionModule, weights: LayerWeights, seen: Observation) -> 
 
 def _what_is_missing(seen: Observation) -> str:
     if seen.written is None:
-        return "it took no part in the sentence, or calls its projections in a way that cannot be watched"
+        return "it did not run on the sentence, or calls its projections in a way that attn-tui cannot hook"
     if not all_finite(seen.written):
-        return "it computes NaN or infinite numbers, of a parameter that holds such or that the checkpoint lacks"
+        return "it computes NaN or infinite numbers, from a parameter that holds them or is missing"
     if seen.probabilities is None:
         return "it does not return its attention probabilities"
     if (seen.reads["Q"].shape[-2], seen.reads["V"].shape[-2]) != seen.probabilities.shape[2:]:
-        return "its maps are not of the tokens that its projections read"
+        return "its maps and its projections have different tokens"
     return ""
 
 
@@ -449,7 +449,7 @@ def _first_that_holds(case: Case, tries: Iterator[Try], seen: Tensor) -> Finding
     marks = ", ".join(case.module.outline.marks)
     if beyond := BEYOND & set(case.module.outline.marks):
         return Finding(None, best, f"{', '.join(sorted(beyond))}: no identity covers it")
-    return Finding(False, best, f"holds neither plainly nor with anything known ({marks or 'no marks'})")
+    return Finding(False, best, f"its output matches no known form ({marks or 'no marks'})")
 
 
 @dataclass(frozen=True)
@@ -596,7 +596,7 @@ def _written(case: Case, mixed: Tensor, names: list[str]) -> Iterator[Try]:
     weights = case.weights
     written = case.written.reshape(mixed.shape[0], mixed.shape[2], -1).to(mixed)
     if (tail := _tail(case)) is not None:
-        written, names = written - tail.to(mixed), [*names, "what is beside the heads"]
+        written, names = written - tail.to(mixed), [*names, "outputs beside the heads"]
 
     def residual(heads: Tensor) -> float:
         total = torch.einsum("bhtr,hdr->btd", heads, weights.output.to(heads))

@@ -182,7 +182,7 @@ class MapReader(ABC):
                         is_small = shape[1] * shape[2] <= AT_ONCE
                         weights = np.zeros(shape, np.float32) if is_small else pages_of_zeros(shape)
                     if weights.shape != shape:
-                        raise EngineError("the layers' maps differ in their shape, so there is no mean over layers")
+                        raise EngineError("the layers' maps differ in shape, so there is no mean over layers")
                     add_block(weights, first, block, len(layers))
                     if number is None:
                         report(done, len(layers))
@@ -459,7 +459,7 @@ class Reader(MapReader):
             """Keep the call of the eager function, and give something small that stands for what it computes."""
             query, key, value = eager.query, eager.key, eager.value
             if captured or (query.shape[1], query.shape[2], key.shape[2]) != shape:
-                raise ValueError("it attends twice, or to other places")
+                raise ValueError("it attends twice, or to other tokens")
             # Nobody looks at what the heads would write, so the eager function mixes one column of the values only.
             # What lies apart would be laid together for every block anew, and keeps in memory what it lies between.
             states = query.contiguous(), key.contiguous(), value[..., :1].contiguous()
@@ -521,9 +521,7 @@ class Reader(MapReader):
         """Say that there is no sentence, or that a layer took no part in reading it."""
         if self._reading is None:
             return EngineError("no sentence has been read; type one")
-        return NoMap(
-            f"{layer.stack} {layer} took no part in reading this sentence and has no map to show; its spectra work"
-        )
+        return NoMap(f"{layer.stack} {layer} did not run on this sentence and has no map to show; its spectra work")
 
     def scoring(self, layer: Head, check: Check) -> tuple[ScoreFormula, Tokens]:
         """Take one layer's scores apart by calling its attention module again, in float64 too."""
@@ -538,7 +536,7 @@ class Reader(MapReader):
             with (
                 self._state(),
                 weights_loaded(module),
-                ProgressReporter(self.tell, "taking scores apart", "calls") as report,
+                ProgressReporter(self.tell, "splitting scores into terms", "calls") as report,
             ):
 
                 def step() -> None:
@@ -548,7 +546,9 @@ class Reader(MapReader):
                 projections = scoring_projections(self.model, described)
                 return ScoreFormula(name, module, projections, (call.args, call.kwargs), shape, step), tokens
         except FAILURES as error:
-            raise EngineError(f"the scores of {name} cannot be watched: {first_line(error)}; its map works") from error
+            raise EngineError(
+                f"attn-tui cannot hook the scores of {name}: {first_line(error)}; its map works"
+            ) from error
 
     def observe(self, check: Check) -> dict[Head, Observation]:
         """Watch every attention module while the model reads two rows of random tokens, for `prove`."""

@@ -85,7 +85,7 @@ def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping
 
             config: Any = transformers.AutoConfig.for_model(**own)
     except Exception as error:  # whatever a configuration's own code raises
-        raise EngineError(f"the rotary frequencies of {outline.name} cannot be had ({error})") from error
+        raise EngineError(f"the rotary frequencies of {outline.name} are not available ({error})") from error
     part, _ = PARTS.get((config.model_type, layer.stack), ("", ""))
     if part:
         return getattr(config, part)
@@ -146,7 +146,7 @@ def _frequencies(
         of_kind = [getattr(each, f"{kind}_inv_freq", None) for each in made]
         first, *others = (each.inv_freq if own is None else own for each, own in zip(made, of_kind, strict=True))
     except Exception as error:  # whatever a type's own code raises
-        raise EngineError(f"the rotary frequencies of {outline.name} cannot be had ({error})") from error
+        raise EngineError(f"the rotary frequencies of {outline.name} are not available ({error})") from error
     if not all(torch.equal(first, each) for each in others):
         raise EngineError(f"{outline.name} has rotary positions of several kinds; there is no QK at a distance")
     frequencies: Tensor = first

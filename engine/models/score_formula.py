@@ -202,7 +202,7 @@ class ScoreFormula:
         self._shape = shape
         own = self._as_it_is()
         if not bool(own.query.isfinite().all() & own.key.isfinite().all()):
-            raise self._refusal("has queries or keys that are NaN or infinite, as its weights are, or some before them")
+            raise self._refusal("has NaN or infinite queries or keys, from its weights or from an earlier layer")
         self.dtype = own.query.dtype
         self.weights = own.weights[..., : shape[2]].detach()
         self._linearised = _Linearised()
@@ -260,7 +260,7 @@ class ScoreFormula:
             return scores
         sinks = getattr(self._module, "sinks", None)
         if scores.shape[-1] != keys + 1 or not isinstance(sinks, Tensor):
-            raise self._refusal("has scores that are of no token")
+            raise self._refusal("has scores that belong to no token")
         return scores[..., :keys] - scores[..., keys:] + wide(sinks.detach())[:, None, None]
 
     def _formula(self, made: Tensor) -> tuple[float | None, Tensor]:
@@ -277,7 +277,7 @@ class ScoreFormula:
         off = torch.where(seen, _cap_scores(scales[:, None, None] * products, cap) - made, 0.0)
         if bool(off.abs().amax() <= EXACT * made.abs().amax()):
             return cap, scales
-        raise self._refusal("has scores that are no scaled product of query and key with something added")
+        raise self._refusal("has scores that are not a scaled product of query and key plus a term")
 
     def capped(self, score: float) -> float:
         """Give what a cap makes of a score; the score itself where there is none."""
@@ -297,14 +297,14 @@ class ScoreFormula:
             raise self._refusal("projects with a module that another layer calls")
         written, read = self._linearised.written[projection], self._linearised.read[projection].flatten(0, -2)
         if written.shape[:-1].numel() != made.shape[1] or len(read) != made.shape[1]:
-            raise self._refusal("projects other rows than those of its tokens")
+            raise self._refusal("projects rows that are not its tokens")
         columns, slopes = _slopes(made[head, place], written, place)
         stored = weight_of(projection).to(written)
         weight = slopes @ (stored.T if type(projection).__name__ == "Conv1D" else stored.flatten(1))[columns]
         own = made[head, place].detach()
         rest = own - weight @ read[place]
         if bool((rest - of_nothing[head, place]).abs().amax() > EXACT * made.detach().abs().amax()):
-            raise self._refusal("makes queries or keys of several tokens, or in a way that is not linear")
+            raise self._refusal("makes queries or keys from several tokens, or not linearly")
         read_here, weight, rest = (each.cpu().double() for each in (read[place], weight, rest))
         return Side(read_here, weight, rest)
 

@@ -57,7 +57,7 @@ PASSED_ON = (EngineError, KeyboardInterrupt, SystemExit)
 """What is raised within a tokenizer and is no fault of it."""
 
 EMPTY = "the sentence is empty; type some words"
-NO_TOKENS = "the tokenizer makes no tokens of this sentence; type some words"
+NO_TOKENS = "the tokenizer finds no tokens in this sentence; type some words"
 """Said of a sentence of which nothing is left."""
 
 
@@ -177,7 +177,7 @@ class Tokenizer(Words):
             )
             if "gguf_file" not in options and not _has_vocabulary(directory, tokenizer):
                 raise EngineError(
-                    f"{directory} has no tokenizer, or one without words; its spectra work, attention needs one"
+                    f"{directory} has no tokenizer, or an empty one; its spectra work, attention needs one"
                 )
             found = cls(tokenizer)
             found.frame()  # asks it for all that it is asked for later
@@ -187,7 +187,7 @@ class Tokenizer(Words):
         except BaseException as error:  # those of Rust panic where a search takes too long
             why = first_line(error)
             raise EngineError(
-                f"{directory} has no tokenizer that opens ({why}); its spectra work, attention needs one"
+                f"{directory} has a tokenizer that does not open ({why}); its spectra work, attention needs one"
             ) from error
 
     def read(self, text: str, context: int | None) -> Sentence:
@@ -217,14 +217,14 @@ class Tokenizer(Words):
         Raises `EngineError` when the tokenizer fails.
         """
         if self._growth * len(text) > LONGEST_TEXT:
-            raise EngineError(f"the tokenizer makes a text {self._growth} times as long; type a shorter sentence")
+            raise EngineError(f"the tokenizer makes the text {self._growth} times as long; type a shorter sentence")
         try:
             encoded = self._tokenizer(text, return_special_tokens_mask=True, **settings)
         except PASSED_ON:
             raise
         except BaseException as error:  # as when it is opened
             why = first_line(error)
-            raise EngineError(f"the tokenizer does not read this sentence ({why}); type another one") from error
+            raise EngineError(f"the tokenizer cannot read this sentence ({why}); type another one") from error
         ids: list[int] = list(encoded["input_ids"])
         kept = encoded.get("attention_mask") or [1] * len(ids)
         added = encoded.get("special_tokens_mask") or [0] * len(ids)
@@ -353,7 +353,7 @@ def words_from(tokenizer: Any) -> Words:
         return Tokenizer(tokenizer)
     if callable(getattr(tokenizer, "encode", None)) and callable(getattr(tokenizer, "decode", None)):
         return Codec(tokenizer)
-    raise EngineError(f"{type(tokenizer).__name__} is no tokenizer: it has no encode and decode")
+    raise EngineError(f"{type(tokenizer).__name__} is not a tokenizer: it has no encode and decode; give one with both")
 
 
 def words_of_folder(directory: Path, trust_remote_code: bool = False) -> Words:

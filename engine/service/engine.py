@@ -401,7 +401,7 @@ class Engine:
     def write(self, work: Callable[[Callable[[], None]], Answer]) -> Future[Answer]:
         """Write a file on a thread of its own; what the work asks of this engine comes after what is looked at.
 
-        The work calls what it is handed between its rows; that raises when the file is not wanted any more.
+        The work calls what it is handed between its rows; that raises when the export was cancelled.
         """
         return self._queue.write(work)
 

@@ -186,7 +186,7 @@ class Queue:
         """Do work that writes a file on a thread of its own, so that neither the screen nor a lane waits for a disk.
 
         What it asks of the queue comes after what is looked at. The check that it is handed raises `Superseded` once
-        the file is not wanted any more.
+        the export was cancelled.
         """
         future: Future[Answer] = Future()
         future.set_running_or_notify_cancel()  # who no longer awaits it cannot take the place of its answer
@@ -194,7 +194,7 @@ class Queue:
 
         def check() -> None:
             if cancelled.is_set():
-                raise Superseded("the file is not wanted any more")
+                raise Superseded("the export was cancelled")
 
         def run() -> None:
             FILE_VIEW.set(WRITING)

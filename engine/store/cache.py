@@ -87,7 +87,7 @@ class SpectraCache:
         except OSError as error:
             if not self._has_told:
                 self._has_told = True
-                self._notify(f"spectra are not kept: {error.strerror or error}; attn-tui info names the folder")
+                self._notify(f"cannot cache spectra: {error.strerror or error}; attn-tui info names the folder")
             return
         if self._until_trimmed < 0:
             self._until_trimmed = self._limit // TRIM_SHARE

@@ -36,7 +36,7 @@ class _WithAdvice(EngineError):
 class LayerLeftOut(_WithAdvice):
     """Of one layer nothing can be worked out; of others it can."""
 
-    ADVICE = "nothing can be worked out of that layer, look at another"
+    ADVICE = "no number can be computed for that layer; choose another"
 
 
 class NotFinite(LayerLeftOut):

@@ -79,20 +79,20 @@ def parse_head(text: str, stacks: tuple[str, ...], here: Head | None = None) -> 
         return Head(here.stack, here.layer, int(of_layer[1]))
     match = _HEAD_PATTERN.fullmatch(text.strip())
     if match is None:
-        raise EngineError(f"'{text}' is no head; write it as L5H1 or 5.1 (layer 5, head 1, both from zero)")
+        raise EngineError(f"'{text}' is not a head; write it as L5H1 or 5.1 (layer 5, head 1, counted from 0)")
     plain = [each for each in stacks if not each.endswith(DELTA)] or stacks
     stack = (match["stack"] or (here.stack if here else plain[0] if len(plain) == 1 else "")).lower()
     if not stack:
         raise EngineError(f"'{text}' could be in any of {', '.join(stacks)}; write it as {stacks[0]}.{text}")
     if stack not in stacks:
-        raise EngineError(f"there is no stack '{stack}' here; it is one of {', '.join(stacks)}")
+        raise EngineError(f"there is no stack '{stack}'; choose from {', '.join(stacks)}")
     head = match["head"]
     return Head(stack, int(match["layer"]), -1 if head is None or not head.isdigit() else int(head))
 
 
 def no_attention(stack: str) -> str:
     """Say of the change that an adapter makes to a stack that there are no maps of it, and of which there are."""
-    return f"a change has no attention of its own; look at the stack {stack.removesuffix(DELTA)}"
+    return f"a change of weights has no attention; choose the stack {stack.removesuffix(DELTA)}"
 
 
 NAMED_HEADS = 4

@@ -167,7 +167,7 @@ def place_sentence(
 
     def refused(there: int, where: str, next_step: str) -> Placement:
         said = f"{model} needs {size(need.total)} to read a sentence ({need.dtype}), {size(there)} are free {where}"
-        return Placement(need, device.device, device.free, f"{said}; its spectra work all the same; {next_step}")
+        return Placement(need, device.device, device.free, f"{said}; its spectra still work; {next_step}")
 
     def other_ways(first: str) -> str:
         ways = list(filter(None, (first, f"--dtype {need.smaller}" if need.smaller else "")))
@@ -237,7 +237,7 @@ def token_map_room(layer: LayerOutline, is_browsing: bool, free: int | None) -> 
     needed = TOKEN_MAP_COPIES * 8 * layer.d_output * layer.d_values
     what = f"ov_copying takes the product of both tables of tokens, which needs {size(needed)} of memory"
     if free is not None and needed > free:
-        return False, f"{what}, and {size(free)} are free; it is left empty"
+        return False, f"{what}, and {size(free)} are free, so it is empty"
     if is_browsing and _is_too_much(needed, free):
         return False, f"{what}; it is left empty here, and computed by: attn-tui export MODEL circuits"
     return True, what if needed > MOST_BROWSED else ""
@@ -274,7 +274,7 @@ def room_for(
 def without_factors(layer: LayerOutline, left_out: Collection[str], lacking: str) -> str:
     """Say of a row of a layer as a whole which factors' columns are empty, and why; nothing where all are there."""
     named = " and ".join(f"W_{matrix}" for matrix in "QO" if matrix in left_out)
-    return f"{layer.name} as a whole is without what {named} alone can tell: {lacking}" if named else ""
+    return f"{layer.name} as a whole lacks what only {named} can give: {lacking}" if named else ""
 
 
 def _what(layer: LayerOutline, matrices: Sequence[str]) -> str:

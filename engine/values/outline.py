@@ -246,7 +246,7 @@ def _heads_of_word(word: str, outline: ModelOutline, here: Head | None) -> Itera
             yield from layer.head_names()
         return
     if word.isdecimal():
-        raise EngineError(f"'{word}' is a layer or a head? write L{word} for the layer, {word}.0 for a head")
+        raise EngineError(f"'{word}' could be a layer or a head; write L{word} for the layer, {word}.0 for a head")
     stack_here = None if here is None else replace(here, stack=here.stack.removesuffix(DELTA))
     head = find_head(parse_head(word, outline.stacks, stack_here), outline)
     layer = outline.layer(head)
@@ -260,39 +260,39 @@ def _heads_of_word(word: str, outline: ModelOutline, here: Head | None) -> Itera
 
 MARKS = {
     "ALiBi": "a penalty that grows with the distance of query and key is added to the scores",
-    "added key and value": "one more key and value than tokens, learned or zero, takes its share of every row",
-    "attention sink": "a learned number takes part in the softmax, so that a row of the map sums to less than one",
+    "added key and value": "one extra key and value, learned or zero, takes its share of every row",
+    "attention sink": "a learned number takes part in the softmax, so a row of the map sums to less than 1",
     "compressed keys": "keys far away are pooled before they are looked at",
-    "convolution beside the heads": "a part of the output comes from a convolution and from no head",
+    "convolution beside the heads": "part of the output comes from a convolution, not from a head",
     "differential pairs": "heads come in pairs, and the map of one is subtracted from that of the other",
     "dynamic mask": "which keys are seen depends on the values",
     "hashed attention": "queries look only at keys that fall into the same bucket",
-    "keys and values of another layer": "W_K and W_V are those of an earlier layer, which this one looks at again",
+    "keys and values of another layer": "W_K and W_V are those of an earlier layer, which this layer uses again",
     "landmarks": "attention is approximated through a few averages of the tokens",
-    "latent norm": "keys and values come by way of a latent whose norm depends on the token",
+    "latent norm": "keys and values come from a latent whose norm depends on the token",
     "low-rank adapters": "matrices of low rank are added where a block is used again; W_Q, W_K, W_V are without them",
-    "output gate": "what a head writes is multiplied by a gate that the token decides, so OV depends on the token",
-    "output norm": "what the heads write together is normed before W_O, so OV depends on the token",
-    "output scaled by a sink": "what a head writes is scaled by how much it looks at the tokens and not at a sink",
-    "outputs beyond OV": "what a head writes takes in more than its values: a gate, a norm or a factor",
+    "output gate": "a head's output is multiplied by a gate that depends on the token, so OV does too",
+    "output norm": "the heads' outputs are normed together before W_O, so OV depends on the token",
+    "output scaled by a sink": "a head's output is scaled by its attention to tokens rather than to a sink",
+    "outputs beyond OV": "a head's output depends on more than its values: a gate, a norm or a factor",
     "query/key bias": "b_Q and b_K add terms to the scores that QK leaves out",
     "query/key norm": "queries and keys are normed before they meet, so the scores are QK's only up to that norm",
     "relative position bias": "a learned number for each distance of query and key is added to the scores",
     "relative position terms": "terms of content with position are added to the scores; QK is that of content alone",
     "residual convolution": "a convolution of the values is added to what the heads write",
-    "scale for each head": "scores are multiplied by a number that each head has learned",
-    "scores beyond QK": "scores take in more than queries and keys: positions, a norm, a cap or a bias",
+    "scale for each head": "each head multiplies its scores by a learned number",
+    "scores beyond QK": "scores depend on more than queries and keys: positions, a norm, a cap or a bias",
     "short convolution": "keys or values are mixed with those of the tokens just before",
-    "soft cap": "scores are pressed below a limit by a hyperbolic tangent",
-    "terms beside the heads": "what the heads write is changed by terms that none of their matrices holds",
+    "soft cap": "a hyperbolic tangent keeps scores below a limit",
+    "terms beside the heads": "terms outside the heads' matrices change their output",
     "value norm": "values are normed, so OV depends on the token",
     "value scale": "values are multiplied by a number that is not in W_V",
-    "weights shared by layers": "other layers have the very same matrices",
+    "weights shared by layers": "other layers share these matrices",
 }
 """Every mark, and what it says of a head."""
 
 
-HOW_TO_COMPARE = "one model is open; to see it beside another, start with --vs: attn-tui MODEL --vs OTHER"
+HOW_TO_COMPARE = "only one model is open; to compare it, start with --vs: attn-tui MODEL --vs OTHER"
 """Said where a second model would be needed."""
 
 SIZES = {
@@ -337,7 +337,7 @@ class Comparison:
         if layer.whole_layer not in self.layers:
             own = self.first.layer(layer.whole_layer)
             if own.is_change:
-                raise EngineError(f"{own.stack} holds changes of weights alone; other stacks are compared")
+                raise EngineError(f"{own.stack} holds changes of weights; choose another stack to compare")
             raise EngineError(f"{self.first.name} and {self.other.name} differ: {_difference(own, self.other)}")
 
     def check_stack(self, stack: str) -> None:
@@ -352,7 +352,7 @@ class Comparison:
             raise EngineError(
                 f"{self.first.name} and {self.other.name} have {len(own)} and {quantity(len(theirs), 'layer')} "
                 f"in their {stack}, "
-                "so their means over layers are of other things; compare single layers"
+                "so their means over layers cannot be compared; compare single layers"
             )
         for layer in own:
             self.check(layer)

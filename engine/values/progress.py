@@ -27,9 +27,9 @@ PHASES = (IMPORTING_TORCH, IMPORTING_TRANSFORMERS, LOADING, READING)
 
 PREDICTING = "predicting"
 FOLLOWING = "following the residual stream"
-TAKING_APART = "taking the logit apart"
+TAKING_APART = "splitting the logit"
 SWITCHING = "switching heads off"
-AVERAGING = "averaging what heads give"
+AVERAGING = "averaging head outputs"
 """Activities for which a model runs that has a table to fill."""
 
 

@@ -222,7 +222,7 @@ So that ``values = yield from model.spectra.layer(…)`` can stand in it.
 NAMED_LAYERS = 3
 """Layers that are named in few words where more are left out."""
 
-UNREAD = "it takes no part in reading this sentence"
+UNREAD = "it did not run on this sentence"
 """Why a layer is left out that the model does not run."""
 
 
@@ -256,4 +256,4 @@ def no_rows_error(left_out: LeftOut) -> EngineError:
     """
     (first, what), *others = left_out.items()
     more = f", and so on in {', '.join(str(layer) for layer, _ in others[:NAMED_LAYERS])}" if others else ""
-    return EngineError(f"nothing can be worked out: {first.stack} {first}: {what}{more}; open a sound copy")
+    return EngineError(f"nothing can be computed: {first.stack} {first}: {what}{more}; open a sound copy")

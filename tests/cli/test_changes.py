@@ -232,7 +232,7 @@ def test_an_adapter_is_compared_with_its_base_both_ways(tiny_model: TinyModel, t
             expected = float(delta[some].norm() / before[some].norm())
             assert float(rows["1", str(head)]["q_distance"]) == pytest.approx(expected, rel=1e-9)
         assert float(rows["1", "all"]["q_distance"]) == pytest.approx(float(delta.norm() / before.norm()), rel=1e-9)
-    assert "other stacks are compared" in refusal(
+    assert "choose another stack to compare" in refusal(
         adapter, "attention", "--vs", base, "--text", "hi", "--stack", "decoder-delta", "--layer", "1"
     )
 

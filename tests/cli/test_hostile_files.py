@@ -159,9 +159,9 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(name: str, 
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("(?:(?:.|..)+)+(?<=o)", "takes too long to compare"),
+        ("(?:(?:.|..)+)+(?<=o)", "takes too long to match"),
         ("a" * 1001 + "*", "a pattern of 1002 characters"),
-        ("(", "which is no regular expression"),
+        ("(", "which is not a regular expression"),
     ],
 )
 def test_patterns_of_an_adapter_are_bounded(pattern: str, said: str, tiny_model: TinyModel, tmp_path: Path) -> None:

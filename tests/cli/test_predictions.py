@@ -222,16 +222,16 @@ def test_what_cannot_be_asked_is_said_in_one_line(tiny_model: TinyModel) -> None
     gpt2 = tiny_model("gpt2", with_head=True)
     said: dict[str, tuple[str | Path, ...]] = {
         "has no language-modelling head to predict with": (bare, "predictions"),
-        "has no direct contributions of heads": (bert, "contributions"),
+        "has no contributions": (bert, "contributions"),
         "the sentence has no token 400": (gpt2, "predictions", "--position", "400"),
         "is not one token": (gpt2, "contributions", "--token", "unheard of"),
         "ids go from 0 to 319": (gpt2, "ablation", "--token", "#320"),
         "is held against itself": (gpt2, "contributions", "--token", "#5", "--against", "#5"),
-        "--token is held against another token here": (gpt2, "lens", "--token", "#5"),
+        "--token needs a second token here": (gpt2, "lens", "--token", "#5"),
         "no head L0H7: the layer has heads 0 to 3": (gpt2, "ablation", "--off", "L0H7"),
-        "'1' is a layer or a head? write L1 for the layer": (gpt2, "ablation", "--off", "1"),
+        "'1' could be a layer or a head; write L1 for the layer": (gpt2, "ablation", "--off", "1"),
         "--off names no head": (gpt2, "ablation", "--off", " "),
-        "through no module that could be changed": (tiny_model("xlnet", with_head=True), "ablation"),
+        "through no module that attn-tui can change": (tiny_model("xlnet", with_head=True), "ablation"),
     }
     for words, (folder, view, *options) in said.items():
         message = refusal(folder, view, "--text", TEXT, *options)

@@ -202,7 +202,7 @@ def test_what_cannot_be_folded_or_named_is_refused_in_one_line(tiny_model: TinyM
     assert "leave --fold-norm out" in refusal(tiny_model("bert"), "directions", "--fold-norm")
     folder = tiny_copy("gpt2")
     (folder / "tokenizer.json").write_text("{")
-    assert "no tokenizer that opens" in refusal(folder, "directions")
+    assert "a tokenizer that does not open" in refusal(folder, "directions")
     assert run(folder, "circuits", "--head", "L0H0").exit_code == 0
 
 
@@ -245,7 +245,7 @@ def test_an_adapters_circuits_are_those_of_the_merged_weights_and_its_changes_ha
         for name in ("qk_symmetry", "qk_positive_mass", "ov_copying"):
             if theirs[name]:
                 assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-4, abs=1e-6)
-    assert "changes of weights alone" in refusal(folder, "circuits", "--stack", "decoder-delta")
+    assert "changes of weights; choose another stack" in refusal(folder, "circuits", "--stack", "decoder-delta")
     assert words_of(open_on_thread(folder).source).known(10) == list(range(10))
     assert PREFIX not in str(exported(folder, "directions", "--head", "decoder.L1H0", "--first", "1"))
 
@@ -264,7 +264,7 @@ def test_a_bare_state_dict_writes_tokens_as_numbers_and_says_where_it_has_none(t
     assert {row["side"]: row["token"] == row["token_id"] != "" for row in table} == {
         "query": True, "key": True, "input": True, "output": False,
     }  # fmt: skip
-    assert next(row["note"] for row in table if row["side"] == "output").startswith("no table of tokens")
+    assert next(row["note"] for row in table if row["side"] == "output").startswith("attn-tui knows no token table")
     assert exported(tmp_path / "model.safetensors", "circuits", "--layout", layout)[0]["ov_copying"] == ""
 
 
@@ -289,7 +289,7 @@ def test_pytorchs_own_attention_has_circuits_and_no_words() -> None:
     assert found["ov_copying"] is None
     assert -1 <= found["ov_copying_residual"] <= 1
     notes = {row["note"] for row in rows(worked_out(model_opened, "directions", Query(layer.name, 0, first=1)))}
-    assert notes == {"no table of tokens of this width is known by name"}
+    assert notes == {"attn-tui knows no token table of this width by name"}
     with pytest.raises(EngineError, match="--fold-norm"):
         worked_out(model_opened, "directions", Query(layer.name, 0, fold_norm=True))
 

@@ -54,7 +54,7 @@ def test_without_a_terminal_the_explorer_says_what_to_use_instead(tiny_model: Ti
 def test_a_folder_that_is_not_there() -> None:
     assert "there is no folder" in refusal("export", "./nowhere", "ranks", run=attn_tui_apart)
     assert "File name too long" in refusal("export", "long" * 200, "ranks")
-    assert "home folder of nobody" in refusal("export", "~nobody-is-called-so/model", "ranks")
+    assert "home folder of an unknown user" in refusal("export", "~nobody-is-called-so/model", "ranks")
 
 
 def test_a_file_in_place_of_a_folder(tiny_model: TinyModel) -> None:
@@ -113,7 +113,7 @@ def test_a_model_without_attention(tiny_copy: TinyModel) -> None:
         (("--head", "L7H0"), "no attention in layer 7"),
         (("--head", "L0H9"), "no head L0H9: layer 0 has heads 0 to 3"),
         (("--layer", "5"), "no attention in layer 5"),
-        (("--head", "banana"), "'banana' is no head; write it as L5H1 or 5.1"),
+        (("--head", "banana"), "'banana' is not a head; write it as L5H1 or 5.1"),
         (("--stack", "encoder"), "no stack 'encoder'; it has decoder"),
     ],
 )

@@ -213,7 +213,7 @@ def test_a_gpu_that_fails_at_whatever_it_is_asked_leaves_the_work_to_the_cpu(
 
 def test_a_cpu_out_of_memory_is_said_in_one_line(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompositions, "circuit_singular_values", lambda *factors: torch.empty(2**60))
-    with pytest.raises(EngineError, match="too little free memory for this layer's spectra"):
+    with pytest.raises(EngineError, match="too little memory is free for the spectra"):
         layer(decomposer)
 
 

@@ -400,7 +400,7 @@ def test_what_queries_and_outputs_alone_can_tell_is_empty_and_the_rest_as_it_is(
     monkeypatch.setattr(memory, "free_memory", lambda: memory.MOST_BROWSED)
     done = run(folder, *command)
     assert done.exit_code == 0
-    assert done.stderr.startswith("attn-tui: L0 as a whole is without what W_Q and W_O alone can tell: Q and O of L0")
+    assert done.stderr.startswith("attn-tui: L0 as a whole lacks what only W_Q and W_O can give: Q and O of L0")
     assert done.stderr.count("\n") == 1
     (found,), (expected,) = (list(csv.DictReader(each.stdout.splitlines())) for each in (done, everything))
     empty = {name for name in expected if expected[name] and not found[name]}
@@ -432,7 +432,7 @@ def test_what_a_wide_model_takes_is_more_than_browsing_does(tmp_path: Path) -> N
     assert said == f"{what}; it is left empty here, and computed by: attn-tui export MODEL circuits"
     assert memory.token_map_room(layer, is_browsing=True, free=100 * GB) == (True, what)
     assert memory.token_map_room(layer, is_browsing=False, free=4 * GB) == (
-        False, f"{what}, and 4.0 GB are free; it is left empty"
+        False, f"{what}, and 4.0 GB are free, so it is empty"
     )  # fmt: skip
     assert memory.token_map_room(outline("small").layers[0], is_browsing=True, free=4 * GB) == (True, "")
 

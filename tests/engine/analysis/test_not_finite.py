@@ -254,7 +254,7 @@ def engine(tiny_copy: TinyModel) -> Engine:
 
 @pytest.mark.parametrize("view", ["predictions", "lens", "contributions", "ablation"])
 def test_nothing_is_predicted_from_what_is_no_number(view: str, engine: Engine) -> None:
-    with pytest.raises(EngineError, match=rf"gives here are NaN, nothing is predicted: transformer\.{SAID}"):
+    with pytest.raises(EngineError, match=rf"gives here are NaN, so it predicts nothing: transformer\.{SAID}"):
         engine.table(view, Query(text=TEXT)).result()
 
 
@@ -265,7 +265,7 @@ def test_maps_and_scores_say_whose_numbers_are_none(engine: Engine) -> None:
     with pytest.raises(EngineError, match=r"what it reads holds NaN .*; its spectra still work"):
         engine.attention(TEXT, "decoder", 2).result()
     for layer in (1, 2):
-        with pytest.raises(EngineError, match="queries or keys that are NaN or infinite"):
+        with pytest.raises(EngineError, match="NaN or infinite queries or keys"):
             engine.table("explain", Query(layer=Head("decoder", layer), head=0, text=TEXT)).result()
     assert engine.table("explain", Query(layer=Head("decoder", 0), head=0, text=TEXT)).result().rows
 
@@ -278,5 +278,7 @@ def test_nothing_is_predicted_where_a_token_that_is_not_read_makes_its_logit_inf
     with edited_weights(folder) as tensors:
         tensors["transformer.wte.weight"][-1, 3] = torch.inf
     engine = start_engine(folder)
-    with pytest.raises(EngineError, match=r"are infinite, nothing is predicted: .*wte\.weight holds 1 NaN or infinite"):
+    with pytest.raises(
+        EngineError, match=r"are infinite, so it predicts nothing: .*wte\.weight holds 1 NaN or infinite"
+    ):
         engine.table(view, Query(text=TEXT)).result()

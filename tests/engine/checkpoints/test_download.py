@@ -133,7 +133,7 @@ def test_a_network_lost_in_the_middle_is_said_and_the_next_try_completes_the_mod
     hub.cut_after, hub.dies_of_cuts = {name: 100}, True
     line = not_found(NAME)
     assert NAME in line
-    assert "demo" in line or "open it again to go on" in line
+    assert "demo" in line or "open it again to resume" in line
     hub.dead = False
     whole = {each.name for each in Path(constants.HF_HUB_CACHE).glob("models--*/snapshots/*/*")}
     hub.requests.clear()

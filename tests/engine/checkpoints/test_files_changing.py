@@ -24,7 +24,7 @@ from tests.engine.analysis.test_layers_in_memory import assert_same
 from tests.engine.checkpoints.test_checkpoint import as_bin, stored_weights
 from tests.opening import one_line, open_on_thread
 
-SAID = " has been written again since the model was opened; open it again"
+SAID = " has changed since the model was opened; open it again"
 FIRST, OTHER = Head("decoder", 0, 0), Head("decoder", 0, 3)
 
 
@@ -105,7 +105,7 @@ def test_a_read_that_comes_too_late_is_one_line(tiny_copy: TinyModel, monkeypatc
         stream.truncate(begin + 10)
     assert refused(lambda: checkpoint.read(name)).endswith("model.safetensors" + SAID)
     monkeypatch.setattr(checkpoint.opened, "check", lambda file: None)
-    with pytest.raises(EngineError, match="bytes too early"):
+    with pytest.raises(EngineError, match="bytes are missing"):
         checkpoint.read(name)
 
 

@@ -137,7 +137,7 @@ def test_the_command_line_takes_a_description(tmp_path: Path) -> None:
         (SEPARATE.replace("look.ask", "looks.ask"), "no tensor is called"),
         (SEPARATE.replace("look.give", "look.gives"), "there is no tensor stack.0.look.gives"),
         (SEPARATE.replace("heads = 4", 'heads = 4\nstack = "middle"'), "stack must be one of"),
-        (SEPARATE.replace("heads = 4", 'heads = 4\nfused = "blocks"'), "fused goes with"),
+        (SEPARATE.replace("heads = 4", 'heads = 4\nfused = "blocks"'), "fused needs one tensor"),
         (SEPARATE.replace("heads = 4", "heads = 4\nqueries = 1"), "'queries' is not known"),
         (SEPARATE.replace("look.lean", "look.ask"), "has shape"),
         (SEPARATE.replace("[bias]", 'stored = "in_out"\n[bias]'), "check stored"),
@@ -146,7 +146,7 @@ def test_the_command_line_takes_a_description(tmp_path: Path) -> None:
             + SEPARATE.replace("[bias]", "[attention.bias]")
             + "[[attention]]"
             + SEPARATE.partition("[")[0],
-            "two tables are of the stack decoder",
+            "two tables describe the stack decoder",
         ),
     ],
 )

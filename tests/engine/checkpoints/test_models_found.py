@@ -162,7 +162,7 @@ def test_a_file_of_a_model_is_taken_for_its_folder_which_is_said(tiny_model: Tin
 
 
 def test_an_address_that_is_no_models_is_refused_saying_what_to_type() -> None:
-    assert "give its id, such as gpt2" in not_found("https://huggingface.co/datasets/a/b")
+    assert "give an id, such as gpt2" in not_found("https://huggingface.co/datasets/a/b")
 
 
 def test_the_demo_takes_as_much_in_the_list_as_in_the_line_above_the_views() -> None:

@@ -91,14 +91,14 @@ def test_maps_up_to_what_is_lacking_are_shown_and_the_rest_names_it(tiny_copy: T
     assert "L1 of 'gpt2' has no map to show" in done.stderr
     assert LACKS + "h.0.mlp.c_fc.weight" in refusal(folder, "attention", "--text", TEXT, "--layer", "1")
     said = refusal(folder, "predictions", "--text", TEXT)
-    assert f"nothing is predicted: {LACKS}transformer.h.0.mlp.c_fc.weight" in said
+    assert f"so it predicts nothing: {LACKS}transformer.h.0.mlp.c_fc.weight" in said
 
 
 def test_a_check_of_what_a_parameter_is_lacking_for_says_so(tiny_copy: TinyModel) -> None:
     done = attn_tui("check", without(tiny_copy("gpt2"), "h.0.mlp.c_fc.weight"))
     first, second = done.stdout.splitlines()[:2]
     assert first.count("verified") == 2
-    assert second.count("of a parameter that holds such or that the checkpoint lacks") == 2
+    assert second.count("from a parameter that holds them or is missing") == 2
 
 
 def test_what_takes_no_part_may_be_lacking(tiny_copy: TinyModel) -> None:
@@ -124,7 +124,7 @@ def test_a_masked_model_saved_without_its_pooler_predicts_what_its_class_predict
 def test_a_choice_by_what_is_lacking_is_refused(tmp_path: Path) -> None:
     without(save_tiny("deepseek_v32", tmp_path), "indexer.k_norm.weight")
     said = refusal(tmp_path, "attention", "--text", TEXT)
-    assert "chooses by numbers that there are not: the checkpoint lacks" in said
+    assert "lacks numbers that it needs to run: the checkpoint lacks" in said
     assert "indexer.k_norm.weight" in said
 
 

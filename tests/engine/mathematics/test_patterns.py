@@ -281,7 +281,7 @@ def test_rollout_of_a_model_agrees_with_its_own_maps(tiny_model: TinyModel) -> N
     engine, reader = start_engine(tiny_model("t5")), open_reader(tiny_model("t5"))
     tokens = len(reader.read(SENTENCE, lambda: None).tokens)
     rows = list(engine.table("rollout", Query(text=SENTENCE)).result())
-    with pytest.raises(EngineError, match="across stacks has none"):
+    with pytest.raises(EngineError, match="queries and keys of the same tokens"):
         engine.rollout(SENTENCE, "cross").result()
     for stack in ("encoder", "decoder"):
         expected = torch.eye(tokens, dtype=torch.float64)

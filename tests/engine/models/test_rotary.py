@@ -120,7 +120,7 @@ def test_types_whose_circuits_depend_on_more_than_the_distance_are_refused_with_
     tmp_path: Path, model_type: str
 ) -> None:
     source, tensors, anatomy = open_folder(save_tiny(model_type, tmp_path))
-    with pytest.raises(EngineError, match=f"type '{model_type}' (turns values|attends from patch)"):
+    with pytest.raises(EngineError, match=f"type '{model_type}' (rotates values|attends between patches)"):
         rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings(), tensors)
 
 

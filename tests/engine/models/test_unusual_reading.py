@@ -59,7 +59,7 @@ def test_a_reader_of_pages_reads_with_boxes_of_zero_and_says_so(model_type: str,
         "export", save_tiny(model_type, tmp_path), "attention", "--text", TEXT, "--layer", "0", "--head", "0"
     )
     assert done.returncode == 0
-    assert "the boxes that the model reads with them are all zero" in done.stderr
+    assert "all their boxes are zero" in done.stderr
 
 
 def test_settings_of_single_layers_keep_no_sentence_from_being_read(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_what_it_predicts_is_what_the_class_predicts(alone: Path) -> None:
 
 
 def test_no_map_across_is_made_up_and_the_others_are_written(alone: Path) -> None:
-    said = "cross L0 took no part in reading this sentence"
+    said = "cross L0 did not run on this sentence"
     assert said in refusal(alone, "attention", "--text", TEXT, "--stack", "cross", "--layer", "0")
     done = attn_tui("export", alone, "attention", "--text", TEXT)
     assert done.returncode == 0
@@ -168,7 +168,7 @@ def test_its_heads_are_proven(alone: Path) -> None:
 def test_heads_are_switched_off_and_counted_where_they_are_read(alone: Path) -> None:
     done = attn_tui("export", alone, "ablation", "--text", TEXT)
     assert done.returncode == 0, done.stderr
-    assert "cross L0 is left out: it takes no part in reading this sentence" in done.stderr
+    assert "cross L0 is left out: it did not run on this sentence" in done.stderr
     assert {row["stack"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"decoder"}
     assert exported(alone, "ablation", "--text", TEXT, "--by-mean", "--head", "decoder.L0H0")
     assert {row["stack"] for row in exported(alone, "contributions", "--text", TEXT)} == {"decoder"}
@@ -241,10 +241,10 @@ def test_what_is_no_token_number_is_refused_with_what_to_type(bare: Path) -> Non
 
 def test_a_tokenizer_that_does_not_open_is_still_said_to_be_damaged(bare: Path) -> None:
     (bare / "tokenizer.json").write_text("{")
-    assert "has no tokenizer that opens" in refusal_of_sentence(bare, "attention", "--text", "5 17 3")
+    assert "has a tokenizer that does not open" in refusal_of_sentence(bare, "attention", "--text", "5 17 3")
     (bare / "tokenizer.json").unlink()
     (bare / "tokenizer_config.json").write_text("{}")
-    assert "has no tokenizer, or one without words" in refusal_of_sentence(bare, "attention", "--text", "5 17 3")
+    assert "has no tokenizer, or an empty one" in refusal_of_sentence(bare, "attention", "--text", "5 17 3")
 
 
 async def test_the_explorer_says_what_to_type_and_reads_it(bare: Path) -> None:

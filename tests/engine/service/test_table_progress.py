@@ -263,12 +263,12 @@ def test_a_newer_request_stops_a_table_between_layers(
 @pytest.mark.parametrize(
     ("table", "query", "activity", "unit", "total"),
     [
-        ("explain", Query(text=TEXT, layer=Head("decoder", 0), head=0), "taking scores apart", "calls", 4),
+        ("explain", Query(text=TEXT, layer=Head("decoder", 0), head=0), "splitting scores into terms", "calls", 4),
         ("composition", Query(layer=Head("decoder", 2), head=0), "comparing with earlier layers", "layers", 2),
         ("patterns", Query(text=TEXT), "patterns", "layers", LAYERS),
-        ("rollout", Query(text=TEXT), "following attention", "layers", LAYERS),
+        ("rollout", Query(text=TEXT), "computing the rollout", "layers", LAYERS),
         ("circuits", Query(layer=Head("decoder", 0)), "measuring circuits", "heads", 4),
-        ("directions", Query(layer=Head("decoder", 0), head=0), "meeting tokens", "tokens", VOCABULARY - 4),
+        ("directions", Query(layer=Head("decoder", 0), head=0), "projecting tokens", "tokens", VOCABULARY - 4),
     ],
 )
 def test_what_else_takes_long_is_told_in_steps_of_its_own(

@@ -351,7 +351,7 @@ def test_another_file_of_the_same_size_and_age_is_read_anew(tiny_copy: TinyModel
     assert differ(after, before)
 
 
-UNWRITABLE = "spectra are not kept: Not a directory; attn-tui info names the folder"
+UNWRITABLE = "cannot cache spectra: Not a directory; attn-tui info names the folder"
 
 
 @pytest.fixture

@@ -145,7 +145,7 @@ async def test_the_change_of_an_adapter_has_one_title_and_one_refusal(tiny_model
             await press(pilot, key)
             text = "".join(screen_text(app).split())
             assert "achangehasnoattentionofitsown" in text or app.views.active.view == "attention", key
-            assert app.views.attention.message == "a change has no attention of its own; look at the stack decoder"
+            assert app.views.attention.message == "a change of weights has no attention; choose the stack decoder"
             assert "othermodelless" not in text
 
 

@@ -208,7 +208,10 @@ async def test_heads_of_other_stacks_are_compared_but_have_no_difference(tiny_mo
         assert shapes == [each.weights[0].shape for each in maps]
         assert maps[0].query_tokens != maps[1].query_tokens
         await press(pilot, "C")
-        assert "the maps of encoder L0H0 and cross L2H0 have other tokens along their sides" in screen_text(app)
+        assert (
+            "the maps of encoder L0H0 and cross L2H0 have different tokens, so there is no difference"
+            in screen_text(app)
+        )
 
 
 async def test_the_maps_of_a_long_sentence_come_pooled(

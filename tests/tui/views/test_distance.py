@@ -212,7 +212,7 @@ async def test_without_rotary_positions_d_is_not_offered_and_refuses_before_the_
         await pilot.pause()
         assert "Δ" not in screen_text(app)
         (said,) = (str(each.message) for each in app._notifications)
-        assert said == f"type '{kind}' has no rotary positions that attn-tui knows; there is no QK at a distance"
+        assert said == f"type '{kind}' has no rotary positions that attn-tui knows, so there is no QK at a distance"
         assert (app.views.spectra.graph.index, app.session.shown.selected) == (2, selected)
         free.set()
 

@@ -125,9 +125,9 @@ async def test_what_a_change_has_not_is_not_said_to_come(tiny_model: TinyModel, 
         assert isinstance(pane, TablePane)
         pane.grid.go_to_column("qk_positive_mass")
         await settle(pilot)
-        assert "is empty: of a change of weights there are ranks alone" in shown(pane.readout_line)
+        assert "is empty: a change of weights has ranks alone" in shown(pane.readout_line)
     rows = {(row["stack"], row["layer"], row["head"]): row["note"] for row in exported(folder, "heads")}
-    assert rows["decoder-delta", "1", "0"] == "of a change of weights there are ranks alone"
+    assert rows["decoder-delta", "1", "0"] == "a change of weights has ranks alone"
     assert "change" not in rows["decoder", "1", "0"]
 
 
@@ -141,4 +141,4 @@ def test_a_head_without_a_stack_is_one_of_the_adapted_model_and_not_of_the_chang
 
 def test_a_model_that_is_no_adapter_has_no_base(tiny_model: TinyModel) -> None:
     said = refusal(tiny_model("llama"), "changes", "--vs", "base")
-    assert "is no adapter, so that it has no base; name the other model by its id or folder" in said
+    assert "is not an adapter and has no base; name the other model by its id or folder" in said

@@ -385,7 +385,7 @@ async def test_where_the_other_model_reads_other_tokens_the_first_ones_predictio
     model, _ = pair
     other = other_tokens(model, tiny_model, tmp_path / "other")
     said = refusal(model, "predictions", "--text", SHORT, "--vs", other)
-    assert "read this sentence as other tokens, so they cannot be compared on it: token 0 is 't'" in said
+    assert "cut this sentence into different tokens, so they cannot be compared on it: token 0 is 't'" in said
     engine = Engine(EngineOptions(other=str(other)))
     async with explorer(model, text=SHORT, engine=engine, size=(200, 24)) as (app, pilot):
         await press(pilot, "8")

@@ -349,7 +349,7 @@ def test_what_is_stored_twice_is_said_and_so_is_what_has_no_norm(tiny_copy: Tiny
         assert (steps["norm"], steps["note"]) == (None, "int64 numbers, which are no weights")
     assert notes == {
         "same": "stored a second time",
-        "other": "stored by itself, and other than transformer.wte.weight",
+        "other": "stored separately, and different from transformer.wte.weight",
     }
 
 
