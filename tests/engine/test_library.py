@@ -122,7 +122,7 @@ def test_names_complete(demo: Model, tiny_model: TinyModel) -> None:
 
 REFUSED: list[tuple[Callable[[Model], Any], str]] = [
     (lambda model: model["L9H0"], "no attention in layer 9"),
-    (lambda model: model["elsewhere"], "is no head"),
+    (lambda model: model["elsewhere"], "is not a head"),
     (lambda model: model.spectrum("L0H0", "W"), "there is no matrix 'W'"),
     (lambda model: model.heads("labels"), "no part 'labels'"),
     (lambda model: model.table("nothing"), "there is no table 'nothing'"),

@@ -84,7 +84,7 @@ def test_where_no_layer_is_sound_there_is_no_file(sound: Path, tmp_path: Path) -
     for layer in range(LAYERS):
         copy = broken(copy, tmp_path / f"broken{layer}", "q_proj", layer=layer)
     line = refusal(copy, "ranks", "-o", tmp_path / "ranks.csv")
-    assert "nothing can be worked out: decoder L0: layers.0.self_attn.q_proj.weight holds 1" in line
+    assert "nothing can be computed: decoder L0: layers.0.self_attn.q_proj.weight holds 1" in line
     assert "L1, L2" in line
     assert not (tmp_path / "ranks.csv").exists()
 

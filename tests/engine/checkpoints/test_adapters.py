@@ -172,7 +172,7 @@ def test_maps_are_those_of_the_merged_model_and_its_heads_are_proven(
     found = [proof for proof, _ in proofs(session)]
     assert [proof.layer.stack for proof in found] == ["decoder", "decoder"]
     assert all(proof.output.holds and proof.scores.holds for proof in found)
-    with pytest.raises(EngineError, match="look at the stack decoder"):
+    with pytest.raises(EngineError, match="choose the stack decoder"):
         finish(session.attention(SENTENCE, "decoder-delta", 1))
 
 

@@ -209,10 +209,10 @@ async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: Tin
         assert app.session.shown.selected == head(1, 3)
         await press(pilot, "n")
         assert app.session.shown.selected == head(0, 3)
-        assert "on from the top" in screen_text(app).splitlines()[-1]
+        assert "from the top again" in screen_text(app).splitlines()[-1]
         await press(pilot, "N")
         assert app.session.shown.selected == head(1, 3)
-        assert "on from the end" in screen_text(app).splitlines()[-1]
+        assert "from the end again" in screen_text(app).splitlines()[-1]
         await press(pilot, "slash", *"rank < 20")
         assert "Enter filters the table of all heads" in screen_text(app).splitlines()[-1]
         await press(pilot, "escape")
@@ -290,7 +290,7 @@ async def test_g_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyM
         await press(pilot, *"nonsense")
         assert "nonsense" in screen_text(app).splitlines()[-1]
         await press(pilot, "enter")
-        assert "no head, view or command; ^p finds all, ? keys" in screen_text(app)
+        assert "no such head, view or command; ^p lists all commands, ? the keys" in screen_text(app)
         await press(pilot, "escape", "ctrl+p", *"5.3")
         await app.workers.wait_for_complete()
         await pilot.pause()

@@ -395,12 +395,12 @@ async def test_an_empty_cache_says_so_and_the_columns_stand_below_their_names(
     async with opening_screen((40, 12)) as (app, pilot, _):
         assert "the Hub cache is empty; type an id, such as gpt2" in words(app)
         await type_keys(pilot, "unbound:app.distance")
-        await until(pilot, lambda: "nothing in the local" not in words(app))
+        await until(pilot, lambda: "the Hub cache is empty" not in words(app))
     hub.add("org/tiny", tiny_model("gpt2"))
     locate("org/tiny")
     for size in ((80, 24), (160, 50)):
         async with opening_screen(size) as (app, pilot, _):
-            assert "nothing in the local" not in words(app)
+            assert "the Hub cache is empty" not in words(app)
             lines = screen_text(app).splitlines()
             heading = next(line for line in lines if "L × H" in line)
             row = next(line for line in lines if "org/tiny" in line)

@@ -107,7 +107,7 @@ async def test_the_change_of_an_adapter_is_a_stack_of_the_tree(tiny_model: TinyM
         await settle(pilot)
         screen = screen_text(app)
         assert "decoder-delta" in screen
-        assert "look at the stack decoder" in screen
+        assert "choose the stack decoder" in screen
         await pilot.press("unbound:app.check")
         await settle(pilot)
         assert "2 layers: 2 verified" in screen_text(app)

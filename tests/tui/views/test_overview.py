@@ -171,7 +171,7 @@ async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
         assert "overview v_condition_number  log scale" in shown(title)
         assert app.focused is app.views.overview.map
         await pilot.press("slash", *"nothing such", "enter")
-        assert "no measure is called 'nothing such'" in shown(app.views.overview.explanation_line)
+        assert "there is no measure 'nothing such'" in shown(app.views.overview.explanation_line)
         await pilot.press("escape")
         assert "v_condition_number" in shown(title)
         assert shown(app.views.overview.explanation_line).startswith("condition number of V")

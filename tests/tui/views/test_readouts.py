@@ -80,7 +80,7 @@ async def test_a_label_that_no_head_has_is_not_said_to_come(tiny_model: TinyMode
         assert "induction" not in stores.labels.by_head.values()
         await pilot.press("slash", *"induction")
         await settle(pilot)
-        assert "no head is called induction" in screen_text(app)
+        assert "there is no head induction" in screen_text(app)
         assert "when a sentence is read" not in screen_text(app)
 
 

@@ -360,7 +360,7 @@ def test_equal_matrices_that_are_not_tied_are_noticed(tiny_copy: TinyModel) -> N
     save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
     notes = {name: row["note"] for name, row in named(worked_out(opened(folder), "weights", NORMS)).items()}
     assert {name: note for name, note in notes.items() if note} == {
-        "model.embed_tokens.weight": "the same numbers as lm_head.weight, not tied"
+        "model.embed_tokens.weight": "same numbers as lm_head.weight, not tied"
     }
 
 
