@@ -147,7 +147,7 @@ class Maps:
         self._foreseen = "" if placement is None else placement.refusal
         if placement is None and need is not None and free is not None and need.total > FROM_DISK * free:
             self._foreseen = (
-                f"{short_name(self._outline)} needs {size(need.total)} ({need.dtype}) to read a sentence; "
+                f"{short_name(self._outline)} needs {size(need.total)} to read a sentence ({need.dtype}), "
                 f"{size(free)} are free in main memory; looking for room on a GPU …"
             )
         self._arrived()
