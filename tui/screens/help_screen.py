@@ -216,15 +216,21 @@ class HelpScreen(ListScreen):
         """List keys that a text is in, or whose title it is in; all of them in two columns where there is room."""
         found = [(each, [line for line in each.lines if text in _said(each, line)]) for each in self._sections]
         found = [(each, lines) for each, lines in found if lines]
+        above: list[RenderableType] = []
         columns: list[list[RenderableType]] = [[], []]
-        half, height = (sum(len(lines) + 2 for _, lines in found) + 1) // 2, 0
+        half = (sum(len(lines) + 2 for each, lines in found if each.title != WRONG) + 1) // 2
+        height = 0
         for section, lines in found:
             table = Table.grid(padding=(0, 1, 0, 0))
             table.add_column(width=KEYS)
             for line in lines:
                 table.add_row(Text(line.keys, style="bold"), Text(line.said, overflow="fold"))
+            parts = (Text(section.title, style="dim"), table, Text(""))
+            if section.title == WRONG:
+                above += parts
+                continue
             place = 0 if text or self.app.size.width < ROOM or height + len(lines) // 2 < half else 1
-            columns[place] += (Text(section.title, style="dim"), table, Text(""))
+            columns[place] += parts
             height += len(lines) + 2
         beside = Table.grid(padding=(0, 2, 0, 0), expand=True)
         for column in filter(None, columns):
@@ -232,7 +238,7 @@ class HelpScreen(ListScreen):
             beside.add_column(ratio=1)
         beside.add_row(*(Group(*column) for column in columns if column))
         none = f"no key does that; {key_of(self.app, 'help.all')} lists all keys"
-        self.body.update(beside if found else none)
+        self.body.update(Group(*above, beside) if found else none)
 
 
 def _said(section: Section, line: Line) -> str:

@@ -337,9 +337,9 @@ async def test_tab_completes_the_names_of_listed_models_and_then_goes_to_the_lis
         screen.list.add(FoundModel(name, Origin.HUB) for name in ("org/tiny-one", "org/tiny-two", "other/three"))
         await type_keys(pilot, *"org/")
         await until(pilot, lambda: "as typed" not in screen_text(app))
-        await type_keys(pilot, "unbound:app.tree")
+        await type_keys(pilot, "t")
         await until(pilot, lambda: "Enter downloads it from the Hub; tab completes: org/tiny-" in words(app))
-        await type_keys(pilot, "ctrl+u", "O", "unbound:table.columns", "tab")
+        await type_keys(pilot, "ctrl+u", "O", "r", "tab")
         await until(pilot, lambda: screen.field.value == "org/tiny-")
         await type_keys(pilot, "o", "tab")
         await until(pilot, lambda: screen.field.value == "org/tiny-one")
@@ -394,7 +394,7 @@ async def test_an_empty_cache_says_so_and_the_columns_stand_below_their_names(
 ) -> None:
     async with opening_screen((40, 12)) as (app, pilot, _):
         assert "the Hub cache is empty; type an id, such as gpt2" in words(app)
-        await type_keys(pilot, "unbound:app.distance")
+        await type_keys(pilot, "d")
         await until(pilot, lambda: "the Hub cache is empty" not in words(app))
     hub.add("org/tiny", tiny_model("gpt2"))
     locate("org/tiny")
@@ -409,7 +409,7 @@ async def test_an_empty_cache_says_so_and_the_columns_stand_below_their_names(
             assert heading.index("last used") == row.index("just now")
     async with opening_screen() as (app, pilot, _):
         before = app.theme
-        await type_keys(pilot, "unbound:app.next_theme")
+        await type_keys(pilot, "ctrl+t")
         await until(pilot, lambda: app.theme != before)
 
 

@@ -62,9 +62,9 @@ CALLED = {
     "Theme light": "theme light",
     "next-layer": "Next layer  (})",
     "help": "Help: the keys  (?)",
-    "off": "Switch the head off, or on again  (o)",
-    "ON": "Switch the head off, or on again  (o)",
-    "Larger epsilon": "larger epsilon · Larger ε of the energy rank  (+ =)",
+    "off": "Switch the head off or on  (space)",
+    "ON": "Switch the head off or on  (space)",
+    "Larger epsilon": "larger epsilon · Larger ε  (+ =)",
     "layer 1": "L1",
     "head 3": "L0H3",
     "Layer 1 head 2": "L1H2",
@@ -136,7 +136,7 @@ async def test_the_palette_knows_a_layers_heads_and_the_line_that_goes_anywhere(
         await pilot.press("ctrl+n", "ctrl+n", "ctrl+n", "ctrl+p", "enter")
         await settle(pilot)
         assert app.session.shown.selected == Head("decoder", 1, 1)
-        assert (await search(app, pilot, "go to"))[0] == "Go to a head, a layer or a view, or do what is named  (g)"
+        assert (await search(app, pilot, "go to"))[0] == "Go to, or do, anything by name  (:)"
         await pilot.press("enter")
         await settle(pilot)
         assert app.focused is app.main.prompt.input
