@@ -210,7 +210,7 @@ MOST_LINES = 8
 SIGNS = "●▲■◆○△□◇"
 """What tells lines apart without colour, one character for each."""
 
-_REACH = 4
+_REACH = 8
 """Cells up to which the cursor goes from the curve; a high plot's whole column is most of what a move writes."""
 
 _TICK = 1.5

@@ -274,7 +274,7 @@ def test_the_cursor_goes_through_the_curve_and_in_a_high_plot_stands_at_the_foot
     high = draw_plot(curve(8.0, 4.0), Span(8.0, 0.0), 2, 24, cursor=1)
     rows = np.flatnonzero(high.marks[:, 1] >= UNDER_CURSOR)
     seen = np.flatnonzero(high.marks[:, 1] == Mark.VALUE + UNDER_CURSOR)
-    assert rows.tolist() == [*range(max(seen[0] - 4, 0), seen[-1] + 4), 23]
+    assert rows.tolist() == [*range(max(seen[0] - 8, 0), seen[-1] + 8), 23]
 
 
 def test_the_rank_is_a_thin_line_with_its_number_where_values_are_left_out() -> None:
