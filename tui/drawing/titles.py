@@ -175,15 +175,16 @@ def fact(text: str, gap: str = "  ", style: str = "") -> Part:
     return Part(text, gap, ((FACT, ""),), style)
 
 
-def pair_part(token: str, against: str) -> Part:
-    """Name the two tokens whose logits are compared.
+def pair_part(token: str, against: str, difference: str = "") -> Part:
+    """Name the two tokens whose logits are compared, and their difference.
 
     Examples
     --------
-    >>> pair_part(" ball", " dog").text
-    "' ball' − ' dog'"
+    >>> pair_part(" ball", " dog").text, pair_part(" ball", " dog", "1.5").text
+    ("' ball' − ' dog'", "' ball' − ' dog' = 1.5")
     """
-    return Part(f"{quoted(token)} − {quoted(against)}")
+    pair = f"{quoted(token)} − {quoted(against)}"
+    return Part(f"{pair} = {difference}", fewer=((FACT, pair),)) if difference else Part(pair)
 
 
 def layer_part(layer: int, stack: str = "") -> Part:

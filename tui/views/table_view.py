@@ -299,8 +299,10 @@ class TablePane(RowsPane):
         names = [name for name in said if name in agreeing and first.get(name) is not None]
         self._pair = ()
         if "against" in names:
-            self._pair = [pair_part(str(first.get("chosen", first["token"])), str(first["against"]))]
-            names = [name for name in names if name not in ("chosen", "token", "against")]
+            is_of_pair = {name: name in ("chosen", "token", "against") or said[name] == "=" for name in names}
+            difference = next((_said(first[name]) for name in names if said[name] == "="), "")
+            self._pair = [pair_part(str(first.get("chosen", first["token"])), str(first["against"]), difference)]
+            names = [name for name in names if not is_of_pair[name]]
         self._said = [f"{said[name]} {_said(first[name])}" for name in names]
         self._show_rows(table, place)
         if not rows:
