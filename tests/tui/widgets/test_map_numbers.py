@@ -241,7 +241,6 @@ async def test_numbers_are_one_switch_for_all_maps(tiny_model: Callable[[str], P
         await type_keys(pilot, *"]")  # one more map, which is made now
         await settle(pilot)
         assert [each.is_numbered for each in pane.maps.heatmaps] == [True, True, True]
-        assert "# Numbers" in screen_text(app).splitlines()[-1]
         await type_keys(pilot, "unbound:heatmap.numbers", "3")
         await settle(pilot)
         assert not app.views.attention.heatmap.is_numbered
