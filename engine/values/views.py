@@ -521,6 +521,71 @@ OF_SPECTRA = {
 }
 """The measures of singular values, by name."""
 
+MEANINGS = {
+    "energy_rank": "directions that carry {energy} of the energy",
+    "numerical_rank": "directions above rounding noise",
+    "effective_rank": "how many directions, weighed by strength",
+    "stable_rank": "how many directions share the strength",
+    "participation_ratio": "how many directions share the energy",
+    "spectral_norm": "the strongest direction's gain",
+    "frobenius_norm": "overall size of the matrix",
+    "nuclear_norm": "all directions' gains together",
+    "condition_number": "strongest direction over the weakest",
+    "qk_symmetry": "1: attention goes both ways; −1: one way",
+    "qk_identity_distance": "0: looks for its own content",
+    "qk_identity_floor": "the least distance its rank allows",
+    "qk_symmetric_energy": "share that goes both ways",
+    "qk_antisymmetric_energy": "share that goes one way",
+    "qk_symmetric_identity_distance": "0: symmetric part looks for its own",
+    "qk_symmetric_identity_floor": "the least distance its rank allows",
+    "qk_positive_mass": "share that attracts its own content",
+    "qk_negative_mass": "share that avoids its own content",
+    "ov_copying": "1: copies tokens; −1: suppresses them",
+    "ov_copying_residual": "1: keeps directions; −1: reverses them",
+    "qk_image_in_kernel": "directions lost when applied twice",
+    "ov_image_in_kernel": "directions lost when applied twice",
+    "qk_factors_lost": "directions lost between K and Q",
+    "ov_factors_lost": "directions lost between V and O",
+    **{f"rank_{matrix.lower()}": "directions above rounding noise" for matrix in MATRICES},
+    **{
+        f"{circuit}_{name}": meaning.format(subspaces)
+        for circuit, subspaces in (("qk", "query and key"), ("ov", "value and output"))
+        for name, meaning in {
+            "angle_smallest": "least angle between {} space",
+            "angle_mean": "mean angle between {} space",
+            "angle_largest": "largest angle between {} space",
+            "overlap": "how much {} space coincide",
+        }.items()
+    },
+    "entropy": "how widely a token looks",
+    "to_first": "attention to the first token",
+    "to_self": "attention to the token itself",
+    "to_previous": "attention to the token before",
+    "to_next": "attention to the token after",
+    "mean_distance": "how far away a token looks",
+    "to_none": "attention to no token at all",
+    "duplicate": "attention to the same token before",
+    "induction": "attention to what followed it before",
+}
+"""What measures mean in about six words, by name; those of singular values without their matrix."""
+
+
+def meaning(measure: str, epsilon: float = 0.01) -> str:
+    """Say what a measure means in a few words; nothing of what is none.
+
+    Examples
+    --------
+    >>> meaning("qk_stable_rank")
+    'stable rank of QK: how many directions share the strength'
+    >>> meaning("energy_rank", 0.1)
+    'energy rank: directions that carry 90 % of the energy'
+    """
+    matrix, name = RANK_MEASURES.get(measure, ("", measure))
+    if name not in MEANINGS:
+        return ""
+    said = MEANINGS[name].format(energy=f"{100 * (1 - epsilon):g} %")
+    return f"{name.replace('_', ' ')}{f' of {matrix}' * bool(matrix)}: {said}"
+
 
 def _beside_chance(chance: str, said: Mapping[str, str]) -> dict[str, str]:
     """Say what columns hold, and those of chance beside them."""

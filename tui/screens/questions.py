@@ -13,10 +13,10 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import ALL_HEADS, heads_named
-from engine.values.views import OVERVIEW
+from engine.values.views import OVERVIEW, meaning
 from tui.screens.commands import THEME, Doable, doables, in_view
 from tui.state.marked_heads import off_fields, say_switched, switched
-from tui.state.overview_measures import NAMES, named_measure
+from tui.state.overview_measures import NAMES, by_spread, named_measure
 from tui.state.places import NoPlaceError, example, parse_place, view_names
 from tui.state.tree_search import is_condition, place_after
 from tui.toolkit.keys import key_of
@@ -78,8 +78,9 @@ class WhereTo:
         stacks = self._outline.stacks
         self._off = OffByName(views, tree)
         self._view_names = view_names(is_comparing=views.is_comparing)
+        measures = (*by_spread(views.stores, self._session.shown), *NAMES)
         places = (*self._view_names, *(f"{stack}." for stack in stacks if len(stacks) > 1))
-        named = (*self._by_name, *(f"{MEASURE} {name}" for name in NAMES), *(f"{THEME}{name}" for name in themes))
+        named = (*self._by_name, *(f"{MEASURE} {name}" for name in measures), *(f"{THEME}{name}" for name in themes))
         self.names = tuple(dict.fromkeys((*places, *named, AGAINST, OFF, ON, TOKEN)))
 
     def typed(self, text: str) -> str:
@@ -88,6 +89,9 @@ class WhereTo:
             return self._off.typed(text)
         if is_condition(text):
             return f"{key_of(self._views, 'prompt.answer')} filters the table of all heads by that"
+        word, _, behind = text.strip().partition(" ")
+        if word.lower() == MEASURE:
+            return meaning(behind.strip().lower(), self._session.shown.epsilon)
         head = example(self._outline)
         named = f"{head}  {head.layer}.{head.head}  h{head.head}  +1  ranks"
         return "" if text else f"{named} · {self._complete} completes"

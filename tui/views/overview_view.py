@@ -19,7 +19,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.table import CHANCE, RANK_COLUMNS, Cell, Table
-from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, explain, parts_of
+from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, explain, meaning, parts_of
 from tui.drawing.facts import head_name
 from tui.drawing.levels import Scale
 from tui.drawing.measure_map import MeasureMap, MeasureScale, scale_of
@@ -178,9 +178,11 @@ class OverviewPane(Pane):
         name = head_name(head, stores.outline)
         label, (chance, trouble) = stores.labels.of(head), self._chance_of(head, *self._drawn)
         if not self.name_input.display:
-            explanation = self._trouble or explain(shown.measure, HEADS.name)
-            formula = explanation.partition(": ")[2]  # the measure's name is in the title too
-            self.explanation_line.show(trouble or first_fitting(room, explanation, formula or explanation))
+            said = meaning(shown.measure, self._drawn[0].epsilon) or explain(shown.measure, HEADS.name)
+            short = said.partition(": ")[2] or said  # the measure's name is in the title too
+            formula = explain(shown.measure, HEADS.name).rpartition(": ")[2]
+            ways = (f"{said}  ·  {formula}", said, short) if formula not in said else (said, short)
+            self.explanation_line.show(trouble or self._trouble or first_fitting(room, *ways))
         if cell is None or isinstance(cell, str):
             empty = trouble or why_empty(shown.measure, {"stack": head.stack, shown.measure: None})
             why = "computing …" if cell is None else f"empty: {empty}"

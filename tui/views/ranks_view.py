@@ -13,8 +13,10 @@ from textual.binding import BindingType
 from engine.mathematics.measures import MEASURES
 from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.table import RANK_COLUMNS, AnyTable, Cell, LargeTable
+from engine.values.views import meaning
 from tui.drawing.facts import at_distance
 from tui.drawing.numbers import rough, within
+from tui.drawing.text import first_fitting
 from tui.drawing.titles import Part, layer_part
 from tui.state.overview_measures import epsilon_after, measure_fields, next_measure
 from tui.state.session import Shown
@@ -179,7 +181,9 @@ class RanksPane(RowsPane):
         if not self.filter_input.display:
             place = self.table.place
             trouble = "" if place is None else self._troubles.get(self._names[place], "")
-            self.readout_line.show(trouble or self.measure.formula)
+            said, formula = meaning(self.measure.name, self.session.shown.epsilon), self.measure.formula
+            room = self.readout_line.content_size.width
+            self.readout_line.show(trouble or first_fitting(room, f"{said}  ·  {formula}", said, formula))
 
     @property
     def counts(self) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.table import CHANCE, Cell, Row, Table, left_out_title
-from engine.values.views import CONTRIBUTIONS, HEADS, LENS, PREDICTIONS, Scope, View, explain, ring_of
+from engine.values.views import CONTRIBUTIONS, HEADS, LENS, PREDICTIONS, Scope, View, explain, meaning, ring_of
 from tui.drawing.facts import at_distance, short_name
 from tui.drawing.numbers import short, within
 from tui.drawing.progress import describe, how_far
@@ -426,7 +426,8 @@ class TablePane(RowsPane):
         if self.shown is not None and row is not None:
             column = self.grid.column
             cell = row[self.grid.all_columns.index(column)]
-            explanation, readout = self._lines(column, cell, explain(column, self.view))
+            said = meaning(column) if self.view == HEADS.name else ""
+            explanation, readout = self._lines(column, cell, said or explain(column, self.view))
         if not self.filter_input.display:
             self.explanation_line.show(explanation)
         self.readout_line.show(readout)

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
-from engine.values.views import VIEWS
+from engine.values.views import VIEWS, meaning
 from tests.tui.painted import PaintedApp, good_terminal
 from tui.drawing.measure_map import MeasureMap, lay_out_heads, scale_of
 from tui.state.overview_measures import MEASURES
@@ -195,3 +195,10 @@ def test_the_measures_are_the_numeric_columns_of_the_table() -> None:
     told = {"stack", "layer", "head", "label", "note"}
     numeric = {name for name in VIEWS["heads"].columns if name not in told and not name.endswith("_chance")}
     assert set(MEASURES) == numeric
+
+
+def test_every_measure_says_in_a_few_words_what_it_means() -> None:
+    for measure in MEASURES:
+        name, _, said = meaning(measure).partition(": ")
+        assert name.replace(" ", "_").partition("_of_")[0] in measure
+        assert 3 <= len(said.split()) <= 8, measure
