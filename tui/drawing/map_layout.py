@@ -306,7 +306,8 @@ class Tiles:
     columns : of tiles.
     width, height : columns and lines of a tile's map.
     block : queries, and keys, of a cell of the map.
-    zoom : columns of the screen that a cell takes, and as many of its rows.
+    zoom : columns of the screen that a cell takes.
+    zoom_down : rows of the screen that a cell takes, at most twice as many or half as many.
     rows_per_line : of those rows, two where the halves of a character have colours of their own.
     """
 
@@ -316,6 +317,7 @@ class Tiles:
     height: int
     block: int
     zoom: int
+    zoom_down: int
     rows_per_line: int = 1
 
     @property
@@ -335,7 +337,7 @@ class Tiles:
 
         Examples
         --------
-        >>> tiles = Tiles(9, 2, 8, 3, 1, 1)
+        >>> tiles = Tiles(9, 2, 8, 3, 1, 1, 1)
         >>> [tiles.line_of(number, 0, 9) for number in range(9)], tiles.line_of(2, 8, 9)
         ([0, 0, 0, 0, 4, 4, 8, 8, 12], 4)
         """
@@ -358,7 +360,7 @@ class Tiles:
 
         Examples
         --------
-        >>> Tiles(4, 2, 8, 3, 1, 1).at(12, 5), Tiles(4, 2, 8, 3, 1, 1).at(9, 0)
+        >>> Tiles(4, 2, 8, 3, 1, 1, 1).at(12, 5), Tiles(4, 2, 8, 3, 1, 1, 1).at(9, 0)
         (3, None)
         """
         across, down = self.pitch
@@ -381,9 +383,9 @@ def lay_out_tiles(count: int, queries: int, keys: int, width: int, height: int, 
     Examples
     --------
     >>> lay_out_tiles(4, 14, 14, 58, 20, 2)
-    Tiles(count=4, columns=2, width=14, height=7, block=1, zoom=1, rows_per_line=2)
+    Tiles(count=4, columns=2, width=28, height=7, block=1, zoom=2, zoom_down=1, rows_per_line=2)
     >>> lay_out_tiles(12, 10, 10, 66, 44, 2)
-    Tiles(count=12, columns=3, width=20, height=10, block=1, zoom=2, rows_per_line=2)
+    Tiles(count=12, columns=3, width=20, height=10, block=1, zoom=2, zoom_down=2, rows_per_line=2)
     """
     best: tuple[tuple[int, int, int], Tiles] | None = None
     for columns in range(max(count, 1), 0, -1):
@@ -392,7 +394,7 @@ def lay_out_tiles(count: int, queries: int, keys: int, width: int, height: int, 
         if across < NARROWEST or down < LOWEST:
             continue
         tiles = _tiles(count, columns, queries, keys, across, down, rows_per_line)
-        rank = (tiles.block, -tiles.zoom, rows * columns - count)
+        rank = (tiles.block, -tiles.zoom * tiles.zoom_down, rows * columns - count)
         if best is None or rank < best[0]:
             best = rank, tiles
     if best is not None:
@@ -406,6 +408,7 @@ def _tiles(count: int, columns: int, queries: int, keys: int, across: int, down:
     """Choose the blocks for tiles of a size at most, and how large their cells can be drawn."""
     block = fitting_block(queries, keys, down * rows_per_line, across)
     rows, cells = -(-queries // block), -(-keys // block)
-    zoom = max(min(down * rows_per_line // max(rows, 1), across // max(cells, 1)), 1)
+    most_across, most_down = max(across // max(cells, 1), 1), max(down * rows_per_line // max(rows, 1), 1)
+    zoom, zoom_down = min(most_across, 2 * most_down), min(most_down, 2 * most_across)
     width = min(max(cells * zoom, NARROWEST), across)
-    return Tiles(count, columns, width, -(-rows * zoom // rows_per_line), block, zoom, rows_per_line)
+    return Tiles(count, columns, width, -(-rows * zoom_down // rows_per_line), block, zoom, zoom_down, rows_per_line)

@@ -78,7 +78,7 @@ class SmallMaps(ScrollArea, can_focus=True):
         super().__init__(name="small maps")
         self.cursor: int | None = None
         self.maps: Mapping[int, PooledMap] = {}
-        self._tiles = Tiles(0, 1, 0, 0, 1, 1)
+        self._tiles = Tiles(0, 1, 0, 0, 1, 1, 1)
         self._names: tuple[str, ...] = ()
         self._levels: dict[int, NDArray[np.uint8]] = {}
         self._message = ""
@@ -250,8 +250,8 @@ class SmallMaps(ScrollArea, can_focus=True):
     def _levels_of(self, number: int) -> NDArray[np.uint8] | None:
         """Sort a map's weights into levels, as large as they are drawn, (rows, columns); None where it has not come."""
         if number not in self._levels and number in self.maps:
-            zoom = self._tiles.zoom
-            self._levels[number] = self._scaled.of(self.maps[number].values).repeat(zoom, axis=0).repeat(zoom, axis=1)
+            levels = self._scaled.of(self.maps[number].values)
+            self._levels[number] = levels.repeat(self._tiles.zoom_down, axis=0).repeat(self._tiles.zoom, axis=1)
         return self._levels.get(number)
 
     def render_line(self, y: int) -> Strip:

@@ -53,9 +53,9 @@ async def test_small_maps_are_those_of_the_engine(
             np.testing.assert_array_equal(maps.maps[number].values, asked.values)
             if block == 1:
                 np.testing.assert_array_equal(asked.values, expected)
-            zoom = maps._tiles.zoom
+            down, across = maps._tiles.zoom_down, maps._tiles.zoom
             levels = levels_of(asked.values, "linear", top, maps.ink.levels)
-            np.testing.assert_array_equal(maps._levels[number][::zoom, ::zoom], levels)
+            np.testing.assert_array_equal(maps._levels[number][::down, ::across], levels)
 
 
 async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
@@ -93,7 +93,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         tiles, first = pane.maps._tiles, pane.maps.maps[0].values
         assert tiles.rows_per_line == 2, "a line holds two rows in colour"
         levels = levels_of(first, "linear", pane.maps.largest, Ink.SHADES.levels)
-        levels = levels.repeat(tiles.zoom, axis=0).repeat(tiles.zoom, axis=1)
+        levels = levels.repeat(tiles.zoom_down, axis=0).repeat(tiles.zoom, axis=1)
         levels = np.pad(levels, ((0, len(levels) % 2), (0, 0)))
         signs = ["".join(Ink.SHADES.cells[each][-1] for each in row) for row in np.maximum(levels[::2], levels[1::2])]
         lines = file.read_text(encoding="utf-8").partition("\nH0")[2].splitlines()[1:]
@@ -212,7 +212,7 @@ async def test_what_is_no_number_has_its_sign_in_both_halves_of_a_cell(
     app = SmallMapsApp()
     async with app.run_test(size=(20, 6)):
         maps = app.query_one(SmallMaps)
-        maps.show(Tiles(1, 1, 5, 1, 1, 1, 2), ("H0",), {0: pool(map, MapWindow(1, range(2), range(3)))})
+        maps.show(Tiles(1, 1, 5, 1, 1, 1, 1, 2), ("H0",), {0: pool(map, MapWindow(1, range(2), range(3)))})
         assert maps.render_line(1).text[:5] == seen
 
 
