@@ -23,6 +23,9 @@ NARROW = 12
 Title = tuple[str, str]
 """The upper line, mostly empty, and the lower one."""
 
+PLACES = {"rank": "#", "rank_other": "# other", "rank_after": "# after"}
+"""Columns that number a list; ranks are those of matrices."""
+
 
 def titles(columns: Sequence[str], cells: Sequence[int] | None = None) -> tuple[Title, ...]:
     """Write over columns what they hold, in the words of their names; chance beside its measure is called just that.
@@ -47,7 +50,9 @@ def titles(columns: Sequence[str], cells: Sequence[int] | None = None) -> tuple[
 
 
 def _words(name: str) -> str:
-    """Write a column's name as words, with matrices in capitals."""
+    """Write a column's name as words, with matrices in capitals, and a place in a list as ``#``."""
+    if name in PLACES:
+        return PLACES[name]
     return " ".join(word.upper() if word.upper() in MATRICES else word for word in name.split("_"))
 
 
