@@ -162,7 +162,7 @@ def command() -> None:
     "--ascii/--no-ascii", "ascii_only", default=None, help="Draw with ASCII alone.  [default: in the C locale]"
 )
 @click.option("--log-scale/--linear-scale", default=None, help="Start spectra and maps on this scale.")
-@click.option("--restore/--fresh", default=True, help="Start where you left the model, or at its beginning.")
+@click.option("--restore/--fresh", default=True, help="Start where you left the model, or from the beginning.")
 @click.option("--no-recent", is_flag=True, help="Do not list earlier models or remember this one.")
 @comparing_options
 @engine_options

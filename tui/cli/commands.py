@@ -64,8 +64,8 @@ _EXPORT = f"""Write what the explorer shows: tables as CSV, JSON lines or Parque
 
 A sentence, --text, is needed by {_OF_SENTENCES}; a second model, --vs, by {_OF_TWO}; a file, -o heads.npz, by matrices.
 
-A layer whose weights hold NaN or infinite numbers is left out, which a line on standard error says; the exit code is 0
-then too; so is one without a map of the sentence. One that is named, by --layer or --head, is refused with 1.
+A layer with NaN or infinite weights, or without a map of the sentence, is left out: a line on standard error says so, and
+the exit code is still 0. If --layer or --head names such a layer, the command fails with exit code 1.
 """
 
 
@@ -88,9 +88,17 @@ then too; so is one without a map of the sentence. One that is named, by --layer
     "--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks, heads).  [default: 0.01]"
 )
 @table_options
-@click.option("--where", metavar="FILTER", help="Only rows of which this is true: 'energy_rank < 20 and head != all'.")
-@click.option("--columns", metavar="NAMES", help="Columns, commas between; all: chance too.  [default: the view's own]")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")
+@click.option("--where", metavar="FILTER", help="Only rows that match: 'energy_rank < 20 and head != all'.")
+@click.option(
+    "--columns", metavar="NAMES", help="Columns, separated by commas; all: with chance.  [default: the view's own]"
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The file to write.  [default: standard output]",
+)
 @click.option(
     "--format",
     type=any_case(("csv", "jsonl", "parquet", "npz")),
@@ -155,7 +163,7 @@ def _say_what_is_wrong() -> None:
 def config(init: bool, example: bool) -> None:
     """Show the settings and where each comes from, or begin a configuration file."""
     if init and example:
-        raise click.UsageError("--init writes the file that --example prints; give one of them")
+        raise click.UsageError("--init writes what --example prints; give one of them")
     if example:
         click.echo(commented(), nl=False)
         return
@@ -205,7 +213,7 @@ def info() -> None:
         click.echo(f"{f'free on {memory.device}':<18}{'unknown' if memory.free is None else size(memory.free)}")
 
 
-_COMPLETION = """Print what makes a shell complete commands, options, choices and models.
+_COMPLETION = """Print the script that completes commands, options and models in a shell.
 
 \b
 bash  eval "$(attn-tui completion bash)"     in ~/.bashrc
@@ -214,7 +222,7 @@ fish  attn-tui completion fish | source      in ~/.config/fish/config.fish
 """
 
 
-@click.command(short_help="Print what completes words in a shell.", help=_COMPLETION)
+@click.command(short_help="Print the completion script of a shell.", help=_COMPLETION)
 @click.argument("shell", type=any_case(tuple(SHELLS)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:

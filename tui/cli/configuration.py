@@ -36,8 +36,8 @@ EXAMPLE = "attn-tui config --example lists all"
 _META = "attn-tui.config"
 
 _HEAD = """\
-# Settings of attn-tui. A line that begins with # says what holds without it; take the # away to change it.
-# What is typed comes first, then the environment (ATTN_TUI_THEME and so on), then this file.
+# Settings of attn-tui. A line that begins with # shows a default; remove the # to change it.
+# Options come first, then the environment (ATTN_TUI_THEME and so on), then this file.
 """
 
 _KEYS = """
@@ -80,10 +80,10 @@ SETTINGS = {
         Setting(
             "log_scale",
             "true",
-            "true starts spectra and maps on the logarithmic scale, false on the linear one; unset, each view chooses",
+            "true: logarithmic scale for spectra and maps; false: linear; unset: each view chooses",
         ),
         Setting("energy", "0.01", "ε of the energy rank"),
-        Setting("restore", "true", "come back to the model's last head, view, sentence, measure and ε"),
+        Setting("restore", "true", "return to the model's last head, view, sentence, measure and ε"),
         Setting("device", '"auto"', "auto, cpu, cuda, cuda:N or mps"),
         Setting("dtype", '"auto"', "the model's dtype for a sentence: auto, float32, bfloat16 or float16"),
         Setting("threads", "16", "threads for linear algebra; unset, OMP_NUM_THREADS, or one per core and at most 16"),

@@ -106,7 +106,7 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
         "--distance",
         type=click.IntRange(0),
         metavar="N",
-        help="Rotary QK for a key N tokens before the query (ranks too).",
+        help="Rotary QK for a key N tokens before the query (also ranks).",
     ),
     "norms": click.option("--norms", is_flag=True, default=None, help="Compute the norm of every parameter (weights)."),
     "position": click.option(
