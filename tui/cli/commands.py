@@ -64,8 +64,8 @@ _EXPORT = f"""Write what the explorer shows: tables as CSV, JSON lines or Parque
 
 A sentence, --text, is needed by {_OF_SENTENCES}; a second model, --vs, by {_OF_TWO}; a file, -o heads.npz, by matrices.
 
-A layer with NaN or infinite weights, or without a map of the sentence, is left out: a line on standard error says so, and
-the exit code is still 0. If --layer or --head names such a layer, the command fails with exit code 1.
+A layer with NaN or infinite weights, or without a map of the sentence, is left out: a line on standard error says so,
+and the exit code is still 0. If --layer or --head names such a layer, the command fails with exit code 1.
 """
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
-from tests.tui.explorer import explorer, screen_text, settle, type_keys
+from tests.tui.explorer import explorer, settle, type_keys
 from tests.tui.painted import NASTY, good_terminal
 from tests.tui.widgets.heatmaps import HeatmapApp, attention, keep_cells_small, rgb, show
 from tui.drawing.cells import WIDTH, figure
