@@ -48,9 +48,9 @@ async def test_enter_is_listed_where_a_row_leads_somewhere_and_says_where_one_is
             assert ids(app) & {"table.choose", "table.token"} == leading.get(key, set()), key
         await press(pilot, "4", "enter")
         assert foot(app) == "L1H0 is already selected"
-        for keys in (("8",), ("8",)):
-            await press(pilot, *keys)
-            assert ids(app) & {"table.choose", "table.token"} == {"table.token"}
+        for name in ("table.token", "lens.choose"):
+            await press(pilot, "8")
+            assert ids(app) & {"table.choose", "table.token", "lens.choose"} == {name}
         await press(pilot, "enter")
         assert app.views.active.view == "contributions"
         await press(pilot, "slash", *"part = MLP", "enter", "enter")
