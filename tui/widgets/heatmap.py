@@ -478,7 +478,9 @@ class Heatmap(ScrollArea, can_focus=True):
             return
         if (lens.block, lens.is_whole, lens.pooling) != (before.block, before.is_whole, before.pooling):
             self._look()
-            self._paint()
+            if lens.block == before.block:
+                self._paint()  # the same part in cells of another size
+            self._note_room()
         else:
             self._repaint_cursor(before)
         self.post_message(self.CursorMoved(self))

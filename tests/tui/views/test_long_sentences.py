@@ -70,7 +70,7 @@ async def test_the_whole_map_is_shown_pooled_then_single_weights(
         assert "first 520 of" in shown(pane.title_line)
         assert shown(pane.readout_line).startswith("max 0.9865")
         assert "max of" in shown(pane.legend_line)
-        await pilot.press("G")
+        await pilot.press("G", "home")
         block = on_screen(app).window.block
         await pilot.press("unbound:heatmap.fit")
         await settle(pilot)
