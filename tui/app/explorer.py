@@ -135,6 +135,7 @@ class Explorer(TerminalApp):
         self.sentences = Sentences(keeps=start.keeps_history, say=self.notify, on_forget=self._forget)
         self._started = started
         self._awaits_model = False
+        self._named = ""
         self._saved: SavedState | None = None
         self._sweep: Future[None] | None = None
         engine.listener = partial(self.notify, severity="warning")
@@ -177,7 +178,7 @@ class Explorer(TerminalApp):
         """Open the model that was named, or let one be chosen, and make the views meanwhile."""
         named = self.start.model
         opening = None if named is None else self.engine.open(named, self.report)
-        self._awaits_model = named is not None
+        self._awaits_model, self._named = named is not None, named or ""
         await self.main.make_views(self.engine, self.start)
         self.sentences.load()
         if self.start.is_restoring:
@@ -301,12 +302,12 @@ class Explorer(TerminalApp):
 
     # --- opening a model
 
-    async def _open(self, opening: Future[ModelOutline], start: Start) -> None:
+    async def _open(self, opening: Future[ModelOutline], start: Start, kept: Mapping[str, Any] | None = None) -> None:
         """Show a model that is being opened: its tree once its headers are read, its first head, and then the rest."""
         main = self.main
         try:
             outline = await asyncio.wrap_future(opening)
-            first = await self._first_shown(outline, start)
+            first = {**await self._first_shown(outline, start), **(kept or {})}
         except Superseded:
             return
         except EngineError as error:
@@ -424,6 +425,35 @@ class Explorer(TerminalApp):
         """Open another model by its name."""
         self.choose_model(named=named)
 
+    def action_compare_with(self, named: str) -> None:
+        """Open a second model to compare with, in the place of the one before; without a name take that away."""
+        if self.main.stores is None:
+            return
+        if named or self.engine.is_comparing:
+            begin(self, partial(self._compare_with, named), "change model", is_alone=False)
+        else:
+            self.main.key_line.say("no second model is open; :vs and a model's name compare with one")
+
+    async def _compare_with(self, named: str) -> None:
+        """Open the present model anew beside another one, once it is clear that both can be compared."""
+        from tui.screens.chooser import Opened
+
+        shown, name = self.session.shown, self._named
+        engine = self.engine.another(name)
+        engine.options = replace(engine.options, other=named or None, other_revision=None)
+        try:
+            outline = await asyncio.wrap_future(engine.open(name, self.report))
+            if named:
+                await asyncio.wrap_future(engine.compare(self.report))
+        except EngineError as error:
+            engine.close()
+            self.report(Progress("", 1, 1, ""))
+            if not isinstance(error, Superseded):
+                self.notify(str(error), severity="error")
+            return
+        fields = ("selected", "measure", "overview", "epsilon", "pins")
+        await self._change_to(Opened(name, engine, outline), {field: getattr(shown, field) for field in fields})
+
     def choose_model(self, *, is_first: bool = False, trouble: str = "", named: str = "") -> None:
         """Show the opening screen, with what was wrong before; what is chosen there, or named, is opened there, too."""
         from tui.screens.chooser import ChooserScreen
@@ -444,8 +474,8 @@ class Explorer(TerminalApp):
         elif self.main.stores is None:
             self.exit()
 
-    async def _change_to(self, opened: Opened) -> None:
-        """Put the present model away, and begin with another, with the present sentence and view."""
+    async def _change_to(self, opened: Opened, kept: Mapping[str, Any] | None = None) -> None:
+        """Put the present model away, and begin with another, with the present sentence and view, and what is kept."""
         main, shown, was_open = self.main, self.session.shown, self.main.stores is not None
         is_in_tree = main.focused is main.tree_widget
         start = replace(self.start, model=opened.name)
@@ -457,7 +487,7 @@ class Explorer(TerminalApp):
             except EngineError as error:
                 self.notify(str(error), severity="warning")
                 start = replace(start, head=None)
-        self._awaits_model = True
+        self._awaits_model, self._named = True, opened.name
         await self._put_away(opened.engine, start)
         if self.views.can_show(shown.view):
             self.views.go_to(shown.view, takes_focus=not is_in_tree)
@@ -465,7 +495,7 @@ class Explorer(TerminalApp):
         self.refresh_bindings()
         opening: Future[ModelOutline] = Future()
         opening.set_result(opened.outline)
-        begin(self.views, partial(self._open, opening, start), "open")
+        begin(self.views, partial(self._open, opening, start, kept), "open")
         with suppress(EngineError):  # the list is a convenience
             await asyncio.wrap_future(opened.engine.remember(opened.name))
 

@@ -31,6 +31,9 @@ from tui.widgets.heatmap import Heatmap
 OPEN = "open"
 """Stands before the name or path of a model."""
 
+VS = "vs"
+"""Stands before the name or path of a second model, to compare with; alone it takes that away."""
+
 EXPORT = "export"
 """Stands before the name of a file."""
 
@@ -81,7 +84,7 @@ class WhereTo:
         measures = (*by_spread(views.stores, self._session.shown), *NAMES)
         places = (*self._view_names, *(f"{stack}." for stack in stacks if len(stacks) > 1))
         named = (*self._by_name, *(f"{MEASURE} {name}" for name in measures), *(f"{THEME}{name}" for name in themes))
-        self.names = tuple(dict.fromkeys((*places, *named, AGAINST, OFF, ON, TOKEN)))
+        self.names = tuple(dict.fromkeys((*places, *named, AGAINST, OFF, ON, TOKEN, VS)))
 
     def typed(self, text: str) -> str:
         """Say what can be typed."""
@@ -116,6 +119,8 @@ class WhereTo:
         word, behind = word.lower(), behind.strip()
         if word == OPEN and behind:
             self._do(f"app.open_named({behind!r})")
+        elif word == VS:
+            self._do(f"app.compare_with({behind!r})")
         elif word == EXPORT and behind:
             self._do(f"screen.export({behind!r})")
         elif is_condition(typed):

@@ -174,7 +174,7 @@ async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
         assert "there is no measure 'nothing such'" in shown(app.views.overview.explanation_line)
         await pilot.press("escape")
         assert "v_condition_number" in shown(title)
-        assert shown(app.views.overview.explanation_line).startswith("condition number of V")
+        assert shown(app.views.overview.explanation_line).endswith("strongest direction over the weakest")
 
 
 async def test_another_epsilon_is_measured_and_s_changes_the_scale_where_a_logarithm_makes_sense(
