@@ -78,7 +78,7 @@ async def test_a_label_that_no_head_has_is_not_said_to_come(tiny_model: TinyMode
         assert stores is not None
         await until(pilot, lambda: stores.labels.is_known)
         assert "induction" not in stores.labels.by_head.values()
-        await pilot.press("slash", *"induction")
+        await press(pilot, "escape", "slash", *"induction")
         await settle(pilot)
         assert "there is no head induction" in screen_text(app)
         assert "when a sentence is read" not in screen_text(app)
