@@ -292,7 +292,7 @@ MARKS = {
 """Every mark, and what it says of a head."""
 
 
-HOW_TO_COMPARE = "only one model is open; to compare it, start with --vs: attn-tui MODEL --vs OTHER"
+HOW_TO_COMPARE = "only one model is open; :vs OTHER compares it with another, as attn-tui MODEL --vs OTHER does"
 """Said where a second model would be needed."""
 
 SIZES = {

@@ -27,7 +27,6 @@ from tests.tui.explorer import explorer, outline_of, screen_text, settle, shown,
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
-from tui.state.overview_measures import MEASURES
 from tui.state.session import Shown
 from tui.toolkit.messages import PlaceWanted
 
@@ -101,15 +100,15 @@ async def test_a_model_that_is_opened_again_has_its_own_measure_and_epsilon(tiny
     async with explorer(first, start=Start(str(first), is_restoring=True)) as (app, pilot):
         await pilot.press("w", "m", "2", "plus", "m")
         await settle(pilot)
-        assert "effective rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
+        assert "spectral norm (energy ε 0.02)" in shown(app.views.ranks.title_line)
         await change_to(app, pilot, second)
-        assert "energy rank, ε 0.02" in shown(app.views.ranks.title_line), "ε stays for a model that is new"
+        assert "stable rank (energy ε 0.02)" in shown(app.views.ranks.title_line), "ε stays for a model that is new"
         assert app.session.shown.overview == Shown().overview
         await pilot.press("plus", "plus")
         await settle(pilot)
         await change_to(app, pilot, first)
-        assert "effective rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
-        assert app.session.shown.overview == MEASURES[2]
+        assert "spectral norm (energy ε 0.02)" in shown(app.views.ranks.title_line)
+        assert app.session.shown.overview == "qk_spectral_norm"
 
 
 async def test_escape_and_a_model_that_does_not_open_leave_the_present_one_as_it_was(
