@@ -331,12 +331,12 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             "app.export": "Export",
             "app.zoom": "Share room" if self.has_class("-zoomed") else "All room",
             "app.search": "Find",
+            "app.back": "Back",
             "app.overview": "All heads",
             "app.pin": "Pin",
             "app.maps": "Layer maps",
             "app.text": "Text",
             "app.palette": "Commands",
-            "app.back": "Back",
         }
 
     # --- heads and layers

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -121,9 +122,11 @@ def _lines(app: App[None], by_id: dict[str, list[Binding]]) -> Iterator[Line]:
             continue
         pair = pairs.get(name, ())
         alike = [each for others in by_id.values() for each in others if each.action == bindings[0].action]
-        shown = [by_id[one][0] for one in pair] if pair else alike[:1]
+        shown = [by_id[one][0] for one in pair] if pair else alike
         done |= {name, *pair, bindings[0].action}
-        keys = " ".join(dict.fromkeys(map(app.get_key_display, shown)))
+        keys, *others = dict.fromkeys(map(app.get_key_display, shown))
+        for other in others:
+            keys = f"{keys} {other}" if cell_len(f"{keys} {other}") <= KEYS else keys
         names = " ".join(each.key.replace("_", " ") for each in (*shown, *alike))
         yield Line(keys, both(*(by_id[one][0].description for one in pair)) if pair else shown[0].description, names)
 

@@ -54,7 +54,7 @@ async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny
         (said,) = (str(each.message) for each in app._notifications)
         assert re.search(r"^config\.toml: there is no setting nonsense.*\n… and 1 more; \? lists all$", said)
         line = app.query_one(KeyLine).render().plain
-        assert re.search(r" R Ranks 3 Attention .*f6 Export .*q Quit", line)
+        assert re.search(r" f7 Sentence .*f6 Export .*q Quit", line)
         await pilot.press("j")
         await settle(pilot)
         assert app.session.shown.selected == Head("decoder", 0, 0)
