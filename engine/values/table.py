@@ -252,7 +252,7 @@ def no_rows_error(left_out: LeftOut) -> EngineError:
     Examples
     --------
     >>> print(no_rows_error({Head("decoder", number): "w holds 1 NaN or infinite numbers of 16" for number in (0, 1)}))
-    nothing can be worked out: decoder L0: w holds 1 NaN or infinite numbers of 16, and so on in L1; open a sound copy
+    nothing can be computed: decoder L0: w holds 1 NaN or infinite numbers of 16, and so on in L1; open a sound copy
     """
     (first, what), *others = left_out.items()
     more = f", and so on in {', '.join(str(layer) for layer, _ in others[:NAMED_LAYERS])}" if others else ""

@@ -27,7 +27,7 @@ def toggle_pin(session: Session, head: Head | None, key: str) -> str:
     >>> toggle_pin(session, Head("decoder", 0, 1), "P"), [str(head) for head in session.shown.pins]
     ('', ['L0H1'])
     >>> toggle_pin(session, Head("decoder", 0), "P")
-    'L0 is a whole layer; P pins single heads, choose one of its heads'
+    'L0 is a layer, and only heads can be pinned; choose one of its heads, then press P'
     """
     pins = session.shown.pins
     if head is None:
