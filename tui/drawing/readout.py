@@ -388,13 +388,13 @@ def why_empty(column: str, row: Mapping[str, Cell], *, is_growing: bool = False)
     Examples
     --------
     >>> why_empty("qk_symmetry", {"stack": "cross", "head": 0, "qk_symmetry": None})
-    'not defined across stacks'
+    'undefined across stacks'
     >>> [why_empty("b_chance", {"stack": "decoder", "b": value, "b_chance": None}) for value in (2.0, None)]
-    ['chance is not known for it', 'not defined here']
+    ['its chance is unknown', 'undefined here']
     >>> why_empty("ov_copying", {"stack": "decoder", "head": "all", "ov_copying": None})
     'it needs eigenvalues, which are computed for the selected layer'
     >>> why_empty("label", {"label": None, "induction": 0.1, "note": None}), why_empty("note", {"note": None})
-    ('no pattern of the head is clear', 'there is nothing to note')
+    ('the head has no clear pattern', 'no remark')
     """
     measure = column.removesuffix(CHANCE)
     if is_growing:
