@@ -183,7 +183,8 @@ class RanksPane(RowsPane):
             trouble = "" if place is None else self._troubles.get(self._names[place], "")
             said, formula = meaning(self.measure.name, self.session.shown.epsilon), self.measure.formula
             room = self.readout_line.content_size.width
-            self.readout_line.show(trouble or first_fitting(room, f"{said}  ·  {formula}", said, said.partition(": ")[2]))
+            short = said.partition(": ")[2]
+            self.readout_line.show(trouble or first_fitting(room, f"{said}  ·  {formula}", said, short))
 
     @property
     def counts(self) -> tuple[int, int]:
