@@ -54,7 +54,7 @@ class Outputs:
         if found is None:
             raise EngineError(
                 f"the heads of {layer.stack} {layer.whole_layer} reach the residual stream through no module that "
-                "could be changed; this layer's heads cannot be switched off"
+                "attn-tui can change; this layer's heads cannot be switched off"
             )
         return found
 

@@ -86,7 +86,8 @@ async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) 
             of_matrix = [float(row["chance"]) for row in sigma if row["matrix"] == curve.matrix]
             np.testing.assert_array_equal(curve.baseline, of_matrix)
         await pilot.press("2")
-        for measure in RANK_COLUMNS[6:]:
+        measures, opening = RANK_COLUMNS[6:], RANK_COLUMNS[6:].index("stable_rank")
+        for measure in (*measures[opening:], *measures[:opening]):
             said = shown(app.views.ranks.chance_line).split()
             chances = [float(exported[matrix][f"{measure}_chance"]) for matrix in MATRICES]
             assert said == ["chance", *(rough(each, in_column=True) for each in chances)]
@@ -127,11 +128,10 @@ def test_a_logit_is_beside_that_of_a_token_drawn_at_random(tiny_model: TinyModel
 
 @pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24)])
 async def test_chance_stands_below_its_own_column_wherever_the_table_is_scrolled_to(size: tuple[int, int]) -> None:
-    measure = f"{RANK_COLUMNS[6:][5]}_chance"  # a norm, of which each matrix has another
-    chance = {row["matrix"]: float(row[measure]) for row in rows("demo", "ranks", "--head", "L0H0")}
+    chance = {row["matrix"]: float(row["spectral_norm_chance"]) for row in rows("demo", "ranks", "--head", "L0H0")}
     assert len(set(chance.values())) > 3
     async with explorer("demo", head="L0H0", size=size) as (app, pilot):
-        await type_keys(pilot, *"2mmmmm")
+        await type_keys(pilot, *"2mm")  # from the stable rank to a norm, of which each matrix has another
         await settle(pilot)
         table, line = app.views.ranks.table, app.views.ranks.chance_line
         for key in ("", *"lllll", "home", "z", *"lllll", "z", "home"):

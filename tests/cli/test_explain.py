@@ -225,7 +225,7 @@ async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with explorer(tiny_model("gpt2"), size=(160, 50), head="L1H2", text=TEXT) as (app, pilot):
-        await pilot.press("3", "down", "down", "down", "right", "x")
+        await pilot.press("3", "g", "g", "home", "down", "down", "down", "right", "x")
         await settle(pilot)
         assert {"full_stop", "comma"}.isdisjoint(app.screen.active_bindings), "the token is the map's"
         pane = app.views.table
@@ -250,6 +250,6 @@ async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
         await settle(pilot)
         assert app.focused is app.views.attention.heatmap
         assert shown(pane.title_line).startswith("explain L1H2 not the mean: query 4")
-        await pilot.press("t", "o")
+        await pilot.press("unbound:app.tree", "space")
         await settle(pilot)
         assert shown(pane.title_line).startswith("explain L1H2 · with all heads on · not the mean: q 4 k 1")

@@ -149,7 +149,7 @@ async def test_a_picture_as_text_has_a_sign_for_each_level_and_changes_nothing(m
         assert not app.failure
         await pilot.press("y")
         await settle(pilot)
-        assert app.clipboard.isdigit()
+        assert app.clipboard == exported("demo", "ranks", "--head", "L1H0", "--matrix", "QK")[0]["stable_rank"]
 
 
 def test_a_picture_leaves_the_terminals_colours_as_they_are() -> None:

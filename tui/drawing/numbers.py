@@ -65,7 +65,7 @@ def in_columns(rows: Sequence[Sequence[float | None]], room: int) -> list[str]:
     Examples
     --------
     >>> in_columns([(5.643, 19.478), (12, None)], 11), in_columns([(5.643, 19.478), (12, None)], 8)
-    (['5.643 19.48', '   12      '], ['5.64  19', '  12    '])
+    (['5.643 19.48', '   12      '], ['5.6 19', ' 12   '])
     >>> in_columns([(5.643, 19.478)], 5), in_columns([(5.643, 19.478)], 2)
     (['5.643'], [''])
     """
