@@ -178,7 +178,7 @@ async def test_the_difference_is_the_selected_heads_map_less_the_first_pinned_on
     async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
         await press(pilot, "P C", "C C")
         pane = compared(app, Side.DIFFERENCE)
-        assert "L0H0 is alone" in screen_text(app)
+        assert "a difference needs two heads; go to another one than L0H0" in screen_text(app)
         await press(pilot, "]")
         assert "L0H1 less L0H0" in shown(pane.title_line)
         weights = app.engine.attention(TEXT, "decoder", 0).result().weights

@@ -57,7 +57,7 @@ async def test_of_pinned_heads_the_number_of_each_and_its_line_are_copied(monkey
         assert copied(app) == spectrum
         await press(pilot, "y")
         assert copied(app) == [[row[at[2]] for row in spectrum]]
-        await press(pilot, "C", "G", "unbound:app.copy_view")
+        await press(pilot, "C", "G", "home", "unbound:app.copy_view")
         names, *rows = copied(app)
         at = [names.index(name) for name in ("query", "key", "weight")]
         last = max(int(row[at[0]]) for row in rows)

@@ -34,7 +34,10 @@ async def test_a_module_is_explored_like_a_checkpoint(tmp_path: Path, monkeypatc
         assert "mine" in screen
         assert "2 layers × 4 heads (2 key/value)" in screen
         assert "L1H2" in screen
-        assert "1 → 1" in screen or "query" in screen
+        pooled = app.views.attention.heatmap.pooled
+        assert pooled is not None
+        key = int(pooled.values[4].argmax())
+        assert f'q 4 "5" → k {key} "{key + 1}"  {pooled.values[4, key]:.2f}  ' in screen
         await pilot.press("e", "v")
         await settle(pilot)
     assert list(tmp_path.glob("*.csv"))

@@ -97,7 +97,7 @@ async def test_a_reaches_the_rollout_and_it_is_written(
         assert found is not None
         np.testing.assert_allclose(found.values.sum(1), 1, rtol=1e-5)
         assert found.chances is not None
-        await pilot.press("j", "j", "l")
+        await pilot.press("gg", "home", "j", "j", "l")
         weight, chance = float(found.values[2, 1]), float(found.chances[2, 1])
         assert shown(app.views.attention.readout_line).endswith(f"  {weight:.4f}  chance {chance:.4f}")
         await pilot.press("e", "v")

@@ -30,7 +30,8 @@ def line(pane: RanksPane, number: int) -> list[str]:
 async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("2")
-        for measure in MEASURES:
+        opening = [each.name for each in MEASURES].index("stable_rank")
+        for measure in (*MEASURES[opening:], *MEASURES[:opening]):
             assert measure.title in shown(app.views.ranks.title_line)
             table, _ = table_in_view(app.views)
             place = table.columns.index(measure.name)
@@ -41,9 +42,9 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
                 for cell, matrix in zip(cells[1:], ("Q", "K", "V", "O", "QK", "OV"), strict=True):
                     assert float(cell) == pytest.approx(float(str(values[label, matrix])), rel=0.05)
             await pilot.press("m")
-        assert MEASURES[0].title in shown(app.views.ranks.title_line)
+        assert MEASURES[opening].title in shown(app.views.ranks.title_line)
         await pilot.press("unbound:app.previous_measure")
-        assert MEASURES[-1].title in shown(app.views.ranks.title_line)
+        assert MEASURES[opening - 1].title in shown(app.views.ranks.title_line)
 
 
 @pytest.mark.parametrize("at_once", [AT_ONCE, 0])
@@ -52,7 +53,7 @@ async def test_another_epsilon_is_measured_at_once_or_beside_the_loop(
 ) -> None:
     monkeypatch.setattr("tui.state.spectra_store.AT_ONCE", at_once)
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("2")
+        await pilot.press("2", "colon", *"measure energy_rank", "enter")
         await settle(pilot)
         before = line(app.views.ranks, 0)
         for _ in range(5):
@@ -91,7 +92,8 @@ async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_expor
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("2")
         await settle(pilot)
-        pane, whole = app.views.ranks, list(table_in_view(app.views)[0])
+        pane, table = app.views.ranks, table_in_view(app.views)[0]
+        whole, place = list(table), table.columns.index("stable_rank")
         await pilot.press("slash", *"matrix = OV and head != ")
         assert "it cannot be read: " in shown(pane.readout_line)
         await pilot.press(*"all", "enter")
@@ -100,15 +102,16 @@ async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_expor
         assert 0 < len(left) < len(whole)
         assert f"{len(left)} of {len(whole)}  matrix = OV and head" in shown(pane.title_line)
         lines = [line(pane, number) for number in range(len(pane.table.order))]
-        assert lines == [[f"H{row[2]}", "", "", "", "", "", str(row[6])] for row in left]
+        assert [cells[:-1] for cells in lines] == [[f"H{row[2]}", "", "", "", "", ""] for row in left]
+        assert [cells[-1] for cells in lines] == [f"{row[place]:.4g}" for row in left]
         assert list(table_in_view(app.views)[0]) == left
         await pilot.press("e", "v")
         await settle(pilot)
         (file,) = tmp_path.glob("*.csv")
         assert len(file.read_text().splitlines()) == 1 + len(left)
-        await pilot.press("slash", *"stable_rank", "enter")
+        await pilot.press("slash", *"energy_rank", "enter")
         await settle(pilot)
-        assert app.session.shown.measure == "stable_rank"
+        assert app.session.shown.measure == "energy_rank"
         assert f"{len(left)} of {len(whole)}" in shown(pane.title_line), "the filter stays"
         await pilot.press("j")
         await settle(pilot)
@@ -133,7 +136,8 @@ async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel
 
 async def test_chance_stands_below_the_ranks(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("2", "m", "m")
+        await pilot.press("2", "colon", *"measure effective_rank", "enter")
+        await settle(pilot)
         numbers = shown(app.views.ranks.chance_line).split()
         assert numbers[0] == "chance"
         assert len(numbers) == 7

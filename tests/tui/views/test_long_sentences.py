@@ -93,7 +93,7 @@ async def test_heads_layers_and_means_follow(folder: Path, layers: list[np.ndarr
             ("a", layers[1].mean(0)),
             ("a", np.mean([layer[1] for layer in layers], axis=0)),
             ("a", np.mean(layers, axis=(0, 1))),
-            ("p", np.mean(layers, axis=(0, 1))),
+            ("unbound:heatmap.pooling", np.mean(layers, axis=(0, 1))),
             ("a", layers[1][1]),
         ):
             await pilot.press(keys)
@@ -167,15 +167,24 @@ async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
         assert "σ₁" in text
 
 
-async def test_the_keys_stand_in_the_help(folder: Path) -> None:
+async def test_zooming_stands_in_the_help_and_what_has_no_key_in_the_palette(folder: Path) -> None:
     async with explorer(folder, text=TEXT, size=(120, 60)) as (app, pilot):
         await pilot.press("3")
         await settle(pilot)
         await pilot.press("question_mark")
         await pilot.pause()
-        text = screen_text(app)
-        for description in ("Zoom in", "Zoom out", "The whole map, or single weights", "Largest weight of each cell"):
-            assert description in text
+        assert "> < Zoom in, zoom out" in " ".join(screen_text(app).split())
+        await pilot.press("escape")
+        for name, description in (
+            ("fit", "The whole map, or single weights"),
+            ("pooling", "Largest weight of each cell, or mean"),
+        ):
+            await pilot.press("ctrl+p", *name)
+            await app.workers.wait_for_complete()
+            await settle(pilot)
+            assert description in screen_text(app)
+            await pilot.press("escape")
+            await pilot.pause()
 
 
 # The engine
