@@ -66,11 +66,13 @@ def in_columns(rows: Sequence[Sequence[float | None]], room: int) -> list[str]:
     --------
     >>> in_columns([(5.643, 19.478), (12, None)], 11), in_columns([(5.643, 19.478), (12, None)], 8)
     (['5.643 19.48', '   12      '], ['5.6 19', ' 12   '])
+    >>> in_columns([(0.77862, 0.42287), (1.24703, 0.086528)], 13)  # shorter by a digit where that is enough
+    ['0.7786 0.4229', ' 1.247 0.0865']
     >>> in_columns([(5.643, 19.478)], 5), in_columns([(5.643, 19.478)], 2)
     (['5.643'], [''])
     """
     for count in (max(map(len, rows)), 1):
-        for digits in (LONGEST, 4, 3):
+        for digits in range(LONGEST, 2, -1):
             written = [["" if each is None else within(each, digits) for each in row[:count]] for row in rows]
             widths = [max(map(len, column)) for column in zip(*written, strict=True)]
             lines = [" ".join(f"{each:>{width}}" for each, width in zip(row, widths, strict=True)) for row in written]
