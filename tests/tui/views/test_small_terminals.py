@@ -98,21 +98,21 @@ async def test_a_terminal_of_a_few_columns_ends_nothing_where_a_list_lies_over_t
 
 async def test_where_a_filter_holds_the_key_that_takes_it_away_is_seen_in_every_view() -> None:
     async with explorer("demo", head="L1H0", text="Mia saw a fox", size=(40, 12)) as (app, pilot):
-        for keys, condition in (
+        for key, condition in (
             ("2", "layer = 1"),
             ("6", "side = key"),
             ("5", "kind = q"),
             ("unbound:app.weights", "bytes > 0"),
         ):
-            await press(pilot, *keys)
+            await press(pilot, key)
             await settle(pilot)
             assert "esc All rows" not in foot(app)
             await press(pilot, "/", *condition, "enter")
             await settle(pilot)
-            assert "esc All rows" in foot(app), keys
+            assert "esc All rows" in foot(app), key
             assert foot(app).rstrip().endswith("? Help  q Quit")
             await press(pilot, "escape")
-            assert "esc All rows" not in foot(app), keys
+            assert "esc All rows" not in foot(app), key
         await press(pilot, "3", "x")
         await settle(pilot)
         await press(pilot, "/", *"kind = content", "enter")

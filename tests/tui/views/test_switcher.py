@@ -58,8 +58,8 @@ async def test_a_view_is_drawn_only_when_something_that_it_draws_has_changed(
             monkeypatch.setattr(pane, "draw", lambda *_, view=pane.view: drawn.append(view))
         assert app.views.stores is not None
         for change, panes in (
-            (partial(app.session.change, measure="stable_rank"), ["ranks"]),
-            (partial(app.session.change, measure="stable_rank"), []),
+            (partial(app.session.change, measure="effective_rank"), ["ranks"]),
+            (partial(app.session.change, measure="effective_rank"), []),
             (partial(app.session.change, spectra_scale="linear"), ["spectra"]),
             (partial(app.session.change, is_numbered=True), ["attention"]),
             (partial(app.session.change, epsilon=0.2), ["spectra", "ranks"]),

@@ -313,12 +313,12 @@ async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyMod
     async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
         app.session.change(measure="energy_rank", overview="ov_energy_rank")
         for keys, of_map, of_tree in (
-            ("wmm", "ov_effective_rank", "effective_rank"),
-            (".", "qk_effective_rank", "effective_rank"),
-            ("2m", "qk_stable_rank", "stable_rank"),
-            ("wM", "qk_effective_rank", "effective_rank"),
-            (",,", "qk_symmetry", "effective_rank"),
-            ("2m", "qk_symmetry", "stable_rank"),
+            (("w", "m", "m"), "ov_effective_rank", "effective_rank"),
+            ((".",), "qk_effective_rank", "effective_rank"),
+            (("2", "m"), "qk_stable_rank", "stable_rank"),
+            (("w", "unbound:app.previous_measure"), "qk_effective_rank", "effective_rank"),
+            ((",", ","), "qk_symmetry", "effective_rank"),
+            (("2", "m"), "qk_symmetry", "stable_rank"),
         ):
             for key in keys:
                 await pilot.press(key)

@@ -115,7 +115,7 @@ async def test_d_draws_what_the_other_model_looks_at_more_and_less(
         await settle(pilot)
         assert drawn(app).is_signed, "another head has its differences"
         assert not drawn(app).values.any(), "it has not changed, nor has what it reads"
-        for typed in ("8", "D"):
+        for typed in ("4", "D"):
             await pilot.press(typed)
             await settle(pilot)
         assert app.views.active is pane
@@ -345,8 +345,17 @@ async def test_d_draws_them_in_the_explorer(long_pair: tuple[Path, Path]) -> Non
             drawn.values, blocks(theirs - own, drawn.window.block)["max"][drawn.window.rows.start :], rtol=0, atol=1e-5
         )
         assert f"max of {drawn.window.block}x{drawn.window.block}" in screen_text(app)
+        most = drawn.values[-1, np.abs(drawn.values[-1]).argmax()]
+        assert shown(pane.readout_line).startswith(f"max {most:+.4f}  "), "where the last tokens differ most"
+        await pilot.press("g", "g", "home")
+        await settle(pilot)
+        drawn = pane.heatmap.pooled
+        assert drawn is not None
         assert shown(pane.readout_line).startswith(f"max {drawn.values[0, 0]:+.4f}  ")
         await pilot.press("G")
+        await settle(pilot)
+        drawn = pane.heatmap.pooled
+        assert drawn is not None
         assert shown(pane.readout_line).startswith(f"max {drawn.values[-1, 0]:+.4f}")
         await pilot.press("unbound:heatmap.fit")
         await settle(pilot)
