@@ -225,7 +225,7 @@ class WhereTo:
         if found:
             raise EngineError(f"could be {', '.join(each.name for each in found)}")
         palette, keys = key_of(self._views, "app.palette"), key_of(self._views, "app.help")
-        raise EngineError(f"no such head, view or command; {palette} lists all commands, {keys} the keys")
+        raise EngineError(f"no such head, view or command; {palette}: all commands, {keys}: keys")
 
 
 def _epsilon(text: str) -> float:

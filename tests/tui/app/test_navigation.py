@@ -71,7 +71,7 @@ def test_a_head_without_a_stack_is_of_the_stack_that_one_is_in() -> None:
     assert parse_place("1.2", TWO, head(0, 0, "encoder"), ()) == head(1, 2, "encoder")
     assert parse_place("L1", TWO, None, ()) == head(1, -1, "encoder")
     assert parse_place("encoder.2.3", TWO, head(0, 0, "decoder"), ()) == head(2, 3, "encoder")
-    with pytest.raises(EngineError, match="none is selected"):
+    with pytest.raises(EngineError, match="h3 needs a selected layer; write the layer too: L0h3"):
         parse_place("h3", TWO, None, ())
 
 
@@ -290,7 +290,7 @@ async def test_g_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyM
         await press(pilot, *"nonsense")
         assert "nonsense" in screen_text(app).splitlines()[-1]
         await press(pilot, "enter")
-        assert "no such head, view or command; ^p lists all commands, ? the keys" in screen_text(app)
+        assert "no such head, view or command; ^p: all commands, ?: keys " in screen_text(app)
         await press(pilot, "escape", "ctrl+p", *"5.3")
         await app.workers.wait_for_complete()
         await pilot.pause()
