@@ -51,7 +51,7 @@ def sentence_inputs(model: Any, words: Words, name: str, device: str, sentence: 
     asked = [name for name, each in taken.items() if each.default is each.empty and each.kind not in _ANY_NUMBER]
     others = [name for name in asked or list(taken)[:1] if name != "input_ids"]
     if others and ("input_ids" not in taken or asked):
-        raise EngineError(f"{name} reads {others[0]}, not text alone; its spectra work all the same")
+        raise EngineError(f"{name} reads {others[0]}, not text alone; its spectra still work")
     if isinstance(words, TokenNumbers):
         count = vocabulary_of(model)
         for each in sentence.ids:

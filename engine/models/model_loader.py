@@ -149,12 +149,12 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
         if is_spread and "offload_folder" in str(error):
             raise EngineError(
                 f"{name} does not fit {where}, and the rest cannot stay in its files, which keep it in another form; "
-                "its spectra work all the same; try --dtype bfloat16 or a machine with more memory"
+                "its spectra still work; try --dtype bfloat16 or a machine with more memory"
             ) from error
         why = first_line(error)
         if not isinstance(error, EngineError):
             why = f"transformers cannot build it from its config.json and weights ({why})"
-        raise EngineError(f"{name} cannot run a sentence: {why}; its spectra work all the same") from error
+        raise EngineError(f"{name} cannot run a sentence: {why}; its spectra still work") from error
 
 
 def _add_changes(model: nn.Module, source: AdapterSource) -> None:

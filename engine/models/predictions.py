@@ -191,7 +191,8 @@ class Predictor:
             position = None if everywhere else asked.position
             own = self.run(asked, check, self.stream.watching(position, len(asked.tokens), seen))
             states = torch.stack([state.to(seen[-1].device) for state in seen])  # blocks may be on several devices
-            found = self._logits_of_states(asked, states[[0, -1], place], len(seen) - 1, check)[1]
+            ends = torch.stack([states[0, place], states[-1, place]])
+            found = self._logits_of_states(asked, ends, len(seen) - 1, check)[1]
             slack = CLOSE.get(next(self.model.parameters()).dtype, 4e-2)
             if not bool((found - own).abs().max() <= slack * own.abs().max().clamp_min(1e-6)):
                 raise EngineError(self._no_lens)

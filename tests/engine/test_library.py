@@ -85,7 +85,7 @@ def test_another_open_model_is_compared_with(tiny_model: TinyModel) -> None:
     one, other = (engine.open_model(tiny_model("llama"), use_cache=False) for _ in range(2))
     changes = one.changes(other)
     assert changes["layer"].unique().to_list() == [0, 1]
-    with pytest.raises(EngineError, match="no adapter"):
+    with pytest.raises(EngineError, match="is not an adapter and has no base"):
         engine.open_model(tiny_model("llama"), use_cache=False).changes()
 
 

@@ -86,7 +86,7 @@ def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
     needed = f"a sentence of {quantity(need.tokens, 'token')} takes {size(need.weights)} of weights as {need.dtype}"
     needed += f" and {size(need.maps)} for a layer's maps, made and kept"
     if placement is None:
-        free = "" if memory.free is None else f"; {size(memory.free)} free in main memory"
+        free = "" if memory.free is None else f"; {size(memory.free)} are free in main memory"
         yield f"{needed}{free}; a GPU's room is checked when a sentence is read"
         return
     where = "GPUs and main memory" if placement.device == ACROSS_DEVICES else placement.device

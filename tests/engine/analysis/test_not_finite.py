@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -132,15 +133,15 @@ def test_the_table_of_the_model_says_which_layers_it_lacks(view: str, sound: Pat
 async def test_the_explorer_shows_the_others_and_says_what_is_left_out(sound: Path, tmp_path: Path) -> None:
     copy = broken(sound, tmp_path / "broken", "k_proj")
     async with explorer(copy, size=(110, 30)) as (app, pilot):
-        await pilot.press("t", "home", "2")
+        await pilot.press("unbound:app.tree", "home", "2")
         await settle(pilot)
-        rows = [line.split() for line in screen_text(app).splitlines()]
+        rows = [line.split() for line in screen_text(app).replace("│", " ").splitlines()]
         assert [row[-6:] for row in rows if row[-7:-6] == ["L1"]] == [["×"] * 6]
         assert [row[-6:].count("×") for row in rows if row[-7:-6] == ["L2"]] == [0]
         await pilot.press("4")
         await settle(pilot)
-        assert "circuits all layers  without L1 (NaN or infinite)" in screen_text(app)
-        await pilot.press("2", "t", *"gL1H0", "enter")
+        assert re.search(r"4 circuits all layers ─+ without L1 \(NaN or infinite\) ", screen_text(app))
+        await pilot.press("2", "unbound:app.tree", *":L1H0", "enter")
         await settle(pilot)
         assert shown(app.views.ranks.chance_line).split() == ["chance", *["×"] * 6], "there will be none"
 

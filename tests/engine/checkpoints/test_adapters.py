@@ -263,7 +263,7 @@ def test_the_command_line_opens_an_adapter(llama: tuple[Path, Path, dict[str, Te
         ({}, {}, "changes nothing"),
         (low_rank(f"{LAYER}.q_proj", 32, 40), {}, "--base"),
         ({f"{LAYER}.q_proj.lora_C.weight": torch.ones(3, 3)}, {}, "merge the adapter"),
-        (low_rank(f"{LAYER}.q_proj", 32, 32), {"init_lora_weights": "pissa"}, "begun by pissa"),
+        (low_rank(f"{LAYER}.q_proj", 32, 32), {"init_lora_weights": "pissa"}, "starts from pissa"),
         (low_rank(f"{LAYER}.q_proj", 32, 32), {"r": 4}, "do not match"),
         (low_rank(f"{LAYER}.q_proj", 32, 32), {"lora_alpha": None}, "do not match"),
         (low_rank(f"{LAYER}.q_proj", 32, 32), {"layer_replication": [[0, 2]]}, "layer_replication"),

@@ -233,7 +233,7 @@ def test_what_is_given_to_call_a_module_with_is_used() -> None:
             written: Tensor = self.inner(x)
             return written
 
-    with pytest.raises(EngineError, match="give example="):
+    with pytest.raises(EngineError, match=r"cannot be called \(.*\); give its input as example="):
         engine.open_module(Asking())
     example = {"x": torch.randn(1, 7, WIDTH), "wanted": "yes"}
     opened = engine.open_module(Asking(), example=example)
@@ -245,7 +245,7 @@ def test_what_is_given_to_call_a_module_with_is_used() -> None:
     ("module", "reason"),
     [
         (nn.Linear(8, 8), "no softmax attention"),
-        ("gpt2", "no torch.nn.Module"),
+        ("gpt2", "is not a torch.nn.Module"),
         (nn.Linear(8, 8, device="meta"), "meta device"),
     ],
 )
@@ -309,7 +309,7 @@ def test_words_are_asked_for_in_the_form_that_the_model_came_with() -> None:
 
     spelled = engine.open_module(Speaker(FusedCausal), Letters())
     assert len(spelled.maps("cat", "L0").query_tokens) == 3
-    with pytest.raises(EngineError, match="no tokenizer"):
+    with pytest.raises(EngineError, match="object is not a tokenizer"):
         engine.open_module(Speaker(FusedCausal), object())
 
 

@@ -210,7 +210,8 @@ def test_formats_that_cannot_be_are_refused_before_anything_is_computed(tmp_path
     assert "-o FILE.parquet" in refusal("demo", "ranks", "--format", "parquet", code=2)
     assert "a table, not arrays; give -o" in refusal("demo", "ranks", "--format", "npz", "-o", file, code=2)
     assert "give -o maps.npz" in refusal("demo", "attention", "--text", "a", "--format", "npz", code=2)
-    assert "not as jsonl" in refusal("demo", "matrices", "--format", "jsonl", "-o", file, code=2)
+    refused = refusal("demo", "matrices", "--format", "jsonl", "-o", file, code=2)
+    assert "matrices are written as NPZ, not jsonl; give -o FILE.npz" in refused
     assert "call the file a.parquet" in refusal("nowhere", "ranks", "-o", tmp_path / "a.parquet.gz")
     assert list(tmp_path.glob("*.*")) == []
 
