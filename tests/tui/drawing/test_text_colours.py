@@ -24,7 +24,7 @@ async def test_text_has_half_the_maps_colours_and_says_what_the_token_under_the_
     folder = tiny_model("gpt2")
     weights = eager_maps(folder, open_reader(folder).read(TEXT, no_hurry).ids)[""][1][2]
     async with explorer(folder, text=TEXT, head="L1H2", size=(160, 50)) as (app, pilot):
-        await press(pilot, "T", "l", "l", "l")
+        await press(pilot, "T", "g", "g", "l", "l", "l")
         pane, heatmap = pane_of(app), app.views.attention.heatmap
         in_text, in_map = ([style.bgcolor for style in styles] for styles in (pane.keys._styles, heatmap._styles))
         assert len(set(in_map)) == 16

@@ -231,7 +231,7 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
         assert names(folder) == pictures
     text = next(folder.glob("*-ranks.txt")).read_text(encoding="utf-8")
     assert text.splitlines() == [line.rstrip() for line in "\n".join(lines).rstrip().splitlines()]
-    assert "energy rank" in text
+    assert "stable rank" in text
     for pattern, expected in (("*-ranks.svg", "\n".join(lines)), ("*-screen.svg", whole)):
         root = ElementTree.parse(next(folder.glob(pattern))).getroot()
         found = "".join("".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text"))
@@ -253,7 +253,7 @@ async def test_the_text_is_written_of_the_sentence_that_is_read_and_not_of_the_o
         await until(pilot, lambda: app.views.active.is_waiting)
         assert "looks at" in screen_text(app)
         await type_keys(pilot, "e", "a")
-        assert said(app) == "the text is still empty; nothing was written"
+        assert said(app) == "text is still empty; nothing was written"
         free.set()
         await until(pilot, lambda: not app.views.active.is_waiting)
         await type_keys(pilot, "a")

@@ -138,7 +138,7 @@ async def test_a_colon_takes_every_command_by_its_name(tiny_model: TinyModel) ->
         assert app.session.shown.selected == Head("decoder", 1, 2)
         await ask("pin", "enter")
         assert set(app.session.shown.pins) == {Head("decoder", 1, 2)}
-        for text, said in (("set number", "no head, view or command"), ("theme none", "no such theme")):
+        for text, said in (("set number", "no such head, view or command"), ("theme none", "no such theme")):
             await ask(text, "enter")
             assert app.main.prompt.display
             assert said in screen_text(app).splitlines()[-1]

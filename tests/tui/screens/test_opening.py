@@ -102,7 +102,7 @@ async def test_the_list_has_the_keys_of_vim_and_the_mouse(hub: FakeHub, tiny_mod
         assert first.startswith(NAME)
         await type_keys(pilot, "tab", "j", "j")
         last = screen.list.name_chosen
-        await type_keys(pilot, "colon")
+        await type_keys(pilot, "g", "g")
         assert screen.list.name_chosen == "demo"
         await type_keys(pilot, "G", "k", "j")
         assert screen.list.name_chosen == last != first
@@ -150,7 +150,7 @@ async def test_tab_completes_paths_and_a_failure_leaves_the_person_on_the_screen
         await until(pilot, lambda: "give a folder written by save_pretrained" in words(app))
         assert screen.focused is screen.field
         screen.field.value = "./nowhere/at/all"
-        await until(pilot, lambda: "there is no ./nowhere" in screen_text(app))
+        await until(pilot, lambda: "./nowhere/at/all is neither a path here nor a Hub id" in screen_text(app))
         await pilot.press("enter")
         await until(pilot, lambda: "there is no folder" in words(app))
         screen.field.value = "./gp"

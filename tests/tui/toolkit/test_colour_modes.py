@@ -97,7 +97,7 @@ def test_every_size_shows_the_head_in_the_colours_that_there_are(mode: str, monk
         shown = Shown(terminal)
         assert shown.comes_to(" ind")  # the model has been swept
         terminal.send("3")
-        assert shown.comes_to("query 0")
+        assert shown.comes_to('q 7 " mat" → k ')
         for columns, rows in ((160, 50), (40, 12), (80, 24)):
             shown.resize(columns, rows)
             assert shown.comes_to("L1H2", rows), (columns, rows, shown.lines())

@@ -122,7 +122,7 @@ async def test_keys_are_of_few_bytes_and_an_idle_screen_of_none(
 
     monkeypatch.setattr(App, "_display", display)
     async with explorer("demo", size=size, text=TWICE, head="L0H0") as (app, pilot):
-        for lead, keys, most in (("1", "lll", 2000), ("3", "jlj", 2000), ("T", "lj", 2000), ("w", "ljl][", of_a_head)):
+        for lead, keys, most in (("1", "lll", 2000), ("3", "khk", 2000), ("T", "hk", 2000), ("w", "ljl][", of_a_head)):
             await type_keys(pilot, lead)
             await settle(pilot)
             for key in keys:
