@@ -23,13 +23,13 @@ _BLUE, _SKY, _ORANGE, _VERMILION, _YELLOW = "#0072B2", "#56B4E9", "#E69F00", "#D
 _DARK = {
     "text-muted": "auto 70%",
     "scrollbar-background": "#1A1A1A",
-    "scrollbar": "#3F5564",
+    "scrollbar": "#4F6B7E",
     "scrollbar-hover": "#487394",
 }
 _LIGHT = {
     "text-muted": "auto 70%",
     "scrollbar-background": "#D8D8D8",
-    "scrollbar": "#8FA0AC",
+    "scrollbar": "#667C8C",
     "scrollbar-hover": "#557288",
     "footer-key-foreground": "#004578",
 }

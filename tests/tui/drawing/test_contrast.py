@@ -111,8 +111,10 @@ def faint(app: Explorer, colours: str) -> Iterator[str]:
     for text, style in written(app):
         if BAR_TOP.fullmatch(text) and style.bgcolor in drawn and contrast(style, colours) < 3.0:
             yield f"{app.theme}: {contrast(style, colours):.2f} of a bar before chance {style}"
+    frames = {style.color for text, style in written(app) if set(text) & set("╭╮╰╯")}
     for text, style in written(app):
-        if LINES.fullmatch(text) and contrast(style, colours) < (4.5 if text == "│" else 2.0):
+        parts_tokens = text == "│" and style.color not in frames
+        if LINES.fullmatch(text) and contrast(style, colours) < (4.5 if parts_tokens else 2.0):
             yield f"{app.theme}: {contrast(style, colours):.2f} of a line {text.strip()!r} {style}"
     for text, style in written(app):
         least = 3.0 if MARK.fullmatch(text) else 4.5

@@ -183,9 +183,9 @@ def test_what_a_crash_leaves_on_the_terminal_and_in_the_log_is_text(
     tiny_model: TinyModel, debug: tuple[str, ...]
 ) -> None:
     code = (
-        "import sys, tui.app.main_screen\n"
+        "import sys, tui.views.ranks_view\n"
         f"def broken(self, step): raise ZeroDivisionError({'x' + HOSTILE!r})\n"
-        "tui.app.main_screen.MainScreen.action_measure = broken\n"
+        "tui.views.ranks_view.RanksPane.action_measure = broken\n"
         "from tui.cli.command_line import main\n"
         "sys.argv = ['attn-tui', *sys.argv[1:]]\n"
         "main()"
