@@ -6,9 +6,10 @@ import pytest
 from textual.events import Key
 
 from engine.values.heads import Head
-from engine.values.views import VIEWS
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, shown, until
+from tui.screens.help_screen import both
+from tui.toolkit.keys import MOVES, MOVING_KEYS, PAIRS, is_bound
 
 TEXT = "the cat sat on the mat"
 
@@ -159,14 +160,21 @@ async def test_q_closes_what_lies_over_the_views_and_then_leaves(tiny_model: Tin
 
 async def test_help_lists_every_key_that_works(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), size=(100, 120)) as (app, pilot):
-        active = {
-            each.binding.description for each in app.screen.active_bindings.values() if each.binding.id is not None
-        }
+        active = [each.binding for each in app.screen.active_bindings.values() if each.binding.id is not None]
+        bound = {each.id: each.description for each in active if is_bound(each)}
+        pairs = [pair for pair in PAIRS if bound.keys() >= {*pair}]
+        paired = {name for pair in pairs for name in pair}
+        moving = {each.id for each in active if each.key in MOVING_KEYS} - paired
         await pilot.press("question_mark")
         await pilot.pause()
         text = screen_text(app)
-        assert active
-        assert {description for description in active if description not in text} == {VIEWS["changes"].title}
+        assert len(bound) > 30
+        assert moving <= bound.keys()
+        assert [said for _, said in MOVES if said not in text] == []
+        assert [pair for pair in pairs if both(*(bound[name] for name in pair)) not in text] == []
+        assert {said for name, said in bound.items() if name not in paired | moving and said not in text} == set()
+        by_name = {each.description for each in active} - {*bound.values()}
+        assert {said for said in by_name if said in text} == set(), "what has no key is in the list of commands"
         await pilot.press("escape")
         await pilot.pause()
         assert app.screen is app.screen_stack[0]
