@@ -568,7 +568,7 @@ class Heatmap(ScrollArea, can_focus=True):
             return
         if is_in and lens.block == 1 and not is_halved:
             self.post_message(Told(SINGLE))
-        elif not is_in and lens.is_whole:
+        elif not is_in and (lens.is_whole or self._is_single):
             self.post_message(Told("the whole map is in view"))
         elif is_in:
             self._zoom(lens.block if is_halved else lens.block // 2)

@@ -179,7 +179,7 @@ async def test_keys_with_nothing_to_do_say_so_in_a_line() -> None:
         await press(pilot, "i", "ctrl+u", *("a b " * 40), "enter")
         assert foot(app).startswith("< Zoom out")
         await press(pilot, "unbound:heatmap.fit")
-        assert foot(app).startswith(". Zoom f Whole")
+        assert foot(app).startswith("> Zoom  ⏎ Largest")
 
 
 async def test_a_forgotten_sentence_is_brought_back_to_its_place(tiny_model: TinyModel) -> None:

@@ -139,7 +139,7 @@ async def test_the_change_of_an_adapter_has_one_title_and_one_refusal(tiny_model
     engine = Engine(EngineOptions(use_cache=False, other=str(base)))
     async with explorer(folder, engine=engine, text=TEXT, head="L1H1") as (app, pilot):
         await press(pilot, "3", "D")
-        assert "other model less this one" in shown(app.views.attention.title_line)
+        assert "L1H1 · other less this" in shown(app.views.attention.title_line)
         app.session.change(selected=Head("decoder-delta", 1, 1))
         for key in ("3", "T"):
             await press(pilot, key)
@@ -179,14 +179,14 @@ async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -
         assert isinstance(table, TablePane)
         app.post_message(events.Paste(" < 2\nand head > 0\n"))
         await until(pilot, lambda: table.counts == (1, 4))
-        await press(pilot, "escape", "3", "down", "x")
+        await press(pilot, "escape", "3", "up", "x")
         await settle(pilot)
         await press(pilot, "slash", *"value > -9")
         assert screen_text(app).splitlines()[-1].startswith("⏎ Filter")
         await press(pilot, "enter")
         assert app.views.active.view == "explain"
         assert app.main.exporting.shaped_by("explain") == {
-            "rows": "as on screen", "text": TEXT, "position": 1, "key": 0, "where": "value > -9",
+            "rows": "as on screen", "text": TEXT, "position": 9, "key": 3, "where": "value > -9",
         }  # fmt: skip
         await press(pilot, "enter")
         assert app.views.active.view == "attention"

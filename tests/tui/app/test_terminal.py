@@ -57,7 +57,7 @@ def test_keys_are_answered_while_the_engine_is_deep_in_work_and_quitting_takes_n
     with scripted(DEEP_IN_WORK, tiny_model("llama")) as terminal:
         terminal.wait_for("computing")
         terminal.settle()
-        for key, answer in (("j", "L0H1"), ("]", "L0H2"), ("?", "First line")):
+        for key, answer in (("j", "L0H1"), ("]", "L0H2"), ("?", "Type a sentence")):
             since = len(terminal.output)
             terminal.send(key)
             terminal.wait_for(answer, 5.0, since)
