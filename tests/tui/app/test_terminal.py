@@ -193,7 +193,7 @@ def test_the_screen_is_drawn_where_what_is_said_besides_goes_to_a_file(tiny_mode
     with Terminal("sh", "-c", command, environment={"XDG_CONFIG_HOME": str(tmp_path)}) as terminal:
         terminal.wait_for("place ")
         terminal.send("2")
-        terminal.wait_for("energy rank, ε")
+        terminal.wait_for("stable rank: how many directions share the strength")
         terminal.send("q")
         assert terminal.exit_code() == 0
         assert assert_restored(terminal) == ""
@@ -221,7 +221,7 @@ def test_leaving_while_the_model_opens_is_no_error(tiny_model: TinyModel) -> Non
         "OpenModel.open = classmethod(slow)"
     )
     with scripted(slow, tiny_model("llama")) as terminal:
-        terminal.wait_for("Spectra")
+        terminal.wait_for("opening ")
         terminal.send("q")
         assert terminal.exit_code() == 0
         assert assert_restored(terminal) == ""
@@ -255,8 +255,8 @@ def test_a_pasted_text_becomes_one_line_and_keys_after_enter_are_no_part_of_the_
         terminal.wait_for("0.75", since=since)  # in the legend of the map
         terminal.settle()
         since = len(terminal.output)
-        terminal.send("jj")
-        terminal.wait_for("2 cat", since=since)  # the name of the row to which the cursor has come
+        terminal.send("kk")
+        terminal.wait_for('q 4 " on"', since=since)  # two queries before the last one, where the cursor begins
         assert "matj" not in terminal.text(0)
 
 
