@@ -230,7 +230,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         cut = self.hub.cut_after.pop(name, None)
         end = len(content) if cut is None else cut
-        step = STEP if self.hub.pause else LONG_STEP
+        step = LONG_STEP if self.hub.held_at is None and not self.hub.pause else STEP
         for place in range(start, end, step):
             self.wfile.write(content[place : min(place + step, end)])
             time.sleep(self.hub.pause)

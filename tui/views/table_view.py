@@ -280,6 +280,7 @@ class TablePane(RowsPane):
         self.shown, rows, said = table, table.rows, dict(self._kind.said)
         if table.columns != self._columns:
             self._columns = self.filter_input.columns = table.columns
+            self.refresh_bindings()  # the key of sets is offered only where the columns have some
             try:
                 self._filter = self._applied = parse_filter(self._filter.text, table.columns)
             except FilterError:

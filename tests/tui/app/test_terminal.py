@@ -141,14 +141,15 @@ def test_an_error_on_the_engine_thread_is_one_views_answer_and_the_program_lives
         "def broken(self, text, off): raise ZeroDivisionError('on purpose')\n"
         "OpenModel.read = broken"
     )
-    with scripted(broken, tiny_model("llama"), "--text", "the cat") as terminal:
-        terminal.wait_for("place ")
+    with scripted(broken, tiny_model("llama"), "--text", "the cat", "--head", "L0H0") as terminal:
+        terminal.wait_for("σ₁ =")
         terminal.send("3")
         terminal.wait_for("ZeroDivisionError")
-        terminal.send("1")
+        terminal.send("1]")
+        terminal.settle()
         since = len(terminal.output)
-        terminal.send("]")
-        terminal.wait_for("L0H1", since=since)
+        terminal.send("\x0c")  # draws all of the screen again, not only the digit that has changed
+        terminal.wait_for("spectra L0H1", since=since)
         terminal.send("q")
         assert terminal.exit_code() == 0
 
