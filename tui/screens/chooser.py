@@ -59,7 +59,6 @@ class ModelField(Field):
             name="field of models",
             id="chooser-field",
         )
-        self.cursor_blink = False
 
     @property
     def foot_keys(self) -> dict[str, str]:

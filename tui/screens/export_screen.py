@@ -126,7 +126,6 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         )
         self._format_line = Line(classes="export-format")
         self._file = FileName(compact=True, select_on_focus=False, name="file name")
-        self._file.cursor_blink = False
         self._said_line = Line(classes="export-said")
 
     def compose(self) -> ComposeResult:

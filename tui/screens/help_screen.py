@@ -159,7 +159,6 @@ class HelpSearch(Field):
 
     def __init__(self) -> None:
         super().__init__(compact=True, placeholder="a key, or what it does", id="help-search")
-        self.cursor_blink = False
         self.display = False
 
 

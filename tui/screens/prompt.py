@@ -72,7 +72,6 @@ class PromptInput(CompletingField):
 
     def __init__(self) -> None:
         super().__init__(compact=True, select_on_focus=False, name="prompt")
-        self.cursor_blink = False
 
     @property
     def prompt(self) -> Prompt:

@@ -49,7 +49,6 @@ class SentencesScreen(Modal[str | None]):
         self._found: tuple[str, ...] = ()
         self._list = Menu(markup=False, name="sentences menu")
         self._words = _Words(placeholder="words to find", compact=True)
-        self._words.cursor_blink = False
 
     @property
     def foot_keys(self) -> dict[str, str]:

@@ -212,10 +212,6 @@ class Maps:
         self._last_small = query, block
         return self._small.get(self._last_small)
 
-    def is_small_complete(self, query: MapQuery, block: int) -> bool:
-        """Say whether the maps of all of a layer's heads are there."""
-        return self._small.is_complete((query, block))
-
     def is_small_late(self, query: MapQuery, block: int) -> bool:
         """Say whether they have been computed for longer than a moment."""
         return self._small.is_late((query, block))

@@ -108,7 +108,7 @@ class SavedState:
 
 
 def _said_of(model: str, shown: Shown) -> dict[str, Any]:
-    """Give what the file of a model says; where the model as a whole is selected, the head before it stays."""
+    """Give the fields that are kept between starts; where the whole model is selected, the head before it stays."""
     text, selected = shown.sentence or "", shown.selected
     return {
         "model": model,

@@ -13,9 +13,6 @@ from engine.values.views import OVERVIEW
 if TYPE_CHECKING:
     from tui.drawing.levels import Scale
 
-SAVED = ("selected", "view", "text", "measure", "overview", "epsilon", "pins")
-"""The fields that are kept between starts."""
-
 
 class Averaging(Enum):
     """What is averaged in the map on screen."""

@@ -56,10 +56,6 @@ class SentenceInput(Field):
         "sentence.find": "Find",
     }
 
-    def on_mount(self) -> None:
-        """Keep the cursor still: a blinking one sends bytes all the time."""
-        self.cursor_blink = False
-
     leaving = "screen.leave_sentence"
 
     def __init__(self, sentences: Sentences) -> None:

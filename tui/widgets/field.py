@@ -15,6 +15,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.expand_tabs import expand_tabs_inline
 from textual.message import Message
+from textual.reactive import Reactive
 from textual.widgets import Input
 from textual.widgets.input import Selection
 
@@ -85,6 +86,7 @@ class Field(Input, inherit_bindings=False):
     ]
 
     leaving: ClassVar[str] = "leave"
+    cursor_blink = Reactive(False, init=False)  # a blinking one sends bytes all the time
     _offered: Selection | None = None
 
     def offer_to_replace(self) -> None:
@@ -233,7 +235,6 @@ class NameInput(CompletingField):
 
     def __init__(self, name: str, placeholder: str) -> None:
         super().__init__(placeholder=placeholder, compact=True, select_on_focus=False, name=name, classes="pane-filter")
-        self.cursor_blink = False
         self.columns: tuple[str, ...] = ()
 
     @property
