@@ -39,7 +39,7 @@ Counts = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Lens:
+class Viewport:
     """A way of looking at a map of so many queries and keys.
 
     Attributes
@@ -61,7 +61,7 @@ class Lens:
     is_fitted: bool | None = None
     pooling: Pooling = "max"
 
-    def on(self, counts: Counts, fitting: Callable[[], int]) -> Lens:
+    def on(self, counts: Counts, fitting: Callable[[], int]) -> Viewport:
         """Look at a map of some size: at another one of the same size in the same way, at any other from its beginning.
 
         Parameters
@@ -74,12 +74,12 @@ class Lens:
         block = fits_in if is_whole else 1 if is_fitted is None else self.block
         return replace(self, counts=counts, is_whole=is_whole, is_fitted=is_fitted, block=block).at(*self.cursor)
 
-    def at(self, query: int, key: int) -> Lens:
+    def at(self, query: int, key: int) -> Viewport:
         """Put the cursor on a weight, or on the nearest that the map has."""
         queries, keys = self.counts
         return replace(self, cursor=(max(min(query, queries - 1), 0), max(min(key, keys - 1), 0)))
 
-    def step(self, rows: int, columns: int, block: int) -> Lens:
+    def step(self, rows: int, columns: int, block: int) -> Viewport:
         """Go to the first query and key of the cell so many cells of a block away; at an edge the cursor stays."""
         query, key = (
             old if (cell := min(max(old // block + step, 0), (count - 1) // block)) == old // block else cell * block
@@ -189,13 +189,7 @@ class Heatmap(ScrollArea, can_focus=True):
         Binding("enter", "largest", "Go to the row's largest weight", show=False, id="heatmap.largest"),
         Binding("n", "find(1)", "Next match", show=False, id="heatmap.next_found"),
         Binding("N", "find(-1)", "Previous match", show=False, id="heatmap.previous_found"),
-        Binding(
-            "greater_than_sign",
-            "zoom(True)",
-            "Zoom in",
-            show=False,
-            id="heatmap.zoom_in",
-        ),
+        Binding("greater_than_sign", "zoom(True)", "Zoom in", show=False, id="heatmap.zoom_in"),
         Binding("less_than_sign", "zoom(False)", "Zoom out", show=False, id="heatmap.zoom_out"),
         command("heatmap.fit", "fit", "The whole map, or single weights"),
         command("heatmap.numbers", "numbers", "Weights as numbers, or as colours alone"),
@@ -244,7 +238,7 @@ class Heatmap(ScrollArea, can_focus=True):
         self._source: MapSource | None = None
         self.key: Hashable = None
         self._wanted: tuple[Hashable, MapWindow] | None = None
-        self._lens = Lens()
+        self._viewport = Viewport()
         self._searched = ""
         self._followed: int | None = None
         """The query whose largest weight is to be gone to once all of its weights have come."""
@@ -294,13 +288,13 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def begin_as(self, other: Heatmap) -> None:
         """Look at the map that is shown first as at another one, if it is of the same size."""
-        self._lens = other._lens
+        self._viewport = other._viewport
 
     def follow(self, other: Heatmap) -> None:
         """Look at the same weight as in another map, in cells of the same size."""
-        lens = replace(other._lens, counts=self._lens.counts).at(*other.cursor)
-        if self.pooled is not None and lens != self._lens:
-            self._turn(lens)
+        viewport = replace(other._viewport, counts=self._viewport.counts).at(*other.cursor)
+        if self.pooled is not None and viewport != self._viewport:
+            self._turn(viewport)
 
     @property
     def scale(self) -> Scale:
@@ -311,7 +305,7 @@ class Heatmap(ScrollArea, can_focus=True):
     @property
     def cursor(self) -> tuple[int, int]:
         """The weight under the cursor: query and key, from zero; with larger cells, one of those in the cell."""
-        return self._lens.cursor
+        return self._viewport.cursor
 
     @property
     def looked_at(self) -> tuple[int, int] | None:
@@ -373,36 +367,36 @@ class Heatmap(ScrollArea, can_focus=True):
             return None
         painted = self.pooled if source.key == self.key else None
         tokens = (painted.query_tokens, painted.key_tokens) if painted is not None else source.tokens
-        lens = self._lens.on((len(tokens[0]), len(tokens[1])), partial(self._fitting, tokens, source.is_signed))
-        window = lens.whole if source.is_whole else self._window(source, painted, lens)
+        viewport = self._viewport.on((len(tokens[0]), len(tokens[1])), partial(self._fitting, tokens, source.is_signed))
+        window = viewport.whole if source.is_whole else self._window(source, painted, viewport)
         if painted is not None and source.is_whole and painted.window == window:
-            self._lens = lens
+            self._viewport = viewport
             return painted
         answer = source.window(window)
         if isinstance(answer, PooledMap) and (answer is not self.part or painted is None):
-            self._take(source, lens, answer)
+            self._take(source, viewport, answer)
         elif painted is not None:
-            self._lens = lens
+            self._viewport = viewport
         return answer
 
-    def _window(self, source: MapSource, painted: PooledMap | None, lens: Lens) -> MapWindow:
+    def _window(self, source: MapSource, painted: PooledMap | None, viewport: Viewport) -> MapWindow:
         """Choose what to ask for: nothing new where a part that is there, or on its way, holds what is near."""
-        seen = self.window if painted is not None and painted.window.block == lens.block else None
-        cells = self._room(source.tokens, max(lens.block, 2), source.is_signed)
-        near = lens.around(seen, cells, 0.5)
+        seen = self.window if painted is not None and painted.window.block == viewport.block else None
+        cells = self._room(source.tokens, max(viewport.block, 2), source.is_signed)
+        near = viewport.around(seen, cells, 0.5)
         parts = [self._wanted[1]] if self._wanted is not None and self._wanted[0] == source.key else []
         parts += [] if painted is None else [painted.window]
-        window = next((part for part in parts if part.covers(near)), None) or lens.around(seen, cells, 1.0)
+        window = next((part for part in parts if part.covers(near)), None) or viewport.around(seen, cells, 1.0)
         self._wanted = source.key, window
         return window
 
-    def _take(self, source: MapSource, lens: Lens, part: PooledMap) -> None:
+    def _take(self, source: MapSource, viewport: Viewport, part: PooledMap) -> None:
         """Paint what has come, and ask for what is to be seen and is not in it."""
         self.part, self.pooled, self.key, self._message = part, source.spelled(part), source.key, ""
         tokens = self.pooled.query_tokens, self.pooled.key_tokens
-        self._lens = lens.on((len(tokens[0]), len(tokens[1])), partial(self._fitting, tokens, source.is_signed))
-        if not self._lens.is_moved and (place := _most_telling(self.pooled)) is not None:
-            self._lens = self._lens.at(*place)
+        self._viewport = viewport.on((len(tokens[0]), len(tokens[1])), partial(self._fitting, tokens, source.is_signed))
+        if not self._viewport.is_moved and (place := _most_telling(self.pooled)) is not None:
+            self._viewport = self._viewport.at(*place)
         self._paint()
         self.post_message(self.CursorMoved(self))
         if not source.is_whole:
@@ -442,7 +436,7 @@ class Heatmap(ScrollArea, can_focus=True):
     @property
     def _is_halved(self) -> bool:
         """Whether a cell takes half a line: the whole map is wanted, and does not fit otherwise."""
-        return self._lens.is_whole and self._can_halve and not self._is_single
+        return self._viewport.is_whole and self._can_halve and not self._is_single
 
     def _room(self, tokens: Tokens, block: int, is_signed: bool, *, is_halved: bool = False) -> Counts:
         """Count the rows and columns of cells that the pane has room for."""
@@ -456,7 +450,7 @@ class Heatmap(ScrollArea, can_focus=True):
     @property
     def _cell(self) -> tuple[int, int]:
         """The row and column of the cell under the cursor, in the blocks that are painted."""
-        return self._lens.cell(self.pooled.window.block if self.pooled is not None else 1)
+        return self._viewport.cell(self.pooled.window.block if self.pooled is not None else 1)
 
     @property
     def _block(self) -> PooledBlock | None:
@@ -469,16 +463,16 @@ class Heatmap(ScrollArea, can_focus=True):
     def move_to(self, query: int, key: int) -> None:
         """Put the cursor on a weight, or on the nearest that the map has."""
         self._followed = None
-        self._turn(replace(self._lens.at(query, key), is_moved=True))
+        self._turn(replace(self._viewport.at(query, key), is_moved=True))
 
-    def _turn(self, lens: Lens) -> None:
+    def _turn(self, viewport: Viewport) -> None:
         """Look at the map in another way."""
-        before, self._lens = self._lens, lens
-        if self.pooled is None or lens == before:
+        before, self._viewport = self._viewport, viewport
+        if self.pooled is None or viewport == before:
             return
-        if (lens.block, lens.is_whole, lens.pooling) != (before.block, before.is_whole, before.pooling):
+        if (viewport.block, viewport.is_whole, viewport.pooling) != (before.block, before.is_whole, before.pooling):
             self._look()
-            if lens.block == before.block:
+            if viewport.block == before.block:
                 self._paint()  # the same part in cells of another size
             self._note_room()
         else:
@@ -495,7 +489,7 @@ class Heatmap(ScrollArea, can_focus=True):
         """Move the cursor by cells."""
         if self._has_map():
             self.move_to(
-                *self._lens.step(rows, columns, self.pooled.window.block if self.pooled is not None else 1).cursor
+                *self._viewport.step(rows, columns, self.pooled.window.block if self.pooled is not None else 1).cursor
             )
 
     def action_page(self, pages: float) -> None:
@@ -509,12 +503,12 @@ class Heatmap(ScrollArea, can_focus=True):
     def action_key_edge(self, last: bool) -> None:
         """Move the cursor to the row's first or last key."""
         if self._has_map():
-            self.move_to(self.cursor[0], self._lens.counts[1] if last else 0)
+            self.move_to(self.cursor[0], self._viewport.counts[1] if last else 0)
 
     def action_query_edge(self, last: bool) -> None:
         """Move the cursor to the column's first or last query."""
         if self._has_map():
-            self.move_to(self._lens.counts[0] if last else 0, self.cursor[1])
+            self.move_to(self._viewport.counts[0] if last else 0, self.cursor[1])
 
     def action_largest(self) -> None:
         """Go to the key that the query looks at most; say so where the cursor is there."""
@@ -563,18 +557,18 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def action_zoom(self, is_in: bool) -> None:
         """Make cells of half or twice as many queries and keys; say where that cannot be."""
-        lens, is_halved = self._lens, self._is_halved
+        viewport, is_halved = self._viewport, self._is_halved
         if not self._has_map():
             return
-        if is_in and lens.block == 1 and not is_halved:
+        if is_in and viewport.block == 1 and not is_halved:
             self.post_message(Told(SINGLE))
-        elif not is_in and (lens.is_whole or self._is_single):
+        elif not is_in and (viewport.is_whole or self._is_single):
             self.post_message(Told("the whole map is in view"))
         elif is_in:
-            self._zoom(lens.block if is_halved else lens.block // 2)
+            self._zoom(viewport.block if is_halved else viewport.block // 2)
         else:
-            is_all = lens.block * 2 >= self._fits_in + self._can_halve
-            self._zoom(None if is_all else lens.block * 2)
+            is_all = viewport.block * 2 >= self._fits_in + self._can_halve
+            self._zoom(None if is_all else viewport.block * 2)
 
     def action_fit(self) -> None:
         """Show the whole map, or where that is shown, single weights."""
@@ -583,23 +577,23 @@ class Heatmap(ScrollArea, can_focus=True):
         if self._is_single:
             self.post_message(Told(f"the whole map is in view; {SINGLE}"))
         else:
-            self._zoom(1 if self._lens.is_whole else None)
+            self._zoom(1 if self._viewport.is_whole else None)
 
     def _zoom(self, block: int | None) -> None:
         """Make cells of another size, or show the whole map; smaller ones, where the largest weight of the cell is."""
         is_whole = block is None
-        lens = replace(self._lens, block=block or self._fits_in, is_whole=is_whole, is_fitted=is_whole)
-        place = self.looked_at if lens.block < self._lens.block else None
-        self._turn(lens if place is None else lens.at(*place))
+        viewport = replace(self._viewport, block=block or self._fits_in, is_whole=is_whole, is_fitted=is_whole)
+        place = self.looked_at if viewport.block < self._viewport.block else None
+        self._turn(viewport if place is None else viewport.at(*place))
 
     def action_pooling(self) -> None:
         """Change between the largest weight of each cell and the mean; say where a cell is one weight."""
         if not self._has_map():
             return
-        if self._lens.block == 1:
+        if self._viewport.block == 1:
             self.post_message(Told(SINGLE))
         else:
-            self._turn(replace(self._lens, pooling="mean" if self._lens.pooling == "max" else "max"))
+            self._turn(replace(self._viewport, pooling="mean" if self._viewport.pooling == "max" else "max"))
 
     def action_numbers(self) -> None:
         """Have all maps hold their weights as numbers, or colours alone."""
@@ -609,7 +603,7 @@ class Heatmap(ScrollArea, can_focus=True):
         """Have the line of keys begin with what can be done: zoom in, out, or neither."""
         if not self.size:
             return  # out of sight nothing is known of the room; there will most likely be as much as before
-        can_zoom_in = self._is_halved or self._lens.block > 1
+        can_zoom_in = self._is_halved or self._viewport.block > 1
         before, self.zooms = self.zooms, "" if self._is_single else "in" if can_zoom_in else "out"
         if self.zooms != before:
             self.refresh_bindings()
@@ -711,12 +705,12 @@ class Heatmap(ScrollArea, can_focus=True):
             self.call_after_refresh(self._reveal_cursor)  # another size can be scrolled only once it is laid out
         self._note_room()
 
-    def _repaint_cursor(self, before: Lens) -> None:
+    def _repaint_cursor(self, before: Viewport) -> None:
         """Scroll the cursor into view, and paint the lines that show it or did."""
         self._reveal_cursor()
         block = self.pooled.window.block if self.pooled is not None else 1
         axes, (width, height) = self._axes, self.size
-        lines = {axes.line_of(lens.cell(block)[0]) - self.scroll_offset.y for lens in (before, self._lens)}
+        lines = {axes.line_of(viewport.cell(block)[0]) - self.scroll_offset.y for viewport in (before, self._viewport)}
         rows = (Region(0, axes.header + line, width, axes.lines) for line in lines if 0 <= line < height - axes.header)
         self.refresh(Region(0, 0, width, axes.header), *rows)
 
