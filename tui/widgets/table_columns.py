@@ -174,9 +174,14 @@ class Columns:
         """Where the first column begins that does not stay at the left."""
         return self.starts[self.frozen]
 
+    @property
+    def width(self) -> int:
+        """Cells that all columns take side by side."""
+        return self._ends[-1] if self.widths else 0
+
     def scrolled_width(self, room: int) -> int:
         """Give the width of all columns; if there is less room, so much that the last can begin at the edge."""
-        width, edge = self.starts[-1], self.edge
+        width, edge = self.width, self.edge
         if width <= room:
             return width
         first = next((each for each in self._firsts if width - each <= room - edge), edge)

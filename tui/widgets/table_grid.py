@@ -166,7 +166,7 @@ class TableGrid(ScrollArea, can_focus=True):
     @property
     def wanted_width(self) -> int:
         """The cells that all columns take side by side."""
-        return self._shown.columns.starts[-1]
+        return self._shown.columns.width
 
     @property
     def beyond(self) -> int:
