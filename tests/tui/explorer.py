@@ -37,15 +37,19 @@ HOPS = 4
 
 
 async def settle(pilot: Pilot[None]) -> None:
-    """Wait until everything that was asked of the engine has been drawn; fail where it never is."""
+    """Wait until everything that was asked of the engine has been drawn; fail where it never is.
+
+    What comes last, such as the line of keys, follows a few messages after the answer: the screen must stay as it is.
+    """
     app = pilot.app
     assert isinstance(app, Explorer)
     end = monotonic() + PATIENCE
     await pilot.pause(LOOK)
     while True:
         if rests(app):
+            before = screen_text(app)
             await pilot.pause()  # until it is drawn, which may ask for more
-            if rests(app):
+            if rests(app) and screen_text(app) == before:
                 return
         assert monotonic() < end, f"{waited_for(app)}\n{screen_text(app)}"
         await asyncio.sleep(LOOK)

@@ -242,7 +242,7 @@ class TablePane(RowsPane):
         drawn = (title, table, selected, tuple(state), is_growing)
         if drawn == self._drawn:
             return
-        was_growing, had_no_head = self.shown is not None and self.is_unfinished, self.is_on_row_of_no_head
+        was_growing, could = self.shown is not None and self.is_unfinished, self._what_keys_need
         self._drawn, self.is_waiting, self.is_unfinished = drawn, False, is_growing
         had_one, has_moved, self._selected = self._selected is not None, selected != self._selected, selected
         is_new = table is not self.shown
@@ -261,8 +261,13 @@ class TablePane(RowsPane):
         if has_moved and had_one and place is not None and selected is not None:
             self.pass_by(selected, is_left=place in self.grid.order)
         self.read_out()
-        if self.is_on_row_of_no_head is not had_no_head:
-            self.refresh_bindings()  # a key that is about a row's head is offered only where there is one
+        if self._what_keys_need != could:
+            self.refresh_bindings()
+
+    @property
+    def _what_keys_need(self) -> tuple[bool, bool]:
+        """Whether the row has no head, and whether the columns have sets: some keys are offered only where they do."""
+        return self.is_on_row_of_no_head, len(self._sets) > 1
 
     def _place_of(self, selected: Head, table: Table) -> int | None:
         """Find the row of a head, of a table whose rows are of heads."""
@@ -280,7 +285,6 @@ class TablePane(RowsPane):
         self.shown, rows, said = table, table.rows, dict(self._kind.said)
         if table.columns != self._columns:
             self._columns = self.filter_input.columns = table.columns
-            self.refresh_bindings()  # the key of sets is offered only where the columns have some
             try:
                 self._filter = self._applied = parse_filter(self._filter.text, table.columns)
             except FilterError:

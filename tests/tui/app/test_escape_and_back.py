@@ -49,7 +49,8 @@ async def test_escape_leads_from_a_small_map_in_large_back_to_the_small_ones(tin
 
 async def test_enter_on_a_term_goes_to_its_cell_on_the_heads_own_map_and_escape_back_to_the_term() -> None:
     async with explorer("demo", text="Mia saw a fox", head="L1H0") as (app, pilot):
-        await press(pilot, "3", "gg", "home", "down", "down", "a", "x")
+        await press(pilot, "3")
+        await press(pilot, "gg", "home", "down", "down", "a", "x")
         pane = app.views.active
         assert isinstance(pane, TablePane)
         await until(pilot, lambda: pane.counts[0] > 3)
