@@ -200,7 +200,7 @@ def wait_until_all_is_there(terminal: Terminal) -> None:
     """Wait for a map, for which torch must have been imported, and then until nothing is drawn any more."""
     terminal.wait_for(FIRST)
     terminal.send("3")
-    terminal.wait_for('0 "<|start|>" →', 60.0)  # where the map's cursor begins, in long words or in short ones
+    terminal.wait_for('" → k ', 60.0)  # what is read at the cursor of the map
     terminal.settle(2.0)
 
 

@@ -213,6 +213,7 @@ def test_requests_of_a_model_that_was_put_away_are_superseded_and_its_weights_ar
         with pytest.raises(Superseded):
             answer(first.spectra(Head("decoder", 0), False))
         assert len(answer(second.spectra(Head("decoder", 0), False)).spectra) == 4
+        answer(second.read(TEXT))  # on the lane of the model's own work, where the first was put away
         assert error is not None
         assert [each() for each in weights if each() is not None] == []
     finally:

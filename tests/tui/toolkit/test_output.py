@@ -125,6 +125,7 @@ async def test_keys_are_of_few_bytes_and_an_idle_screen_of_none(
         for lead, keys, most in (("1", "lll", 2000), ("3", "khk", 2000), ("T", "hk", 2000), ("w", "ljl][", of_a_head)):
             await type_keys(pilot, lead)
             await settle(pilot)
+            await asyncio.sleep(2 * UPDATE_PERIOD)  # until it has been sent, too
             for key in keys:
                 written.clear()
                 await type_keys(pilot, key)

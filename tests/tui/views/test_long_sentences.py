@@ -130,7 +130,9 @@ async def test_small_maps_begin_on_the_scale_of_the_large_one_until_another_is_c
             assert f" {scale} " in f" {shown(pane.legend_line)}"
             for number, pooled in maps.maps.items():
                 levels = levels_of(pooled.values, maps.scale, maps.largest, maps.ink.levels)
-                drawn = maps._levels[number][:: maps._tiles.zoom_down, :: maps._tiles.zoom]
+                whole = maps._levels_of(number)
+                assert whole is not None
+                drawn = whole[:: maps._tiles.zoom_down, :: maps._tiles.zoom]
                 np.testing.assert_array_equal(drawn, levels)
 
 
