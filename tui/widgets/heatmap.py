@@ -639,6 +639,16 @@ class Heatmap(ScrollArea, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         self._look()
 
+    def watch_show_vertical_scrollbar(self) -> None:
+        """Keep the cursor in view beside the bar."""
+        super().watch_show_vertical_scrollbar()
+        self._reveal_cursor()
+
+    def watch_show_horizontal_scrollbar(self) -> None:
+        """Keep the cursor in view above the bar."""
+        super().watch_show_horizontal_scrollbar()
+        self._reveal_cursor()
+
     # --- painting
 
     @property

@@ -57,6 +57,7 @@ class MapGrid(Container):
     DEFAULT_CSS = """
     MapGrid { width: 1fr; height: 1fr; layout: grid; grid-gutter: 0 1; }
     MapGrid .map-title { height: 1; color: $text; text-wrap: nowrap; text-overflow: ellipsis; }
+    MapGrid .-inner Heatmap { scrollbar-size-vertical: 0; }
     """
 
     class Moved(Message):
@@ -141,6 +142,8 @@ class MapGrid(Container):
         for number, cell in enumerate(self._cells):
             cell.display = number < self._count
             is_shared = self._has_shared_labels and number < self._count
+            is_last = (number + 1) % columns == 0 or number == self._count - 1
+            cell.set_class(is_shared and not is_last, "-inner")  # one bar says how far all of a row are
             cell.heatmap.label_on((number % columns == 0, number < columns) if is_shared else BOTH_SIDES)
 
     @on(Heatmap.CursorMoved)
