@@ -222,8 +222,10 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         """Take away what was said of something else; learn what the model's page says, where that is looked at."""
         if changed & SUBJECTS:
             self.key_line.hush()
-        if "selected" in changed and self.session.shown.selected is None and self.stores is not None:
-            self._run(self.measure_memory, "memory")
+        if "selected" in changed and self.stores is not None:
+            self.draw_guide()
+            if self.session.shown.selected is None:
+                self._run(self.measure_memory, "memory")
 
     def _draw_soon(self) -> None:
         """Draw what a store has an answer to by now."""
@@ -234,7 +236,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
     def draw_guide(self) -> None:
         """Say what is known by now in the lines for the first minute, on the thread of the screen."""
         if self.stores is not None:
-            self.guide.follow(self.stores, self.session.shown.epsilon)
+            self.guide.follow(self.stores, self.session.shown.selected, self.session.shown.epsilon)
 
     async def measure_memory(self) -> None:
         """Learn what the model takes of memory and what is free now, which the model's page says."""

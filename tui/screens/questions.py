@@ -81,9 +81,13 @@ class WhereTo:
         stacks = self._outline.stacks
         self._off = OffByName(views, tree)
         self._view_names = view_names(is_comparing=views.is_comparing)
-        measures = (*by_spread(views.stores, self._session.shown), *NAMES)
+        self._measures = (*by_spread(views.stores, self._session.shown), *NAMES)
         places = (*self._view_names, *(f"{stack}." for stack in stacks if len(stacks) > 1))
-        named = (*self._by_name, *(f"{MEASURE} {name}" for name in measures), *(f"{THEME}{name}" for name in themes))
+        named = (
+            *self._by_name,
+            *(f"{MEASURE} {name}" for name in self._measures),
+            *(f"{THEME}{name}" for name in themes),
+        )
         self.names = tuple(dict.fromkeys((*places, *named, AGAINST, OFF, ON, TOKEN, VS)))
 
     def typed(self, text: str) -> str:
@@ -131,8 +135,8 @@ class WhereTo:
             self._session.change(epsilon=_epsilon(behind))
         elif word in DISTANCE and behind:
             self._views.app.call_later(self._views.spectra.show_distance, _distance(behind))
-        elif word == MEASURE:
-            self._show_measure(behind)
+        elif word == MEASURE or typed.lower() in self._measures:
+            self._show_measure(behind or typed.lower())
         elif word == TOKEN and behind:
             self._views.app.call_later(self._views.attention.heatmap.go_to_token, self._token(behind))
             self._go("attention")

@@ -62,8 +62,10 @@ class Guide(Vertical):
         """Show the lines where they are wanted and leave room for the rest."""
         self.display = self._dismissed is not None and self.screen.size.height >= LEAST_HEIGHT
 
-    def follow(self, stores: Stores, epsilon: float) -> None:
-        """Say what is known by now."""
+    def follow(self, stores: Stores, selected: Head | None, epsilon: float) -> None:
+        """Say what is known by now, until a person selects another head, which the keys are about from then on."""
+        if selected != self._before:
+            self._dismiss()
         if not self.display:
             return
         outline = stores.outline
@@ -94,11 +96,15 @@ class Guide(Vertical):
         """Take note of a binding; give the head that it is to be about, unless a person has gone to another."""
         if not self.display or binding not in DISMISSING:
             return None
+        self._dismiss()
+        return self.head if binding in INTO and selected == self._before else None
+
+    def _dismiss(self) -> None:
+        """Hide the lines for good, and tell so once."""
         dismissed, self._dismissed = self._dismissed, None
         self.fit_height()
         if dismissed is not None:
             dismissed()
-        return self.head if binding in INTO and selected == self._before else None
 
 
 def _with_keys(text: str, keys: set[str]) -> Text:

@@ -47,7 +47,7 @@ class LensPane(Pane):
     is_of_sentence = True
     asks = ("tables",)
     uses = ("text", "waiting_text", "off", "position", "token", "against")
-    foot_keys: ClassVar[Mapping[str, str]] = {"lens.choose": "What makes it"}
+    foot_keys: ClassVar[Mapping[str, str]] = {"lens.choose": "What makes it", "app.predictions": "Contributions"}
 
     def __init__(self) -> None:
         super().__init__()

@@ -95,8 +95,9 @@ ALL = "all, with chance"
 """The set of all columns."""
 
 FOOT_KEYS = {
-    "heads": {"table.filter": "Filter", "app.switch": "Off", "app.overview": "Map"},
-    "predictions": {"table.against": "Difference"},
+    "heads": {"table.choose": "Go in", "table.filter": "Filter", "app.switch": "Off", "app.overview": "Map"},
+    "predictions": {"table.token": "What makes it", "app.predictions": "Lens", "table.against": "Difference"},
+    "contributions": {"app.predictions": "Predictions"},
     "ablation": {"table.filter": "Filter", "app.switch": "Off"},
 }
 """The keys of some tables that the line at the foot begins with."""
@@ -146,7 +147,8 @@ class TablePane(RowsPane):
     @property
     def foot_keys(self) -> Mapping[str, str]:
         """What this table's rows lead to, then how they are found."""
-        return {**FOOT_KEYS.get(self.view, {}), "table.columns": "Columns", **super().foot_keys}
+        own = {"table.choose": "Select", **FOOT_KEYS.get(self.view, {}), "table.columns": "Columns"}
+        return {**own, **super().foot_keys}
 
     def compose(self) -> ComposeResult:
         """Stack the title, the filter, the table, the explanation and the readout."""

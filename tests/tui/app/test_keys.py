@@ -78,7 +78,7 @@ async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_bo
             assert shown[keys].startswith(wanted)
             assert shown[keys].endswith("? Help  q Quit")
         assert {keys: shown[keys] for keys in in_boxes} == in_boxes
-        assert shown["escape"] == "r Columns  / Filter  o Sort  tab Next panel  [ ] Head  ? Help  q Quit"
+        assert shown["escape"] == "⏎ Select  r Columns  / Filter  o Sort  tab Next panel  [ ] Head  ? Help  q Quit"
 
 
 @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+c"])

@@ -274,7 +274,7 @@ async def test_a_colon_completes_and_takes_measures_heads_and_what_has_no_key() 
         await type_keys(pilot, "colon", *"measure stable_rank", "enter")
         await settle(pilot)
         assert (app.session.shown.measure, app.session.shown.view) == ("stable_rank", "spectra"), "the tree shows it"
-        await type_keys(pilot, "colon", *"measure induction", "enter")
+        await type_keys(pilot, "colon", *"induction", "enter")
         await settle(pilot)
         assert (app.session.shown.overview, app.session.shown.view) == ("induction", "overview")
         await type_keys(pilot, "colon", *"measure rank", "enter")

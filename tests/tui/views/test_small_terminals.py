@@ -25,9 +25,11 @@ async def test_tree_titles_and_paths_on_the_smallest_terminal(
         await pilot.press("1")
         await settle(pilot)
         assert shown(app.views.spectra.title_line) == "spectra L1H2  ε 0.01"
-        await pilot.press("unbound:app.distance", "e")
+        await pilot.press("unbound:app.distance")
         await settle(pilot)
         assert shown(app.views.spectra.title_line) == "L1H2 Δ = 0  ε 0.01"
+        await pilot.press("e")
+        await settle(pilot)
         await until(pilot, lambda: ".csv" in screen_text(app))
         (path,) = [line for line in screen_text(app).splitlines() if ".csv" in line]
         assert path.strip().startswith("…")
