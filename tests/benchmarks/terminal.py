@@ -27,6 +27,9 @@ from tui.views.overview_view import PAUSE
 SENTENCE = "the cat sat on the mat and the dog sat on the cat and then the cat and the dog sat on the mat again"
 SIZES = ((80, 24), (154, 64))
 
+MOVE = 2000
+"""Bytes of a cursor's move at most."""
+
 BUSY_SECONDS = 7.0
 """From the start of the program, for which keys are pressed without waiting for it to be done."""
 
@@ -180,7 +183,7 @@ def told(what: str, measured: list[tuple[int, float]], most: float | None) -> It
 
 def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
     """Measure keys in each view once the engine has done everything, and idle seconds."""
-    whole = 40_000 if columns > 80 else 10_000
+    whole = 40_000 if columns > 80 else 12_000
     with tempfile.TemporaryDirectory() as cache:
         with start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
             wait_until_all_is_there(terminal)
@@ -193,7 +196,7 @@ def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
             for typed in ("2z:tree\r", "gg", "jjj"):  # to heads whose ranks are in one table
                 terminal.send(typed)
                 terminal.settle(0.5)
-            yield from press(terminal, "tree move, at the ranks of a layer", "j" * 4, 500)
+            yield from press(terminal, "tree move, at the ranks of a layer", "j" * 4, MOVE)
 
 
 def wait_until_all_is_there(terminal: Terminal) -> None:
@@ -211,19 +214,19 @@ def keys_in_views(terminal: Terminal, whole: float) -> Iterator[Figure]:
     yield from press(terminal, "next head", "]" * 12, whole)
     yield from press(terminal, "next layer", "}" * 4, whole)
     yield from press(terminal, "next measure", "m" * 4, whole)
-    yield from press(terminal, "spectra cursor", "l" * 8, 500)
+    yield from press(terminal, "spectra cursor", "l" * 8, MOVE)
     terminal.send("3")
     terminal.settle(0.5)
-    yield from press(terminal, "heatmap cursor", "j" * 8, 500)
+    yield from press(terminal, "heatmap cursor", "k" * 8, MOVE)
     yield from press(terminal, "next head, at the map", "[" * 8, whole)
     terminal.send("w")
     terminal.settle(0.5)
-    yield from press_and_rest(terminal, "overview cursor", "kkjjhhhllllll", 500, whole)
+    yield from press_and_rest(terminal, "overview cursor", "kkjjhhhllllll", MOVE, whole)
     yield from press(terminal, "next measure, at the overview", "m" * 8, whole)
     terminal.send("3Tgg")
     terminal.settle(2.0)
-    yield from press(terminal, "cursor of the coloured text", "l" * 8, 500)
-    yield from press(terminal, "cursor of the coloured text, by lines", "j" * 2, 500)
+    yield from press(terminal, "cursor of the coloured text", "l" * 8, MOVE)
+    yield from press(terminal, "cursor of the coloured text, by lines", "j" * 2, MOVE)
     yield from press(terminal, "next head, at the coloured text", "]" * 3, whole)
     terminal.send("TA")
     terminal.settle(1.0)
@@ -232,10 +235,10 @@ def keys_in_views(terminal: Terminal, whole: float) -> Iterator[Figure]:
     terminal.send("A3p]p]p")
     terminal.settle(1.0)
     yield from press(terminal, "three maps side by side", "C", whole)
-    terminal.send("gg")
+    terminal.send("G")
     terminal.read(4.0)  # until what is said of pinned maps has gone
-    yield from press(terminal, "cursor of three maps", "j" * 8, 500)
-    yield from press(terminal, "cursor of three maps, by keys", "l" * 8, 500)
+    yield from press(terminal, "cursor of three maps", "k" * 8, MOVE)
+    yield from press(terminal, "cursor of three maps, by keys", "h" * 8, MOVE)
     idle = len(terminal.read(4.0))
     yield Figure("idle, a second", idle / 4, "B", 0)
 
