@@ -121,7 +121,7 @@ class RowsPane(Pane):
         """Say why there is no head of a row under the cursor."""
         left, rows = self.counts
         if left:
-            return "this row has no head"
+            return "this row has no head; select one in the tree"
         return self.why_none if rows else "no rows yet; wait, then switch a head"
 
     # --- the title

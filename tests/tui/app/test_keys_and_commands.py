@@ -54,7 +54,7 @@ async def test_enter_is_listed_where_a_row_leads_somewhere_and_says_where_one_is
         await press(pilot, "enter")
         assert app.views.active.view == "contributions"
         await press(pilot, "slash", *"part = MLP", "enter", "enter")
-        assert foot(app) == "this row has no head"
+        assert foot(app) == "this row has no head; select one in the tree"
         await press(pilot, "escape", "2", "slash", *"head = 3", "enter")
         assert "table.choose" in ids(app)  # the filter has left a line that is not selected
         await press(pilot, "enter")

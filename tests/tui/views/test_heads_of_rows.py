@@ -287,7 +287,7 @@ async def test_to_switch_a_rows_head_is_offered_where_rows_are_of_heads(tiny_mod
         assert "token" in table(app).grid.columns
         assert "space Off" not in foot(app)
         await press(pilot, "space")
-        assert foot(app) == "this row has no head"
+        assert foot(app) == "this row has no head; select one in the tree"
         await press(pilot, "O", "j")
         await settle(pilot)
         assert "space Off" in foot(app)

@@ -182,7 +182,7 @@ async def test_where_not_all_maps_are_in_view_the_title_counts_and_the_cursors_m
         await press(pilot, "A")
         assert shown(heads_of(app).title_line) == "maps L0 · 3 of 8 heads"
         maps = heads_of(app).maps
-        assert maps._tiles.origin(2)[1] - maps.scroll_offset.y in range(maps.size.height), "it is in view"
+        await until(pilot, lambda: maps._tiles.origin(2)[1] - maps.scroll_offset.y in range(maps.size.height))
         await press(pilot, "l")
         assert shown(heads_of(app).title_line) == "maps L0 · 4 of 8 heads"
         for keys in ("g g", "z", "l l l l l l l", "k k k"):
