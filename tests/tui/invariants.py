@@ -30,8 +30,10 @@ def _in_selection(app: Explorer) -> Iterator[str]:
     under = None if node is None else node.data
     if selected != under and not (node is not None and node.data is None and node.parent is not None):
         yield f"{selected} is selected, and the tree's cursor is on line {app.main.tree_widget.cursor_line}, {under}"
-    title = app.views.spectra.title_line.shown.plain
-    if selected is not None and app.views.spectra.display and str(selected) not in title:
+    spectra, name = app.views.spectra, str(selected)
+    title = spectra.title_line.shown.plain
+    has_room = spectra.title_line.size.width > len(name)  # of a terminal of a few columns it is cut
+    if selected is not None and spectra.display and has_room and name not in title:
         yield f"{selected} is selected, and the spectra say {title!r}"
     with contextlib.suppress(EngineError):  # where nothing is shown, which the view says
         table_in_view(app.views)
