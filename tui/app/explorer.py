@@ -222,7 +222,7 @@ class Explorer(TerminalApp):
 
     def on_command(self, binding: str) -> None:
         """Put away the lines for the first minute with a key that they name, which is about the head that they name."""
-        head = self.main.guide.take(binding, self.session.shown.selected)
+        head = self.main.guide.take(binding)
         if head is not None:
             self.session.change(selected=head)
 

@@ -135,8 +135,10 @@ class WhereTo:
             self._session.change(epsilon=_epsilon(behind))
         elif word in DISTANCE and behind:
             self._views.app.call_later(self._views.spectra.show_distance, _distance(behind))
-        elif word == MEASURE or typed.lower() in self._measures:
-            self._show_measure(behind or typed.lower())
+        elif word == MEASURE:
+            self._show_measure(behind)
+        elif typed.lower() in self._measures:
+            self._show_measure(typed)
         elif word == TOKEN and behind:
             self._views.app.call_later(self._views.attention.heatmap.go_to_token, self._token(behind))
             self._go("attention")

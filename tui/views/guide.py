@@ -63,7 +63,7 @@ class Guide(Vertical):
         self.display = self._dismissed is not None and self.screen.size.height >= LEAST_HEIGHT
 
     def follow(self, stores: Stores, selected: Head | None, epsilon: float) -> None:
-        """Say what is known by now, until a person selects another head, which the keys are about from then on."""
+        """Say what is known by now; hide the lines once another head is selected, which their keys would be about."""
         if selected != self._before:
             self._dismiss()
         if not self.display:
@@ -92,12 +92,12 @@ class Guide(Vertical):
         for line, text in zip(self.lines, texts, strict=True):
             line.show(_with_keys(text, {into, maps, why, sentence, every, leave}))
 
-    def take(self, binding: str, selected: Head | None) -> Head | None:
-        """Take note of a binding; give the head that it is to be about, unless a person has gone to another."""
+    def take(self, binding: str) -> Head | None:
+        """Hide the lines after a binding that they name; give the head that it is to be about."""
         if not self.display or binding not in DISMISSING:
             return None
         self._dismiss()
-        return self.head if binding in INTO and selected == self._before else None
+        return self.head if binding in INTO else None
 
     def _dismiss(self) -> None:
         """Hide the lines for good, and tell so once."""

@@ -483,7 +483,7 @@ class TablePane(RowsPane):
             self.session.change(token=f"#{token}")  # switching heads off is of that token from then on too
             self.post_message(PlaceWanted(CONTRIBUTIONS.name))
         else:
-            self.post_message(Told("this row has no head; select one in the tree"))
+            self.post_message(Told(self.why_no_head))
 
     def action_columns(self) -> None:
         """Show the next set of columns."""

@@ -167,7 +167,7 @@ class HeadMap(ScrollArea, can_focus=True):
         old, self.cursor = self.cursor, (row, max(0, min(column, self.rows[row].heads - 1)))
         if old != self.cursor:
             self._refresh_rows(old[0], self.cursor[0])
-            self._reveal()
+            self.reveal()
 
     def _refresh_rows(self, *rows: int) -> None:
         """Paint the lines of some layers anew, and the numbers of heads above them."""
@@ -177,7 +177,7 @@ class HeadMap(ScrollArea, can_focus=True):
             seen = (each for each in lines if each.bottom > 0 and each.y < self.size.height)
             self.refresh(Region(0, 0, width, 1), *seen)
 
-    def _reveal(self) -> None:
+    def reveal(self) -> None:
         """Scroll as little as brings the cursor into view, once there is one: a map that is not seen has no room."""
         grid = self.grid
         if grid is None or not self.size:
@@ -207,7 +207,7 @@ class HeadMap(ScrollArea, can_focus=True):
         self.virtual_size = Size(grid.gutter + grid.columns * grid.width, 1 + len(grid.lines))
         if is_other:
             self.refresh()
-            self.call_after_refresh(self._reveal)  # another size can be scrolled only once it is laid out
+            self.call_after_refresh(self.reveal)  # another size can be scrolled only once it is laid out
             self.post_message(self.LaidOut())
 
     def _is_halved(self, room: Size) -> bool:
@@ -316,7 +316,7 @@ class HeadMap(ScrollArea, can_focus=True):
     def on_resize(self) -> None:
         """Choose cells for the new size, and keep the cursor in view."""
         self._lay_out()
-        self._reveal()
+        self.reveal()
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the head that was clicked; a click on the cursor goes into the head.

@@ -639,16 +639,6 @@ class Heatmap(ScrollArea, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         self._look()
 
-    def watch_show_vertical_scrollbar(self) -> None:
-        """Keep the cursor in view beside the bar."""
-        super().watch_show_vertical_scrollbar()
-        self._reveal_cursor()
-
-    def watch_show_horizontal_scrollbar(self) -> None:
-        """Keep the cursor in view above the bar."""
-        super().watch_show_horizontal_scrollbar()
-        self._reveal_cursor()
-
     # --- painting
 
     @property
@@ -710,21 +700,21 @@ class Heatmap(ScrollArea, can_focus=True):
         before = self.virtual_size
         self.virtual_size = Size(*self._axes.size) if self.pooled is not None else Size(0, 0)
         self.refresh()
-        self._reveal_cursor()
+        self.reveal()
         if self.virtual_size != before:
-            self.call_after_refresh(self._reveal_cursor)  # another size can be scrolled only once it is laid out
+            self.call_after_refresh(self.reveal)  # another size can be scrolled only once it is laid out
         self._note_room()
 
     def _repaint_cursor(self, before: Viewport) -> None:
         """Scroll the cursor into view, and paint the lines that show it or did."""
-        self._reveal_cursor()
+        self.reveal()
         block = self.pooled.window.block if self.pooled is not None else 1
         axes, (width, height) = self._axes, self.size
         lines = {axes.line_of(viewport.cell(block)[0]) - self.scroll_offset.y for viewport in (before, self._viewport)}
         rows = (Region(0, axes.header + line, width, axes.lines) for line in lines if 0 <= line < height - axes.header)
         self.refresh(Region(0, 0, width, axes.header), *rows)
 
-    def _reveal_cursor(self) -> None:
+    def reveal(self) -> None:
         """Scroll as little as brings the cursor into view."""
         queries, keys = self.window
         if not queries or not keys:

@@ -97,7 +97,7 @@ class LensGrid(ScrollArea, can_focus=True):
             self.cursor = (len(shown.layers) - 1, last if token is None else min(token, last))
         self._lay_out()
         self.refresh()
-        self.call_after_refresh(self._reveal)
+        self.call_after_refresh(self.reveal)
 
     def show_message(self, message: str) -> None:
         """Say why there is no map."""
@@ -123,7 +123,7 @@ class LensGrid(ScrollArea, can_focus=True):
         assert self.shown is not None
         return (len(self.shown.layers) - 1 - layer) * self._height
 
-    def _reveal(self) -> None:
+    def reveal(self) -> None:
         """Scroll as little as brings the cursor into view."""
         if self.shown is None or not self.size:
             return
@@ -143,7 +143,7 @@ class LensGrid(ScrollArea, can_focus=True):
         if before != self.cursor:
             for each in (before, self.cursor):
                 self._refresh_cell(*each)
-            self._reveal()
+            self.reveal()
 
     def _refresh_cell(self, layer: int, token: int) -> None:
         """Paint a cell anew, and what stands over and before it."""
@@ -225,7 +225,7 @@ class LensGrid(ScrollArea, can_focus=True):
     def on_resize(self) -> None:
         """Choose cells for the new size, and keep the cursor in view."""
         self._lay_out()
-        self._reveal()
+        self.reveal()
 
     def notify_style_update(self) -> None:
         """Choose levels for the new theme, which may have no colours."""

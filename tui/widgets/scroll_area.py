@@ -31,6 +31,20 @@ class ScrollArea(ScrollView, PlacedBars, inherit_bindings=False):
         for bar in (self.vertical_scrollbar, self.horizontal_scrollbar):
             bar.renderer = WholeCellBars  # type: ignore[misc]  # declared of the class, for all bars
 
+    def reveal(self) -> None:
+        """Scroll as little as brings the cursor into view, once there is one and a place for it."""
+        raise NotImplementedError
+
+    def watch_show_vertical_scrollbar(self) -> None:
+        """Keep the cursor in view beside the bar."""
+        super().watch_show_vertical_scrollbar()
+        self.reveal()
+
+    def watch_show_horizontal_scrollbar(self) -> None:
+        """Keep the cursor in view above the bar."""
+        super().watch_show_horizontal_scrollbar()
+        self.reveal()
+
     def scroll_at_once(self, left: int, top: int) -> None:
         """Show what begins at a cell and a line of all that can be scrolled."""
         self.scroll_to(left, top, animate=False, immediate=True)

@@ -103,7 +103,7 @@ class SmallMaps(ScrollArea, can_focus=True):
         self._measure()
         self.refresh()
         if not is_same:
-            self.call_after_refresh(self._reveal)  # how far it can be scrolled is known then
+            self.call_after_refresh(self.reveal)  # how far it can be scrolled is known then
 
     def show_message(self, message: str, count: int = 0) -> None:
         """Show a sentence in place of maps; between so many heads the cursor can be moved all the same."""
@@ -184,7 +184,7 @@ class SmallMaps(ScrollArea, can_focus=True):
             if each is not None and each < self._tiles.count:
                 (x, y), width = self._tiles.origin(each), self._tiles.pitch[0]
                 self.refresh(Region(x, y - self.scroll_offset.y, width, 1))
-        self._reveal()
+        self.reveal()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Go to the head that the mouse points at."""
@@ -225,7 +225,7 @@ class SmallMaps(ScrollArea, can_focus=True):
 
     # --- painting
 
-    def _reveal(self) -> None:
+    def reveal(self) -> None:
         """Scroll until the map under the cursor is in view."""
         if self.cursor is not None and self.cursor < self._tiles.count and self.maps:
             top = self._tiles.line_of(self.cursor, self.scroll_offset.y, self.size.height)

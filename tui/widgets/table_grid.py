@@ -280,7 +280,7 @@ class TableGrid(ScrollArea, can_focus=True):
             line = made.order.index(self._place)
         self.cursor = (line, column)
         self._lay_out()
-        self._reveal()
+        self.reveal()
         self.post_message(self.Arranged())
         self.post_message(self.Moved())
 
@@ -293,17 +293,12 @@ class TableGrid(ScrollArea, can_focus=True):
     def on_resize(self) -> None:
         """Give the columns the room that there is now; the cursor's stays in view, and none is seen from its middle."""
         self._lay_out()
-        self._reveal()
+        self.reveal()
 
     def watch_show_vertical_scrollbar(self) -> None:
         """Give them a cell less once rows can be scrolled, or one more; the size, of which they are told, stays."""
+        self._lay_out()
         super().watch_show_vertical_scrollbar()
-        self.on_resize()
-
-    def watch_show_horizontal_scrollbar(self) -> None:
-        """Bring the cursor's column into view once columns can be scrolled, which is after it was put there."""
-        super().watch_show_horizontal_scrollbar()
-        self._reveal()
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
         """Tell that other columns are in view, whoever has scrolled."""
@@ -317,7 +312,7 @@ class TableGrid(ScrollArea, can_focus=True):
             self.virtual_size = Size(self._columns.scrolled_width(self._room), len(self.order) + self.head)
             self.refresh()
 
-    def _reveal(self) -> None:
+    def reveal(self) -> None:
         """Scroll as little as brings the cursor into view, once there is one: a table that is not seen has no room."""
         if not self.order or not self.size:
             return
@@ -412,7 +407,7 @@ class TableGrid(ScrollArea, can_focus=True):
             y = line - self.scroll_offset.y + self.head
             if self.head <= y < self.size.height:
                 self.refresh(Region(0, y, self.size.width, 1))
-        self._reveal()
+        self.reveal()
         self._place = self.place
         if old != self.cursor:
             self.post_message(self.Moved())
