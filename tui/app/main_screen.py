@@ -219,7 +219,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         begin(self.views, quietly, group)
 
     def _follow(self, changed: frozenset[str]) -> None:
-        """Take away what was said of another head or view, and the first lines; learn what the model's page says."""
+        """Take away what was said of another head or view; learn what the model's page says."""
         if changed & SUBJECTS:
             self.key_line.hush()
         if "selected" in changed and self.stores is not None:

@@ -38,7 +38,7 @@ class Guide(Vertical):
 
     Attributes
     ----------
-    head : the head that is named; None before one is found.
+    head : the head that is named, and that the keys are about; None before one is found or once another is selected.
     """
 
     def __init__(self) -> None:
@@ -63,25 +63,26 @@ class Guide(Vertical):
         self.display = self._dismissed is not None and self.screen.size.height >= LEAST_HEIGHT
 
     def follow(self, stores: Stores, selected: Head | None, epsilon: float) -> None:
-        """Say what is known by now; hide the lines once another head is selected, which their keys would be about."""
-        if selected != self._before:
-            self._dismiss()
+        """Say what is known by now, and that the keys are about another head once a person has selected one."""
         if not self.display:
             return
         outline = stores.outline
         heads = sum(layer.heads for layer in outline.layers)
-        self.head, found = _most_telling(stores, epsilon)
+        named, found = _most_telling(stores, epsilon)
+        self.head = named if selected == self._before else None
         into, maps, why, sentence, every, leave = (
             key_of(self, name)
             for name in ("tree.select", "app.attention", "app.explain", "app.sentence", "app.help", "app.leave")
         )
         seen = f"{short_name(outline)} has {heads} heads, a cell each"
         keys = f"{into} its spectra · {maps} its map · {why} why"
-        if self.head is None:
+        if named is None:
             ways: Sequence[str] = (f"{into} a head's spectra · {maps} its map",)
         else:
-            name = head_name(self.head, outline)
+            name = head_name(named, outline)
             ways = (f"{name} is {found}: {keys}", f"{name}: {keys}")
+            if self.head is None:
+                ways = (f"{name} is {found}. Selected: {keys}", f"Selected: {keys}")
         others = f"{sentence} type a sentence · {every} all keys · {leave} hide these lines"
         width = self.screen.size.width - 2
         texts = (
@@ -96,15 +97,11 @@ class Guide(Vertical):
         """Hide the lines after a binding that they name; give the head that it is to be about."""
         if not self.display or binding not in DISMISSING:
             return None
-        self._dismiss()
-        return self.head if binding in INTO else None
-
-    def _dismiss(self) -> None:
-        """Hide the lines for good, and tell so once."""
         dismissed, self._dismissed = self._dismissed, None
         self.fit_height()
         if dismissed is not None:
             dismissed()
+        return self.head if binding in INTO else None
 
 
 def _with_keys(text: str, keys: set[str]) -> Text:

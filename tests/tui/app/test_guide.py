@@ -38,12 +38,15 @@ async def test_a_head_that_a_person_has_gone_to_stays_selected() -> None:
         assert app.session.shown.selected == Head("decoder", 0, 1)
 
 
-async def test_the_lines_go_with_the_head_that_their_keys_are_about() -> None:
+async def test_the_keys_of_the_lines_are_about_the_head_that_a_person_has_selected() -> None:
     async with explorer("demo", start=FIRST) as (app, pilot):
-        assert app.main.guide.display
         await pilot.press("right_square_bracket")
         await settle(pilot)
+        assert "L1H0 is an induction head. Selected: " in screen_text(app).splitlines()[2]
+        await pilot.press("3")
+        await settle(pilot)
         assert not app.main.guide.display
+        assert app.session.shown.selected == Head("decoder", 0, 1)
 
 
 async def test_the_lines_are_there_only_where_there_is_room_and_state_is_kept() -> None:
