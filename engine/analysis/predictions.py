@@ -21,7 +21,7 @@ from engine.values.table import UNREAD, Cell, Groups, RowGroup
 from engine.values.views import Query
 
 if TYPE_CHECKING:
-    from engine.models.predictions import Asked, MeasuredLogit, Predictor
+    from engine.models.predictions import MeasuredLogit, Predictor, Prompt
     from engine.models.tokenizer import Words
 
 LOGITS_AT_ONCE = 1 << 22
@@ -41,10 +41,10 @@ def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
     if query.of_two and query.off:
         raise EngineError("predictions are compared with another model or with heads off; give one of them")
     other = (yield from check_both_read(model, query.text or "")) if query.of_two else None
-    words, asked, logits = yield from _choices_of(model, query)
+    words, prompt, logits = yield from _choices_of(model, query)
     own, second, second_words, shuffled = _Expected(logits), None, words, None
     if other is not None:
-        second_words, _, found = yield from _choices_of(other, replace(query, position=asked.position))
+        second_words, _, found = yield from _choices_of(other, replace(query, position=prompt.position))
         second = _Expected(found)
     elif query.off:
         second = _Expected((yield from _without_heads(model, query)))
@@ -53,7 +53,7 @@ def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
     ids = list(dict.fromkeys(each for some in both for each in some.first(query.top)))
     ids.sort(key=lambda each: -max(some.share(each) for some in both))
     texts = _texts_of_both(ids, words, second_words, own, second or own)
-    place = (asked.position, asked.tokens[asked.position])
+    place = (prompt.position, prompt.tokens[prompt.position])
     difference = _difference_cells(model, query, words, [some.logits for some in both])
     rows: list[tuple[Cell, ...]] = []
     for each in ids:
@@ -72,12 +72,12 @@ def _without_heads(model: OpenModel, query: Query) -> Work[Tensor]:
     """Give the logits, (vocabulary,), at a query's token with its heads switched off together."""
     for head in query.off:
         model.outline.layer(head)
-    predictor, asked, _ = yield from asked_of(model, query)
+    predictor, prompt, _ = yield from prompt_of(model, query)
     yield None
-    return predictor.switched(asked, Off(query.off, query.by_mean), model.check)
+    return predictor.switched(prompt, Off(query.off, query.by_mean), model.check)
 
 
-def asked_of(model: OpenModel, query: Query) -> Work[tuple[Predictor, Asked, Tensor]]:
+def prompt_of(model: OpenModel, query: Query) -> Work[tuple[Predictor, Prompt, Tensor]]:
     """Read a sentence, unless it was asked about last, and give the logits, (vocabulary,), at a query's token.
 
     The model's head is put on at the first prediction.
@@ -96,15 +96,15 @@ def asked_of(model: OpenModel, query: Query) -> Work[tuple[Predictor, Asked, Ten
             "predictions alone, and neither lens nor contributions nor heads switched off"
         )
     predictor = model.cached("predictor", lambda: Predictor(reader, model.source.tensors))
-    last = model.cached("asked last", dict[Any, "tuple[Asked, Tensor]"])
+    last = model.cached("last prompt", dict[Any, "tuple[Prompt, Tensor]"])
     key = (query.text or "", query.position)
     if key not in last:
-        asked = predictor.ask(*key)
-        logits = predictor.logits(asked, model.check)
+        prompt = predictor.prompt(*key)
+        logits = predictor.logits(prompt, model.check)
         if not bool(logits.isfinite().all()):
             _refuse_broken(model, predictor, logits)
         last.clear()
-        last[key] = asked, logits
+        last[key] = prompt, logits
     return predictor, *last[key]
 
 
@@ -160,7 +160,7 @@ def likely(words: Words, logits: Tensor, count: int) -> list[tuple[Cell, ...]]:
     return [(each, text, *expected.of(each)[1:]) for each, text in zip(ids, words.texts(ids), strict=True)]
 
 
-def _choices_of(model: OpenModel, query: Query) -> Work[tuple[Words, Asked, Tensor]]:
+def _choices_of(model: OpenModel, query: Query) -> Work[tuple[Words, Prompt, Tensor]]:
     """Read a sentence, and give what names its tokens, and the logits at the one that a query names.
 
     Of a module that is no model of transformers this is all that can be had.
@@ -170,8 +170,8 @@ def _choices_of(model: OpenModel, query: Query) -> Work[tuple[Words, Asked, Tens
 
     if isinstance(reader, ModuleReader):
         return reader.words, *reader.predicted(query.text or "", query.position, model.check)
-    predictor, asked, logits = yield from asked_of(model, query)
-    return predictor.words, asked, logits
+    predictor, prompt, logits = yield from prompt_of(model, query)
+    return predictor.words, prompt, logits
 
 
 class _Expected:
@@ -219,24 +219,24 @@ def _texts_of_both(ids: list[int], words: Words, other: Words, own: _Expected, t
 
 def rows_of_lens(model: OpenModel, query: Query) -> Groups:
     """List the most likely tokens at each place, and the residual stream's norm there."""
-    predictor, asked, own_logits = yield from asked_of(model, query)
+    predictor, prompt, own_logits = yield from prompt_of(model, query)
     chosen = _difference_cells(model, query, predictor.words, [own_logits])[:2]
     measured = measured_logit(query, own_logits, predictor.words, predictor.name)
     yield None
     at_once = max(1, LOGITS_AT_ONCE // len(own_logits))
-    for states, some, several in predictor.lens(asked, at_once, model.check, everywhere=query.everywhere):
+    for states, some, several in predictor.lens(prompt, at_once, model.check, everywhere=query.everywhere):
         tokens, total = states.shape[1], states.shape[0] * states.shape[1]
         rows: list[tuple[Cell, ...]] = []
         for place_of_state, logits in enumerate(several, start=some.start):
             number, token = divmod(place_of_state, tokens)
             layer: Cell = "embedding" if number == 0 else number - 1
-            position = token if query.everywhere else asked.position
+            position = token if query.everywhere else prompt.position
             state = states[number, token]
             norm = float(state.float().norm())
             chance = NOTHING if number == 0 else orthogonal_norm(states[number - 1, token], state)
             difference = (*chosen, float(measured.of(logits)), measured.spread(logits)) if chosen else ()
             for place, choice in enumerate(likely(predictor.words, logits, query.top), start=1):
-                at = (predictor.stack, layer, position, asked.tokens[position], place)
+                at = (predictor.stack, layer, position, prompt.tokens[position], place)
                 rows.append((*at, *choice, norm, chance, *difference))
         yield RowGroup(rows, progress=Progress("lens", some.stop, total, "states"))
         yield None
@@ -244,12 +244,12 @@ def rows_of_lens(model: OpenModel, query: Query) -> Groups:
 
 def rows_of_contributions(model: OpenModel, query: Query) -> Groups:
     """Take the logit of a query's token apart, or by how much it is above that of another."""
-    predictor, asked, logits = yield from asked_of(model, query)
+    predictor, prompt, logits = yield from prompt_of(model, query)
     from engine.models.contributions import contributions
 
     yield None
     measured = measured_logit(query, logits, predictor.words, predictor.name)
-    found = contributions(predictor, asked, measured, len(logits), model.check)
+    found = contributions(predictor, prompt, measured, len(logits), model.check)
     text, *against = measured.texts(predictor.words)
     of: tuple[Cell, ...] = (measured.token, text)
     note = "of the logit before the model caps it" if found.is_before_cap else NOTHING
@@ -271,7 +271,7 @@ def rows_of_ablation(model: OpenModel, query: Query) -> Groups:
 
 
 def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    predictor, asked, logits = yield from asked_of(model, query)
+    predictor, prompt, logits = yield from prompt_of(model, query)
     if not predictor.is_run(layer.name):
         raise Unread(UNREAD)
     measured = measured_logit(query, logits, predictor.words, predictor.name)
@@ -280,7 +280,7 @@ def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
     wanted = [head for head in layer.head_names() if query.wants(head.head)]
     missing = [head for head in wanted if head not in found]
     yield None
-    for head, after in predictor.each_switched(asked, missing, model.check, by_mean=query.by_mean):
+    for head, after in predictor.each_switched(prompt, missing, model.check, by_mean=query.by_mean):
         found[head] = (
             *_compared(logits, after, ShuffledChanges(logits, after), measured.token),
             _name(model, head),
@@ -293,7 +293,7 @@ def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
 def _together(model: OpenModel, query: Query) -> Groups:
     """Work out a row for each of the tokens that are likely before or after some heads are switched off together."""
     after = yield from _without_heads(model, query)
-    predictor, _, logits = yield from asked_of(model, query)
+    predictor, _, logits = yield from prompt_of(model, query)
     measured = measured_logit(query, logits, predictor.words, predictor.name)
     if query.token is None and query.against is None:
         several = [each.topk(min(query.top, len(each))).indices.tolist() for each in (logits, after)]

@@ -2,7 +2,7 @@
 
 transformers hands queries, keys, values and an explicit mask to a function chosen by name (``AttentionInterface``,
 https://huggingface.co/docs/transformers/attention_interface). The one registered here, `attend`, calls the model's own
-eager function, unless a `Way` is asked for:
+eager function, unless an `AttentionFunction` is asked for:
 
 - To read a sentence, PyTorch's ``scaled_dot_product_attention``, which keeps no probabilities. It does so only where
   that is what the eager function computes: some rows are computed in both ways, and a cap, a sink or whatever else sets
@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-NAME = "attn_tui"
+IMPLEMENTATION = "attn_tui"
 """What the function is called in transformers' tables."""
 
 COMPARED_ROWS = 4
@@ -49,16 +49,16 @@ is as large as the layer's maps, so that the kernel would spare nothing."""
 
 HALVES = (torch.bfloat16, torch.float16)
 
-FAILURES = (RuntimeError, ValueError, TypeError, IndexError, AttributeError)
+MODEL_ERRORS = (RuntimeError, ValueError, TypeError, IndexError, AttributeError)
 """What models' own code raises that is called as it was not made to be called."""
 
 Check = Callable[[], None]
 """Called between the steps of long work; it raises to give up."""
 
-Attended = tuple[Tensor, Tensor | None]
+AttentionResult = tuple[Tensor, Tensor | None]
 """(sentences, queries, heads, head_dim); the probabilities (sentences, heads, queries, keys) where there are any."""
 
-Eager = Callable[..., Attended]
+Eager = Callable[..., AttentionResult]
 
 _BRANCHES = re.compile(r"_attn_implementation\s*(?:==|!=|in|not in)\s*\(?\s*[\"'](?:eager|sdpa)")
 """Where a model's code asks for an implementation by its name, so that another name would change what it does."""
@@ -84,7 +84,7 @@ class EagerCall:
     mask: Tensor | None
     settings: dict[str, Any]
 
-    def of(self, queries: slice | Tensor) -> Attended:
+    def of(self, queries: slice | Tensor) -> AttentionResult:
         """Compute it for some queries."""
         mask = self.mask if self.mask is None or self.mask.shape[2] == 1 else self.mask[:, :, queries]
         return self.eager(self.module, self.query[:, :, queries], self.key, self.value, mask, **self.settings)
@@ -119,33 +119,33 @@ class EagerCall:
             if weights is not None:
                 together.append((torch.cat([pair[1] for pair in pairs if pair[1] is not None], 2), weights))
             return all(torch.allclose(one, other, 0, slack * float(other.abs().amax())) for one, other in together)
-        except FAILURES:
+        except MODEL_ERRORS:
             return False  # it knows how many queries there are
 
 
-Way = Callable[[EagerCall], Attended]
+AttentionFunction = Callable[[EagerCall], AttentionResult]
 """What a module attends with in the place of its eager function."""
 
 
-def eagerly(call: EagerCall) -> Attended:
-    """Attend with the eager function at once: a `Way`."""
+def attend_eagerly(call: EagerCall) -> AttentionResult:
+    """Attend with the eager function at once: an `AttentionFunction`."""
     return call.eager(call.module, call.query, call.key, call.value, call.mask, **call.settings)
 
 
-WAY: ContextVar[Way] = ContextVar("way", default=eagerly)
-"""What models that `take_over_attention` has changed attend with."""
+ATTENTION: ContextVar[AttentionFunction] = ContextVar("attention", default=attend_eagerly)
+"""What models that `register_attention` has changed attend with."""
 
 
 def attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **settings: Any
-) -> Attended:
+) -> AttentionResult:
     """Attend in the way that is asked for, as transformers' attention interface calls it."""
     kind: Any = type(module)
     names, name = _eager_place(kind)
     if name not in names:
         raise TypeError(f"{type(module).__name__} has no eager attention")
     call = EagerCall(names[name], module, query, key, value, attention_mask, settings)
-    return WAY.get()(call)
+    return ATTENTION.get()(call)
 
 
 @cache
@@ -162,25 +162,25 @@ def _names(kind: Any) -> tuple[str, ...]:
     return code.co_names if code is not None else ()
 
 
-def take_over_attention(model: Any) -> bool:
+def register_attention(model: Any) -> bool:
     """Let a loaded model in eager mode attend with `attend`; where it cannot, it stays as it is, and that is said."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask  # not of the public interface: without it there is no mask
 
-    AttentionInterface.register(NAME, attend)
-    AttentionMaskInterface.register(NAME, eager_mask)
-    if getattr(model.config, "_attn_implementation", None) not in ("eager", NAME):
+    AttentionInterface.register(IMPLEMENTATION, attend)
+    AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)
+    if getattr(model.config, "_attn_implementation", None) not in ("eager", IMPLEMENTATION):
         return False
     if not getattr(model, "_supports_attention_backend", False) and not getattr(model, "_supports_sdpa", False):
         return False
     if not _asks_for_no_name(model):
         return False
     with suppress(AttributeError, KeyError, TypeError, ValueError, ImportError):
-        model.set_attn_implementation(NAME)
-        if model.config._attn_implementation == NAME:
+        model.set_attn_implementation(IMPLEMENTATION)
+        if model.config._attn_implementation == IMPLEMENTATION:
             return True
     for module in model.modules():  # also parts that `set_attn_implementation` does not reach
-        if getattr(getattr(module, "config", None), "_attn_implementation", None) == NAME:
+        if getattr(getattr(module, "config", None), "_attn_implementation", None) == IMPLEMENTATION:
             module.config._attn_implementation = "eager"
     return False
 
@@ -205,16 +205,16 @@ def _asks_for_no_name(model: Any) -> bool:
     return True
 
 
-def attend_with_kernel(check: Check, call: EagerCall) -> Attended:
+def attend_with_kernel(check: Check, call: EagerCall) -> AttentionResult:
     """Attend with PyTorch's kernel where it computes what an eager function does, else with that in blocks.
 
     Some queries' results are compared, from the first to the last. ``check`` is called between blocks; with it bound
-    this is a `Way`.
+    this is an `AttentionFunction`.
     """
     query, key, value = call.query, call.key, call.value
     unknown = inspect.signature(call.eager).parameters.keys() - HONOURED
     if not call.module.training and all(call.settings.get(name) is None for name in unknown):
-        with suppress(*FAILURES):  # what a kernel refuses, the model's own function computes
+        with suppress(*MODEL_ERRORS):  # what a kernel refuses, the model's own function computes
             group = query.shape[1] // key.shape[1]
             if group > 1:
                 key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)

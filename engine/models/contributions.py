@@ -25,8 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.models.interventions import HeldNorm, at_token, first_tensor, is_norm, with_states
-from engine.models.predictions import CLOSE, Asked, Check, MeasuredLogit, Predictor
+from engine.models.interventions import HeldNorm, first_tensor, is_norm, replace_states, states_at_token
+from engine.models.predictions import CLOSE, Check, MeasuredLogit, Predictor, Prompt
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
@@ -70,7 +70,7 @@ class Contributions:
 
 
 def contributions(
-    predictor: Predictor, asked: Asked, measured: MeasuredLogit, vocabulary: int, check: Check
+    predictor: Predictor, prompt: Prompt, measured: MeasuredLogit, vocabulary: int, check: Check
 ) -> Contributions:
     """Take a token's logit apart, or its difference from another's, of as many tokens as the model has.
 
@@ -83,7 +83,7 @@ def contributions(
     of_others = 2 + len(predictor.stream.blocks)
     runs = AROUND + math.ceil(of_heads / at_once) + math.ceil(of_others / at_once)
     with predictor.reporting(TAKING_APART, runs):
-        return _Replay(predictor, asked, check).contributions(measured)
+        return _Replay(predictor, prompt, check).contributions(measured)
 
 
 def _layers(predictor: Predictor) -> list[LayerOutline]:
@@ -107,8 +107,8 @@ class _Replay:
     What modules gave, and the norms that they were, is recorded by module, for one call after the other.
     """
 
-    def __init__(self, predictor: Predictor, asked: Asked, check: Check) -> None:
-        self._predictor, self._asked, self._check = predictor, asked, check
+    def __init__(self, predictor: Predictor, prompt: Prompt, check: Check) -> None:
+        self._predictor, self._prompt, self._check = predictor, prompt, check
         self._layers = _layers(predictor)
         self._names = [layer.name for layer in self._layers]
         self._heads = [head for layer in self._layers for head in layer.head_names()]
@@ -130,19 +130,19 @@ class _Replay:
         self._given: dict[nn.Module, list[Tensor | None]] = {part: [] for part in self._block_of}
         self._read: dict[Head, Tensor] = {}
         self._states: list[Tensor] = []
-        self._logits = predictor.run(asked, check, self._recording())
+        self._logits = predictor.run(prompt, check, self._recording())
         self._dtype: torch.dtype = next(predictor.model.parameters()).dtype
 
     @contextmanager
     def _recording(self) -> Iterator[None]:
         """Keep what everything gives at the token while the model reads the sentence."""
-        predictor, position, tokens = self._predictor, self._asked.position, len(self._asked.tokens)
+        predictor, position, tokens = self._predictor, self._prompt.position, len(self._prompt.tokens)
 
         def keep(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
-            self._given[module].append(at_token(first_tensor(result), position, tokens))
+            self._given[module].append(states_at_token(first_tensor(result), position, tokens))
 
         def keep_norm(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-            read, written = (at_token(each, position, tokens) for each in (_norm_input(args, kwargs), result))
+            read, written = (states_at_token(each, position, tokens) for each in (_norm_input(args, kwargs), result))
             held = None if read is None or written is None else HeldNorm.of(module, read, written)
             self._norms[module].append(held)
 
@@ -183,7 +183,7 @@ class _Replay:
             state = next(given[module], None)
             if state is not None and without:
                 state = torch.cat([state * (self._block_of[module] not in blocks) for blocks in without])
-            return None if state is None else with_states(result, state)
+            return None if state is None else replace_states(result, state)
 
         def put_norm(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
             norm = next(norms[module], None)
@@ -200,7 +200,7 @@ class _Replay:
             stack.enter_context(predictor.outputs.changing(self._names, len(on), put_heads))
             stack.enter_context(predictor.stream.beginning_with(self._states[0] if first is None else first))
             try:
-                found = predictor.run_tokens(self._asked, len(on), self._check)
+                found = predictor.run_tokens(self._prompt, len(on), self._check)
             except Superseded:
                 raise
             except EngineError as error:

@@ -75,14 +75,14 @@ def spectra_device(device: str) -> str:
     return "cpu" if device.partition(":")[0] in WITHOUT_FLOAT64 else device
 
 
-def widest(device: torch.device) -> torch.dtype:
+def widest_dtype(device: torch.device) -> torch.dtype:
     """Give the widest type in which a device computes."""
     return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
 
 
-def wide(x: Tensor) -> Tensor:
+def widen(x: Tensor) -> Tensor:
     """Take numbers in the widest type that their device has."""
-    return x.to(widest(x.device))
+    return x.to(widest_dtype(x.device))
 
 
 def free_of_gpus(device: str, alone: bool = False) -> list[FreeMemory]:
@@ -169,7 +169,7 @@ def _let_go(hook: Any, part: nn.Module) -> None:
     hook.post_forward(part, None)
 
 
-def bring_along(model: nn.Module, module: nn.Module, device: torch.device) -> None:
+def place_on_device(model: nn.Module, module: nn.Module, device: torch.device) -> None:
     """Have a module beside a model that accelerate has laid out compute on a device.
 
     Of the parameters that it shares with weights that wait, it gets copies; those that are tied are the same objects.

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.architectures.outline import AttentionModule
-from engine.models.devices import wide
+from engine.models.devices import widen
 from engine.models.loaded_model import output_projection
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -40,7 +40,7 @@ Change = Callable[[Head, Tensor], Tensor]
 """Given a layer and what its output projection reads, (sentences, tokens, width), gives what it shall read."""
 
 
-class Outputs:
+class OutputProjections:
     """The output projections of a loaded model of transformers, layer by layer, and what they read."""
 
     def __init__(self, model: nn.Module, modules: Mapping[Head, AttentionModule]) -> None:
@@ -180,7 +180,7 @@ def blocks_around(named: Mapping[str, nn.Module], paths: list[str]) -> tuple[nn.
     return tuple(block for name in dict.fromkeys(lists) for block in named[name].children())
 
 
-def at_token(x: Any, position: int | None, tokens: int) -> Tensor | None:
+def states_at_token(x: Any, position: int | None, tokens: int) -> Tensor | None:
     """Take one token's numbers, (1, width), of what a module reads or writes for one sentence; None where it has none.
 
     Without a position those of all tokens are taken, (tokens, width). Models keep a sentence as (1, tokens, width),
@@ -197,7 +197,7 @@ def first_tensor(result: Any) -> Any:
     return result[0] if isinstance(result, (tuple, list)) and result else result
 
 
-def with_states(result: Any, states: Tensor, sentences: int | None = None) -> Any:
+def replace_states(result: Any, states: Tensor, sentences: int | None = None) -> Any:
     """Put other states, (sentences, width), in the place of those in what a module gives, one token each.
 
     They may be of more sentences than the module was given, if it is said of how many.
@@ -228,7 +228,7 @@ class ResidualStream:
 
         def keep(x: Any) -> None:
             nonlocal is_lost
-            state = at_token(x, position, tokens)
+            state = states_at_token(x, position, tokens)
             is_lost = is_lost or state is None
             if state is not None:
                 seen.append(state)
@@ -256,7 +256,7 @@ class ResidualStream:
         def after(block: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
             nonlocal call
             call += 1
-            return with_states(result, states, len(states)) if call == calls else None
+            return replace_states(result, states, len(states)) if call == calls else None
 
         with self._hooked(None, after):
             yield
@@ -272,8 +272,8 @@ class ResidualStream:
                 return None
             is_first = False
             if args:
-                return (with_states(args[0], state), *args[1:]), kwargs
-            return args, {**kwargs, "hidden_states": with_states(kwargs["hidden_states"], state)}
+                return (replace_states(args[0], state), *args[1:]), kwargs
+            return args, {**kwargs, "hidden_states": replace_states(kwargs["hidden_states"], state)}
 
         with self._hooked(before, None):
             yield
@@ -319,11 +319,11 @@ class HeldNorm:
         signs = torch.ones_like(read)
         signs[..., 1::2] = -1  # of mean zero and variance one
         zero, alternating, constant = (
-            wide(norm.forward(probe)) for probe in (torch.zeros_like(signs), LARGE * signs, LARGE * signs.abs())
+            widen(norm.forward(probe)) for probe in (torch.zeros_like(signs), LARGE * signs, LARGE * signs.abs())
         )
-        gain, bias = (alternating - zero) * wide(signs), zero
+        gain, bias = (alternating - zero) * widen(signs), zero
         is_centred = bool((constant - zero).abs().max() < 0.1 * gain.abs().max())
-        plain, made = _centre(wide(read), is_centred) * gain, wide(written)
+        plain, made = _centre(widen(read), is_centred) * gain, widen(written)
         scale = ((made - bias) * plain).sum(-1, keepdim=True) / plain.square().sum(-1, keepdim=True).clamp_min(1e-30)
         held = cls(gain, bias, scale, is_centred)
         slack = NORM_SLACK if read.dtype in (torch.float32, torch.float64) else 40 * NORM_SLACK
@@ -347,7 +347,7 @@ class HeldNorm:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Treat other numbers, (..., width), as those tokens were treated, in a wider dtype."""
-        return self.scale * self.gain * _centre(wide(x.to(self.gain.device)), self.is_centred) + self.bias
+        return self.scale * self.gain * _centre(widen(x.to(self.gain.device)), self.is_centred) + self.bias
 
 
 def _centre(x: Tensor, is_centred: bool) -> Tensor:

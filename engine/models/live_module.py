@@ -23,7 +23,7 @@ from engine.checkpoints.transformers_library import settings_of_config
 from engine.models.model_loader import load_reader, words_of
 from engine.models.module_reader import Example, FoundAttention, ModuleCall, ModuleReader, ProjectionWatch, watch_call
 from engine.models.proof import Observation, prove
-from engine.models.reader import MapReader, Reader, evaluating
+from engine.models.reader import MapReader, Reader, evaluation_mode
 from engine.models.tokenizer import Words, words_from
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -94,7 +94,7 @@ class ModuleSource(Source):
             except EngineError as error:
                 by_rules = error
         try:
-            with evaluating(self.module):
+            with evaluation_mode(self.module):
                 return self._of_calls()
         except EngineError as error:
             raise by_rules or error from error

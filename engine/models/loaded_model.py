@@ -27,7 +27,7 @@ _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 """Kinds of parameters that stand for any number of arguments, or none."""
 
 
-def vocabulary_of(model: Any) -> int:
+def vocabulary_size(model: Any) -> int:
     """Say how many tokens a model knows; no more than it can be asked for, where it does not say."""
     try:
         table = model.get_input_embeddings()
@@ -53,7 +53,7 @@ def sentence_inputs(model: Any, words: Words, name: str, device: str, sentence: 
     if others and ("input_ids" not in taken or asked):
         raise EngineError(f"{name} reads {others[0]}, not text alone; its spectra still work")
     if isinstance(words, TokenNumbers):
-        count = vocabulary_of(model)
+        count = vocabulary_size(model)
         for each in sentence.ids:
             if each >= count:
                 raise EngineError(f"{name} has no token {each}; type numbers from 0 to {count - 1}")
@@ -74,7 +74,7 @@ def empty_boxes(ids: Tensor) -> Tensor:
     return torch.zeros(*ids.shape, 4, device=ids.device)
 
 
-def attention_in(model: nn.Module, anatomy: Anatomy) -> dict[Head, nn.Module]:
+def find_attention(model: nn.Module, anatomy: Anatomy) -> dict[Head, nn.Module]:
     """Find every layer's attention module in a loaded model; `EngineError` when one is not there."""
     named = dict(model.named_modules())
     found: dict[Head, nn.Module] = {}
@@ -112,7 +112,7 @@ def find_path(modules: Mapping[str, nn.Module], path: str) -> str | None:
     return _alike(modules, path)
 
 
-def path_of(modules: Mapping[str, nn.Module], path: str) -> str:
+def require_path(modules: Mapping[str, nn.Module], path: str) -> str:
     """Find what a loaded model calls a checkpoint's module; `EngineError` when it has none."""
     found = find_path(modules, path)
     if found is None:
@@ -148,9 +148,9 @@ def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, 
     found: dict[str, nn.Module] = {}
     lender = turn_of(module.key_value_module, module.outline.layer)
     for matrix, own in (("Q", own_path(module)), ("K", lender)):
-        path = path_of(named, own)
+        path = require_path(named, own)
         rules = [rule for rule in (module.rule, loaded.get(path)) if rule is not None]
-        projection = first_beside(named, path, [rule.first_step(matrix) for rule in rules])
+        projection = find_sibling(named, path, [rule.first_step(matrix) for rule in rules])
         if projection is None:
             raise EngineError(f"{own} has no projection that attn-tui can hook; its scores cannot be explained")
         found[matrix] = projection
@@ -164,10 +164,10 @@ def output_projection(named: Mapping[str, nn.Module], module: AttentionModule) -
         return None
     loaded = dict(loaded_attention(named)).get(path)
     rules = [rule for rule in (module.rule, loaded) if rule is not None]
-    return first_beside(named, path, [rule.output_first or rule.output for rule in rules])
+    return find_sibling(named, path, [rule.output_first or rule.output for rule in rules])
 
 
-def first_beside(named: Mapping[str, nn.Module], path: str, names: list[str]) -> nn.Module | None:
+def find_sibling(named: Mapping[str, nn.Module], path: str, names: list[str]) -> nn.Module | None:
     """Find the first of some modules beside another one; of a module around a projection, the projection."""
     for name in names:
         around = sibling(path, name)

@@ -22,10 +22,10 @@ from torch.utils._pytree import tree_leaves
 
 from engine.architectures.outline import AttentionModule
 from engine.models.devices import CheckedLookups, lacks_memory
-from engine.models.loaded_model import vocabulary_of
-from engine.models.predictions import Asked, checked_position
+from engine.models.loaded_model import vocabulary_size
+from engine.models.predictions import Prompt, checked_position
 from engine.models.proof import Observation
-from engine.models.reader import Blocks, MapReader, Text, Tokens, evaluating
+from engine.models.reader import Blocks, MapReader, Text, Tokens, evaluation_mode
 from engine.models.score_formula import SOFTMAXES, ScoreFormula
 from engine.models.tokenizer import Words
 from engine.values.attention import Sentence
@@ -374,7 +374,7 @@ class ModuleReader(MapReader):
     def vocabulary(self) -> int:
         """How many rows its smallest embedding has."""
         self._example_of_tokens(" that random ones could stand for")
-        return vocabulary_of(self._model)
+        return vocabulary_size(self._model)
 
     def read(self, text: Text, check: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
         """Run the module on a sentence, unless it is the one that was read last; none of its heads can be off."""
@@ -400,7 +400,7 @@ class ModuleReader(MapReader):
         self.sentence = sentence
         return sentence
 
-    def predicted(self, text: str, position: int | None, check: Callable[[], None]) -> tuple[Asked, Tensor]:
+    def predicted(self, text: str, position: int | None, check: Callable[[], None]) -> tuple[Prompt, Tensor]:
         """Read a sentence, and give what the module says comes after one of its tokens, the last unless it is named."""
         example = self._example_of_tokens(", so it predicts none")
         if "decoder" not in self.outline.stacks:
@@ -412,7 +412,7 @@ class ModuleReader(MapReader):
         place = checked_position(position, len(sentence.ids))
         returned = self._run(example.with_ids(sentence.ids), check)
         self.sentence = sentence
-        return Asked(sentence, {}, sentence.tokens, place), self._logits(returned, place, len(sentence.ids))
+        return Prompt(sentence, {}, sentence.tokens, place), self._logits(returned, place, len(sentence.ids))
 
     def _run(self, example: Example, check: Callable[[], None]) -> Any:
         """Call the model, keep what its attention modules are called with, and give what it returns."""
@@ -428,7 +428,7 @@ class ModuleReader(MapReader):
         attention = dict.fromkeys(each.module for each in self._found.values())
         hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in attention]
         try:
-            with evaluating(self._model), CheckedLookups(), torch.no_grad():
+            with evaluation_mode(self._model), CheckedLookups(), torch.no_grad():
                 returned = self._model(*example.args, **example.kwargs)
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, KeyError) as error:
             if isinstance(error, RuntimeError) and lacks_memory(error):
@@ -489,7 +489,7 @@ class ModuleReader(MapReader):
             raise EngineError(
                 f"{self.outline.layer(layer).module} did not run on this sentence; it has no attention map"
             )
-        with evaluating(self._model), ProjectionWatch(found.parameters).watching(found.module) as watch:
+        with evaluation_mode(self._model), ProjectionWatch(found.parameters).watching(found.module) as watch:
             self._calls[found.module].again()
         return watch
 

@@ -23,7 +23,7 @@ from engine.architectures.tensors import Tensors
 from engine.architectures.vocabulary import UNEMBEDDINGS
 from engine.checkpoints.transformers_library import class_named, first_line, silence
 from engine.mathematics.tokens import root_mean_square
-from engine.models.devices import bring_along, is_spread
+from engine.models.devices import is_spread, place_on_device
 from engine.models.interventions import ResidualStream, blocks_around, heads_per_run
 from engine.models.model_loader import input_device
 from engine.models.reader import Reader
@@ -41,7 +41,7 @@ CLOSE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, torch.bf
 
 
 @dataclass(frozen=True)
-class Asked:
+class Prompt:
     """A token of a sentence, and what is read there.
 
     Attributes
@@ -101,7 +101,7 @@ class Predictor:
         """Say whether a layer has taken part in anything that was predicted; what looks at an encoder may not."""
         return self._reader.modules[layer] in self._run_modules
 
-    def ask(self, text: str, position: int | None) -> Asked:
+    def prompt(self, text: str, position: int | None) -> Prompt:
         """Find the token that a prediction is asked for.
 
         A model that fills in masks does so at the first mask of the sentence, or, where there is none or another
@@ -128,48 +128,48 @@ class Predictor:
         position = checked_position(position, count)
         if mask is not None:
             read[0, position] = mask
-        return Asked(sentence, inputs, self.words.texts(read[0].tolist()), position)
+        return Prompt(sentence, inputs, self.words.texts(read[0].tolist()), position)
 
-    def logits(self, asked: Asked, check: Check) -> Tensor:
+    def logits(self, prompt: Prompt, check: Check) -> Tensor:
         """Give the logits of the token after the one asked for, or of the mask: (vocabulary,) float32."""
         with self.reporting(PREDICTING, 1):
-            return self.run(asked, check, nullcontext())
+            return self.run(prompt, check, nullcontext())
 
-    def switched(self, asked: Asked, off: Off, check: Check) -> Tensor:
+    def switched(self, prompt: Prompt, off: Off, check: Check) -> Tensor:
         """Give the logits with heads switched off, all together: (vocabulary,) float32."""
-        means = self.means(asked, check) if off.by_mean else None
+        means = self.means(prompt, check) if off.by_mean else None
         with self.reporting(SWITCHING, 1):
-            return self.run(asked, check, self.outputs.switching(off.heads, means))
+            return self.run(prompt, check, self.outputs.switching(off.heads, means))
 
     def each_switched(
-        self, asked: Asked, heads: Sequence[Head], check: Check, *, by_mean: bool
+        self, prompt: Prompt, heads: Sequence[Head], check: Check, *, by_mean: bool
     ) -> Iterator[tuple[Head, Tensor]]:
         """Give the logits with each of some heads switched off alone, as they are computed: (vocabulary,) float32."""
-        means = self.means(asked, check) if by_mean else None
-        tokens = max(each.shape[1] for each in asked.inputs.values() if isinstance(each, Tensor))
+        means = self.means(prompt, check) if by_mean else None
+        tokens = max(each.shape[1] for each in prompt.inputs.values() if isinstance(each, Tensor))
         tried = list(heads_per_run(heads, tokens))
         done = 0
         tell = in_heads(self._reader.tell, len(heads), lambda: done, len(self._reader.modules))
         with self.reporting(SWITCHING, len(tried), tell):
             for some in tried:
                 check()
-                found = self._run(asked, len(some), check, self.outputs.switching(some, means, one_by_one=True))
+                found = self._run(prompt, len(some), check, self.outputs.switching(some, means, one_by_one=True))
                 done += len(some)
                 yield from zip(some, found, strict=True)
 
-    def means(self, asked: Asked, check: Check) -> dict[Head, Tensor]:
+    def means(self, prompt: Prompt, check: Check) -> dict[Head, Tensor]:
         """Give the means over the sentence's tokens of what output projections read with nothing off, by layer."""
-        key = repr([each.tolist() for each in asked.inputs.values() if isinstance(each, Tensor)])
+        key = repr([each.tolist() for each in prompt.inputs.values() if isinstance(each, Tensor)])
         if self._means[0] != key:
             means: dict[Head, Tensor] = {}
             with self.reporting(AVERAGING, 1):
                 layers = [layer for layer in self.outputs.layers if self.is_run(layer)]
-                self.run(asked, check, self.outputs.keeping_means(layers, means))
+                self.run(prompt, check, self.outputs.keeping_means(layers, means))
             self._means = (key, means)
         return self._means[1]
 
     def lens(
-        self, asked: Asked, at_once: int, check: Check, *, everywhere: bool
+        self, prompt: Prompt, at_once: int, check: Check, *, everywhere: bool
     ) -> Iterator[tuple[Tensor, slice, Tensor]]:
         """Put the residual stream at the token, or at every token, through all that follows the last block.
 
@@ -185,23 +185,23 @@ class Predictor:
             states alone.
         """
         seen: list[Tensor] = []
-        tokens, place = (len(asked.tokens), asked.position) if everywhere else (1, 0)
+        tokens, place = (len(prompt.tokens), prompt.position) if everywhere else (1, 0)
         pieces = math.ceil(tokens * (1 + len(self.stream.blocks)) / at_once)
         with self.reporting(FOLLOWING, 2 + pieces):
-            position = None if everywhere else asked.position
-            own = self.run(asked, check, self.stream.watching(position, len(asked.tokens), seen))
+            position = None if everywhere else prompt.position
+            own = self.run(prompt, check, self.stream.watching(position, len(prompt.tokens), seen))
             states = torch.stack([state.to(seen[-1].device) for state in seen])  # blocks may be on several devices
             ends = torch.stack([states[0, place], states[-1, place]])
-            found = self._logits_of_states(asked, ends, len(seen) - 1, check)[1]
+            found = self._logits_of_states(prompt, ends, len(seen) - 1, check)[1]
             slack = CLOSE.get(next(self.model.parameters()).dtype, 4e-2)
             if not bool((found - own).abs().max() <= slack * own.abs().max().clamp_min(1e-6)):
                 raise EngineError(self._no_lens)
             flat = states.flatten(0, 1)
             for start in range(0, len(flat), at_once):
                 some = slice(start, min(start + at_once, len(flat)))
-                yield states, some, self._logits_of_states(asked, flat[some], len(seen) - 1, check)
+                yield states, some, self._logits_of_states(prompt, flat[some], len(seen) - 1, check)
 
-    def _logits_of_states(self, asked: Asked, states: Tensor, calls: int, check: Check) -> Tensor:
+    def _logits_of_states(self, prompt: Prompt, states: Tensor, calls: int, check: Check) -> Tensor:
         """Put states, (states, width), through all that follows the last of so many calls of blocks.
 
         Logits, (states, vocabulary) float32, are what the model would predict if its blocks had given these states.
@@ -210,7 +210,7 @@ class Predictor:
         for sentences in (1, len(states)):  # few models need as many sentences before the end as come out of it
             try:
                 with self.stream.ending_with(calls, states):
-                    found = self.run_tokens(asked, sentences, check)
+                    found = self.run_tokens(prompt, sentences, check)
             except Superseded:
                 raise
             except EngineError:
@@ -223,22 +223,22 @@ class Predictor:
     def _no_lens(self) -> str:
         return f"what {self.name} does after its last block needs more than one state, so it has no lens"
 
-    def run_tokens(self, asked: Asked, count: int, check: Check) -> Tensor:
+    def run_tokens(self, prompt: Prompt, count: int, check: Check) -> Tensor:
         """Run the model on so many sentences of one token: (sentences, vocabulary) float32 logits."""
-        first = {name: each[:, :1] if isinstance(each, Tensor) else each for name, each in asked.inputs.items()}
-        single = replace(asked, inputs=first, tokens=asked.tokens[:1], position=0)
+        first = {name: each[:, :1] if isinstance(each, Tensor) else each for name, each in prompt.inputs.items()}
+        single = replace(prompt, inputs=first, tokens=prompt.tokens[:1], position=0)
         return self._run(single, count, check, nullcontext())
 
-    def run(self, asked: Asked, check: Check, around: AbstractContextManager[None]) -> Tensor:
+    def run(self, prompt: Prompt, check: Check, around: AbstractContextManager[None]) -> Tensor:
         """Run the model on the sentence within a context: (vocabulary,) float32."""
-        return self._run(asked, 1, check, around)[0]
+        return self._run(prompt, 1, check, around)[0]
 
-    def _run(self, asked: Asked, copies: int, check: Check, around: AbstractContextManager[None]) -> Tensor:
+    def _run(self, prompt: Prompt, copies: int, check: Check, around: AbstractContextManager[None]) -> Tensor:
         """Run the model on copies of a sentence, and unembed no token but the one that is asked for: (copies, …)."""
-        tokens, position = len(asked.tokens), asked.position
+        tokens, position = len(prompt.tokens), prompt.position
         inputs = {
             name: each.expand(copies, *each.shape[1:]) if isinstance(each, Tensor) else each
-            for name, each in asked.inputs.items()
+            for name, each in prompt.inputs.items()
         }
 
         def one_token(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -417,7 +417,7 @@ def _around(chosen: Any, model: Any, tensors: Tensors) -> Any:
         whole.tie_weights(missing_keys=set(missing))
     if spread:
         for path in filter(None, dict.fromkeys(name.rpartition(".")[0] for name in own)):
-            bring_along(model, whole.get_submodule(path), device)
+            place_on_device(model, whole.get_submodule(path), device)
     left = [name for name, tensor in _tensors(whole) if name in missing and tensor.is_meta]
     if left:
         raise EngineError(f"{left[0]} is not among the tensors that were read, nor tied to one of them")

@@ -32,16 +32,16 @@ from engine.architectures.rules import Rule, sibling
 from engine.architectures.tensors import all_finite
 from engine.mathematics.scores import fit_scale
 from engine.models.attention_maps import probabilities_of
-from engine.models.devices import weights_loaded, wide
+from engine.models.devices import weights_loaded, widen
 from engine.models.interventions import first_tensor
 from engine.models.loaded_model import (
     ASKING_FOR_BOXES,
     empty_boxes,
-    first_beside,
+    find_sibling,
     loaded_attention,
     own_path,
-    path_of,
-    vocabulary_of,
+    require_path,
+    vocabulary_size,
 )
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -94,7 +94,7 @@ LATENT_SCALES = {"Q": ("mla_scale_q_lora", "q_lora_scale"), "K": ("mla_scale_kv_
 VALUE_SCALE, CLIP = "v_scale", "clip_qkv"
 """What attention modules call the numbers that they multiply latents and values by, and at which they cut them off."""
 
-Try = tuple[str, float, float]
+Attempt = tuple[str, float, float]
 """What a model does beside a plain formula, how far that is from its own numbers, and the largest that are rounded."""
 
 ROW_LENGTH, DRAWN_TOKENS = 9, 50_000
@@ -165,7 +165,7 @@ def observe(
     EngineError : when a module is not in the model, or the model does not run.
     """
     padding = getattr(model.config, "pad_token_id", None)
-    tokens = [token for token in range(min(vocabulary_of(model), DRAWN_TOKENS)) if token != padding]
+    tokens = [token for token in range(min(vocabulary_size(model), DRAWN_TOKENS)) if token != padding]
     places = torch.randint(len(tokens), (2, ROW_LENGTH), generator=torch.Generator().manual_seed(0))
     ids = torch.tensor(tokens)[places].to(device)
     model_type = str(getattr(model.config, "model_type", ""))
@@ -182,8 +182,8 @@ def observe(
         for rotation in holding:
             stack.callback(rotation.register_forward_pre_hook(_hold_positions, with_kwargs=True).remove)
         for head, module in modules.items():
-            own = path_of(named, own_path(module))
-            shared = path_of(named, turn_of(module.key_value_module, head.layer))
+            own = require_path(named, own_path(module))
+            shared = require_path(named, turn_of(module.key_value_module, head.layer))
             seen[head] = Observation(
                 named[own], named[shared], positions_are_held=are_held, loaded_as=half_precision(named[own])
             )
@@ -293,12 +293,12 @@ class _ModuleWatch:
         with ExitStack() as stack:
             for matrix, path in paths.items():
                 name = rule.first_step(matrix)
-                projection = first_beside(named, path, [each.first_step(matrix) for each in rules])
+                projection = find_sibling(named, path, [each.first_step(matrix) for each in rules])
                 if projection is not None:
                     seen.projections[matrix] = projection
                     stack.callback(projection.register_forward_hook(partial(self._keep_call, matrix)).remove)
                     norms = [each.latents[matrix].norm for each in rules if matrix in each.latents]
-                    if (norm := first_beside(named, path, norms)) is not None:
+                    if (norm := find_sibling(named, path, norms)) is not None:
                         seen.projections[f"norm {matrix}"] = norm
                 elif isinstance(getattr(seen.module, name, None), nn.Parameter):
                     uses[name] = matrix
@@ -432,7 +432,7 @@ def _as_loaded(module: AttentionModule, weights: LayerWeights, dtype: torch.dtyp
     return replace(weights, **{name: part.to(dtype) for name, part in parts.items() if part is not None})
 
 
-def _first_that_holds(case: Case, tries: Iterator[Try], seen: Tensor) -> Finding:
+def _first_that_holds(case: Case, tries: Iterator[Attempt], seen: Tensor) -> Finding:
     """Try modifiers in turn, the plain formula first; without one that holds give the smallest residual."""
     tolerance, loaded_as = TOLERANCES[seen.dtype], case.seen.loaded_as
     if loaded_as is not None and (case.module.latents or case.module.output_first):
@@ -509,7 +509,7 @@ class Case:
             normed: Tensor = norm(written)
         size: Tensor = (normed * plain).sum(-1, keepdim=True) / plain.square().sum(-1, keepdim=True)
         scales = [getattr(self.seen.module, name, None) for name in LATENT_SCALES["Q" if matrix == "Q" else "K"]]
-        return wide((size * next((scale for scale in scales if scale is not None), 1.0))[:, None])
+        return widen((size * next((scale for scale in scales if scale is not None), 1.0))[:, None])
 
     def call(self, module: nn.Module, rows: Tensor) -> Tensor:
         """Call one of the model's own modules in the dtype that it has while its layer is checked."""
@@ -537,14 +537,14 @@ class Case:
 
 def rows_by_head(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Project (sentences, tokens, width) by head, in float64 where there is one: (sentences, heads, tokens, rows)."""
-    rows = torch.einsum("btd,hrd->bhtr", wide(x), wide(weight.to(x.device)))
+    rows = torch.einsum("btd,hrd->bhtr", widen(x), widen(weight.to(x.device)))
     return rows if bias is None else rows + bias[None, :, None].to(rows)
 
 
 # (a) What a layer's heads write, added up, is what its attention writes.
 
 
-def _outputs(case: Case) -> Iterator[Try]:
+def _outputs(case: Case) -> Iterator[Attempt]:
     """Try (a): values, perhaps normed; mixed by the probabilities; perhaps normed or gated; written."""
     value, names = case.rows("V")
     yield from _written(case, _mixed(case, value), names)
@@ -591,7 +591,7 @@ def _pairs(case: Case, value: Tensor) -> Tensor:
     return by_token.transpose(1, 2)
 
 
-def _written(case: Case, mixed: Tensor, names: list[str]) -> Iterator[Try]:
+def _written(case: Case, mixed: Tensor, names: list[str]) -> Iterator[Attempt]:
     """Write what the heads have mixed, plainly, and by way of a norm or a gate where the module has one."""
     weights = case.weights
     written = case.written.reshape(mixed.shape[0], mixed.shape[2], -1).to(mixed)
@@ -628,7 +628,7 @@ def _tail(case: Case) -> Tensor | None:
         return None
     own = case.module.outline.heads * case.module.outline.value_head_dim
     weight: Any = case.seen.projections["O"].weight
-    tail: Tensor = wide(case.seen.reads["O"][..., own:]) @ wide(weight.detach()[:, own:]).T
+    tail: Tensor = widen(case.seen.reads["O"][..., own:]) @ widen(weight.detach()[:, own:]).T
     return tail
 
 
@@ -653,7 +653,7 @@ def _gates(case: Case, mixed: Tensor) -> Iterator[Tensor]:
 # (b) Where a layer's heads look follows from their queries and keys.
 
 
-def _scores(case: Case) -> Iterator[Try]:
+def _scores(case: Case) -> Iterator[Attempt]:
     """Try (b): queries and keys, perhaps normed; their products scaled, capped, or with a bias of the positions."""
     (query, of_query), (key, of_key) = case.rows("Q"), case.rows("K")
     names = list(dict.fromkeys([*of_query, *of_key]))
@@ -682,7 +682,7 @@ def _normed(case: Case, norm: Any, rows: Tensor) -> Tensor:
     return case.call_on_all_heads(norm, rows)
 
 
-def _softmaxes(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: list[str]) -> Iterator[Try]:
+def _softmaxes(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: list[str]) -> Iterator[Attempt]:
     """Turn products of queries and keys into probabilities in every way that models do."""
     query, key = (each.clamp(-case.clip, case.clip) for each in (query, key))  # modules clip behind norms
     products = query @ key.repeat_interleave(case.weights.group, 1).mT

@@ -29,16 +29,16 @@ from torch.utils.hooks import RemovableHandle
 from engine.architectures.outline import Anatomy
 from engine.checkpoints.transformers_library import first_line
 from engine.models.attention_capture import (
-    FAILURES,
-    NAME,
-    WAY,
-    Attended,
+    ATTENTION,
+    IMPLEMENTATION,
+    MODEL_ERRORS,
+    AttentionFunction,
+    AttentionResult,
     Check,
     EagerCall,
-    Way,
+    attend_eagerly,
     attend_with_kernel,
-    eagerly,
-    take_over_attention,
+    register_attention,
 )
 from engine.models.attention_maps import (
     add_block,
@@ -51,14 +51,14 @@ from engine.models.attention_maps import (
     reason_without_map,
 )
 from engine.models.devices import CheckedLookups, is_spread, lacks_memory, weights_loaded
-from engine.models.interventions import Outputs
+from engine.models.interventions import OutputProjections
 from engine.models.loaded_model import (
     RefusedChoices,
-    attention_in,
+    find_attention,
     lacking_parameters,
     scoring_projections,
     sentence_inputs,
-    vocabulary_of,
+    vocabulary_size,
     why_no_numbers,
 )
 from engine.models.proof import Observation, observe
@@ -224,7 +224,7 @@ class _AllCalled(Exception):
 
 
 @contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
     """Put a module into evaluation mode, and every part of it back afterwards."""
     states = {part: part.training for part in module.modules()}
     module.eval()
@@ -236,12 +236,12 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def borrowed(model: Any, attention: str = "eager") -> Iterator[None]:
+def borrowed_model(model: Any, attention: str = "eager") -> Iterator[None]:
     """Put a model of transformers into evaluation mode and let it attend in a way, and give it back as it was."""
     configs = {id(part.config): part.config for part in model.modules() if hasattr(part, "config")}
     chosen = {key: getattr(config, "_attn_implementation", None) for key, config in configs.items()}
     try:
-        with evaluating(model):
+        with evaluation_mode(model):
             for part in model.modules():  # of several towers each has a choice of its own
                 if getattr(getattr(part, "config", None), "_attn_implementation", "eager") not in (None, "eager"):
                     setter = getattr(part, "set_attn_implementation", None)
@@ -283,12 +283,12 @@ class Reader(MapReader):
         if not is_borrowed:
             attend_in_full(model)
         self._longest = longest_in_full(model)
-        self.modules = attention_in(model, anatomy)
-        self.outputs = Outputs(model, anatomy.modules)
-        with borrowed(model) if is_borrowed else nullcontext():
-            self.reads_with_kernels = take_over_attention(model)
-        attention = NAME if self.reads_with_kernels else "eager"
-        self._state = partial(borrowed, model, attention) if is_borrowed else nullcontext
+        self.modules = find_attention(model, anatomy)
+        self.outputs = OutputProjections(model, anatomy.modules)
+        with borrowed_model(model) if is_borrowed else nullcontext():
+            self.reads_with_kernels = register_attention(model)
+        attention = IMPLEMENTATION if self.reads_with_kernels else "eager"
+        self._state = partial(borrowed_model, model, attention) if is_borrowed else nullcontext
         lacking = lacking_parameters(model)
         self._refusing = partial(RefusedChoices, lacking) if lacking else nullcontext
         self._bringing = weights_loaded if is_spread(model) else nullcontext
@@ -314,7 +314,7 @@ class Reader(MapReader):
     @property
     def vocabulary(self) -> int:
         """How many rows its embedding has."""
-        return vocabulary_of(self.model)
+        return vocabulary_size(self.model)
 
     def forget(self, text: str) -> None:
         """Let go of what is kept of a sentence, unless it is the one that was read last."""
@@ -414,15 +414,17 @@ class Reader(MapReader):
                 ) from error
 
     @contextmanager
-    def running(self, tokens: int, check: Check, way: Way | None = None) -> Iterator[None]:
+    def running(self, tokens: int, check: Check, way: AttentionFunction | None = None) -> Iterator[None]:
         """Let the model, or what is built around it or a part of it, run; `EngineError` when it fails.
 
         Attention modules attend as sentences are read, with kernels where they can, unless another way is given;
         ``check`` is called between the blocks of what has no kernel.
         """
-        before = WAY.set(way or (partial(attend_with_kernel, check) if self.reads_with_kernels else eagerly))
+        before = ATTENTION.set(
+            way or (partial(attend_with_kernel, check) if self.reads_with_kernels else attend_eagerly)
+        )
         try:
-            sparing = activating_in_pieces(self.model) if tokens**2 > AT_ONCE else nullcontext()
+            sparing = split_activations(self.model) if tokens**2 > AT_ONCE else nullcontext()
             with self._state(), sparing, self._refusing(), self._checking(), torch.inference_mode():
                 yield
         except EngineError:
@@ -439,7 +441,7 @@ class Reader(MapReader):
                 f"{self.outline.name} fails on this sentence: {first_line(error)}; try another one"
             ) from error
         finally:
-            WAY.reset(before)
+            ATTENTION.reset(before)
 
     def blocks(self, layer: Head, check: Check) -> Blocks:
         """Call one layer's attention module again, and compute its eager function in blocks of queries.
@@ -455,7 +457,7 @@ class Reader(MapReader):
         shape = heads, len(tokens[0]), len(tokens[1])
         captured: list[EagerCall] = []
 
-        def capture(eager: EagerCall) -> Attended:
+        def capture(eager: EagerCall) -> AttentionResult:
             """Keep the call of the eager function, and give something small that stands for what it computes."""
             query, key, value = eager.query, eager.key, eager.value
             if captured or (query.shape[1], query.shape[2], key.shape[2]) != shape:
@@ -483,14 +485,14 @@ class Reader(MapReader):
                         yield tokens, first, weights[0]
                         del weights  # before there are those of the next block
                 return
-            except FAILURES as error:
+            except MODEL_ERRORS as error:
                 raise self._failure(error, shape) from error
         need_memory(*shape, COPIES)
         try:
-            with self.running(max(shape[1:]), check, eagerly):
+            with self.running(max(shape[1:]), check, attend_eagerly):
                 returned = module(*call.args, **call.kwargs)
         except EngineError as error:
-            if isinstance(error.__cause__, FAILURES):
+            if isinstance(error.__cause__, MODEL_ERRORS):
                 raise self._failure(error.__cause__, shape) from error
             raise
         found = probabilities_of(module, returned, heads, shape[2])
@@ -545,7 +547,7 @@ class Reader(MapReader):
 
                 projections = scoring_projections(self.model, described)
                 return ScoreFormula(name, module, projections, (call.args, call.kwargs), shape, step), tokens
-        except FAILURES as error:
+        except MODEL_ERRORS as error:
             raise EngineError(
                 f"attn-tui cannot hook the scores of {name}: {first_line(error)}; its map works"
             ) from error
@@ -557,7 +559,7 @@ class Reader(MapReader):
 
 
 @contextmanager
-def activating_in_pieces(model: nn.Module) -> Iterator[None]:
+def split_activations(model: nn.Module) -> Iterator[None]:
     """Let the activations of a model of transformers be computed a piece after the other for a while.
 
     Each number's result depends on that number alone, so it is the same in pieces, and takes less memory beside it.

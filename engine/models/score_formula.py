@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from engine.mathematics.scores import Side
-from engine.models.devices import weight_of, wide, widest
+from engine.models.devices import weight_of, widen, widest_dtype
 from engine.models.interventions import HeldNorm, is_norm
 from engine.values.errors import EngineError
 
@@ -225,7 +225,7 @@ class ScoreFormula:
     def _in_float64(self, linearised: _Linearised, is_zero: bool = False) -> WatchedScores:
         """Call the module in float64, holding its norms."""
         self._step()
-        dtype = widest(next(self._module.parameters()).device)
+        dtype = widest_dtype(next(self._module.parameters()).device)
         args, kwargs = _copied(self._call, dtype)
         parts = _copied({**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}, dtype)
         with ExitStack() as stack, torch.enable_grad():
@@ -255,17 +255,17 @@ class ScoreFormula:
 
         A module with a sink takes a row's largest score off all of them first; what became of the sink tells how much.
         """
-        scores, keys = wide(made.scores.detach()), self._shape[2]
+        scores, keys = widen(made.scores.detach()), self._shape[2]
         if scores.shape[-1] == keys:
             return scores
         sinks = getattr(self._module, "sinks", None)
         if scores.shape[-1] != keys + 1 or not isinstance(sinks, Tensor):
             raise self._refusal("has scores that belong to no token")
-        return scores[..., :keys] - scores[..., keys:] + wide(sinks.detach())[:, None, None]
+        return scores[..., :keys] - scores[..., keys:] + widen(sinks.detach())[:, None, None]
 
     def _formula(self, made: Tensor) -> tuple[float | None, Tensor]:
         """Find the cap, if there is one, and each head's scale with which products make scores."""
-        products = wide((self._made.query @ self._made.key.mT).detach())
+        products = widen((self._made.query @ self._made.key.mT).detach())
         seen, made = self.seen, torch.where(self.seen, made, 0.0)
         cap = getattr(getattr(self._module, "config", None), "attn_logit_softcapping", None)
         tells, raw = seen, made

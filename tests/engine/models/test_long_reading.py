@@ -15,7 +15,7 @@ from transformers.activations import ACT2FN
 
 from engine.models.live_module import ModuleSource
 from engine.models.model_loader import load_reader
-from engine.models.reader import PIECE, activating_in_pieces
+from engine.models.reader import PIECE, split_activations
 from engine.values.heads import Head, Off
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_reader, run_apart
@@ -77,7 +77,7 @@ def test_activations_in_pieces_are_the_same_bit_for_bit(name: str) -> None:
     numbers = 3 * torch.randn(3, PIECE + 77)
     with torch.inference_mode():
         expected = activation(numbers.clone())
-        with activating_in_pieces(torch.nn.Sequential(activation)):
+        with split_activations(torch.nn.Sequential(activation)):
             found = activation(numbers)
     assert torch.equal(found, expected)
     assert "forward" not in vars(activation)

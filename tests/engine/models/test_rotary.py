@@ -12,7 +12,7 @@ import torch
 import transformers
 
 from engine.mathematics.scores import Rotation, rotate_keys
-from engine.models.loaded_model import attention_in
+from engine.models.loaded_model import find_attention
 from engine.models.rotations import rotation_of
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -84,7 +84,7 @@ def test_of_types_that_read_no_sentence_alone_the_function_that_turns_is_asked(
     source, tensors, anatomy = open_folder(save(model, tmp_path))
     layer = next(each for each in anatomy.outline.layers if each.stack == stack)
     rotation = rotation_of(anatomy.outline, layer, source.settings(), tensors)
-    attention = attention_in(model, anatomy)[layer.name]
+    attention = find_attention(model, anatomy)[layer.name]
     parents = [name for name, module in model.named_modules() if attention in module.modules()]
     embed = next(
         each for name in reversed(parents) for each in model.get_submodule(name).children()
