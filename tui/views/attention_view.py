@@ -24,7 +24,7 @@ from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.toolkit.keys import SENTENCE, key_of, shared_key
 from tui.toolkit.messages import CellMoved, Told
-from tui.views.sentence_view import SentencePane
+from tui.views.pane import SentencePane
 from tui.widgets.heatmap import Heatmap, MapSource
 from tui.widgets.line import Line
 

@@ -33,7 +33,7 @@ from tui.state.marked_heads import compared_heads, compared_pair, how_to_pin
 from tui.state.session import Shown, Side
 from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
-from tui.views.sentence_view import SentencePane
+from tui.views.pane import SentencePane
 from tui.widgets.heatmap import MapSource
 from tui.widgets.line import Line
 from tui.widgets.map_grid import MapGrid, Titled

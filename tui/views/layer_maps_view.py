@@ -20,7 +20,7 @@ from tui.drawing.titles import Part, Title, fact, layer_part, off_part
 from tui.drawing.token_spelling import map_with_parts
 from tui.state.session import Shown
 from tui.state.stores import Stores
-from tui.views.sentence_view import SentencePane
+from tui.views.pane import SentencePane
 from tui.widgets.line import Line
 from tui.widgets.small_maps import SmallMaps
 

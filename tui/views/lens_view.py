@@ -12,31 +12,28 @@ from textual.app import ComposeResult
 
 from engine.values.errors import EngineError
 from engine.values.table import Table
-from engine.values.views import CONTRIBUTIONS, LENS, ring_of
+from engine.values.views import CONTRIBUTIONS, LENS
 from tui.drawing.lens_map import LensMap
 from tui.drawing.numbers import brief
-from tui.drawing.progress import how_far
 from tui.drawing.text import first_fitting, fit, quoted
-from tui.drawing.titles import COMPUTING, Part, Title, pair_part
+from tui.drawing.titles import Part, Title, pair_part
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import table_query
-from tui.toolkit.keys import key_of
 from tui.toolkit.messages import PlaceWanted
 from tui.views.pane import Pane
-from tui.views.sentence_view import no_sentence
-from tui.views.table_view import table_title
+from tui.views.table_view import show_missing_table, table_title
 from tui.widgets.lens_grid import LensGrid
 from tui.widgets.line import Line
 
 MOST_BAR = 40
-"""Columns that the bar of a probability of 1 takes at most."""
+"""Cells of the bar of a probability of 1, at most."""
 
 
 class LensPane(Pane):
-    """Shows the likeliest token after each block, coloured by its probability, or by a logit difference.
+    """The likeliest token after each block, coloured by its probability or by a logit difference.
 
-    Below are the likeliest tokens of the cell under the cursor; the one at the top leads to what makes it.
+    The likeliest tokens of the cell under the cursor stand below; Enter shows what makes the first of them.
 
     Attributes
     ----------
@@ -59,7 +56,7 @@ class LensPane(Pane):
         self._position: int | None = None
 
     def compose(self) -> ComposeResult:
-        """Stack the title, the grid, its legend and the likeliest tokens: each on a line of its own, or all on one."""
+        """Stack the title, the grid, its legend and the likeliest tokens: one a line, or all on the readout."""
         yield self.title_line
         yield self.grid
         yield self.legend_line
@@ -67,35 +64,22 @@ class LensPane(Pane):
         yield self.readout_line
 
     def draw(self, shown: Shown, stores: Stores) -> None:
-        """Draw the lens of the sentence, or say why there is none."""
-        tables, title = stores.tables, table_title(shown, LENS, stores.outline, is_comparing=stores.engine.is_comparing)
+        """Draw the lens of the sentence, or show why there is none."""
+        title = table_title(shown, LENS, stores)
         if not shown.text:
-            message, is_waiting = no_sentence(self.app, stores.outline, shown)
-            self._show_message(title, message, is_waiting=is_waiting)
+            self.show_no_sentence(title, shown, stores)
             return
-        query = table_query(shown, LENS, None, is_comparing=False)
-        assert query is not None  # it is of the whole model
-        key = (LENS.name, query)
-        found = tables.get(key)
-        self.is_stopped = tables.is_stopped(key)
-        if isinstance(found, EngineError):
-            self._show_message(title, str(found))
-        elif found is not None:
+        query = table_query(shown, LENS, None, is_comparing=stores.engine.is_comparing)
+        assert query is not None  # which it is only for views of a head
+        found = stores.tables.get((LENS.name, query))
+        if isinstance(found, Table):
             self._show(found, title, shown.position)
-        elif self.is_stopped:
-            ring = key_of(self.app, f"app.{ring_of(LENS.name)[0]}")
-            self._show_message(title, f"stopped, {ring} goes on")
-        elif tables.is_late(key) or self.shown is None:
-            told = tables.told
-            leave = key_of(self.app, "app.leave")
-            said = COMPUTING if told is None else f"{told.activity}: {how_far(told)}; {leave} stops"
-            self._show_message(title, said, is_waiting=True)
         else:
-            self.is_waiting = True
+            show_missing_table(self, title, stores.tables, (LENS.name, query))
 
     def _show(self, table: Table, title: list[Part], position: int | None) -> None:
-        """Draw a table; where another position is predicted at than before, the cursor goes there."""
-        self.is_waiting = False
+        """Draw a table; the cursor follows a change of the position at which the model predicts."""
+        self.is_waiting = self.is_stopped = False
         if self.shown is None or self.shown.table is not table:
             self.shown = LensMap(table)
             self.grid.show(self.shown, position)
@@ -107,8 +91,13 @@ class LensPane(Pane):
         self.title_line.show_title(Title.of(self.view, title))
         self.read_out()
 
-    def _show_message(self, title: list[Part], message: str, *, is_waiting: bool = False) -> None:
-        """Say why there is no lens, or none yet."""
+    @property
+    def is_blank(self) -> bool:
+        """Whether no lens is on screen that could stay for a moment."""
+        return self.shown is None
+
+    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
+        """Show why there is no lens, or none yet."""
         self.is_waiting, self.shown = is_waiting, None
         self.title_line.show_title(Title.of(self.view, title))
         self.grid.show_message(message)
@@ -117,7 +106,7 @@ class LensPane(Pane):
 
     @on(LensGrid.Moved)
     def read_out(self) -> None:
-        """Say which tokens are the likeliest at the cursor, as many as there is room for; above, what colours mean."""
+        """Show as many of the likeliest tokens at the cursor as fit, and above them what the colours mean."""
         if self.shown is None:
             return
         map, (layer, token) = self.shown, self.grid.cursor
@@ -140,7 +129,7 @@ class LensPane(Pane):
         self.legend_line.show(legend)
 
     def _show_choices(self, where: str, choices: Sequence[tuple[str, float]]) -> None:
-        """Write each of the likeliest tokens on a line of its own, its probability as a bar."""
+        """Show each of the likeliest tokens on a line of its own, with a bar for its probability."""
         begin, width = cell_len(where) + 2, max(cell_len(text) for text, _ in choices) + 2
         room = min(MOST_BAR, self.room - begin - width - 7)
         for number, line in enumerate(self.choice_lines):
@@ -153,7 +142,7 @@ class LensPane(Pane):
                 line.show("")
 
     def on_resize(self) -> None:
-        """Have the lines say as much as they have room for."""
+        """Write as much in the lines as fits."""
         self.read_out()
 
     def focus_view(self) -> None:
@@ -162,7 +151,7 @@ class LensPane(Pane):
 
     @on(LensGrid.Chosen)
     def _choose(self) -> None:
-        """Show what makes the likeliest token under the cursor, at the token that it follows."""
+        """Show what makes the likeliest token at the cursor."""
         if self.shown is not None:
             (number, *_), *_ = self.shown.choices_at(*self.grid.cursor)
             self._position = self.grid.cursor[1]

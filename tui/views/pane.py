@@ -1,15 +1,21 @@
-"""What the views have in common: a title above, a line below that reads out what is under the cursor."""
+"""What the views share: a title above, a readout of the cell under the cursor below, and messages in between."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields
 from typing import ClassVar
 
 from textual.widget import Widget
 
+from engine.values.attention import Sentence
+from engine.values.errors import EngineError
+from tui.drawing.levels import SCALES, Scale
+from tui.drawing.titles import Part
 from tui.state.session import Session, Shown
 from tui.state.stores import Stores
+from tui.toolkit.keys import key_of
+from tui.toolkit.messages import RoomChanged
 from tui.widgets.line import Framed, Line
 
 
@@ -18,18 +24,18 @@ class Pane(Framed):
 
     Attributes
     ----------
-    session : which holds what is shown, and is told what a person wants to see.
+    session : what is shown; the pane changes it when a person asks for something else.
     stores : what is known of the open model; None before one is open.
-    view : what the view is called.
-    has_scale : whether it draws on a scale that can be changed.
+    view : the view's name.
+    has_scale : whether its scale can be changed.
     is_beside_map : whether a large terminal shows the map beside it.
-    follows_cursor : whether it is of the cell under the map's cursor.
-    is_of_sentence : whether it stays the view that is looked at when another sentence is typed.
-    is_stopped : whether what is lacking of it will not come by itself.
-    is_waiting : whether nothing of what it is to show has come yet, nor why it will not; a line says so in its place,
-        unless what was there before stays for a moment.
+    follows_cursor : whether it shows the cell under the map's cursor.
+    is_of_sentence : whether it stays the active view when another sentence is typed.
+    is_stopped : whether a person stopped what it is still missing.
+    is_waiting : whether it shows no answer to what is asked now, neither a value nor an error.
+    is_unfinished : whether a part of the answer is missing.
     uses : the fields of `Shown` that it draws.
-    asks : the stores of which it draws answers.
+    asks : the stores whose answers it draws.
     """
 
     session: Session
@@ -52,19 +58,19 @@ class Pane(Framed):
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
-        """The words of the keys that the line at the foot begins with, by their bindings' ids."""
+        """The keys that the line at the foot begins with: their words by the ids of their bindings."""
         return {}
 
     @property
     def room(self) -> int:
-        """The cells of a line, those that are likely where the pane has not been laid out; 0 while none is."""
+        """The cells of a line; before the pane is laid out, those of what it lies in."""
         around = (each.content_size.width for each in self.ancestors if isinstance(each, Widget))
         return max((self.content_size.width or next(filter(None, around), 0)) - 2, 0)
 
     def draw_changes(self, shown: Shown, stores: Stores) -> None:
-        """Draw what is shown, unless nothing of what it draws has changed; while it waits it asks anew in any case.
+        """Draw what is shown, unless nothing that the pane draws has changed; a pane that waits always asks again.
 
-        It is called for each view on screen when something else is shown, and when a store has an answer.
+        The switcher calls it for each view on screen after a change of the session and when a store has an answer.
         """
         wanted = self.drawn_of(shown, stores)
         if wanted != self._drawn_of:
@@ -72,27 +78,95 @@ class Pane(Framed):
             self._drawn_of = None if self.is_waiting or self.is_unfinished else wanted
 
     def drawn_of(self, shown: Shown, stores: Stores) -> Hashable:
-        """Give all that decides what is drawn."""
+        """Give everything that decides what is drawn."""
         answers = tuple(stores.answers[each] for each in ("", *self.asks))
         return stores, answers, self.size, self.app.theme, tuple(getattr(shown, each) for each in self.uses)
 
     def draw(self, shown: Shown, stores: Stores) -> None:
-        """Draw what is shown of what is known; what is not known yet is asked for by the store that lacks it."""
+        """Draw what is known of what is shown; looking it up in a store asks for what is missing."""
+
+    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
+        """Show why there is nothing to draw, or nothing yet."""
+        raise NotImplementedError
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing is on screen that could stay for a moment."""
+        raise NotImplementedError
+
+    def show_missing(self, title: Sequence[Part], answer: object, message: str, *, is_late: bool) -> None:
+        """Show an error, or that an answer is on its way; what is on screen stays for a moment.
+
+        Parameters
+        ----------
+        title : of the pane.
+        answer : an `EngineError`; anything else is on its way.
+        message : shown while it is.
+        is_late : whether the moment has passed.
+        """
+        if isinstance(answer, EngineError):
+            self.show_message(title, str(answer))
+        elif is_late or self.is_blank:
+            self.show_message(title, message, is_waiting=True)
+        else:
+            self.is_waiting = True
+
+    def show_no_sentence(self, title: Sequence[Part], shown: Shown, stores: Stores) -> None:
+        """Show how to type a sentence, why the model cannot read one, or that one is read later."""
+        outline, is_waiting = stores.outline, shown.waiting_text is not None
+        if outline.unreadable:
+            message, is_waiting = outline.unreadable, False
+        elif is_waiting:
+            message = "the sentence is read after the first head …"
+        else:
+            message = f"press {key_of(self.app, 'app.sentence')} and type a sentence"
+        self.show_message(title, "\n".join(filter(None, (message, stores.maps.warning))), is_waiting=is_waiting)
 
     def step_back(self) -> bool:
-        """Take back one thing before escape leads out of the view; False where there is none."""
+        """Undo one thing before escape leaves the view; False where there is nothing to undo."""
         return False
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale, where there is one."""
 
     async def action_step_back(self) -> None:
-        """Do what escape does anywhere: stop work that goes on, then take a step back here, then go to the tree."""
+        """Do what escape does anywhere: stop long work, else step back here, else go to the tree."""
         await self.app.run_action("screen.leave")
 
     def focus_view(self) -> None:
-        """Put the focus on what the pane shows, at once, so that the next key goes there however fast it comes."""
+        """Give the focus to what the pane shows, at once, so that it gets the next key."""
         for widget in self.query("*").results():
             if widget.focusable:
                 self.screen.set_focus(widget)
                 return
+
+
+class SentencePane(Pane):
+    """A view of a sentence's attention maps, which all have one scale."""
+
+    has_scale = True
+
+    def on_resize(self) -> None:
+        """Draw again at the new size."""
+        self.post_message(RoomChanged())
+
+    def sentence_of(self, shown: Shown, stores: Stores, title: Sequence[Part]) -> Sentence | None:
+        """Give the sentence as the model reads it; None where there is none yet, and a message shows why."""
+        maps = stores.maps
+        if shown.text is None:
+            self.show_no_sentence(title, shown, stores)
+            return None
+        sentence = maps.sentence(shown)
+        if isinstance(sentence, Sentence):
+            return sentence
+        self.show_missing(title, sentence, maps.reading, is_late=maps.is_read_late(shown))
+        return None
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the maps."""
+        raise NotImplementedError
+
+    def toggle_scale(self) -> None:
+        """Change to the next scale, in all maps."""
+        self.session.change(map_scale=SCALES[(SCALES.index(self.scale) + 1) % len(SCALES)])

@@ -1,4 +1,4 @@
-"""The tables that the engine works out: their rows sorted and filtered as a person likes, and where rows lead."""
+"""The tables of the engine: sorting and filtering their rows, and going from a row to its head or token."""
 
 from __future__ import annotations
 
@@ -15,10 +15,19 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError, NotFolded
 from engine.values.filters import HEAD_COLUMNS, FilterError, parse_filter
 from engine.values.heads import Head
-from engine.values.outline import ModelOutline
-from engine.values.progress import Progress
 from engine.values.table import CHANCE, Cell, Row, Table, left_out_title
-from engine.values.views import CONTRIBUTIONS, HEADS, LENS, PREDICTIONS, Scope, View, explain, meaning, ring_of
+from engine.values.views import (
+    CONTRIBUTIONS,
+    HEADS,
+    LENS,
+    PREDICTIONS,
+    VIEWS,
+    Scope,
+    View,
+    explain,
+    meaning,
+    ring_of,
+)
 from tui.drawing.facts import at_distance, short_name
 from tui.drawing.numbers import short, within
 from tui.drawing.progress import describe, how_far
@@ -27,19 +36,19 @@ from tui.drawing.text import first_fitting, harmless, quoted
 from tui.drawing.titles import COMPUTING, Part, fact, head_part, not_of, off_part, pair_part
 from tui.state.session import Shown
 from tui.state.stores import Stores
-from tui.state.tables import TableKey, is_swept, table_query
+from tui.state.tables import TableKey, TableStore, is_swept, table_query
 from tui.toolkit.keys import command, key_of
 from tui.toolkit.messages import HeadEntered, PlaceWanted, Told
 from tui.views.attention_view import AttentionPane
+from tui.views.pane import Pane
 from tui.views.rows import RowsPane
-from tui.views.sentence_view import no_sentence
 from tui.widgets.line import Line
 from tui.widgets.table_grid import TableGrid
 
 
-def table_title(shown: Shown, view: View, outline: ModelOutline, *, is_comparing: bool) -> list[Part]:
-    """Say what a table is of, of which of two models too."""
-    name, is_of_model = shown.selected, view.scope is Scope.MODEL
+def table_title(shown: Shown, view: View, stores: Stores) -> list[Part]:
+    """Name what a table is of, and with a second model open, which model."""
+    outline, name, is_of_model = stores.outline, shown.selected, view.scope is Scope.MODEL
     is_of_token = "position" in view.options and "position" not in dict(view.said) and view is not LENS
     at = shown.position if is_of_token else None
     parts = []
@@ -52,7 +61,8 @@ def table_title(shown: Shown, view: View, outline: ModelOutline, *, is_comparing
             parts.append(off_part(shown.off, " · " if not is_of_model else "  " if parts else " "))
         else:
             parts.append(fact("with all heads on", "  " if is_of_model else " · "))
-    if is_comparing and is_of_model and "text" in view.needs and (shown.off.heads or "vs" not in view.beside):
+    is_of_one = is_of_model and "text" in view.needs and (shown.off.heads or "vs" not in view.beside)
+    if stores.engine.is_comparing and is_of_one:
         parts.append(fact(f"of {short_name(outline)}"))
     if "energy" in view.options:
         parts.append(fact(f"ε {shown.epsilon:g}"))
@@ -63,12 +73,31 @@ def table_title(shown: Shown, view: View, outline: ModelOutline, *, is_comparing
     return parts
 
 
+def show_missing_table(pane: Pane, title: Sequence[Part], tables: TableStore, key: TableKey) -> None:
+    """Show an error, that a person stopped the table, or how far it is."""
+    found, told, grows = tables.peek(key), tables.told, VIEWS[key[0]].grows
+    pane.is_stopped = tables.is_stopped(key)
+    if found is None and pane.is_stopped:
+        pane.show_message(title, how_to_go_on(pane))
+        return
+    message = "reading …" if grows else COMPUTING
+    if told is not None and not grows:
+        message = f"{told.activity}: {how_far(told)}; {key_of(pane.app, 'app.leave')} stops"
+    pane.show_missing(title, found, message, is_late=tables.is_late(key))
+
+
+def how_to_go_on(pane: Pane) -> str:
+    """Name the key that continues a stopped table."""
+    ring = ring_of(pane.view)
+    return f"stopped, {key_of(pane.app, f'app.{ring[0] if ring else pane.view}')} goes on"
+
+
 class RowHeads:
-    """Reads the heads of rows of a table with some columns.
+    """Reads the heads of a table's rows.
 
     Attributes
     ----------
-    are_feeding : whether the heads are those that feed another, which the table is about.
+    are_feeding : whether they are the heads that feed the head the table is about.
 
     Examples
     --------
@@ -78,11 +107,11 @@ class RowHeads:
 
     def __init__(self, columns: Sequence[str]) -> None:
         found = next((each for each in reversed(HEAD_COLUMNS) if {"stack", *each} <= set(columns)), ())
-        self.are_feeding = found == HEAD_COLUMNS[-1]  # which comes first, where rows are of two
+        self.are_feeding = found == HEAD_COLUMNS[-1]  # found first where a row names two heads
         self._places = tuple(map(columns.index, ("stack", *found) if found else ()))
 
     def of(self, row: Row) -> Head | None:
-        """Give the head, or whole layer, that a row is of; None where it is of none."""
+        """Give the head or whole layer of a row; None where it has none."""
         if not self._places:
             return None
         stack, layer, head = (row[place] for place in self._places)
@@ -92,7 +121,7 @@ class RowHeads:
 
 
 ALL = "all, with chance"
-"""The set of all columns."""
+"""The name of the set of all columns."""
 
 FOOT_KEYS = {
     "heads": {"table.choose": "Go in", "table.filter": "Filter", "app.switch": "Off", "app.overview": "Map"},
@@ -104,18 +133,14 @@ FOOT_KEYS = {
 
 
 class TablePane(RowsPane):
-    """Shows one view's table, and explains the column under the cursor.
+    """One view's table, with an explanation of the column under the cursor.
 
-    The cursor is on the selected head's row; of a table that is sorted it begins at the top.
-
-    Parameters
-    ----------
-    view : which table.
+    The cursor starts on the selected head's row; in a ranked table, at the top.
 
     Attributes
     ----------
-    shown : what is drawn; None before there is anything, and where a message says why there is not.
-    is_folded : whether that has the gains of norms folded in.
+    shown : the table on screen; None while a message stands in its place.
+    is_folded : whether the gains of norms are folded into it.
     """
 
     asks = ("tables",)
@@ -146,7 +171,7 @@ class TablePane(RowsPane):
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
-        """What this table's rows lead to, then how they are found."""
+        """The keys of this table, then those of all."""
         own = {"table.choose": "Select", **FOOT_KEYS.get(self.view, {}), "table.columns": "Columns"}
         return {**own, **super().foot_keys}
 
@@ -161,74 +186,53 @@ class TablePane(RowsPane):
     # --- drawing
 
     def draw(self, shown: Shown, stores: Stores) -> None:
-        """Draw the table of what is shown, as far as it is known, or say why there is none."""
-        tables, is_comparing = stores.tables, stores.engine.is_comparing
-        title = self._titled(shown, stores.outline, is_comparing=is_comparing)
+        """Draw as much of the table as is known, or show why there is none."""
+        tables, title = stores.tables, self._title_of(shown, stores)
         self.strike(frozenset(shown.off.heads))
         if "text" in self._kind.needs and not shown.text:
-            message, is_waiting = no_sentence(self.app, stores.outline, shown)
-            self.show_message(title, message, is_waiting=is_waiting)
+            self.show_no_sentence(title, shown, stores)
             return
-        query = table_query(shown, self._kind, self._cell, is_comparing=is_comparing)
+        query = table_query(shown, self._kind, self._cell, is_comparing=stores.engine.is_comparing)
         if query is None:
-            message, is_waiting = self._no_place(shown.selected)
-            self.show_message(title, message, is_waiting=is_waiting)
+            self._show_no_place(title, shown.selected)
             return
         key = (self.view, query)
-        found = tables.get(key)
-        self.is_stopped = tables.is_stopped(key)
-        is_stoppable = tables.stoppable is not None
-        if isinstance(found, NotFolded):
-            leave_out = f"{key_of(self.app, 'table.fold')} unfolds norms"
-            title = self._titled(replace(shown, folds=False), stores.outline, is_comparing=is_comparing)
-            self.show_message(title, f"{found.what}; {leave_out}")
-        elif isinstance(found, EngineError):
-            self.show_message(title, str(found))
-        elif found is not None:
-            self.is_folded = query.fold_norm
+        found, is_stoppable = tables.get(key), tables.stoppable is not None
+        if isinstance(found, Table):
+            self.is_folded, self.is_stopped = query.fold_norm, tables.is_stopped(key)
             is_complete = tables.is_complete(key)
-            state = () if is_complete else self._state(key, tables.progress.get(key))
+            state = () if is_complete else self._state(key, tables)
             self.show(title, found, shown.selected, state, is_growing=not is_complete)
-        elif self.is_stopped:
-            self.show_message(title, self._how_to_go_on)
-        elif tables.is_late(key) or (self.shown is None and not self.grid.message):
-            said = "reading …" if self._kind.grows else COMPUTING
-            if tables.told is not None and not self._kind.grows:
-                said = f"{tables.told.activity}: {how_far(tables.told)}; {key_of(self.app, 'app.leave')} stops"
-            self.show_message(title, said, is_waiting=True)
+        elif isinstance(found, NotFolded):
+            title = self._title_of(replace(shown, folds=False), stores)
+            self.show_message(title, f"{found.what}; {key_of(self.app, 'table.fold')} unfolds norms")
         else:
-            self.is_waiting = True
-        if is_stoppable != self._is_stoppable:  # escape stops it, before it shows all rows again
+            show_missing_table(self, title, tables, key)
+        if is_stoppable != self._is_stoppable:  # escape stops the work before it shows all rows again
             self._is_stoppable = is_stoppable
             self.refresh_bindings()
 
-    def _titled(self, shown: Shown, outline: ModelOutline, *, is_comparing: bool) -> list[Part]:
-        """Say what the table is of."""
-        return table_title(shown, self._kind, outline, is_comparing=is_comparing)
+    def _title_of(self, shown: Shown, stores: Stores) -> list[Part]:
+        return table_title(shown, self._kind, stores)
 
     @property
     def _cell(self) -> tuple[int, int] | None:
-        """The query and the key that the table is of, where it is of a cell of the map."""
+        """The query and the key of a table about one cell of the map."""
         return None
 
-    def _no_place(self, selected: Head | None) -> tuple[str, bool]:
-        """Say what to choose for a table; and whether that is to come."""
-        return f"choose {self._kind.scope.value}", False
+    def _show_no_place(self, title: Sequence[Part], selected: Head | None) -> None:
+        """Show what to choose."""
+        self.show_message(title, f"choose {self._kind.scope.value}")
 
-    @property
-    def _how_to_go_on(self) -> str:
-        """Say that the table was stopped, and which key has it go on."""
-        ring = ring_of(self.view)
-        return f"stopped, {key_of(self.app, f'app.{ring[0] if ring else self.view}')} goes on"
-
-    def _state(self, key: TableKey, progress: Progress | None) -> Sequence[str]:
-        """Say how much of a table there is, and which key stops it or has it go on; then in fewer words."""
+    def _state(self, key: TableKey, tables: TableStore) -> Sequence[str]:
+        """Say how far a table is, and which key stops it or continues it; then in fewer words."""
+        progress = tables.progress.get(key)
         if not is_swept(key):
             said = "" if progress is None or progress.finished else f" {describe(progress)}"
             return f"{COMPUTING}{said}", COMPUTING
         done = "" if progress is None else f"{progress.done} of {quantity(progress.total, 'layer')}, "
         if self.is_stopped:
-            return f"{done}{self._how_to_go_on}", self._how_to_go_on, "stopped"
+            return f"{done}{how_to_go_on(self)}", how_to_go_on(self), "stopped"
         return f"{done}{key_of(self.app, 'app.leave')} stops", done.removesuffix(", ")
 
     def show(
@@ -240,7 +244,7 @@ class TablePane(RowsPane):
         *,
         is_growing: bool = False,
     ) -> None:
-        """Draw a table, with the cursor on the selected head's row where it has one; the state says how far it is."""
+        """Draw a table, with the cursor on the selected head's row if it has one; the state says how far it is."""
         drawn = (title, table, selected, tuple(state), is_growing)
         if drawn == self._drawn:
             return
@@ -258,7 +262,7 @@ class TablePane(RowsPane):
         elif place is not None:
             self.grid.go_to(place)
         lacking = " ".join(filter(None, (left_out_title(table.left_out), *table.lacking)))
-        without = fact(lacking) if title else Part(lacking, " ")  # which is cut where there is nothing else to say
+        without = fact(lacking) if title else Part(lacking, " ")  # cut to fit where the title is empty
         self.set_title([*title, *self._pair, without, *map(fact, self._said)], state)
         if has_moved and had_one and place is not None and selected is not None:
             self.pass_by(selected, is_left=place in self.grid.order)
@@ -268,21 +272,21 @@ class TablePane(RowsPane):
 
     @property
     def _what_keys_need(self) -> tuple[bool, bool]:
-        """Whether the row has no head, and whether the columns have sets: some keys are offered only where they do."""
+        """Whether the row has no head and whether there are sets of columns, on which some keys depend."""
         return self.is_on_row_of_no_head, len(self._sets) > 1
 
     def _place_of(self, selected: Head, table: Table) -> int | None:
-        """Find the row of a head, of a table whose rows are of heads."""
+        """Find a head's row in a table of heads."""
         if "head" not in self._kind.places or "head" not in table.columns:
             return None
         name = (selected.stack, selected.layer, selected.label)
         return next((place for place, row in enumerate(table.rows) if row[:3] == name), None)
 
     def _take(self, table: Table, place: int | None) -> None:
-        """Show another table, with the cursor on one of its rows where that is given.
+        """Show another table, with the cursor on a row if one is given.
 
-        Columns in which all rows agree are said in the title, or by what is selected; so is a column of heads that are
-        off, where it is each row's own. Nothing is said of notes where there are none.
+        A column in which all rows agree is left out; the title has its value. So are a column of heads off that names
+        each row's own head, and a column of notes without a note.
         """
         self.shown, rows, said = table, table.rows, dict(self._kind.said)
         if table.columns != self._columns:
@@ -317,7 +321,7 @@ class TablePane(RowsPane):
 
     @property
     def _sets(self) -> dict[str, tuple[str, ...]]:
-        """The columns that can be shown together: those the table opens with, others by name, and all with chance."""
+        """The sets of columns by their names: the one the table opens with, the view's own, and all with chance."""
         columns = () if self.shown is None else self.shown.columns
         said = tuple(name for name in (*self._kind.places, "label") if name in columns)
         named = {name: (*said, *of_set) for name, of_set in self._kind.sets.items()}
@@ -327,20 +331,19 @@ class TablePane(RowsPane):
 
     @property
     def _own_columns(self) -> tuple[str, ...]:
-        """The columns that are shown where rows differ in them: of a set, and what is filtered by."""
+        """The columns of the set that is shown, and those that the filter compares."""
         own = self._sets.get(self.set_shown, ())
         compared = self.narrowing.columns if self.narrowing is not None and self.shown is not None else ()
         return (*own, *(name for name in compared if name in self._columns and name not in own))
 
     def _show_rows(self, table: Table, place: int | None = None) -> None:
-        """Have the grid show the rows under the columns that are shown."""
         order = self._kind.on_screen(self._own_columns)
         kept = tuple(table.columns.index(name) for name in order if name not in self._agreeing)
         frozen = sum(table.columns[number] in self._kind.places for number in kept)
         self.grid.show(table.columns, table.rows, frozen, self.narrowing, kept, place=place)
 
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
-        """Say why there is no table, or none yet."""
+        """Show why there is no table, or none yet."""
         self.is_waiting, self.is_unfinished = is_waiting, False
         self._drawn = self.shown = None
         self.set_title(title)
@@ -348,8 +351,13 @@ class TablePane(RowsPane):
         self.explanation_line.show("")
         self.readout_line.show("")
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether neither rows nor a message are on screen."""
+        return self.shown is None and not self.grid.message
+
     def table_on_screen(self) -> Table:
-        """Give the table with the rows that are shown, as they are sorted.
+        """Give the rows and columns on screen, as they are sorted.
 
         Raises
         ------
@@ -361,7 +369,7 @@ class TablePane(RowsPane):
         return self.shown.with_frame(self.shown.frame[list(self.grid.order)].select(columns))
 
     def narrow(self) -> None:
-        """Show the rows that the filter leaves, if there is a table."""
+        """Show the rows that match the filter, if there is a table."""
         if self.shown is None:
             return
         if not set(self._own_columns) <= {*self.grid.columns, *self._agreeing}:
@@ -369,7 +377,7 @@ class TablePane(RowsPane):
         self.grid.narrow(self.narrowing)
 
     def strike(self, heads: frozenset[Head]) -> None:
-        """Strike out the rows of heads, where rows are of heads that differ."""
+        """Strike out the rows of heads, in a table of heads."""
         if heads != self.struck:
             self.struck = heads
             self.grid.strikes = (lambda row: self._heads.of(row) in heads) if heads and self.has_heads else None
@@ -380,17 +388,17 @@ class TablePane(RowsPane):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many rows the filter leaves, and of how many."""
+        """How many rows match the filter, and of how many."""
         return (0, 0) if self.shown is None else (len(self.grid.order), len(self.grid.rows))
 
     @property
     def has_heads(self) -> bool:
-        """Whether rows are of heads that differ."""
+        """Whether each row is of a head of its own."""
         return self.grid.leads() == "head"
 
     @property
     def head_here(self) -> Head | None:
-        """The head, or whole layer, that the row under the cursor is of: the one that feeds where it says one."""
+        """The head or whole layer of the row under the cursor; of a row of two heads, the one that feeds the other."""
         row = self.grid.whole_row
         return None if self.shown is None or row is None else self._heads.of(row)
 
@@ -401,18 +409,18 @@ class TablePane(RowsPane):
 
     @property
     def is_on_chosen_row(self) -> bool:
-        """Whether a person has moved to the row, or filtered; heads that feed another are not what a table is about."""
+        """Whether a person moved to the row, or filtered, in a table that is not about heads that feed another."""
         return not self._heads.are_feeding and (self.grid.is_moved or super().is_on_chosen_row)
 
     def heads_left(self) -> tuple[Head, ...]:
-        """List the heads that the rows on screen are of, each once."""
+        """List the heads of the rows on screen, each once."""
         heads = (self._heads.of(self.grid.rows[place]) for place in self.grid.order)
         return tuple(dict.fromkeys(head for head in heads if head is not None and not head.is_layer))
 
     # --- below the table
 
     def go_to_column(self, column: str) -> None:
-        """Put the cursor on a column that was named by itself, with all others where it is hidden."""
+        """Put the cursor on a column; one that is hidden is shown together with all others."""
         if self.shown is not None and column not in self._own_columns:
             self._show_set(ALL)
         self.grid.go_to_column(column)
@@ -423,10 +431,7 @@ class TablePane(RowsPane):
 
     @on(TableGrid.Moved)
     def read_out(self) -> None:
-        """Explain the column under the cursor, unless a filter is typed of which it is said how far it goes.
-
-        The text of a cell is written in full, as the cursor may be on another row with every letter of the filter.
-        """
+        """Explain the column under the cursor, unless a filter is being typed, and show the whole text of the cell."""
         self.refresh_title()
         row = self.grid.whole_row
         explanation = readout = ""
@@ -440,10 +445,7 @@ class TablePane(RowsPane):
         self.readout_line.show(readout)
 
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
-        """Say what stands below the table: what the column is, and the row and its cell, or why that is empty.
-
-        With a measure comes what chance gives for it, which may be farther to the right, or in the title.
-        """
+        """Explain the column; below that name the row, and give its cell with chance or say why the cell is empty."""
         row = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False))
         width, chance = self.readout_line.size.width, row.get(f"{column}{CHANCE}")
 
@@ -464,10 +466,7 @@ class TablePane(RowsPane):
         self.go_to_row()
 
     def go_to_row(self) -> None:
-        """Go to the head that a row is about, the one that feeds where it says one; of a token, choose that.
-
-        The table of all heads leads into the head, as their map does.
-        """
+        """Go to the head of a row, or choose its token; the table of all heads goes into the head, as the map does."""
         whole = self.grid.whole_row
         if self.shown is None or whole is None:
             return
@@ -480,7 +479,7 @@ class TablePane(RowsPane):
             else:
                 self.post_message(PlaceWanted(name))
         elif isinstance(token := row.get("token_id"), int) and "part" not in row:
-            self.session.change(token=f"#{token}")  # switching heads off is of that token from then on too
+            self.session.change(token=f"#{token}")
             self.post_message(PlaceWanted(CONTRIBUTIONS.name))
         else:
             self.post_message(Told(self.why_no_head))
@@ -491,14 +490,13 @@ class TablePane(RowsPane):
         self._show_set(sets[(sets.index(self.set_shown) + 1) % len(sets)] if self.set_shown in sets else "")
 
     def _show_set(self, name: str) -> None:
-        """Show a set of columns, and say which."""
         self.set_shown = name
         if self.shown is not None and self.grid.columns:
             self._show_rows(self.shown)
             self.refresh_title()
 
     def action_against(self) -> None:
-        """Hold the token that is looked at against this row's, or against none where it is that already."""
+        """Show the logit difference from this row's token, or end it where it is shown already."""
         whole, session = self.grid.whole_row, self.session
         if self.shown is None or whole is None:
             return
@@ -512,7 +510,7 @@ class TablePane(RowsPane):
             session.change(against=token)
 
     def action_position(self, step: int) -> None:
-        """Predict at another token, counted from that of the first row; say so where there is none."""
+        """Predict after another token, so many from the one of the first row."""
         shown, stores, table = self.session.shown, self.stores, self.shown
         sentence = None if stores is None else stores.maps.sentence(shown)
         tokens, here = len(sentence.ids) if isinstance(sentence, Sentence) else 0, shown.position
@@ -526,12 +524,12 @@ class TablePane(RowsPane):
             self.session.change(position=here + step, token=None)
 
     def action_fold(self) -> None:
-        """Have the gains of norms folded in, or not."""
+        """Fold the gains of norms in, or leave them out."""
         self.session.change(folds=not self.session.shown.folds)
-        self.refresh_bindings()  # a key that can only lead back is offered for that alone
+        self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Have keys where a table has what they change: another token not where the cell of the map says which."""
+        """Offer only the keys that change something in this table; a table of a cell has that cell's token."""
         if action == "columns":
             return len(self._sets) > 1
         if action == "against":
@@ -544,14 +542,9 @@ class TablePane(RowsPane):
 
 
 class CellPane(TablePane):
-    """Shows the terms of one score, and follows the map's cursor.
+    """The terms of one score; the table follows the map's cursor.
 
-    Enter goes to the cell that they are of, on the map of the head itself; escape back to the map, whatever it shows.
-
-    Parameters
-    ----------
-    view : which table.
-    attention : the map.
+    Enter goes to the cell on the head's own map, escape back to the map that was on screen.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -570,7 +563,7 @@ class CellPane(TablePane):
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
-        """Where a row's cell is, how to take a filter away, and the way back."""
+        """The keys to the cell, out of the filter, and back to the map."""
         own = {"explain.enter": "Its cell"} if self.view == "explain" else {}
         first = {"table.all_rows": "All rows", "explain.all_rows": "All rows", "explain.back": "Map"}
         return {**own, **first, **super().foot_keys}
@@ -581,44 +574,45 @@ class CellPane(TablePane):
         return self._attention.cell
 
     def drawn_of(self, shown: Shown, stores: Stores) -> Hashable:
-        """Add what the map shows, and the cell under its cursor."""
+        """Add the map and the cell under its cursor."""
         map = self._attention
         return super().drawn_of(shown, stores), map.shown_query, map.cell, map.message, map.is_waiting
 
-    def _titled(self, shown: Shown, outline: ModelOutline, *, is_comparing: bool) -> list[Part]:
-        """Name what is under the map's cursor too, as that of one head, whatever the map is of."""
-        title, name = super()._titled(shown, outline, is_comparing=is_comparing), self._attention.shown_name
+    def _title_of(self, shown: Shown, stores: Stores) -> list[Part]:
+        """Add the cell under the map's cursor; it is the selected head's, even if the map is a mean."""
+        title, name = super()._title_of(shown, stores), self._attention.shown_name
         cell = self._attention.cell_name
         if shown.selected is None or cell is None or name is None:
             return title
         return [*title, replace(not_of(name, cell), gap=" " if len(title) == 1 else " · ")]
 
-    def _no_place(self, selected: Head | None) -> tuple[str, bool]:
-        """Say what to choose, or what the map says whose cell it is of."""
+    def _show_no_place(self, title: Sequence[Part], selected: Head | None) -> None:
+        """Show what to choose, or the message of the map."""
         if selected is None or selected.is_layer:
-            return super()._no_place(selected)
+            super()._show_no_place(title, selected)
+            return
         message = self._attention.message
         is_waiting = self._attention.is_waiting or not message
-        return COMPUTING if is_waiting else message, is_waiting
+        self.show_message(title, COMPUTING if is_waiting else message, is_waiting=is_waiting)
 
     def go_to_row(self) -> None:
         """Go to the cell on the map."""
         self.app.call_later(self.action_to_map)
 
     async def action_to_map(self) -> None:
-        """Go to the cell on the head's map, from where escape leads back; without terms, to where a map will be."""
+        """Go to the cell on the head's map, from which escape leads back; without terms, just show the map."""
         await self.run_action("views.view('attention')" if self.shown is None else f"views.open_map('{self.view}')")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave Enter to the line of the filter while that is typed into."""
+        """Leave Enter to the filter while it is typed."""
         if action == "to_map":
             return self.screen.focused is not self.filter_input
         return super().check_action(action, parameters)
 
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
-        """Explain the column behind what its cell holds; below say what the terms add up to and what the model says.
+        """Give the cell and explain its column; below compare the sum of the terms with the model's score.
 
-        The weight is what was looked at on the map; what the model says gives way before it, and what is left over.
+        In a narrow pane the model's score and the remainder go before the weight, which is the cell of the map.
         """
         assert self.shown is not None
         kind, value = (self.shown.columns.index(name) for name in ("kind", "value"))
@@ -633,7 +627,7 @@ class CellPane(TablePane):
         return f"{text}  {explanation}", first_fitting(width, *ways, f"sum {total}")
 
     def _number(self, column: str, value: float, width: int) -> str:
-        """Write a number with what chance gives, briefly: what the column is follows on the same line."""
+        """Write a number with its chance, briefly, as the column's explanation follows on the same line."""
         chance = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False)).get(f"{column}{CHANCE}")
         beside = None if isinstance(chance, str) else chance
         brief = short(value) if beside is None else f"{short(value)}  chance {short(beside)}"
@@ -641,7 +635,7 @@ class CellPane(TablePane):
 
 
 def _leads(view: View) -> str:
-    """Say what rows lead to: the terms of a cell to that; all rows of one head are about it, and parameters of none."""
+    """Name what Enter goes to from a row; from the rows of one head, nowhere."""
     if "head" not in view.columns:
         return "token" if "token_id" in view.columns else ""
     if view.scope is Scope.CELL:
@@ -650,5 +644,4 @@ def _leads(view: View) -> str:
 
 
 def _said(cell: Cell) -> str:
-    """Write a cell as a title has it."""
     return short(cell) if isinstance(cell, int | float) else quoted(cell or "")

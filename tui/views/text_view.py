@@ -27,7 +27,7 @@ from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.toolkit.keys import command, key_of
 from tui.toolkit.messages import TokenPointed, Told
-from tui.views.sentence_view import SentencePane
+from tui.views.pane import SentencePane
 from tui.widgets.line import Line
 from tui.widgets.token_text import TokenText
 
