@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual._compositor import Compositor, CompositorMap, ReflowResult
 from textual.binding import BindingsMap
 from textual.dom import DOMNode
 from textual.errors import NoWidget
-from textual.geometry import Offset
+from textual.geometry import Offset, Size
 from textual.keys import key_to_character
 from textual.reactive import Reactive
 from textual.screen import Screen
@@ -15,7 +16,25 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tui.toolkit.application import say_copied
-from tui.toolkit.layout import LayoutCompositor
+
+
+class LayoutCompositor(Compositor):
+    """The toolkit's, but that every widget is told when it is shown or has another size.
+
+    Asked between two layouts where a widget is, the toolkit's makes its map anew; what came to be displayed meanwhile
+    is in that one already, and at the next layout is not told its size. Here a layout is compared with the one before.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._laid_out: CompositorMap = {}
+
+    def reflow(self, parent: Widget, size: Size) -> ReflowResult:
+        """Lay all widgets out, and say which are hidden, shown and of another size since the last time."""
+        self._full_map = self._laid_out
+        result = super().reflow(parent, size)
+        self._laid_out = self._full_map
+        return result
 
 
 class TerminalScreen(Screen[object], inherit_bindings=False):

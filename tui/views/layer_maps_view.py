@@ -148,7 +148,7 @@ class HeadsPane(SentencePane):
         if selected is not None:
             self.session.change(selected=Head(selected.stack, selected.layer, event.number))
 
-    @on(SmallMaps.Opened)
+    @on(SmallMaps.Entered)
     def _open(self) -> None:
         """Show the head's map in large."""
         self.app.call_later(self.app.run_action, "views.open_map('maps')")

@@ -112,7 +112,7 @@ class OverviewPane(Pane):
             self._outline, self._places = stores.outline, {head: place for place, head in enumerate(heads)}
             self.map.open(stores.outline.layers)
         if shown.selected is not None and self._moving is None:
-            self.map.move_to(shown.selected)
+            self.map.put(*self.map.place_of(shown.selected))
         cells, self._trouble = self._cells(shown, stores)
         if (drawn := MeasureMap(measure, self._places, tuple(cells))) != self.shown:
             self.shown = drawn

@@ -20,9 +20,9 @@ from tui.drawing.titles import FACT, WORDS, Part, Title
 from tui.state.session import Session
 from tui.state.tree_search import place_after
 from tui.toolkit.keys import MOVING, key_of, lines_of, paging, shared_key
-from tui.toolkit.layout import PlacedBars
 from tui.toolkit.messages import Told
 from tui.widgets.line import TitleLine
+from tui.widgets.scroll_area import PlacedBars
 
 if TYPE_CHECKING:
     from engine.values.heads import Head

@@ -28,7 +28,7 @@ from tui.drawing.numbers import brief, within
 from tui.drawing.plots import bars
 from tui.drawing.text import first_fitting
 from tui.toolkit.keys import lines_of, paging
-from tui.widgets.scroll_area import ScrollArea
+from tui.widgets.scroll_area import CellGrid
 
 _UNDEFINED, _OUTSIDE = 252, 251
 """Stand in place of a level where nothing is defined, and where a layer has no such head."""
@@ -40,7 +40,7 @@ LIST_WIDTH = 19
 """Columns of a list of heads with their values and short labels."""
 
 
-class HeadMap(ScrollArea, can_focus=True):
+class HeadMap(CellGrid):
     """Shows a measure of all heads and moves a cursor over them, by keys and by the mouse.
 
     Attributes
@@ -57,8 +57,8 @@ class HeadMap(ScrollArea, can_focus=True):
         *paging("overview", "A page of layers"),
         Binding("home", "edge(False)", "First head of the layer", show=False, id="overview.first_head"),
         Binding("end", "edge(True)", "Last head of the layer", show=False, id="overview.last_head"),
-        Binding("gg,ctrl+home", "layer_edge(False)", "First layer", show=False, id="overview.first"),
-        Binding("G,ctrl+end", "layer_edge(True)", "Last layer", show=False, id="overview.last"),
+        Binding("gg,ctrl+home", "row_edge(False)", "First layer", show=False, id="overview.first"),
+        Binding("G,ctrl+end", "row_edge(True)", "Last layer", show=False, id="overview.last"),
         Binding("enter", "choose", "Go into the head", show=False, id="overview.choose"),
     ]
 
@@ -91,7 +91,6 @@ class HeadMap(ScrollArea, can_focus=True):
         self.grid: HeadGrid | None = None
         self.shown: MeasureMap | None = None
         self.scale: MeasureScale | None = None
-        self.cursor = (0, 0)
         self._levels: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
         self._laid_out_for: object = None
         self._room: Size | None = None
@@ -134,12 +133,12 @@ class HeadMap(ScrollArea, can_focus=True):
     def open(self, layers: tuple[LayerOutline, ...]) -> None:
         """Show a model's heads, of which nothing is known yet."""
         self.rows, self.cursor, self.shown, self.scale = layers, (0, 0), None, None
-        self._lay_out()
+        self.lay_out_cells()
 
     def allow(self, room: Size) -> None:
         """Say how much room it may take; only where each layer has no line of its own there two share one."""
         self._room = room
-        self._lay_out()
+        self.lay_out_cells()
 
     def cell_area(self, room: Size) -> int:
         """Say how many characters a head would have in a room; 0 where not all heads would be in view."""
@@ -152,28 +151,30 @@ class HeadMap(ScrollArea, can_focus=True):
         """Draw a measure, if it is another one, or has other values."""
         before = self.shown, self.scale
         self.shown, self.scale = shown, scale
-        self._lay_out()
+        self.lay_out_cells()
         if before != (shown, scale):
             self.refresh()
 
-    def move_to(self, head: Head) -> None:
-        """Put the cursor on a head; for a whole layer it stays in its column."""
+    def place_of(self, head: Head) -> tuple[int, int]:
+        """Give the row and column of a head; for a whole layer the cursor's column."""
         row = next(row for row, layer in enumerate(self.rows) if layer.name == head.whole_layer)
-        self.put(row, self.cursor[1] if head.is_layer else head.head)
+        return row, self.cursor[1] if head.is_layer else head.head
 
-    def put(self, row: int, column: int) -> None:
-        """Put the cursor on a cell, and scroll until it is in view."""
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Number of layers, and of heads in the widest."""
+        return len(self.rows), 0 if self.grid is None else self.grid.columns
+
+    def nearest(self, row: int, column: int) -> tuple[int, int]:
+        """Give the head nearest to a place."""
         row = max(0, min(row, len(self.rows) - 1))
-        old, self.cursor = self.cursor, (row, max(0, min(column, self.rows[row].heads - 1)))
-        if old != self.cursor:
-            self._refresh_rows(old[0], self.cursor[0])
-            self.reveal()
+        return row, max(0, min(column, self.rows[row].heads - 1))
 
-    def _refresh_rows(self, *rows: int) -> None:
-        """Paint the lines of some layers anew, and the numbers of heads above them."""
+    def repaint(self, *cells: tuple[int, int]) -> None:
+        """Repaint the lines of some heads, and the numbers of heads above them."""
         grid, width, top = self.grid, self.size.width, self.scroll_offset.y
         if grid is not None:
-            lines = (Region(0, 1 + grid.top(row) - top, width, grid.height) for row in set(rows))
+            lines = (Region(0, 1 + grid.top(row) - top, width, grid.height) for row in {row for row, _ in cells})
             seen = (each for each in lines if each.bottom > 0 and each.y < self.size.height)
             self.refresh(Region(0, 0, width, 1), *seen)
 
@@ -182,16 +183,13 @@ class HeadMap(ScrollArea, can_focus=True):
         grid = self.grid
         if grid is None or not self.size:
             return
-        width, height = self.scrollable_content_region.size
-        left, top = self.scroll_offset
-        line, start = grid.top(self.cursor[0]), self.cursor[1] * grid.width
-        if line and not grid.lines[line - 1].rows:
-            line -= 1  # with the heading of its stack
-        last = grid.top(self.cursor[0]) + grid.height
-        right = start + grid.width - (width - grid.gutter)
-        self.scroll_at_once(min(max(left, right), start), min(max(top, last - (height - 1)), line))
+        line, column = grid.top(self.cursor[0]), self.cursor[1] * grid.width
+        has_heading = line > 0 and not grid.lines[line - 1].rows
+        lines = range(line - has_heading, line + grid.height)
+        room = self.scrollable_content_region.width - grid.gutter
+        self.reveal_cells(range(column, column + grid.width), lines, room)
 
-    def _lay_out(self) -> None:
+    def lay_out_cells(self) -> None:
         """Choose the size of the cells, unless it is for the same pane and the same ink as before."""
         room = self._room or self.size
         is_halved = self._is_halved(room)
@@ -307,17 +305,6 @@ class HeadMap(ScrollArea, can_focus=True):
             _OUTSIDE: (" " * width, style("overview--label")),
         }
 
-    def notify_style_update(self) -> None:
-        """Choose cells for the new theme: signs take no half lines."""
-        super().notify_style_update()
-        if self.shown is not None and self.is_attached:
-            self._lay_out()
-
-    def on_resize(self) -> None:
-        """Choose cells for the new size, and keep the cursor in view."""
-        self._lay_out()
-        self.reveal()
-
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the head that was clicked; a click on the cursor goes into the head.
 
@@ -334,15 +321,11 @@ class HeadMap(ScrollArea, can_focus=True):
         rows = grid.lines[place].rows
         if offset.x < grid.gutter:
             if rows:
-                self._go(rows[-1] if self.cursor[0] == rows[0] else rows[0], self.cursor[1])
+                self.go(rows[-1] if self.cursor[0] == rows[0] else rows[0], self.cursor[1])
             return
         row = self._row_at(rows, event.pointer_y % 1)
-        if row is None or column >= self.rows[row].heads:
-            return
-        if (row, column) == self.cursor:
-            self.action_choose()
-        else:
-            self._go(row, column)
+        if row is not None and column < self.rows[row].heads:
+            self.click(row, column)
 
     def _row_at(self, rows: tuple[int, ...], share: float) -> int | None:
         """Say which of a line's layers is meant.
@@ -358,41 +341,11 @@ class HeadMap(ScrollArea, can_focus=True):
         is_lower = share >= 0.5 if share else self.cursor[0] == rows[1]
         return rows[is_lower]
 
-    def go_to(self, head: Head) -> None:
-        """Move the cursor to a head as a person asked for."""
-        old = self.cursor
-        self.move_to(head)
-        if old != self.cursor:
-            self.post_message(self.Moved())
-
-    def _go(self, row: int, column: int) -> None:
-        """Move the cursor as a person asked for."""
-        old = self.cursor
-        self.put(row, column)
-        if old != self.cursor:
-            self.post_message(self.Moved())
-
-    def action_move(self, rows: int, columns: int) -> None:
-        """Move by layers and heads."""
-        self._go(self.cursor[0] + rows, self.cursor[1] + columns)
-
     def action_page(self, pages: float) -> None:
         """Move by as many layers as are in view, less one."""
         lines = self.scrollable_content_region.height - 1
         rows = lines if self.grid is None else self.grid.rows_in(lines)
-        self._go(self.cursor[0] + lines_of(pages, rows - 1), self.cursor[1])
-
-    def action_edge(self, last: bool) -> None:
-        """Move to the layer's first or last head."""
-        self._go(self.cursor[0], self.grid.columns if last and self.grid is not None else 0)
-
-    def action_layer_edge(self, last: bool) -> None:
-        """Move to the first or the last layer."""
-        self._go(len(self.rows) - 1 if last else 0, self.cursor[1])
-
-    def action_choose(self) -> None:
-        """Say that a person wants to go into the head."""
-        self.post_message(self.Chosen())
+        self.action_move(lines_of(pages, rows - 1), 0)
 
 
 class ExtremeHeads(Widget, can_focus=False):
@@ -479,7 +432,7 @@ class ExtremeHeads(Widget, can_focus=False):
         if offset is not None:
             entry = self._entry(offset.x // (self.size.width // self._columns), offset.y)
             if isinstance(entry, Head):
-                self._head_map.go_to(entry)
+                self._head_map.go(*self._head_map.place_of(entry))
 
 
 def _value(cell: Cell | None) -> str:

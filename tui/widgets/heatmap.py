@@ -29,7 +29,7 @@ from tui.drawing.ramps import legible
 from tui.drawing.readout import of_block, of_difference, of_weight
 from tui.toolkit.keys import command, lines_of, paging
 from tui.toolkit.messages import Numbered, Told
-from tui.widgets.scroll_area import ScrollArea
+from tui.widgets.scroll_area import ScrollArea, least_scroll
 
 SCROLLED = 128
 """Tokens up to which a map begins with its single weights, even where not all fit; a longer one begins whole."""
@@ -720,8 +720,8 @@ class Heatmap(ScrollArea, can_focus=True):
         if not queries or not keys:
             return
         row, column = self._cell
-        top = min(max(queries.start, row - len(queries) + 1), row)
-        left = min(max(keys.start, column - len(keys) + 1), column)
+        top = least_scroll(queries.start, len(queries), range(row, row + 1))
+        left = least_scroll(keys.start, len(keys), range(column, column + 1))
         if (top, left) != (queries.start, keys.start):
             self.scroll_at_once(left * self._axes.cell, self._axes.line_of(top))
 

@@ -19,13 +19,13 @@ from tui.drawing.numbers import brief
 from tui.drawing.ramps import legible
 from tui.drawing.text import fit, label
 from tui.toolkit.keys import lines_of, paging
-from tui.widgets.scroll_area import ScrollArea
+from tui.widgets.scroll_area import CellGrid
 
 _SHADES = " ░▒▓█"
 """What stands at the beginning of a cell where levels have no colour, smallest first."""
 
 
-class LensGrid(ScrollArea, can_focus=True):
+class LensGrid(CellGrid):
     """Shows the likeliest token at each layer and token, the last layer at the top, and moves a cursor over them.
 
     Attributes
@@ -42,8 +42,8 @@ class LensGrid(ScrollArea, can_focus=True):
         *paging("lens", "A page of layers"),
         Binding("home", "edge(False)", "First token", show=False, id="lens.first_token"),
         Binding("end", "edge(True)", "Last token", show=False, id="lens.last_token"),
-        Binding("gg,ctrl+home", "layer_edge(True)", "Last layer", show=False, id="lens.first"),
-        Binding("G,ctrl+end", "layer_edge(False)", "Embedding", show=False, id="lens.last"),
+        Binding("gg,ctrl+home", "row_edge(True)", "Last layer", show=False, id="lens.first"),
+        Binding("G,ctrl+end", "row_edge(False)", "Embedding", show=False, id="lens.last"),
         Binding("enter", "choose", "What makes this token", show=False, id="lens.choose"),
     ]
 
@@ -68,7 +68,6 @@ class LensGrid(ScrollArea, can_focus=True):
         super().__init__()
         self.shown: LensMap | None = None
         self.message = ""
-        self.cursor = (0, 0)
         self._levels: Sequence[Sequence[int]] = ()
         self._scale: Levels | None = None
         self._width = self._height = 1
@@ -95,7 +94,7 @@ class LensGrid(ScrollArea, can_focus=True):
         if before is None or before.tokens != shown.tokens or before.layers != shown.layers:
             last = len(shown.tokens) - 1
             self.cursor = (len(shown.layers) - 1, last if token is None else min(token, last))
-        self._lay_out()
+        self.lay_out_cells()
         self.refresh()
         self.call_after_refresh(self.reveal)
 
@@ -105,7 +104,7 @@ class LensGrid(ScrollArea, can_focus=True):
         self.virtual_size = Size(0, 0)
         self.refresh()
 
-    def _lay_out(self) -> None:
+    def lay_out_cells(self) -> None:
         """Choose the size of the cells: a second line has the number where there is room for it."""
         shown = self.shown
         if shown is None:
@@ -127,34 +126,37 @@ class LensGrid(ScrollArea, can_focus=True):
         """Scroll as little as brings the cursor into view."""
         if self.shown is None or not self.size:
             return
-        width, height = self.scrollable_content_region.size
-        left, top = self.scroll_offset
-        line, start = self._line_of(self.cursor[0]), self.cursor[1] * self._width
-        seen = max(1, (width - self._gutter) // self._width)  # cells, none of which is cut at the left
-        right, bottom = start - (seen - 1) * self._width, line + self._height - (height - 1)
-        self.scroll_at_once(min(max(left, right), start), min(max(top, bottom), line))
+        line, column = self._line_of(self.cursor[0]), self.cursor[1] * self._width
+        room = self._cells_across(self.scrollable_content_region.width) * self._width
+        self.reveal_cells(range(column, column + self._width), range(line, line + self._height), room)
 
-    def put(self, layer: int, token: int) -> None:
-        """Put the cursor on a cell, and scroll until it is in view."""
+    def _cells_across(self, width: int) -> int:
+        """Count the whole cells of a line."""
+        return max(1, (width - self._gutter) // self._width)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Number of layers, with the embedding, and of tokens."""
+        return (0, 0) if self.shown is None else (len(self.shown.layers), len(self.shown.tokens))
+
+    def nearest(self, row: int, column: int) -> tuple[int, int]:
+        """Give the cell nearest to a layer and a token."""
         if self.shown is None:
-            return
-        layer, token = max(0, min(layer, len(self.shown.layers) - 1)), max(0, min(token, len(self.shown.tokens) - 1))
-        before, self.cursor = self.cursor, (layer, token)
-        if before != self.cursor:
-            for each in (before, self.cursor):
-                self._refresh_cell(*each)
-            self.reveal()
+            return self.cursor
+        layers, tokens = self.extent
+        return max(0, min(row, layers - 1)), max(0, min(column, tokens - 1))
 
-    def _refresh_cell(self, layer: int, token: int) -> None:
-        """Paint a cell anew, and what stands over and before it."""
+    def repaint(self, *cells: tuple[int, int]) -> None:
+        """Repaint some cells and their labels."""
         left, top = self.scroll_offset
-        x, y = self._gutter + token * self._width - left, 1 + self._line_of(layer) - top
-        regions = (
-            Region(x, 0, self._width, 1), Region(0, y, self._gutter, self._height),
-            Region(x, y, self._width, self._height),
-        )  # fmt: skip
-        for each in regions:
-            self.refresh(each.translate((self.styles.padding.left, 0)))
+        for layer, token in cells:
+            x, y = self._gutter + token * self._width - left, 1 + self._line_of(layer) - top
+            regions = (
+                Region(x, 0, self._width, 1), Region(0, y, self._gutter, self._height),
+                Region(x, y, self._width, self._height),
+            )  # fmt: skip
+            for each in regions:
+                self.refresh(each.translate((self.styles.padding.left, 0)))
 
     def render_line(self, y: int) -> Strip:
         """Paint the tokens of the sentence, or a line of a layer's cells."""
@@ -177,7 +179,7 @@ class LensGrid(ScrollArea, can_focus=True):
             name = Segment(text.ljust(self._gutter), style)
             cells = self._cells(shown, layer, is_first=is_first)
         left = self.scroll_offset.x
-        row = Strip(cells).crop(left, left + max(1, (width - self._gutter) // self._width) * self._width)
+        row = Strip(cells).crop(left, left + self._cells_across(width) * self._width)
         return Strip([name, *row]).adjust_cell_length(width, blank)
 
     def _header(self, shown: LensMap, token: int, plain: Style) -> Segment:
@@ -222,17 +224,6 @@ class LensGrid(ScrollArea, can_focus=True):
 
     # --- keys and the mouse
 
-    def on_resize(self) -> None:
-        """Choose cells for the new size, and keep the cursor in view."""
-        self._lay_out()
-        self.reveal()
-
-    def notify_style_update(self) -> None:
-        """Choose levels for the new theme, which may have no colours."""
-        super().notify_style_update()
-        if self.is_attached:
-            self._lay_out()
-
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the cell that was clicked; a click on the cursor chooses its token."""
         offset, shown = event.get_content_offset(self), self.shown
@@ -240,37 +231,10 @@ class LensGrid(ScrollArea, can_focus=True):
             return
         token = (offset.x - self._gutter + self.scroll_offset.x) // self._width
         layer = len(shown.layers) - 1 - (offset.y - 1 + self.scroll_offset.y) // self._height
-        if layer < 0 or token >= len(shown.tokens):
-            return
-        if (layer, token) == self.cursor:
-            self.action_choose()
-        else:
-            self._go(layer, token)
-
-    def _go(self, layer: int, token: int) -> None:
-        """Move the cursor as a person asked for."""
-        before = self.cursor
-        self.put(layer, token)
-        if before != self.cursor:
-            self.post_message(self.Moved())
-
-    def action_move(self, layers: int, tokens: int) -> None:
-        """Move by layers, up towards the last one, and by tokens."""
-        self._go(self.cursor[0] + layers, self.cursor[1] + tokens)
+        if layer >= 0 and token < len(shown.tokens):
+            self.click(layer, token)
 
     def action_page(self, pages: float) -> None:
         """Move down by as many layers as are in view, less one."""
         rows = (self.scrollable_content_region.height - 1) // self._height
-        self._go(self.cursor[0] - lines_of(pages, rows - 1), self.cursor[1])
-
-    def action_edge(self, last: bool) -> None:
-        """Move to the first or the last token."""
-        self._go(self.cursor[0], len(self.shown.tokens) if last and self.shown is not None else 0)
-
-    def action_layer_edge(self, last: bool) -> None:
-        """Move to the last layer, at the top, or to the embedding."""
-        self._go(len(self.shown.layers) if last and self.shown is not None else 0, self.cursor[1])
-
-    def action_choose(self) -> None:
-        """Say that a person wants to know what makes the token."""
-        self.post_message(self.Chosen())
+        self.action_move(-lines_of(pages, rows - 1), 0)

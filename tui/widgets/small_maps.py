@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
-from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -24,10 +23,10 @@ from tui.drawing.map_layout import GAP, Tiles, lay_out_tiles
 from tui.drawing.text import fit
 from tui.toolkit.keys import lines_of, paging
 from tui.toolkit.messages import RoomChanged, Told
-from tui.widgets.scroll_area import ScrollArea
+from tui.widgets.scroll_area import ItemArea
 
 
-class SmallMaps(ScrollArea, can_focus=True):
+class SmallMaps(ItemArea):
     """Shows a small map of each head, and moves a cursor over the heads.
 
     Attributes
@@ -71,12 +70,11 @@ class SmallMaps(ScrollArea, can_focus=True):
             self.number = number
             super().__init__()
 
-    class Opened(Message):
-        """A person clicked on the head under the cursor, whose map is wanted in large."""
+    class Entered(Message):
+        """A person clicked on the head under the cursor, to enlarge its map."""
 
     def __init__(self) -> None:
         super().__init__(name="small maps")
-        self.cursor: int | None = None
         self.maps: Mapping[int, PooledMap] = {}
         self._tiles = Tiles(0, 1, 0, 0, 1, 1, 1)
         self._names: tuple[str, ...] = ()
@@ -84,7 +82,6 @@ class SmallMaps(ScrollArea, can_focus=True):
         self._message = ""
         self._chosen_scale: Scale | None = None
         self._picked: int | None = None
-        self._is_pointed_at = False
 
     # --- what is shown
 
@@ -151,8 +148,8 @@ class SmallMaps(ScrollArea, can_focus=True):
 
     def action_step(self, columns: int, rows: int) -> None:
         """Go to another head, so many tiles away; past the end of a row to the next one, from nowhere to the first."""
-        self._is_pointed_at = False
-        self._pick(0 if self.cursor is None else self.cursor + columns + rows * self._tiles.columns)
+        self.is_under_mouse = False
+        self.go(0 if self.cursor is None else self.cursor + columns + rows * self._tiles.columns)
 
     def action_page(self, pages: float) -> None:
         """Go as many rows of maps up or down as are in view, as far as there are any."""
@@ -164,9 +161,9 @@ class SmallMaps(ScrollArea, can_focus=True):
 
     def action_edge(self, last: bool) -> None:
         """Go to the first or the last head."""
-        self._pick(self._tiles.count - 1 if last else 0)
+        self.go(self._tiles.count - 1 if last else 0)
 
-    def _pick(self, number: int) -> None:
+    def go(self, number: int) -> None:
         """Go to a head, if there is one, and tell so; say where there is none at all."""
         if not self._tiles.count:
             self.post_message(Told("no maps yet"))
@@ -186,31 +183,9 @@ class SmallMaps(ScrollArea, can_focus=True):
                 self.refresh(Region(x, y - self.scroll_offset.y, width, 1))
         self.reveal()
 
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Go to the head that the mouse points at."""
-        before = self.cursor
-        self._point(event)
-        self._is_pointed_at |= self.cursor != before
-
-    def on_click(self, event: events.Click) -> None:
-        """Go to the head that was clicked; show its map in large where the cursor was put there before.
-
-        Where the mouse only came by, that is for the next click.
-        """
-        before = None if self._is_pointed_at else self.cursor
-        self._is_pointed_at = False
-        if self._point(event) and self.cursor == before:
-            self.post_message(self.Opened())
-
-    def _point(self, event: events.MouseEvent) -> bool:
-        """Go to where the mouse is; say whether a head is there."""
-        offset = event.get_content_offset(self)
-        if offset is None or not self.maps:
-            return False
-        number = self._tiles.at(offset.x, offset.y + self.scroll_offset.y)
-        if number is not None:
-            self._pick(number)
-        return number is not None
+    def item_at(self, x: int, y: int) -> int | None:
+        """Give the head whose map is at a column and a line."""
+        return self._tiles.at(x, y) if self.maps else None
 
     def on_resize(self) -> None:
         """Have maps pooled for the new size."""

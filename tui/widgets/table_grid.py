@@ -22,7 +22,7 @@ from tui.drawing.numbers import short, within
 from tui.drawing.text import centred, harmless
 from tui.toolkit.keys import lines_of, paging
 from tui.toolkit.messages import Told
-from tui.widgets.scroll_area import ScrollArea
+from tui.widgets.scroll_area import ScrollArea, least_scroll
 from tui.widgets.table_columns import Columns, fitted
 from tui.widgets.table_rows import Arrangement, Wanted, arrange
 
@@ -317,7 +317,7 @@ class TableGrid(ScrollArea, can_focus=True):
         if not self.order or not self.size:
             return
         (row, column), (left, top), height = self.cursor, self.scroll_offset, self.rows_in_view
-        new_top = min(max(top, row - height + 1), row, max(len(self.order) - height, 0))
+        new_top = min(least_scroll(top, height, range(row, row + 1)), max(len(self.order) - height, 0))
         self.scroll_at_once(self._columns.revealed(column, left, self._room), new_top)
 
     def render_line(self, y: int) -> Strip:

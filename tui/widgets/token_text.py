@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
-from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -26,10 +25,10 @@ from tui.drawing.token_spelling import strip_of
 from tui.toolkit.application import sends_ascii_only
 from tui.toolkit.keys import lines_of, paging
 from tui.toolkit.messages import Told
-from tui.widgets.scroll_area import ScrollArea
+from tui.widgets.scroll_area import ItemArea, least_scroll
 
 
-class TokenText(ScrollArea, can_focus=True):
+class TokenText(ItemArea):
     """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar.
 
     In ASCII, where they could be taken for text, they stand in brackets in the place of the bar.
@@ -79,8 +78,7 @@ class TokenText(ScrollArea, can_focus=True):
         self._flow: Flow = flow((), 80, 1)
         self._laid_out_for: object = None
         self._message = ""
-        self._is_pointed_at = False
-        self.cursor = 0
+        self.cursor: int = 0
 
     def show(
         self,
@@ -169,7 +167,7 @@ class TokenText(ScrollArea, can_focus=True):
         if not self._labels or not height:
             return
         y = self._flow.begins[self.cursor]
-        self.scroll_at_once(0, min(max(self.scroll_offset.y, y - height + 1), y))
+        self.scroll_at_once(0, least_scroll(self.scroll_offset.y, height, range(y, y + 1)))
 
     def render_line(self, y: int) -> Strip:
         """Paint one line."""
@@ -201,29 +199,13 @@ class TokenText(ScrollArea, can_focus=True):
                 ends = f"[{glyphs}]" if glyphs and sends_ascii_only(self.app) else f"{glyphs}│"
                 yield ends, plain if not glyphs.strip() else token_style
 
-    def on_click(self, event: events.Click) -> None:
-        """Go to the token that was clicked; on the one that the cursor was put on before, do what Enter does."""
-        before = None if self._is_pointed_at else self.cursor
-        self._is_pointed_at = False
-        if self._point(event) == before is not None:
-            self.post_message(self.Entered())
+    def item_at(self, x: int, y: int) -> int | None:
+        """Give the token at a column and a line."""
+        return self._flow.token_at(x, y)
 
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Go to the token under the mouse."""
-        before = self.cursor
-        self._is_pointed_at |= self._point(event) not in (None, before)
-
-    def _point(self, event: events.MouseEvent) -> int | None:
-        """Go to the token at the mouse, and say which."""
-        offset = event.get_content_offset(self)
-        token = None if offset is None else self._flow.token_at(offset.x, offset.y + self.scroll_offset.y)
-        if token is not None:
-            self._go(token)
-        return token
-
-    def _go(self, token: int) -> None:
-        """Ask for the cursor to be on another token, and say so where there is none."""
-        token = min(max(token, 0), len(self._labels) - 1)
+    def go(self, number: int) -> None:
+        """Ask for the cursor to be on a token, or on the nearest; say so where there is none."""
+        token = min(max(number, 0), len(self._labels) - 1)
         if not self._labels:
             self.post_message(Told("no text yet"))
         elif token != self.cursor:
@@ -231,11 +213,11 @@ class TokenText(ScrollArea, can_focus=True):
 
     def action_move(self, step: int) -> None:
         """Go to the token before or after."""
-        self._go(self.cursor + step)
+        self.go(self.cursor + step)
 
     def action_line(self, step: int) -> None:
         """Go to the nearest token so many lines below."""
-        self._go(self._flow.step(self.cursor, step) if self._labels else 0)
+        self.go(self._flow.step(self.cursor, step) if self._labels else 0)
 
     def action_page(self, pages: float) -> None:
         """Go as many lines up or down as are in view, less one."""
@@ -243,7 +225,7 @@ class TokenText(ScrollArea, can_focus=True):
 
     def action_edge(self, last: bool) -> None:
         """Go to the first or the last token."""
-        self._go(len(self._labels) - 1 if last else 0)
+        self.go(len(self._labels) - 1 if last else 0)
 
 
 class TokenLine(Widget, can_focus=False):
