@@ -1,4 +1,4 @@
-"""The proof of the open model's heads, as it comes."""
+"""The check of the open model's heads, a row a layer as the results come."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def describe_proof(proof: LayerProof) -> tuple[str, str, str]:
 
 
 def summarise(proofs: Iterable[LayerProof]) -> str:
-    """Count layers by what is known of them: ``12 layers: 12 verified``."""
+    """Count the layers by the result of their check: ``12 layers: 12 verified``."""
     states = [{proof.output.holds, proof.scores.holds} for proof in proofs]
     wrong = sum(False in state for state in states)
     verified = sum(state == {True} for state in states)
@@ -51,7 +51,7 @@ def summarise(proofs: Iterable[LayerProof]) -> str:
 
 
 class CheckScreen(ListScreen):
-    """Checks every layer's heads against the model's own numbers, and lists what is found."""
+    """Checks the heads of every layer against the model's own numbers and lists the results."""
 
     heading = "check"
 
@@ -69,7 +69,7 @@ class CheckScreen(ListScreen):
         self._proofs: list[LayerProof] = []
 
     def on_mount(self) -> None:
-        """Begin."""
+        """Start the check."""
         self._show("running the model on a few tokens …")
         begin(self, self._check, "check")
 
@@ -79,8 +79,6 @@ class CheckScreen(ListScreen):
         self._show(summarise(self._proofs) if message.progress.finished else describe(message.progress))
 
     async def _check(self) -> None:
-        """Ask the engine, and say why where nothing can be checked."""
-
         def deliver(proof: LayerProof, progress: Progress) -> None:
             self.post_message(self.Found(proof, progress))
 
@@ -92,7 +90,6 @@ class CheckScreen(ListScreen):
             self._show(str(error))
 
     def _show(self, state: str) -> None:
-        """Write how far it is, and what has been found."""
         table = Table(box=None, pad_edge=False, show_edge=False, expand=True)
         for title in ("layer", "heads write", "heads look"):
             table.add_column(Text(title, style="bold"), ratio=None if title == "layer" else 1)

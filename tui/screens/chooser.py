@@ -1,4 +1,4 @@
-"""The opening screen: the models on this machine, a field for any other, and the download of what is not here."""
+"""The opening screen: the models on this machine, a field for any other name, and downloads."""
 
 from __future__ import annotations
 
@@ -32,14 +32,7 @@ from tui.widgets.line import Line
 
 @dataclass(frozen=True)
 class Opened:
-    """A model that has been opened.
-
-    Attributes
-    ----------
-    name : as it was asked for.
-    engine : its own.
-    outline : what is known of it.
-    """
+    """A model that has been opened, by the name it was asked for, with an engine of its own."""
 
     name: str
     engine: Engine
@@ -47,7 +40,7 @@ class Opened:
 
 
 class ModelField(Field):
-    """One line, whose cursor does not blink: that would be written again and again."""
+    """The field for the name or path of a model."""
 
     leaving = "screen.leave_at_once"
 
@@ -62,7 +55,7 @@ class ModelField(Field):
 
     @property
     def foot_keys(self) -> dict[str, str]:
-        """What can be done with what is typed; how the field is left depends on whether anything is."""
+        """The keys at the foot; Escape clears the field first, then leaves."""
         return {
             "chooser.open": "Open",
             "chooser.leave": "Clear" if self.value else "Leave",
@@ -74,7 +67,7 @@ class ModelField(Field):
 
     @property
     def typed(self) -> str:
-        """What is typed, without quotes or the address that it was pasted in."""
+        """The typed name, without quotes and without the web address around a Hub id."""
         return clean_name(self.value)
 
 
@@ -101,18 +94,17 @@ KEYS: list[BindingType] = [
     Binding("pagedown", "move('page_down')", "A page down", show=False, id="chooser.page_down", priority=True),
     Binding("pageup", "move('page_up')", "A page up", show=False, id="chooser.page_up", priority=True),
 ]
-"""What its list and its field have besides are keys of theirs."""
 
 
 class ChooserScreen(Modal[Opened | None]):
-    """Opens a model, beside the one that is open already where there is one; its result is None when it is left.
+    """Opens a model while the present one stays open; the result is None when nothing was chosen.
 
     Parameters
     ----------
-    engine : of the model that is open, or one with none.
-    is_first : whether the program is left with this screen.
-    trouble : what was wrong with what was chosen before.
-    named : what has been typed elsewhere, and is to be opened at once.
+    engine : finds the models on this machine and makes the engine of the chosen one.
+    is_first : whether leaving this screen ends the program.
+    trouble : why the model chosen before could not be used.
+    named : a name typed elsewhere, opened at once.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = KEYS
@@ -122,7 +114,7 @@ class ChooserScreen(Modal[Opened | None]):
     closes_outside = False
 
     class Found(Message):
-        """Models have been found; sent from the engine thread."""
+        """The engine has found models; sent from its thread."""
 
         def __init__(self, models: tuple[FoundModel, ...]) -> None:
             self.models = models
@@ -145,7 +137,7 @@ class ChooserScreen(Modal[Opened | None]):
         self.state = Static("", markup=False, id="chooser-state")
 
     def compose(self) -> ComposeResult:
-        """Stack the field, the list, and what Enter would do; over an explorer without a model, which says nothing."""
+        """Stack the field, the list, and the line about Enter; cover an explorer that has no model."""
         if self._is_first:
             yield Static("", id="chooser-cover")
         with Box("open a model: type to search, a Hub id or a path", "chooser"):
@@ -156,7 +148,7 @@ class ChooserScreen(Modal[Opened | None]):
             yield self.state
 
     def on_mount(self) -> None:
-        """Look for models."""
+        """Look for models, and open a named one at once."""
         self.set_focus(self.field)
         begin(self, self._look, "models")
         if self._named:
@@ -166,32 +158,29 @@ class ChooserScreen(Modal[Opened | None]):
             self._begin(self.field.typed)
 
     def on_resize(self) -> None:
-        """Name the columns that there is room for."""
+        """Show the headings of the columns that fit."""
         self.call_after_refresh(lambda: self.heading_line.show(self.list.heading()))
 
     async def _look(self) -> None:
-        """List what the engine finds, as it comes."""
         try:
             await asyncio.wrap_future(self._engine.found_models(lambda some: self.post_message(self.Found(some))))
         except Superseded:
             return
         except EngineError as error:
-            self._say(str(error), "error")
+            self._say(str(error), is_error=True)
             return
         self.call_later(self._finish)
 
     def _finish(self) -> None:
-        """Say of what was opened before that it is gone, now that all is found."""
         self.list.finish()
         self._explain()
 
     def on_chooser_screen_found(self, message: Found) -> None:
-        """List more models."""
+        """Add models to the list."""
         self.list.add(message.models)
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
-        """Filter at once; find out what a path leads to."""
         event.stop()
         self.refresh_bindings()
         self._place, self._refused = None, ""
@@ -201,7 +190,6 @@ class ChooserScreen(Modal[Opened | None]):
             begin(self, partial(self._look_up, self.field.typed), "path")
 
     async def _look_up(self, text: str) -> None:
-        """Learn what is at a path, while it is still the one that is typed."""
         try:
             place = await asyncio.wrap_future(self._engine.look_up(text))
         except EngineError:
@@ -214,13 +202,12 @@ class ChooserScreen(Modal[Opened | None]):
 
     @on(OptionList.OptionHighlighted)
     def _highlighted(self) -> None:
-        """Say what Enter would do with another model."""
         if self._opening is None:
             self._explain()
 
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
-        """Open the model that was clicked, if all of it is there."""
+        """Open the clicked model if it is complete: a click does not download."""
         event.stop()
         model, place = self.list.chosen, self._place
         if not model.missing if model is not None else place is not None and bool(place.kind or place.model):
@@ -229,30 +216,27 @@ class ChooserScreen(Modal[Opened | None]):
             self._say(f"a click does not download; {self._does(self.list.name_chosen)}")
 
     def _explain(self) -> None:
-        """Say what Enter would do."""
+        """Say what Enter would do; an error about the model under the cursor stays until the cursor moves."""
         name = self.list.name_chosen
         if name and name == self._refused:
-            return  # what is wrong with it stays until another is looked at
+            return
         self._refused = ""
         self._say(self._does(name) if name else "looking for models …")
 
     def _does(self, name: str) -> str:
-        """Say what Enter would do with what is chosen."""
         complete, names = key_of(self.app, "chooser.complete"), self.list.names_begun(name)
         return enter_does(self.list.chosen, name, self._place, self._enter, complete, names)
 
     @property
     def _enter(self) -> str:
-        """The key that opens a model."""
         return key_of(self.app, "chooser.open")
 
-    def _say(self, text: str, kind: str = "") -> None:
-        """Write below the list."""
-        self.state.set_class(kind == "error", "-error")
+    def _say(self, text: str, *, is_error: bool = False) -> None:
+        self.state.set_class(is_error, "-error")
         self.state.update(Text(text))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Do nothing any more once a model has been opened, and while one opens nothing but leave."""
+        """Allow nothing once a model is open, and only leaving while one opens."""
         if not self.is_active:
             return False
         if self._opening is not None:
@@ -264,12 +248,12 @@ class ChooserScreen(Modal[Opened | None]):
         self.set_focus(self.field)
 
     def action_search(self) -> None:
-        """Go to the field, where what is typed takes the place of what stands there."""
+        """Go to the field; typing replaces its text."""
         self.action_field()
         self.field.offer_to_replace()
 
     def action_move(self, way: str) -> None:
-        """Move the list's cursor, wherever the focus is."""
+        """Move the cursor of the list, wherever the focus is."""
         getattr(self.list, f"action_{way}")()
 
     async def action_complete(self) -> None:
@@ -283,7 +267,7 @@ class ChooserScreen(Modal[Opened | None]):
             begin(self, partial(self._complete, text), "complete")
 
     async def _complete(self, text: str) -> None:
-        """Put into the field what all paths and listed names have in common that begin with what is typed."""
+        """Extend the typed text by what all paths and listed names that begin with it share."""
         try:
             place = await asyncio.wrap_future(self._engine.look_up(text, "completion"))
         except EngineError:
@@ -299,7 +283,7 @@ class ChooserScreen(Modal[Opened | None]):
             self.set_focus(self.list)
 
     def action_open(self) -> None:
-        """Open what the list's cursor is on; for a path that is of a model elsewhere, that."""
+        """Open the model under the cursor, or the model that a typed path belongs to."""
         name = self.list.name_chosen
         if self.list.chosen is None and self._place is not None:
             name = self._place.model or name
@@ -307,18 +291,16 @@ class ChooserScreen(Modal[Opened | None]):
             self._begin(name)
 
     def _begin(self, name: str) -> None:
-        """Open a model."""
         self._opening = self._engine.another(name)
-        self._wait_for_it(True)
+        self._lock(True)
         self._say(f"opening {name} …")
         begin(self, partial(self._open, name, self._opening), "open")
 
     async def _open(self, name: str, engine: Engine) -> None:
-        """Open a model; where that fails, say why and stay."""
         try:
             outline = await asyncio.wrap_future(engine.open(name, self._report))
         except Superseded:
-            return  # it has been stopped, or the program is being left
+            return  # stopped, or the program ends
         except EngineError as error:
             engine.close()
             if self._opening is engine:
@@ -328,26 +310,25 @@ class ChooserScreen(Modal[Opened | None]):
                 self.dismiss(Opened(name, engine, outline))
 
     def _stay(self, said: str) -> None:
-        """Let another model be chosen."""
+        """Show why no model was opened, and let the person choose again."""
         self._opening = None
         self._is_downloading = False
         self._refused = self.list.name_chosen
-        self._wait_for_it(False)
-        self._say(" ".join(said.split()), "error")
+        self._lock(False)
+        self._say(" ".join(said.split()), is_error=True)
 
-    def _wait_for_it(self, waits: bool) -> None:
-        """Take no other choice while a model opens, and begin with the field again when it does not."""
-        self.field.disabled = self.list.disabled = waits
-        if not waits:
+    def _lock(self, is_locked: bool) -> None:
+        """Disable field and list while a model opens; unlocking gives the field the focus."""
+        self.field.disabled = self.list.disabled = is_locked
+        if not is_locked:
             self.set_focus(self.field)
 
     def _report(self, progress: Progress) -> None:
-        """Pass on how far a download is; called on the engine thread."""
+        """Pass progress on from the engine thread."""
         self.post_message(Advanced(progress))
 
     @on(Advanced)
     def _advanced(self, event: Advanced) -> None:
-        """Show how far a download is, unless it has been stopped."""
         event.stop()
         if self._opening is not None:
             self._is_downloading |= event.progress.unit == "bytes"
@@ -355,7 +336,7 @@ class ChooserScreen(Modal[Opened | None]):
             self._say(f"{describe(event.progress)}\n{stops}{', and keeps complete files' * self._is_downloading}")
 
     def action_leave(self) -> None:
-        """Stop opening a model, or else go one step back: from the list to the field, from what is typed to nothing."""
+        """Stop opening a model, or go a step back: from the list to the field, then clear the field, then leave."""
         if self._opening is None and self.focused is self.list:
             self.set_focus(self.field)
         elif self._opening is None and self.field.value:
@@ -364,7 +345,7 @@ class ChooserScreen(Modal[Opened | None]):
             self.action_leave_at_once()
 
     def action_leave_at_once(self) -> None:
-        """Stop opening a model; or leave, whatever is typed."""
+        """Stop opening a model, or leave, whatever is typed."""
         if self._opening is not None:
             self._opening.close()
             goes_on = f"; complete files are kept, {self._enter} goes on"

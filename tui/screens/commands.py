@@ -1,4 +1,4 @@
-"""What can be done now by its name: what every key does that works where the focus is, and themes."""
+"""The commands that can be run by name now: the action of every key that works where the focus is."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from tui.views.switcher import Views
 from tui.widgets.field import OF_EDITING
 
 EXACT, BEGINS, WORDS, WITHIN, NOT = 4, 3, 2, 1, 0
-"""From what is called just so, over what begins so or has words that do, to what has it somewhere."""
+"""How well a command fits: its name is the text, begins with it, has words that do, holds it, or does not."""
 
 _WORD = re.compile(r"\w+")
 
 
 def fit_of(typed: str, name: str, said: str) -> int:
-    """Say how well a command fits what is typed; see `EXACT` and what follows it.
+    """Rate how well a command fits a typed text, from `NOT` to `EXACT`.
 
     Parameters
     ----------
-    typed : into the palette, in any case.
-    name : the word by which it can be typed elsewhere, such as ``next-head``.
-    said : what it does.
+    typed : the text, in any case.
+    name : of the command, such as ``next-head``.
+    said : its description.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def fit_of(typed: str, name: str, said: str) -> int:
 
 
 OWN = ("command_palette", "jump", "screen.copy_text")
-"""Actions that ask for what the palette and the line at the foot are asked, or that are of what the mouse selects."""
+"""Actions that are no commands: two open the palette or the prompt, one copies what the mouse has selected."""
 
 ALSO_CALLED = {
     "ablation": ("ablate", "knock out", "knockout"),
@@ -75,32 +75,24 @@ ALSO_CALLED = {
     "weights": ("parameters", "norms"),
     "zoom": ("fullscreen", "full screen", "maximize"),
 }
-"""What hands type for a command or a view whose own name is another word."""
+"""Other words that people type for a command or a view."""
 
 THEME = "theme "
-"""Stands before the name of one."""
+"""Precedes the name of a theme."""
 
 
 @dataclass(frozen=True)
-class Doable:
-    """Something that can be done now.
-
-    Attributes
-    ----------
-    name : a word, which can be typed: the last one of its binding's id.
-    description : what it does.
-    keys : that do it.
-    do : does it.
-    """
+class Command:
+    """A command that can be run now; its name is the last part of its binding's id."""
 
     name: str
     description: str
     keys: tuple[str, ...]
-    do: Callable[[], object]
+    run: Callable[[], object]
 
 
-def doables(screen: Screen[Any]) -> Iterator[Doable]:
-    """Give what every key does that works now: views first, then the other actions in the order of the help."""
+def commands_on(screen: Screen[Any]) -> Iterator[Command]:
+    """Yield the actions of all active keys: views first, then the others in the order of the help."""
     app = screen.app
     found: dict[tuple[DOMNode, str], list[Binding]] = {}
     for each in in_declared_order(screen.active_bindings.values()):
@@ -110,25 +102,23 @@ def doables(screen: Screen[Any]) -> Iterator[Doable]:
     for (node, action), bindings in sorted(found.items(), key=lambda item: _order(item[1][0])):
         name = name_of(bindings[0])
         keys = dict.fromkeys(map(app.get_key_display, filter(is_bound, bindings)))
-        yield Doable(name, bindings[0].description, tuple(keys), partial(app.run_action, action, node))
+        yield Command(name, bindings[0].description, tuple(keys), partial(app.run_action, action, node))
 
 
-def in_view(views: Views) -> Iterator[Doable]:
-    """Give what keys do in the active view, where the focus is not; it goes there first."""
+def commands_in_view(views: Views) -> Iterator[Command]:
+    """Yield the actions of the active view for when the focus is elsewhere: each focuses the view first."""
     pane = views.active
     for node in (*(each for each in pane.query("*").results(Widget) if not isinstance(each, Input)), pane):
         for _, binding in node._bindings:
             if binding.id is not None and binding.action not in OWN:
-                do = partial(_do_in_view, views, binding.action, node)
-                yield Doable(name_of(binding), binding.description, (), do)
+                run = partial(_run_in_view, views, binding.action, node)
+                yield Command(name_of(binding), binding.description, (), run)
 
 
-async def _do_in_view(views: Views, action: str, node: DOMNode) -> None:
-    """Give the active view the keys, and do something there."""
+async def _run_in_view(views: Views, action: str, node: DOMNode) -> None:
     views.active.focus_view()
     await views.app.run_action(action, node)
 
 
 def _order(binding: Binding) -> int:
-    """Put views first, and groups in the order of the help."""
     return 0 if binding.group is VIEWS else 1 + (GROUPS.index(binding.group) if binding.group in GROUPS else 9)

@@ -1,4 +1,4 @@
-"""The menu of what can be written: what, as what, and where to."""
+"""The export menu: what to write, in which format, and to which file."""
 
 from __future__ import annotations
 
@@ -30,10 +30,7 @@ from tui.widgets.menu import Choices
 
 
 class Whats(Choices):
-    """The list of what can be written; beside it, arrows choose the format.
-
-    Lines up and down, and Enter, are keys of the whole menu, so that each is called one thing.
-    """
+    """The list of what can be written; left and right choose the format, the other keys belong to the screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "screen.format(1)", "Next format", show=False, id="export.next_format"),
@@ -42,12 +39,12 @@ class Whats(Choices):
 
 
 class FileName(Field):
-    """The line of the file's name, of which the end is to be seen while it is not typed into."""
+    """The name of the file; without the focus it shows the end of a long path."""
 
     leaving = "screen.leave"
 
     def render_line(self, y: int) -> Strip:
-        """Draw the end of a path that is too long, which says more, while nobody types."""
+        """Draw the end of a path that is too long, unless the line has the focus."""
         width = self.size.width
         if self.has_focus or cell_len(self.value) <= width:
             return super().render_line(y)
@@ -55,7 +52,7 @@ class FileName(Field):
         return Strip([Segment(shown, self.rich_style)]).adjust_cell_length(width, self.rich_style)
 
     def on_focus(self) -> None:
-        """Bring the cursor into view, which was put there before the line was laid out."""
+        """Scroll to the cursor, which was placed before the line was laid out."""
         self.scroll_to_region(Region(self._cursor_offset, 0, 1, 1), force=True, animate=False)
         self.refresh()
 
@@ -73,19 +70,18 @@ WRITES = {
     What.TEXT: "Write the view as text",
     What.ANSI: "Write the view as text with its colours",
 }
-"""What the keys of the menu do."""
+"""The descriptions of the menu's keys."""
 
-KEYS = "press a letter to write at once"
-"""What is said where there is nothing else to say."""
+HINT = "press a letter to write at once"
 
 
 class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
-    """Lets one thing be chosen, and gives it with the file's name; None when nothing is wanted.
+    """The menu; its result is the choice, the path and whether it may replace a file, or None.
 
     Parameters
     ----------
-    exporting : what there is to write, and what was chosen last.
-    name : of a file that is to be written at once; where that is refused, it stays for another one to be typed.
+    exporting : what there is to write, and the last choice.
+    name : a file to write at once; a refused name stays in the line to be changed.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -93,7 +89,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             Binding(what.value, f"take('{what.name}')", WRITES[what], show=False, id=f"export.{what.name.lower()}")
             for what in What
         ),
-        # Before any widget sees it, so that what is typed after it goes into the name, however fast it comes.
+        # With priority, so that letters typed right after it go into the name.
         Binding("tab,shift+tab", "name", "To the file's name, or back", show=False, id="export.name", priority=True),
         Binding("enter", "write", "Write it", id="export.write"),
         Binding("j,down,ctrl+n", "move(1)", "Down", show=False, id="export.down"),
@@ -129,7 +125,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._said_line = Line(classes="export-said")
 
     def compose(self) -> ComposeResult:
-        """Show the list, and below it the format, the file and what is to be said."""
+        """Stack the list, the format, the file and the message."""
         with Box("export", "export"):
             yield self._list
             yield self._format_line
@@ -137,45 +133,41 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             yield self._said_line
 
     def on_mount(self) -> None:
-        """Begin at the last choice, with the focus there before the next key comes."""
+        """Put the cursor on the last choice, and write a named file at once."""
         self.set_focus(self._file if self._begins_naming else self._list)
         self._list.highlighted = list(What).index(self._choice.what)
         self._suggest()
         if self._asked_for:
-            with self.prevent(Input.Changed):  # which would take back what is said of it
+            with self.prevent(Input.Changed):  # it would clear the message
                 self._file.value = self._asked_for
             self.set_focus(self._file)
             self.action_write()
 
     @property
     def _is_naming(self) -> bool:
-        """Whether the name is being typed."""
         return self.focused is self._file
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave the arrows to the name while it is typed."""
+        """Leave letters and arrows to the name while it has the focus."""
         return not (self._is_naming and action in ("move", "take"))
 
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Offer another thing."""
         what, is_here = What[str(event.option_id)], event.option_index == self._list.highlighted
         if is_here and what is not self._choice.what:
             self._choose(replace(self._choice, what=what))
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
-        """Write what was entered or clicked."""
         event.stop()
         self.action_take(str(event.option_id))
 
     def _choose(self, choice: Choice) -> None:
-        """Offer another thing, or the same as something else, under a name of its own."""
         self._choice = self._exporting.fitting(choice)
         self._suggest()
 
     def _suggest(self) -> None:
-        """Show the format, a new name, and what the same takes without the explorer."""
+        """Show the formats, a new file name, and the command for a table of the whole model."""
         formats = self._formats
         line = Text("format  " if self._choice.what.is_table else "tables  ")
         for name in formats:
@@ -186,7 +178,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         try:
             self._suggested = self._exporting.suggest(self._choice)
             is_model = self._choice.what is What.MODEL
-            self._said_line.show(self._exporting.command() if is_model else KEYS)
+            self._said_line.show(self._exporting.command() if is_model else HINT)
         except EngineError as error:
             self._suggested = None
             self._said_line.show(str(error))
@@ -196,7 +188,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
 
     @property
     def _formats(self) -> tuple[str, ...]:
-        """What tables can be written as, whether or not the cursor is on one."""
+        """The formats of tables, also while the cursor is on something else."""
         return formats_for(self._choice.what, self._exporting.view) or tuple(FORMATS)
 
     def action_move(self, step: int) -> None:
@@ -207,28 +199,28 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             self._list.action_cursor_up()
 
     def action_format(self, step: int) -> None:
-        """Go to the next format, or the one before."""
+        """Choose the next or previous format."""
         formats = self._formats
         place = formats.index(self._choice.format) + step if self._choice.format in formats else 0
         self.action_choose_format(formats[place % len(formats)])
 
     def action_choose_format(self, format: str) -> None:
-        """Take a format."""
+        """Choose a format by name."""
         self._choose(replace(self._choice, format=format))
 
     def action_name(self) -> None:
-        """Go to the name, or back to the list; at once when the menu is there."""
+        """Go to the name, or back to the list."""
         self._begins_naming = not self.is_mounted
         self.set_focus(self._list if self._is_naming else self._file)
 
     def action_take(self, what: str) -> None:
-        """Write one thing, under the name that is shown where it is the one that is offered."""
+        """Choose something and write it."""
         if What[what] is not self._choice.what:
             self._choose(replace(self._choice, what=What[what]))
         self.action_write()
 
     def action_leave(self) -> None:
-        """Go back from the name to the list, or write nothing."""
+        """Go back from the name to the list, or close."""
         if self._is_naming:
             self.set_focus(self._list)
         else:
@@ -236,32 +228,30 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
 
     @on(Input.Submitted)
     def _named(self, event: Input.Submitted) -> None:
-        """Write under the name that was typed."""
         event.stop()
         self.action_write()
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
-        """Take back what was said of another name."""
+        """Clear the question about another name; the value differs where a name was suggested meanwhile."""
         event.stop()
-        is_as_it_is_now = event.value == self._file.value  # else a name has come that was given from outside
-        if self._confirmed is not None and is_as_it_is_now:
+        if self._confirmed is not None and event.value == self._file.value:
             self._confirmed = None
-            self._said_line.show(KEYS)
+            self._said_line.show(HINT)
 
     def action_write(self) -> None:
-        """Write what is offered, once all that was typed of its name is there."""
+        """Write the choice, after the letters of the name that are still in the queue."""
         if self._is_naming:
             self._file.call_later(self._write)
         else:
             self._write()
 
     def _write(self) -> None:
-        """Write what is offered; over a file that is there, and what is not whole yet, only when asked twice."""
+        """Write the choice; ask a second time to overwrite a file or to write an unfinished table."""
         try:
             path = self._path()
             is_there = path.exists()
-        except (EngineError, OSError, RuntimeError) as error:  # a name that is too long; no such person after ~
+        except (EngineError, OSError, RuntimeError) as error:  # a name that is too long; an unknown user after ~
             self._said_line.show(error.strerror or str(error) if isinstance(error, OSError) else str(error))
             return
         is_to_grow = self._exporting.is_to_grow(self._choice)
@@ -277,7 +267,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self.dismiss((self._choice, path, is_there))
 
     def _path(self) -> Path:
-        """Give the file that is named; of a folder the suggested one in it. A table's format follows its ending.
+        """Read the typed path: a folder gets the suggested name, and the ending sets the format of a table.
 
         Raises
         ------

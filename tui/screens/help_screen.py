@@ -1,4 +1,4 @@
-"""The keys as they are now, made from the bindings themselves."""
+"""The help: every key that works now, made from the bindings themselves."""
 
 from __future__ import annotations
 
@@ -33,18 +33,13 @@ from tui.toolkit.keys import (
 from tui.widgets.field import OF_EDITING, Field
 
 HERE = "in this menu"
-"""Title of the keys of what has come over the views."""
-
 TYPED = "while you type"
-"""Title of the keys that edit it, which come last: they are those of shells."""
-
 WRONG = "errors in the configuration"
-"""Title of what is wrong with it."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """What is written for keys, what they do, and by which names these are found where a sign stands for them."""
+    """Keys as shown, what they do, and the keys' names, by which a search finds them too."""
 
     keys: str
     said: str
@@ -58,34 +53,34 @@ MOUSE = (
     Line("wheel", "Scroll"),
     Line("shift+drag", "Select text"),
 )
-"""What the mouse does, which no binding says."""
+"""The actions of the mouse, which have no bindings."""
 
 KEYS = 13
-"""Cells that keys take."""
+"""Cells of the column of keys."""
 
 ROOM = 76
-"""Cells of the screen from which on keys are listed in two columns."""
+"""From this width of the screen on, keys are listed in two columns."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A title, and the keys below it with what they do."""
+    """A title and the lines below it."""
 
     title: str
     lines: tuple[Line, ...]
 
 
 def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Section]:
-    """Group the keys that work now: views, moving, those of what has the focus, then the others by what they are about.
+    """Group the active keys: views, moving, those of the focused part, the other groups, and last those for typing.
 
-    Keys that move alike everywhere are said once.
+    Keys that move the same way everywhere are listed once.
     """
     found: dict[str, dict[str, list[Binding]]] = {}
     moves, paired = False, {name for pair in PAIRS for name in pair}
     for each in in_declared_order(active):
         binding = each.binding
         if binding.id is None or not is_bound(binding):
-            continue  # the toolkit's own keys, beside which ours stand, and what is done by its name alone
+            continue  # Textual's own keys, and commands without a key
         if binding.id.startswith(OF_EDITING):
             title = TYPED
         elif binding.key in MOVING_KEYS and binding.id not in paired:
@@ -109,12 +104,12 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
 
 
 def name_of_part(node: DOMNode) -> str:
-    """Name what keys are of: a widget, or the view around it."""
+    """Give the name of a widget, or of the nearest part around it that has one."""
     return node.name or node.id or (name_of_part(node.parent) if node.parent is not None else "view")
 
 
 def _lines(app: App[None], by_id: dict[str, list[Binding]]) -> Iterator[Line]:
-    """Write the keys of some bindings, those of opposites and those of one action together."""
+    """Write a line for each pair of opposite actions and for each other action."""
     pairs = {name: pair for pair in PAIRS for name in pair if by_id.keys() >= {*pair}}
     done = set[str]()
     for name, bindings in by_id.items():
@@ -132,7 +127,7 @@ def _lines(app: App[None], by_id: dict[str, list[Binding]]) -> Iterator[Line]:
 
 
 def both(one: str, other: str) -> str:
-    """Say what two keys do that do the opposite.
+    """Join the descriptions of two opposite actions.
 
     Examples
     --------
@@ -148,7 +143,7 @@ def both(one: str, other: str) -> str:
 
 
 class HelpSearch(Field):
-    """The line that is typed into what the keys that are listed have in them."""
+    """The line for the text to search in the help."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "screen.keep", "Keep", id="help.keep"),
@@ -163,13 +158,13 @@ class HelpSearch(Field):
 
 
 class HelpScreen(ListScreen):
-    """What every key does, views first, and what the marks beside the selected head mean.
+    """Lists configuration errors, then every key, then the meaning of the marks beside the selected head.
 
     Parameters
     ----------
     sections : the keys.
-    marks : of the selected head, in words of `engine.values.outline.MARKS`.
-    misconfigured : what of the configuration is not used, which comes before all else.
+    marks : of the selected head, names in `engine.values.outline.MARKS`.
+    misconfigured : the errors, a line each.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -186,21 +181,21 @@ class HelpScreen(ListScreen):
         self._search = HelpSearch()
 
     def compose(self) -> ComposeResult:
-        """Put the line of the search above the keys."""
+        """Add the search line."""
         yield from super().compose()
         yield self._search
 
     def on_resize(self) -> None:
-        """List the keys in as many columns as there is room for."""
+        """List the keys in one or two columns."""
         self._list(self._search.value.strip().lower())
 
     def action_search(self) -> None:
-        """Open the line of the search."""
+        """Open the search line."""
         self._search.display = True
         self.set_focus(self._search)
 
     def action_keep(self) -> None:
-        """Go on with the keys that were found."""
+        """Leave the search line; the matches stay listed."""
         self.set_focus(self.query_one("#list"))
         self._search.display = bool(self._search.value.strip())
 
@@ -211,11 +206,10 @@ class HelpScreen(ListScreen):
 
     @on(Input.Changed)
     def _list_found(self, event: Input.Changed) -> None:
-        """List the keys that the text is in."""
         self._list(event.value.strip().lower())
 
     def _list(self, text: str) -> None:
-        """List keys that a text is in, or whose title it is in; all of them in two columns where there is room."""
+        """List the lines that hold a text, all of them in two columns where there is room."""
         found = [(each, [line for line in each.lines if text in _said(each, line)]) for each in self._sections]
         found = [(each, lines) for each, lines in found if lines]
         above: list[RenderableType] = []
@@ -244,5 +238,4 @@ class HelpScreen(ListScreen):
 
 
 def _said(section: Section, line: Line) -> str:
-    """Give all that a search looks through of a line."""
     return f"{section.title} {line.keys} {line.names} {line.said}".lower()

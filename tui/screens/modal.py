@@ -1,4 +1,4 @@
-"""Screens over the explorer, and lists over everything else, to be read and closed."""
+"""Base classes of the screens over the explorer: boxes, and lists to read and close."""
 
 from __future__ import annotations
 
@@ -18,13 +18,10 @@ from tui.widgets.key_line import KeyLine
 
 
 class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
-    """A screen over the explorer that closes once.
-
-    Of two quick keys that close it the second comes when it has been closed; it would close the screen below as well.
-    """
+    """A screen over the explorer that closes once: a second quick key does not close the screen below."""
 
     closes_outside = True
-    """Whether a click beside what it shows closes it."""
+    """Whether a click outside its box closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "app.focus_next", "To the next part", show=False, id="box.next"),
@@ -33,16 +30,16 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
     ]
 
     def action_copy_text(self) -> None:
-        """Copy what is selected, and say so."""
+        """Copy the selected text and say so."""
         super().action_copy_text()
         say_copied(self.app)
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
-        """Close, with a result, unless that has been done."""
+        """Close with a result, unless it is closed already."""
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
     def on_screen_suspend(self) -> None:
-        """Show the keys of the screen that has come over this one."""
+        """Show the keys of the screen above this one."""
         self.app.screen_stack[0].query_one(KeyLine).follow(self.app.screen)
 
     def on_screen_resume(self) -> None:
@@ -50,38 +47,33 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
         self.app.screen_stack[0].query_one(KeyLine).follow(self)
 
     def on_click(self, event: events.Click) -> None:
-        """Press a key of the line at the foot, which is seen though it lies below this screen; beside all, close."""
+        """Press a key in the line at the foot, which stays visible below this screen; outside the box, close."""
         line = self.app.screen_stack[0].query_one(KeyLine)
         if line.region.contains(event.screen_x, event.screen_y):
-            # As the line's own doing: a key that this screen sends would not bubble past it.
+            # From the line itself: a key sent by this screen would not bubble past it.
             line.call_later(line.press_at, event.screen_x - line.region.x)
         elif self.closes_outside and self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
             self.dismiss(None)
 
 
 class Box(Vertical):
-    """What such a screen shows, with its title in the frame, or above it where the screen has no room for a frame.
-
-    Parameters
-    ----------
-    title : of the screen.
-    """
+    """The content of a modal screen; its title is in the frame, or above the content where there is no frame."""
 
     def __init__(self, title: str, id: str) -> None:
         super().__init__(id=id, classes="box")
         self.border_title = title
 
     def on_mount(self) -> None:
-        """Put the title before all else."""
+        """Add the title for screens without a frame."""
         self.mount(Static(self.border_title or "", markup=False, classes="box-title"), before=0)
 
 
 class _Lines(VerticalScroll, inherit_bindings=False):
-    """Lines whose keys are the screen's alone, which has them all."""
+    """Scrolls without keys of its own: the screen has them all."""
 
 
 class ListScreen(Modal[None]):
-    """Shows lines that can be scrolled; what they say is up to the screens made of it."""
+    """Shows lines that scroll; subclasses fill the body."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,enter", "dismiss", "Close", id="list.close"),
@@ -97,14 +89,13 @@ class ListScreen(Modal[None]):
     ]
 
     heading = ""
-    """The title in its frame."""
 
     def __init__(self) -> None:
         super().__init__()
         self.body = Static()
 
     def compose(self) -> ComposeResult:
-        """Put the lines where they can be scrolled."""
+        """Put the body into a scrolling box."""
         with _Lines(id="list", classes="box") as lines:
             lines.border_title = self.heading
             yield self.body
@@ -114,7 +105,7 @@ class ListScreen(Modal[None]):
         self.query_one("#list").scroll_down(animate=False)
 
     def action_page(self, pages: float) -> None:
-        """Scroll by as many lines as are in view."""
+        """Scroll by pages."""
         lines = self.query_one("#list")
         lines.scroll_relative(y=lines_of(pages, lines.scrollable_content_region.height), animate=False)
 

@@ -1,4 +1,4 @@
-"""The list of models that can be opened, which of them a typed text means, and what Enter would do."""
+"""The list of models that can be opened, which of them a text means, and what Enter does with it."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from tui.drawing.text import harmless, path_within
 from tui.widgets.menu import Menu
 
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
-"""What can be the id of a model on the Hub."""
+"""The form of an id on the Hub."""
 
 SHORTEST = 4
 """Characters of the shortest ids without an organisation, such as ``gpt2``."""
 
 
 class Closeness(IntEnum):
-    """Where a text is in a model's name; the lower, the more likely that the model is meant."""
+    """Where a text stands in a model's name; the lowest is the most likely match."""
 
     LAST = 0
-    """It is all that stands behind the slash."""
+    """It is the whole part after the slash."""
     BEGINNING = 1
-    """The name begins with it, or what stands behind the slash does."""
+    """The name, or the part after the slash, begins with it."""
     WORD = 2
     """A word in the name begins with it."""
     WITHIN = 3
-    """It is elsewhere in the name, or not in the name at all but in the type."""
+    """It is elsewhere in the name, or only in the model's type."""
 
 
 def closeness(text: str, name: str) -> Closeness:
-    """Say where a text is in a name.
+    """Find where a text stands in a name.
 
     Examples
     --------
@@ -58,12 +58,12 @@ def closeness(text: str, name: str) -> Closeness:
 
 
 def can_be_a_name(text: str, place: Place | None) -> bool:
-    """Say whether a text can be opened as it is: a Hub id or a path, as far as is known.
+    """Say whether a text can be opened as it is, as a Hub id or a path.
 
     Parameters
     ----------
     text : what is typed.
-    place : what is there where it is taken for a path; None until that is known.
+    place : what is at that path; None until that is known.
 
     Examples
     --------
@@ -77,25 +77,24 @@ def can_be_a_name(text: str, place: Place | None) -> bool:
     return "/" in text or text.startswith((".", "~"))
 
 
-def meant(text: str, names: Sequence[str], place: Place | None) -> str | None:
-    """Give the name that is meant of those in which a text was found; None where it is the text itself.
+def best_match(text: str, names: Sequence[str], place: Place | None) -> str | None:
+    """Choose the name that a text means among those that hold it; None where the text itself is the name.
 
-    A name that is typed in full is meant. So is a text with a slash, whatever else it is found in: whoever types the
-    organisation, or a path, means this one. A word is what names are searched by, unless no word of any begins with it
-    and it is long enough for an id.
+    A name typed in full wins. A text with a slash is an id or a path by itself. A single word searches the names,
+    unless it is long enough for an id and begins no word of any name.
 
     Parameters
     ----------
     text : what is typed.
     names : in the order in which they are listed.
-    place : what is there where the text is taken for a path; None until that is known.
+    place : what is at that path; None until that is known.
 
     Examples
     --------
     >>> names = ("gpt2-medium", "distilgpt2", "openai/gpt2")
-    >>> meant("med", names, None), meant("gpt2", names, None), meant("openai/gpt2-xl", names, None)
+    >>> best_match("med", names, None), best_match("gpt2", names, None), best_match("openai/gpt2-xl", names, None)
     ('gpt2-medium', 'openai/gpt2', None)
-    >>> meant("gpt2", ("distilgpt2",), None), meant("t2", ("distilgpt2",), None)
+    >>> best_match("gpt2", ("distilgpt2",), None), best_match("t2", ("distilgpt2",), None)
     (None, 'distilgpt2')
     """
     if not text:
@@ -117,18 +116,17 @@ HEADINGS = {
     Origin.RECENT: "opened before",
     Origin.HUB: "in the local Hub cache",
 }
-"""What stands above the models of each origin."""
+"""The heading above the models of each origin."""
 
 AS_TYPED = "\0as typed"
-"""The option that stands for what is typed itself; no model can be called so."""
+"""The id of the option for the typed text itself; no model has such a name."""
 
 NOT_HERE = "not on this machine"
 
 NONE_YET = "the Hub cache is empty; type an id, such as gpt2, to download a model"
-"""Stands below the list where there is no cache, or an empty one."""
 
 COLUMNS = ((7, 30), (11, 50), (9, 60), (12, 68))
-"""The widths of size, type, layers × heads and last use, and how wide the list must be to have each."""
+"""For size, type, layers × heads and last use: the column's width, and the width of the list from which it is shown."""
 
 
 def ago(seconds: float) -> str:
@@ -148,7 +146,7 @@ def ago(seconds: float) -> str:
 
 
 def cells(model: FoundModel, now: float) -> tuple[str, str, str, str]:
-    """Write what stands beside a model's name: size, type, layers × heads, last use."""
+    """Write the cells of a model's row: size, type, layers × heads, last use."""
     shape = f"{model.layers} × {model.heads}" if model.layers and model.heads else str(model.layers or "")
     used = ago(max(now - model.last_used, 0.0)) if model.last_used else ""
     return size(model.size) if model.size else "", harmless(model.model_type), shape, used
@@ -186,13 +184,13 @@ class FoundList(Menu):
         self._width = 0
 
     def on_resize(self, event: events.Resize) -> None:
-        """Write the rows as wide as there is room now."""
+        """Fit the rows to the new width."""
         if event.size.width != self._width:
             self._width = event.size.width
             self.fill()
 
     def add(self, found: Iterable[FoundModel]) -> None:
-        """Add models; one that was opened before keeps its place, and learns what the cache says of it."""
+        """Add models; one opened before keeps its place and takes size and last use from the cache."""
         for model in found:
             known = self.models.get(model.name)
             if model.origin is Origin.HUB:
@@ -204,7 +202,7 @@ class FoundList(Menu):
         self.fill()
 
     def finish(self) -> None:
-        """Say of models that were opened before and are in no cache any more that they are not on this machine."""
+        """Mark models opened before that are in no cache any more, once all models are found."""
         for name, model in self.models.items():
             if model.origin is Origin.RECENT and not name.startswith("/") and name not in self._cached:
                 self.models[name] = replace(model, missing=NOT_HERE)
@@ -213,27 +211,27 @@ class FoundList(Menu):
 
     @property
     def chosen(self) -> FoundModel | None:
-        """The model under the cursor; None where that is on what is typed, or on nothing."""
+        """The model under the cursor; None where the cursor is on the typed text, or on nothing."""
         option = self.highlighted_option
         return None if option is None or option.id is None else self.models.get(option.id)
 
     @property
     def name_chosen(self) -> str:
-        """What Enter opens; empty where the list has nothing."""
+        """The name that Enter opens; empty where the list is."""
         option = self.highlighted_option
         if option is None or option.id is None:
             return ""
         return self._typed if option.id == AS_TYPED else option.id
 
     def narrow(self, text: str) -> None:
-        """Show the models whose name or type has all words of a text, below the text where that can be opened, too."""
+        """Show the models whose name or type has all words of a text, and the text itself where it can be opened."""
         self._typed, self._place = text.strip(), None
         self._filter = text.casefold()
         self._begun_at = None
         self.fill()
 
     def learn(self, place: Place) -> None:
-        """Take notice of what is there where the text is taken for a path."""
+        """Take what is at the typed path."""
         self._place = place
         self.fill()
 
@@ -242,7 +240,6 @@ class FoundList(Menu):
         return tuple(name for name in self.models if name.casefold().startswith(text.casefold()))
 
     def _shown(self) -> Iterator[FoundModel]:
-        """Go through the models that the filter leaves, by origin."""
         words = self._filter.split()
         for origin in Origin:
             for model in self.models.values():
@@ -251,11 +248,11 @@ class FoundList(Menu):
                     yield model
 
     def fill(self) -> None:
-        """Write the rows anew; the cursor stays where a person has moved it, and else is on what is meant."""
+        """Write the rows again; the cursor goes to the best match, unless the person has moved it."""
         here = self.highlighted_option.id if self.highlighted_option is not None else None
         width = max(self.scrollable_content_region.width - 2, 10)
         shown = tuple(self._shown())
-        best = meant(self._typed, [model.name for model in shown], self._place) or AS_TYPED
+        best = best_match(self._typed, [model.name for model in shown], self._place) or AS_TYPED
         options: list[Option] = []
         if self._typed and (best == AS_TYPED or can_be_a_name(self._typed, self._place)) and best != self._typed:
             options.append(Option(self._row_as_typed(width), id=AS_TYPED))
@@ -276,13 +273,11 @@ class FoundList(Menu):
         self.highlighted = places.get(here if is_moved and here is not None else best)
 
     def _row_as_typed(self, width: int) -> Text:
-        """Write what is typed, and that it is that."""
         said = " as typed"
         name = path_within(self._typed, width - len(said))
         return Text.assemble(set_cell_size(name, width - len(said)), (said, "dim"))
 
     def _row(self, model: FoundModel, width: int) -> Text:
-        """Write one model's row."""
         beside = _beside(cells(model, self._now), width)
         room = width - cell_len(beside)
         name = set_cell_size(path_within(model.name, room - 2 if model.missing else room - 1), room - 1)
@@ -290,14 +285,14 @@ class FoundList(Menu):
         return Text.assemble((name, "dim" if model.missing else ""), (mark, "bold"), (beside, "dim"))
 
     def heading(self) -> Text:
-        """Write what the columns are."""
+        """Write the headings of the columns."""
         width = max(self.scrollable_content_region.width - 2, 10)
         beside = _beside(("size", "type", "L × H", "last used"), width)
         return Text("model".ljust(width - cell_len(beside)) + beside, "dim")
 
 
 def _beside(texts: Sequence[str], width: int) -> str:
-    """Write what stands beside a model's name, of which a narrow list has less."""
+    """Join the cells of those columns that fit."""
     return "".join(
         set_cell_size(f"{text:>{columns}}" if columns < 10 else f"  {text}", columns)
         for (columns, least), text in zip(COLUMNS, texts, strict=True)
@@ -306,10 +301,9 @@ def _beside(texts: Sequence[str], width: int) -> str:
 
 
 OFFLINE = "HF_HUB_OFFLINE keeps"
-"""What to blame where nothing is to be downloaded."""
 
 LISTED = 8
-"""Completions of a path that are named."""
+"""How many completions of a path are listed."""
 
 
 def enter_does(
@@ -319,11 +313,11 @@ def enter_does(
 
     Parameters
     ----------
-    model : the one that is chosen in the list; None where that is what is typed itself.
-    name : its name, or what is typed.
-    place : what is at the path that is typed, once that is known.
+    model : the one under the cursor; None where that is the typed text.
+    name : its name, or the typed text.
+    place : what is at the typed path, once that is known.
     enter, tab : the keys that open and that complete.
-    names : of listed models that begin with what is typed.
+    names : of listed models that begin with the typed text.
     """
     if model is None:
         return _with_text(name, place, enter, tab, names)
@@ -341,12 +335,10 @@ def enter_does(
 
 
 def _is_offline() -> bool:
-    """Say whether nothing is to be downloaded."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
 def _with_text(text: str, place: Place | None, enter: str, tab: str, names: Sequence[str]) -> str:
-    """Say what Enter would do with what is typed."""
     if place is not None and place.model:
         is_in = "of the model in its folder" if place.kind == "file" else "the Hub cache's name for a model"
         return f"{text} is {is_in}: {enter} opens {place.model}"
@@ -367,14 +359,13 @@ def _with_text(text: str, place: Place | None, enter: str, tab: str, names: Sequ
 
 
 def _listed(place: Place | None, tab: str) -> str:
-    """List what a path may become; nothing where nothing follows."""
     every = place.completions if place is not None else ()
     names = [each.rstrip("/").rpartition("/")[2] for each in every[:LISTED]]
     return f"{tab} completes: {'  '.join(names)}{'  …' * (len(every) > LISTED)}" if every else ""
 
 
 def beginning(texts: Sequence[str]) -> str:
-    """Give what all of some texts begin with."""
+    """Give the longest common beginning of some texts."""
     first, last = min(texts, default=""), max(texts, default="")
     place = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
     return first[:place]

@@ -1,4 +1,4 @@
-"""The line at the foot that a short answer is typed into: where to go, what to search."""
+"""The prompt: the line at the foot for a short answer, such as where to go or what to search."""
 
 from __future__ import annotations
 
@@ -20,42 +20,37 @@ from tui.widgets.field import CompletingField
 from tui.widgets.line import Line
 
 GAPS = 6
-"""Cells of the line that nothing stands in: around the question and what is said, and one for the cursor and beyond."""
+"""Blank cells of the line: around the question and the message, and one for the cursor."""
 
 
 class Question(Protocol):
-    """What is asked, and what becomes of the answer.
-
-    Attributes
-    ----------
-    label : stands before the answer.
-    """
+    """What is asked, and what happens with the answer; the label precedes the answer."""
 
     label: str
 
     def completions(self, text: str) -> tuple[str, ...]:
-        """List what Tab makes of what is typed, one after the other."""
+        """List the completions that Tab goes through."""
 
     def typed(self, text: str) -> str:
-        """Accept so far, and say something about it."""
+        """Take the text so far and return a message about it."""
 
     def answer(self, text: str) -> None:
         """Take the answer.
 
         Raises
         ------
-        EngineError : when it cannot be taken; the line stays open and says why.
+        EngineError : when it is refused; the prompt stays open and says why.
         """
 
     def leave(self) -> None:
-        """Take that there is no answer."""
+        """End without an answer."""
 
 
 class PromptInput(CompletingField):
-    """The answer itself."""
+    """The answer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
+        # With priority, so that keys typed right after them go where they lead.
         Binding("enter", "answer", "Go", id="prompt.answer", priority=True),
         Binding("escape,ctrl+c", "leave", "Leave", id="prompt.leave", priority=True),
         Binding("colon", "anew", "Clear a refused answer", False, id="prompt.anew", priority=True),
@@ -64,7 +59,7 @@ class PromptInput(CompletingField):
     ]
 
     class Ended(Message):
-        """The answer is complete once what was typed before has been put into it, or there is none."""
+        """The answer is complete, with all that was typed before, or there is none."""
 
         def __init__(self, *, is_answer: bool) -> None:
             self.is_answer = is_answer
@@ -75,51 +70,51 @@ class PromptInput(CompletingField):
 
     @property
     def prompt(self) -> Prompt:
-        """The line that it is in."""
+        """The prompt around it."""
         assert isinstance(self.parent, Prompt)
         return self.parent
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Take a colon for itself but behind a refused answer."""
+        """Give a colon its action only after a refused answer."""
         return action != "anew" or self.prompt.is_refused
 
     def action_answer(self) -> None:
-        """Give the keys back, and the answer once it is complete."""
+        """Return the focus, then the answer."""
         self.prompt.give_back()
         self.post_message(self.Ended(is_answer=True))
 
     def action_leave(self) -> None:
-        """Give the keys back without an answer."""
+        """Return the focus, without an answer."""
         self.prompt.give_back()
         self.post_message(self.Ended(is_answer=False))
 
     async def action_anew(self) -> None:
-        """Leave, and ask where to go, or what to do, as the key does where no line is open."""
+        """Leave, and open the prompt again."""
         self.prompt.leave()
         await self.run_action("screen.jump")
 
     async def action_submit(self) -> None:
-        """Take a key that some remapping has left to the toolkit for the same."""
+        """Answer; Textual sends this where a person's own keys leave Enter unbound."""
         self.action_answer()
 
     def action_delete_left(self) -> None:
-        """Delete a character; where there is none, leave."""
+        """Delete a character, or leave an empty prompt."""
         if self.value:
             super().action_delete_left()
         else:
             self.action_leave()
 
     def completions(self, text: str) -> tuple[str, ...]:
-        """List what a text may become."""
+        """List the completions that the question has for a text."""
         return self.prompt.completions(text)
 
     def say_none(self, text: str) -> None:
-        """Say that what is typed cannot be completed."""
-        self.prompt.say_none()
+        """Say that the text has no completion."""
+        self.prompt.say("no completion begins like this")
 
 
 class Prompt(Horizontal):
-    """A question over the line of keys, with what there is to say about the answer at its right."""
+    """A question over the line of keys: label, answer, and a message about the answer at the right."""
 
     def __init__(self) -> None:
         super().__init__(id="prompt")
@@ -134,19 +129,13 @@ class Prompt(Horizontal):
         """Whether the answer was refused, and nothing has been typed since."""
 
     def compose(self) -> ComposeResult:
-        """Put the question, the answer and what is said about it beside each other."""
+        """Put label, answer and message beside each other."""
         yield self.label
         yield self.input
         yield self.said
 
     def ask(self, question: Question, text: str = "") -> None:
-        """Open the line; the keys are its own at once.
-
-        Parameters
-        ----------
-        question : what is asked.
-        text : the answer to begin with.
-        """
+        """Open the prompt and give it the focus; the text is the answer to begin with."""
         if self.screen.focused is not self.input:
             self._before = self.screen.focused
         self._question = question
@@ -154,44 +143,39 @@ class Prompt(Horizontal):
         self.label.show(question.label)
         with self.prevent(Input.Changed):
             self.input.value = text
-        self._say(question.typed(text))
+        self.say(question.typed(text))
         self.display = True
-        self._take_keys()
+        self._take_focus()
 
-    def _say(self, text: str) -> None:
-        """Say something about the answer as far as that leaves room: what is typed stays in sight."""
+    def say(self, text: str) -> None:
+        """Show a message in the room that the answer leaves."""
         room = self.screen.size.width - cell_len(self.label.shown.plain) - cell_len(self.input.value) - GAPS
         self.said.show(fit(text, max(room, 0)) if cell_len(text) > room else text)
 
-    def _take_keys(self) -> None:
-        """Have what is typed from now on."""
+    def _take_focus(self) -> None:
         self._has_given_back = False
         self.screen.set_focus(self.input)
 
     def completions(self, text: str) -> tuple[str, ...]:
-        """List what a text may become."""
+        """List the completions that the question has for a text."""
         return () if self._question is None else self._question.completions(text)
 
-    def say_none(self) -> None:
-        """Say that what is typed cannot be completed."""
-        self._say("no completion begins like this")
-
     def give_back(self) -> None:
-        """Let the keys go where they went before; the line stays until its answer has been taken."""
+        """Return the focus to where it was; the prompt stays until its answer has been taken."""
         self._has_given_back = True
         before = self._before
-        can_have_them = before is not None and before.focusable and is_displayed(before)
-        self.screen.set_focus(before if can_have_them else None)
+        can_have_it = before is not None and before.focusable and is_displayed(before)
+        self.screen.set_focus(before if can_have_it else None)
 
     def leave(self) -> None:
-        """Put the line away; what was asked has no answer."""
+        """Close, and tell the question that it has no answer."""
         question = self._question
         self.close()
         if question is not None:
             question.leave()
 
     def close(self) -> None:
-        """Put the line away."""
+        """Close, without a word to the question."""
         if self.screen.focused is self.input:
             self.give_back()
         self._question = None
@@ -199,15 +183,14 @@ class Prompt(Horizontal):
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
-        """Say what there is to say about the answer so far."""
         event.stop()
         self.is_refused = False
         if self._question is not None:
-            self._say(self._question.typed(event.value))
+            self.say(self._question.typed(event.value))
 
     @on(PromptInput.Ended)
     def _ended(self, event: PromptInput.Ended) -> None:
-        """Take the answer; what cannot be taken is said, and the line stays open."""
+        """Take the answer; where it is refused, say why and stay open."""
         event.stop()
         question = self._question
         if question is None:
@@ -220,12 +203,12 @@ class Prompt(Horizontal):
         except EngineError as error:
             self.said.show(str(error))
             self.is_refused = True
-            self._take_keys()
+            self._take_focus()
         else:
             self.close()
 
     def on_descendant_blur(self) -> None:
-        """Go away where the mouse has taken the keys elsewhere; without the terminal's focus no widget has them."""
-        has_again = self.screen.focused is self.input  # for another question, by now
+        """Close when a click moves the focus elsewhere, but not when the terminal itself loses the focus."""
+        has_again = self.screen.focused is self.input  # for another question
         if self.app.app_focus and not self._has_given_back and not has_again:
             self.close()

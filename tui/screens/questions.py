@@ -1,4 +1,4 @@
-"""What is asked at the foot: where to go or what to do, and what to search in the tree."""
+"""The questions of the prompt: where to go or what to do, what to search in the tree, which token to find."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import ALL_HEADS, heads_named
 from engine.values.views import OVERVIEW, meaning
-from tui.screens.commands import THEME, Doable, doables, in_view
+from tui.screens.commands import THEME, Command, commands_in_view, commands_on
 from tui.state.marked_heads import off_fields, say_switched, switched
 from tui.state.overview_measures import NAMES, by_spread, named_measure
 from tui.state.places import NoPlaceError, example, parse_place, view_names
@@ -29,42 +29,41 @@ from tui.widgets.field import candidates
 from tui.widgets.heatmap import Heatmap
 
 OPEN = "open"
-"""Stands before the name or path of a model."""
+"""Precedes the name or path of a model."""
 
 VS = "vs"
-"""Stands before the name or path of a second model, to compare with; alone it takes that away."""
+"""Precedes the name or path of a second model; alone it closes the second model."""
 
 EXPORT = "export"
-"""Stands before the name of a file."""
+"""Precedes the name of a file."""
 
 AGAINST = "against"
-"""Stands before the token whose logit is taken off that of the one that is looked at; alone, none is."""
+"""Precedes the token whose logit is subtracted from that of the measured token; alone it subtracts none."""
 
 EPSILON = ("epsilon", "energy", "ε")
-"""Stand before the ε of the energy rank."""
+"""Precede the ε of the energy rank."""
 
 DISTANCE = ("distance", "delta", "δ")
-"""Stand before how many tokens the key is before the query."""
+"""Precede the number of tokens by which the key comes before the query."""
 
 MEASURE = "measure"
-"""Stands before the name of one."""
+"""Precedes the name of a measure."""
 
 MOST_TOKENS = 999_999_999
 """The largest distance that can be typed, far beyond any context."""
 
-
 OFF, ON = "off", "on"
-"""The words that stand before the names of heads."""
+"""Precede the names of heads."""
 
 TOKEN = "token"
-"""Stands before the number of a token of the sentence."""
+"""Precedes the number of a token of the sentence."""
 
 FOUND = "found"
-"""Stands for the heads of the rows that a filter leaves, or of the matches of a search."""
+"""Means the heads of the rows that a filter leaves, or of the matches of a search."""
 
 
 class WhereTo:
-    """The question where to go, or what to do."""
+    """The question where to go or what to do."""
 
     label = "go to:"
 
@@ -74,8 +73,8 @@ class WhereTo:
         self._session = views.session
         self._outline = views.stores.outline
         self._complete = key_of(views, "prompt.complete")
-        self._by_name: dict[str, Doable] = {}
-        for each in doables(views.app.screen):
+        self._by_name: dict[str, Command] = {}
+        for each in commands_on(views.app.screen):
             self._by_name.setdefault(each.name, each)
         themes = (*SHORT, *sorted(views.app.available_themes.keys() - set(SHORT.values())))
         stacks = self._outline.stacks
@@ -91,8 +90,8 @@ class WhereTo:
         self.names = tuple(dict.fromkeys((*places, *named, AGAINST, OFF, ON, TOKEN, VS)))
 
     def typed(self, text: str) -> str:
-        """Say what can be typed."""
-        if self._off.is_meant(text):
+        """Describe the text so far; without text, give examples."""
+        if self._off.takes(text):
             return self._off.typed(text)
         if is_condition(text):
             return f"{key_of(self._views, 'prompt.answer')} filters the table of all heads by that"
@@ -104,29 +103,34 @@ class WhereTo:
         return "" if text else f"{named} · {self._complete} completes"
 
     def completions(self, text: str) -> tuple[str, ...]:
-        """List what a text may become."""
-        if not self._off.is_meant(text):
+        """List the heads, places and commands that a text may become."""
+        if not self._off.takes(text):
             begun, layers = text.strip().lower(), self._outline.layers if any(map(str.isdigit, text)) else ()
             heads = (str(name) for layer in layers for name in (layer.name, *layer.head_names()))
             return (*(head for head in heads if head.lower().startswith(begun)), *candidates(text, self.names))
         return self._off.completions(text) if " " in text else (f"{text} ", *self._off.completions(f"{text} "))
 
     def answer(self, text: str) -> None:
-        """Go there, or do that; nothing where nothing is typed."""
+        """Go there or do that.
+
+        Raises
+        ------
+        EngineError : when the text means nothing, or more than one thing.
+        """
         typed = text.strip()
         if not typed:
             return
-        if self._off.is_meant(typed):
+        if self._off.takes(typed):
             self._off.answer(typed)
             return
         word, _, behind = typed.partition(" ")
         word, behind = word.lower(), behind.strip()
         if word == OPEN and behind:
-            self._do(f"app.open_named({behind!r})")
+            self._run(f"app.open_named({behind!r})")
         elif word == VS:
-            self._do(f"app.compare_with({behind!r})")
+            self._run(f"app.compare_with({behind!r})")
         elif word == EXPORT and behind:
-            self._do(f"screen.export({behind!r})")
+            self._run(f"screen.export({behind!r})")
         elif is_condition(typed):
             self._views.post_message(ConditionWanted(typed))
         elif word == AGAINST:
@@ -145,16 +149,16 @@ class WhereTo:
         elif word in self._view_names and behind:
             self._go(parse_place(behind, self._outline, self._session.shown.selected, ()))
             self._go(word)
-        elif typed.lower() not in self._view_names and (do := self._named(typed.lower())) is not None:
-            self._views.app.call_later(do)
+        elif typed.lower() not in self._view_names and (run := self._named(typed.lower())) is not None:
+            self._views.app.call_later(run)
         else:
             try:
                 self._go(parse_place(typed, self._outline, self._session.shown.selected, self._view_names))
             except NoPlaceError:
-                self._views.app.call_later(self._begun(typed))
+                self._views.app.call_later(self._abbreviated(typed))
 
     def _show_measure(self, name: str) -> None:
-        """Show a measure, in the overview where the tree and the ranks cannot.
+        """Show a measure; go to the overview if only that can show it.
 
         Raises
         ------
@@ -181,23 +185,22 @@ class WhereTo:
             raise EngineError(f"the tokens of the sentence are 0 to {last}")
         return int(text)
 
-    def _do(self, action: str) -> None:
-        """Do something once the line is closed."""
+    def _run(self, action: str) -> None:
+        """Run an action once the prompt is closed."""
         self._views.app.call_later(self._views.run_action, action)
 
     def _go(self, place: Head | str) -> None:
-        """Go to a head or a view."""
         self._views.post_message(PlaceWanted(place))
 
     def leave(self) -> None:
         """Stay."""
 
     def _named(self, text: str) -> Callable[[], object] | None:
-        """Find what a name by itself does; None where nothing is called so.
+        """Find the command of a name; None where there is none.
 
         Raises
         ------
-        EngineError : when there is no such theme, or when something stands behind what takes nothing.
+        EngineError : when there is no such theme, or when a word follows a command that takes none.
         """
         complete = key_of(self._views, "prompt.complete")
         if text == THEME.strip():
@@ -212,11 +215,11 @@ class WhereTo:
         if behind and word in self._by_name:
             raise EngineError(f"{word} stands alone; leave out what follows it")
         if text in self._by_name:
-            return self._by_name[text].do
-        return next((each.do for each in in_view(self._views) if each.name == text), None)
+            return self._by_name[text].run
+        return next((each.run for each in commands_in_view(self._views) if each.name == text), None)
 
-    def _begun(self, text: str) -> Callable[[], object]:
-        """Find what a key does that is typed as it is written, or a name that begins with what is typed.
+    def _abbreviated(self, text: str) -> Callable[[], object]:
+        """Find the command of a typed key, or the one whose name or description begins with the text.
 
         Raises
         ------
@@ -227,7 +230,7 @@ class WhereTo:
         named = [each for each in every if each.name.startswith(begin)]
         found = of_key or named or [each for each in every if each.description.lower().startswith(begin)]
         if len(found) == 1:
-            return found[0].do
+            return found[0].run
         if found:
             raise EngineError(f"could be {', '.join(each.name for each in found)}")
         palette, keys = key_of(self._views, "app.palette"), key_of(self._views, "app.help")
@@ -263,7 +266,7 @@ def _distance(text: str) -> int:
 
 
 class Search:
-    """The question what to search in the tree, which is gone to while it is typed."""
+    """The question what to search in the tree; the cursor goes to the first match while the text is typed."""
 
     label = "/"
 
@@ -282,11 +285,11 @@ class Search:
         self.names = (*labels, *stacks, *marks, "pinned", "off")
 
     def completions(self, text: str) -> tuple[str, ...]:
-        """List what a text may become."""
+        """List the labels, marks and stacks that a text may become."""
         return candidates(text, self.names)
 
     def typed(self, text: str) -> str:
-        """Go to the first match from where the search began on, and say how many there are."""
+        """Go to the first match after the place where the search began, and count the matches."""
         found = self._stores.found(text, self._session.shown)
         self._tree.mark_found(found)
         if not text.strip():
@@ -304,14 +307,14 @@ class Search:
         return f"{place + 1} of {len(found)}"
 
     def _no_match(self, text: str) -> str:
-        """Say that nothing is found, and of a label whether that is because no head is known to have it."""
+        """Say that nothing matches, and why where the text is a label."""
         if not self._stores.labels.is_known:
             return "no match; heads get labels when a sentence is read"
         word = text.strip().lower()
         return f"there is no head {word}" if word in LABELS.values() else "no match"
 
     def _go_to(self, head: Head | None) -> None:
-        """Go to a line, and close the layer again that was opened for the one before."""
+        """Go to a line, and close the layer that was opened for the previous match."""
         if head == self._session.shown.selected:
             return
         tree = self._tree
@@ -323,11 +326,11 @@ class Search:
         self._session.change(selected=head)
 
     def answer(self, text: str) -> None:
-        """Stay at the match; a condition is of the table of all heads, which is gone to.
+        """Stay at the match; a condition filters the table of all heads.
 
         Raises
         ------
-        EngineError : when there is none.
+        EngineError : when nothing matches.
         """
         if is_condition(text):
             self.leave()
@@ -339,13 +342,13 @@ class Search:
         self._session.change(searched=text.strip())
 
     def leave(self) -> None:
-        """Go back to where the search began, and show what was found before."""
+        """Go back to where the search began, and mark the previous matches."""
         self._go_to(self._from)
         self._tree.mark_found(self._stores.found(self._session.shown.searched, self._session.shown))
 
 
 class FindToken:
-    """The question which token of a map's sentence to go to, which is gone to while it is typed."""
+    """The question which token of a map to find; the cursor goes to the first match while the text is typed."""
 
     label = "/"
 
@@ -356,19 +359,16 @@ class FindToken:
         self.names = tuple(dict.fromkeys(each.strip() for each in heatmap.pooled.query_tokens))
 
     def completions(self, text: str) -> tuple[str, ...]:
-        """List what a text may become."""
+        """List the tokens that a text may become."""
         return candidates(text, self.names)
 
     def typed(self, text: str) -> str:
-        """Go to the first match from where the search began on, and say how many there are."""
+        """Go to the first match after the place where the search began, and count the matches."""
         found = self._heatmap.found(text)
         if not found:
             self._heatmap.move_to(*self._from)
-            return (
-                "no token has that"
-                if text.strip()
-                else f"a token · {key_of(self._heatmap, 'prompt.complete')} completes"
-            )
+            examples = f"a token · {key_of(self._heatmap, 'prompt.complete')} completes"
+            return "no token has that" if text.strip() else examples
         place = next((at for at, query in enumerate(found) if query >= self._from[0]), 0)
         self._heatmap.go_to_token(found[place])
         return f"{place + 1} of {len(found)}"
@@ -378,7 +378,7 @@ class FindToken:
 
         Raises
         ------
-        EngineError : when there is none.
+        EngineError : when nothing matches.
         """
         if text.strip() and not self._heatmap.found(text):
             raise EngineError(self.typed(text))
@@ -390,12 +390,7 @@ class FindToken:
 
 
 class OffByName:
-    """Takes a line that begins with ``off`` or ``on``.
-
-    Parameters
-    ----------
-    views, tree : in which heads are found.
-    """
+    """The part of `WhereTo` for text that begins with ``off`` or ``on``."""
 
     names = (OFF, ON)
 
@@ -407,12 +402,12 @@ class OffByName:
         self._stores = views.stores
         self._outline = views.stores.outline
 
-    def is_meant(self, text: str) -> bool:
+    def takes(self, text: str) -> bool:
         """Say whether a text begins with one of the two words."""
         return text.strip().lower().partition(" ")[0] in self.names
 
     def typed(self, text: str) -> str:
-        """Say how many heads are named, or what can be."""
+        """Count the named heads; give examples where none is named yet."""
         word, _, behind = text.strip().lower().partition(" ")
         if not behind.strip():
             head = example(self._outline)
@@ -421,10 +416,10 @@ class OffByName:
         try:
             return quantity(len(self._heads(behind)), "head") + (" so far" if self._is_to_grow(behind) else "")
         except EngineError:
-            return ""  # it may not be typed to its end
+            return ""  # the name may be incomplete
 
     def completions(self, text: str) -> tuple[str, ...]:
-        """List what the last word of a text may become: a layer or head, one that is off behind ``on``."""
+        """List the layers and heads that the last word may become; after ``on`` only those that are off."""
         before, _, word = text.rpartition(" ")
         is_on = before.strip().lower().partition(" ")[0] == ON
         off = self._session.shown.off.heads
@@ -440,15 +435,15 @@ class OffByName:
         return tuple(f"{before} {by_lower[name]}" for name in begun)
 
     def answer(self, text: str) -> None:
-        """Switch the named heads, the selected one where none is named, and say what is off then.
+        """Switch the named heads, or else the selected one, and say which heads are off.
 
         Raises
         ------
-        EngineError : when what is typed names none.
+        EngineError : when the text names no head.
         """
         word, _, behind = text.strip().lower().partition(" ")
         heads = self._heads(behind) if behind.strip() else self._selected(word)
-        found = "found so far: " if self._is_to_grow(behind) else ""  # other heads off may mean another table
+        found = "found so far: " if self._is_to_grow(behind) else ""  # asked before the change starts another table
         shown, before = self._session.shown, self._session.shown.off
         after = switched(before, heads, is_off=word == OFF)
         self._session.change(**off_fields(shown, after, is_comparing=self._views.is_comparing))
@@ -456,7 +451,7 @@ class OffByName:
         self._views.post_message(Told(found + said))
 
     def _selected(self, word: str) -> tuple[Head, ...]:
-        """Give the head of the row under the cursor, or the selected one, or those of such a layer."""
+        """Give the head or layer of the row under the cursor, or else the selected one."""
         row = self._views.row_head
         here = self._session.shown.selected if row is None else row
         if here is None:
@@ -465,7 +460,6 @@ class OffByName:
         return heads_named(str(here), self._outline, here)
 
     def _heads(self, text: str) -> tuple[Head, ...]:
-        """Read which heads are named."""
         named = dict[Head, None]()
         for word in text.replace(",", " ").split():
             named |= dict.fromkeys(
@@ -474,13 +468,11 @@ class OffByName:
         return tuple(named)
 
     def _found(self) -> tuple[Head, ...]:
-        """Give the heads that are found: of the rows that the filter of the view leaves, or by the search in the tree.
-
-        What has the keys comes first, where both are there.
+        """Give the heads of the rows that the filter leaves, or of the matches in the tree; see `_filtered`.
 
         Raises
         ------
-        EngineError : when nothing is filtered or searched, or nothing found.
+        EngineError : when there is no filter and no search, or nothing matches.
         """
         pane, searched = self._filtered, self._session.shown.searched
         if searched and pane is None:
@@ -504,13 +496,13 @@ class OffByName:
 
     @property
     def _filtered(self) -> RowsPane | None:
-        """Give the view whose filter says what is found; None where that is a search in the tree, or nothing."""
+        """The active view if its rows are filtered; None where a search has the focus instead."""
         pane = self._views.active
         if not isinstance(pane, RowsPane) or pane.narrowing is None:
             return None
         return None if self._session.shown.searched and self._tree.has_focus else pane
 
     def _is_to_grow(self, text: str) -> bool:
-        """Say whether it names what is found in a table of which not all has come."""
+        """Say whether a text names the matches in a table that is still being computed."""
         pane = self._filtered
         return FOUND in text.replace(",", " ").split() and pane is not None and (pane.is_unfinished or pane.is_waiting)

@@ -1,4 +1,4 @@
-"""The list of sentences: those that were read, and those of earlier runs."""
+"""The list of sentences, read in this run or an earlier one."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tui.widgets.field import Field
 from tui.widgets.menu import Menu
 
 SHOWN = 2000
-"""Characters of a sentence that are looked at for its line in the list."""
+"""How many characters of a sentence its line in the list is made of."""
 
 
 class SentencesScreen(Modal[str | None]):
-    """Lists sentences, narrowed by what is typed; gives the one that was chosen.
+    """Lists sentences, narrowed by typed words; the result is the chosen one.
 
     Parameters
     ----------
-    sentences : what is listed, and where one is forgotten.
-    is_finding : whether the words to find are typed at once.
+    sentences : what is listed.
+    is_finding : whether the screen opens with the line for words.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -52,7 +52,7 @@ class SentencesScreen(Modal[str | None]):
 
     @property
     def foot_keys(self) -> dict[str, str]:
-        """What can be done with a sentence."""
+        """The keys at the foot."""
         return {
             "menu.select": "Show",
             "field.submit": "Show",
@@ -69,18 +69,18 @@ class SentencesScreen(Modal[str | None]):
             yield self._list
 
     def on_mount(self) -> None:
-        """List all, and again when one has been read meanwhile."""
+        """List the sentences, and again whenever they change."""
         self._words.display = self._is_finding
         self._fill()
         self.set_focus(self._words if self._is_finding else self._list)
         self._sentences.has_changed = self._fill_again
 
     def on_unmount(self) -> None:
-        """Listen no more."""
+        """Stop following the sentences."""
         self._sentences.has_changed = None
 
     def _fill_again(self) -> None:
-        """List what there is now, with the cursor on the sentence that it was on."""
+        """List the sentences again; the cursor stays on its sentence."""
         at = self._list.highlighted
         here = self._found[at] if at is not None and at < len(self._found) else ""
         self._fill()
@@ -88,7 +88,7 @@ class SentencesScreen(Modal[str | None]):
             self._list.highlighted = self._found.index(here)
 
     def _fill(self) -> None:
-        """List the sentences that hold the words, with the cursor where it was."""
+        """List the sentences that hold the words; the cursor stays on its line."""
         at = self._list.highlighted or 0
         self._found = matching(self._sentences.listed, self._words.value)
         self._list.clear_options()
@@ -101,35 +101,32 @@ class SentencesScreen(Modal[str | None]):
 
     @property
     def _why_none(self) -> str:
-        """Say why nothing is listed, and what next."""
         if words := self._words.value.strip():
             return f"no sentence holds {harmless(words)}; {key_of(self.app, 'sentences.back')} goes back"
         return f"no sentence here; {key_of(self.app, 'app.sentence')} types one"
 
     def _line(self, text: str, width: int) -> str:
-        """Write one sentence, marked where it was read."""
+        """Write one sentence, with a mark if it was read in this run."""
         mark = "●" if text in self._sentences.read else " "
         return f"{mark} {fit(harmless(text[:SHOWN]), width).rstrip()}"
 
     @on(Input.Changed)
     def _typed(self) -> None:
-        """Show matches while words are typed."""
         self._fill()
 
     @on(Input.Submitted)
     def _first_chosen(self, event: Input.Submitted) -> None:
-        """Take the match that is marked."""
+        """Choose the match under the cursor while the words have the focus."""
         event.stop()
         if self._found:
             self.dismiss(self._found[self._list.highlighted or 0])
 
     @on(OptionList.OptionSelected)
     def _chosen(self, event: OptionList.OptionSelected) -> None:
-        """Take the sentence under the cursor."""
         self.dismiss(event.option_id)
 
     def action_leave(self) -> None:
-        """Go back from words to all sentences, where they were begun here, or choose none."""
+        """Go back from the words to the list, if they were opened here, or close."""
         if self._words.display and not self._is_finding:
             self._words.display = False
             self._words.value = ""
@@ -138,7 +135,7 @@ class SentencesScreen(Modal[str | None]):
             self.dismiss(None)
 
     def action_find(self) -> None:
-        """Type words."""
+        """Open the line for words."""
         self._words.display = True
         self.set_focus(self._words)
 
@@ -150,7 +147,7 @@ class SentencesScreen(Modal[str | None]):
             self.refresh_bindings()
 
     def action_bring_back(self) -> None:
-        """Have the sentence again that was forgotten last, with the cursor on it."""
+        """Bring back the sentence that was forgotten last, with the cursor on it."""
         if not self._sentences.forgotten:
             self.post_message(Told("there is no forgotten sentence to bring back"))
             return
@@ -169,7 +166,7 @@ class SentencesScreen(Modal[str | None]):
 
 
 class _Words(Field):
-    """The line of words, from which the arrows still move in the list."""
+    """The line for words, from which the arrows still move in the list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,ctrl+n,ctrl+r", "screen.move(1)", "Next match", show=False, id="sentences.next_match"),
