@@ -1,1 +1,1 @@
-"""Where each architecture keeps its heads: rules as data, outlines, heads cut from tensors. Imports values alone."""
+"""Where each architecture stores its heads: rules as data, outlines, heads cut from tensors. Imports values alone."""

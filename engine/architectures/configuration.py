@@ -1,4 +1,4 @@
-"""What ``config.json`` says that shapes do not: how many heads there are, and how long a sentence may be."""
+"""What ``config.json`` says and shapes do not: how many heads there are, and how long a sentence may be."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 
 HEAD_COUNT_KEYS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads", "num_query_heads")
-"""What configurations call the number of query heads."""
+"""Settings with the number of query heads."""
 
 SLIDING_HEAD_COUNT_KEYS = ("swa_num_attention_heads", "num_sliding_attention_heads")
-"""What they call that of layers with a sliding window, where those have another."""
+"""Settings with that of layers with a sliding window, if it differs."""
 
 HEAD_DIM_KEYS = (
     "head_dim", "v_head_dim", "global_head_dim", "swa_head_dim", "swa_v_head_dim", "attention_head_dim",
     "cross_head_dim", "d_kv", "d_head", "dim_head",
 )  # fmt: skip
-"""What they call the width of a head, of whatever part or layer."""
+"""Settings with the width of a head, of any part or layer."""
 
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
-"""What configurations call the longest sentence."""
+"""Settings with the length of the longest sentence."""
 
 LAYER_COUNT_KEYS = (
     "num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers", "encoder_layers",
     "decoder_num_hidden_layers",
 )  # fmt: skip
-"""What configurations call the number of layers."""
+"""Settings with the number of layers."""
 
 OFFSET_POSITION_TYPES = frozenset({
     "roberta", "camembert", "xlm-roberta", "xlm-roberta-xl", "longformer", "mpnet", "roberta-prelayernorm",
     "data2vec-text", "xmod", "ibert", "esm", "luke",
 })  # fmt: skip
-"""Types whose position table counts from after the padding token, so that it holds more rows than positions."""
+"""Types whose position table starts after the padding token, so that it has more rows than positions."""
 
 
 LENGTH_SCALING = {"dynamic": "max_position_embeddings", "longrope": "original_max_position_embeddings"}
-"""Kinds of scaling of rotary positions that begin beyond a length of sentence, and the setting of that length."""
+"""Kinds of scaling of rotary positions that begin beyond some length, by the setting of that length."""
 
 
 def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: str = "") -> int:
-    """Read the number of a layer's query heads, from the part of the configuration that is the module's own.
+    """Read the number of a layer's query heads from the module's own part of the configuration.
 
-    A configuration inside is read where a component of the module's dotted name is called like it. ``ratio`` is the
+    A configuration inside another is read if a component of the module's dotted name has its name. ``ratio`` is the
     setting that the number is divided by, if any.
 
     Raises
@@ -55,7 +55,7 @@ def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: 
     for component in dict.fromkeys((side, *module.split("."))):
         for name in (component, f"{component}_config"):
             inner = settings.get(name)
-            if isinstance(inner, dict):  # any setting may be called like a component
+            if isinstance(inner, dict):  # any setting may have a component's name
                 settings |= {**inner, **(inner.get("text_config") or {})}
     settings |= _of_layer(settings, place)
     kinds = settings.get("layer_types") or []
@@ -76,7 +76,7 @@ def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: 
 
 
 def head_widths(config: Mapping[str, Any], place: Head) -> frozenset[int]:
-    """Collect every width that the configuration names for a head; none where it is one of several models."""
+    """Collect every width of a head that the configuration names; none if it is one of several models."""
     text = config.get("text_config")
     parts = [name for name, value in config.items() if name.endswith("_config") and isinstance(value, dict)]
     several = set(parts) - {"text_config", "quantization_config", "per_layer_config"}
@@ -87,7 +87,7 @@ def head_widths(config: Mapping[str, Any], place: Head) -> frozenset[int]:
 
 
 def _of_layer(config: Mapping[str, Any], place: Head) -> dict[str, Any]:
-    """Read the settings that one layer has for itself."""
+    """Read the settings of one layer alone."""
     return (config.get("per_layer_config") or {}).get(str(place.layer)) or {}
 
 
@@ -101,9 +101,9 @@ def context(config: Mapping[str, Any], model_type: str) -> int | None:
 
 
 def unscaled_length(config: Mapping[str, Any], rope: Mapping[str, Any] | None) -> int | None:
-    """Read up to which length of sentence, in tokens, rotary positions are as they are, where longer ones are scaled.
+    """Read the length in tokens beyond which rotary positions are scaled; None if no length changes them.
 
-    A fixed α among the settings of the positions, as HunYuan's, is the same for all lengths.
+    A fixed α, as HunYuan's, applies to all lengths.
     """
     if not rope or rope.get("alpha"):
         return None
@@ -113,6 +113,6 @@ def unscaled_length(config: Mapping[str, Any], rope: Mapping[str, Any] | None) -
 
 
 def layer_count(config: Mapping[str, Any], *names: str) -> int:
-    """Read the number of layers, by the first of some names that is there; 0 where none is, or parts have their own."""
+    """Read the number of layers from the first of some settings; 0 if there is none, or it is not one number."""
     found = next((config[name] for name in names if config.get(name) is not None), 0)
     return found if isinstance(found, int) else 0

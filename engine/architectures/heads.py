@@ -1,4 +1,4 @@
-"""From stored tensors to each head's W_Q, W_K, W_V, W_O and biases: `read_layer`."""
+"""Cut stored tensors into each head's W_Q, W_K, W_V, W_O and biases: `read_layer`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class LayerWeights:
     ----------
     query, key : (heads, head_dim, d_model) and (key_value_heads, head_dim, d_source)
     value, output : (key_value_heads, value_head_dim, d_values) and (heads, d_output, value_head_dim)
-    query_bias, key_bias, value_bias : (heads or key_value_heads, head_dim), or None where the model has none.
-    output_bias : (d_output,), of the layer and not of any head, or None.
+    query_bias, key_bias, value_bias : (heads or key_value_heads, head_dim), or None if the model has none.
+    output_bias : (d_output,), of the whole layer, or None.
     epsilons : by projection, (heads,), the distance between neighbouring stored numbers, relative to the numbers.
-    gate, gate_bias : (heads, head_dim, d_model) and (heads, head_dim) of an output gate that is kept with the queries.
-    shared_key_rows : how many of a key's last rows all heads share and no latent's norm touches.
-    circuits : the factors of QK and OV where these are not products of the four projections, with more rows to a head.
+    gate, gate_bias : (heads, head_dim, d_model) and (heads, head_dim) of an output gate stored with the queries.
+    shared_key_rows : how many of a key's last rows are shared by all heads and skip the latent's norm.
+    circuits : factors of QK and OV with more rows, if these are not products of the four projections.
     """
 
     query: Tensor
@@ -58,7 +58,7 @@ class LayerWeights:
         return self.query, self.key, self.value, self.output
 
     def of_head(self, head: int) -> dict[str, Tensor]:
-        """Name one head's arrays: ``W_Q`` to ``W_O``, and ``b_Q`` to ``b_O`` where the model has them."""
+        """Return one head's arrays by name: ``W_Q`` to ``W_O``, and ``b_Q`` to ``b_O`` if the model has them."""
         shared = head // self.group
         own = {"Q": self.query[head], "K": self.key[shared], "V": self.value[shared], "O": self.output[head]}
         arrays = {f"W_{matrix}": part for matrix, part in own.items()}
@@ -80,13 +80,13 @@ def read_layer(
 
     Parameters
     ----------
-    heads : one after the other, all unless given; of those that share a key/value head all, or an equal part.
-    matrices : which are wanted, without biases and gates, everything unless given; empty tensors stand for the others.
+    heads : consecutive heads, by default all; of those that share a key/value head all, or an equal part.
+    matrices : the wanted ones, without biases and gates, by default everything; the others are empty tensors.
 
     Raises
     ------
     EngineError : when a tensor cannot be read, or is not of a floating type.
-    NotFinite : when one holds NaN or infinite numbers.
+    NotFinite : when a tensor holds NaN or infinite numbers.
     """
     outline, has_biases = module.outline, matrices is None
     heads = heads or range(outline.heads)
@@ -113,7 +113,7 @@ def read_layer(
         else None
         for names in (module.weights, module.biases)
     )
-    for matrix, part in parts.items():  # after all is read, or small arrays keep memory between large ones
+    for matrix, part in parts.items():  # after all is read, lest small arrays fragment the memory of large ones
         if matrices is None or matrix in matrices:
             name = module.weights[matrix]
             dtype = tensors.entries[name].dtype
@@ -152,7 +152,7 @@ def read_layer(
 
 
 def _read(tensors: Tensors, module: AttentionModule, name: str, view: View = whole) -> Tensor:
-    """Read what a view leaves of a layer's tensor; refuse what no singular value could be computed of."""
+    """Read a view of a layer's tensor; refuse numbers that have no singular values."""
     part = tensors.read(name, view)
     if str(part.dtype).removeprefix("torch.") not in DTYPE_EPSILONS:
         raise EngineError(f"{name} is stored as {part.dtype}; attn-tui reads float64, float32, bfloat16 and float16")
@@ -168,7 +168,7 @@ def _with_first_step(
 
     The norm between them divides a token's latent by its size, which depends on the token, and multiplies it by a
     gain, which does not. Only the gain can be part of a matrix; the heads carry a mark that says so. The last rows
-    of the keys' first step skip the norm: all heads share them, behind their own. So (heads, rows, rank) becomes
+    of the keys' first step skip the norm, and all heads share them after their own rows. So (heads, rows, rank) becomes
     (heads, rows [+ shared], d_model), and a bias (heads, rows [+ shared]).
     """
     names = module.latents[matrix]
@@ -192,8 +192,8 @@ def _with_first_step(
 def _changed_circuits(delta: LayerWeights, now: LayerWeights) -> LayerWeights:
     """Write the changes of both circuits as products of factors.
 
-    With ``W' = W + Δ`` they are ``W_Q'ᵀ W_K' − W_Qᵀ W_K = [Δ_Q; W_Q]ᵀ [W_K'; Δ_K]``, and likewise for V and O: exactly,
-    where the difference of two nearly equal products would lose what is small.
+    With ``W' = W + Δ`` they are ``W_Q'ᵀ W_K' − W_Qᵀ W_K = [Δ_Q; W_Q]ᵀ [W_K'; Δ_K]``, and likewise for V and O. This is
+    exact, while the difference of two nearly equal products would lose digits.
     """
 
     def pair(first: Tensor, second: Tensor, dim: int = 1) -> Tensor:
@@ -209,28 +209,28 @@ def _changed_circuits(delta: LayerWeights, now: LayerWeights) -> LayerWeights:
 
 
 def _in_groups(stored: Tensor, width: int) -> Tensor:
-    """Lay groups of rows, each of which reads its own part of the width, out in one matrix: (rows, width)."""
+    """Arrange groups of rows that each read their own part of the width in one matrix: (rows, width)."""
     dense: Tensor = torch.block_diag(*stored.chunk(width // stored.shape[1]))
     return dense
 
 
 def _cut(module: AttentionModule, matrix: str, wanted: range, stored: Tensor, has_gate: bool = False) -> Tensor:
-    """Cut some heads out of a projection as it is stored, or out of its bias (rows,).
+    """Cut the wanted heads out of a stored projection, or out of its bias (rows,).
 
-    Queries, keys and values are (heads wanted, head_dim, ...), outputs (heads wanted, d_output, value_head_dim); with
-    ``has_gate`` they are the rows of an output gate that follow each head's queries.
+    Queries, keys and values give (heads, head_dim, ...), outputs (heads, d_output, value_head_dim); with ``has_gate``
+    the result is the output gate, whose rows follow each head's queries.
     """
     outline, rule, layout = module.outline, module.rule, module.rule.layout
-    if stored.ndim > 1:  # into the form (out, in)
+    if stored.ndim > 1:  # bring it to (out, in)
         if rule.is_by_head:
             stored = stored.flatten(1) if matrix == "O" else stored.flatten(1).T
-        elif stored.ndim == 3:  # a convolution over one token, in groups that read their own part of the width
+        elif stored.ndim == 3:  # a convolution over one token, in groups
             stored = _in_groups(stored.squeeze(-1), outline.shape(matrix, True)[1])
         elif rule.stored_transposed:
             stored = stored.T
     heads = outline.heads if matrix in "QO" else outline.key_value_heads
     width = outline.value_head_dim if matrix in "VO" else outline.head_dim
-    if stored.ndim == 1 and layout is Layout.SEPARATE and len(stored) == 3 * heads * width:  # one bias of all three
+    if stored.ndim == 1 and layout is Layout.SEPARATE and len(stored) == 3 * heads * width:  # one bias for all three
         stored = stored.chunk(3)["QKV".index(matrix)]
     chosen = slice(wanted.start, wanted.stop)
     by_head: Tensor

@@ -1,4 +1,4 @@
-"""From a configuration, tensor names and stored shapes to the outline of a model's attention; no weight is read."""
+"""The outline of a model's attention, from its configuration, tensor names and stored shapes; no weight is read."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _NAMES = """
 """
 
 PROVEN_TYPES = frozenset(_NAMES.split())
-"""Types of which a test has taken a model apart by the rules and put its attention together again."""
+"""Types for which a test has cut a model into heads by the rules and computed its attention from them."""
 
 PAGE_SETTINGS = frozenset({"max_2d_position_embeddings", "bbox_scale"})
 """Settings of models that read tokens with their boxes on a page."""
@@ -84,7 +84,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class LatentNames:
-    """The tensors of a projection's first step: its weight, its norm's gain, and its bias where it has one."""
+    """The tensors of a projection's first step: its weight, its norm's gain, and its bias if it has one."""
 
     down: str
     norm: str
@@ -97,10 +97,10 @@ class AttentionModule:
 
     Attributes
     ----------
-    latents, output_first : the first steps of projections that take two, and of such an output projection.
-    key_value_module : the module that keys and values are of; another one's where layers share them.
-    is_gated : whether a head's query is followed by an output gate.
-    change_of : the layer whose change by an adapter this is, or None where it is a layer itself.
+    latents, output_first : the first steps of projections with two steps, and of such an output projection.
+    key_value_module : the module that owns keys and values; another one if layers share them.
+    is_gated : whether each head's query rows are followed by those of an output gate.
+    change_of : the layer of which this is an adapter's change, or None for an ordinary layer.
     """
 
     outline: LayerOutline
@@ -115,7 +115,7 @@ class AttentionModule:
 
     @property
     def tensor_names(self) -> tuple[str, ...]:
-        """Every tensor that its matrices and biases are made of."""
+        """Every tensor that contributes to its matrices and biases."""
         steps = (name for latent in self.latents.values() for name in (latent.down, latent.norm, latent.bias))
         names = (*self.weights.values(), *self.biases.values(), *steps, self.output_first)
         return tuple(dict.fromkeys(filter(None, names)))
@@ -123,7 +123,7 @@ class AttentionModule:
 
 @dataclass(frozen=True, slots=True)
 class Anatomy:
-    """A model's outline together with where each layer's tensors are."""
+    """A model's outline, and the module of each layer."""
 
     outline: ModelOutline
     modules: Mapping[Head, AttentionModule]
@@ -138,11 +138,8 @@ def shapes_of(
 ) -> tuple[dict[str, Shape], dict[str, str]]:
     """Collect the shapes ``[out, in]`` of a layer's projections and first steps, and the projections' tensors.
 
-    ``owners`` names the module of each matrix; keys and values may be another layer's.
-
-    Raises
-    ------
-    EngineError : when a tensor is missing, or is no matrix.
+    ``owners`` names the module of each matrix; keys and values may be another layer's. Raises `EngineError` when a
+    tensor is missing, or is no matrix.
     """
     shapes: dict[str, Shape] = {}
     weights: dict[str, str] = {}
@@ -174,12 +171,7 @@ def shapes_of(
 
 
 def named_tensor(entries: Mapping[str, TensorEntry], module: str, name: str) -> str:
-    """Find a tensor that a rule names.
-
-    Raises
-    ------
-    EngineError : when it is missing.
-    """
+    """Find a tensor that a rule names; `EngineError` when it is missing."""
     tensor = tensor_of(entries, module, name)
     if tensor is None:
         raise EngineError(f"{sibling(module, name)}.weight is not in the checkpoint; download or save the model again")
@@ -193,12 +185,7 @@ def biases_of(
     shapes: Mapping[str, Shape],
     outline: LayerOutline,
 ) -> dict[str, str]:
-    """Find the biases of a layer's projections, by matrix.
-
-    Raises
-    ------
-    EngineError : when one has another length than its projection, or than all heads of its matrix.
-    """
+    """Find the biases of a layer's projections, by matrix; `EngineError` when one has a wrong length."""
     found: dict[str, str] = {}
     for matrix, name in rule.projections.items():
         beside = f"{named_tensor(entries, owners[matrix], name).removesuffix('.weight')}.bias"
@@ -222,13 +209,8 @@ def lay_out_heads(
     ``head_dim_v = W_O.in / H``, ``H_kv = W_V.out / head_dim_v``, ``head_dim_k = W_K.out / H_kv``. Shapes of a
     first step are called ``down Q``, of its norm ``norm Q``.
 
-    Returns
-    -------
-    The outline, without marks, and whether the rows of every head's query are followed by as many of an output gate.
-
-    Raises
-    ------
-    EngineError : when the shapes do not fit each other.
+    Returns the outline, without marks, and whether each head's query rows are followed by as many of an output gate.
+    Raises `EngineError` when the shapes do not fit each other.
     """
     width = heads * (shapes["V"][0] // heads) if rule.has_tail else shapes["O"][1]
     value_head_dim, rest = divmod(width, heads)
@@ -255,7 +237,7 @@ def lay_out_heads(
 
 
 def _key_value_heads(layout: Layout, shapes: Mapping[str, Shape], heads: int, value_head_dim: int) -> tuple[int, int]:
-    """Count the key/value heads and the rows of a head's query; zeros where the shapes do not fit each other."""
+    """Count the key/value heads and the rows of a head's query; zeros if the shapes do not fit each other."""
     query, key, value = (shapes[matrix][0] for matrix in "QKV")
     head_dim = value_head_dim
     if layout is Layout.SEPARATE:  # the queries may be twice as high, for an output gate
@@ -266,7 +248,7 @@ def _key_value_heads(layout: Layout, shapes: Mapping[str, Shape], heads: int, va
     elif layout is Layout.PAIRED:
         shared, rest = divmod(key, 2 * value_head_dim)
         fits = not rest and query == heads * head_dim
-    elif layout is Layout.LATENT:  # multi-head latent attention (DeepSeek-AI 2024): a key ends in a part all share
+    elif layout is Layout.LATENT:  # multi-head latent attention (DeepSeek-AI 2024): keys end in shared rows
         shared, rank, shared_rows = heads, shapes["K"][1], shapes["down K"][0] - shapes["K"][1]
         own_rows, rest = divmod(key - heads * value_head_dim, heads)
         head_dim = own_rows + shared_rows
@@ -282,12 +264,7 @@ def _key_value_heads(layout: Layout, shapes: Mapping[str, Shape], heads: int, va
 def describe_attention(
     place: Head, found: Found, entries: Mapping[str, TensorEntry], config: Mapping[str, Any]
 ) -> AttentionModule:
-    """Describe one attention module, whose keys and values may be another one's.
-
-    Raises
-    ------
-    EngineError : when its shapes do not fit each other or the number of heads.
-    """
+    """Describe one attention module; `EngineError` when its shapes do not fit each other or the number of heads."""
     module, rule, owner = found.module, found.rule, found.key_value_owner or found.module
     owners = {"Q": module, "K": owner, "V": owner, "O": module}
     latents: dict[str, LatentNames] = {}
@@ -324,7 +301,7 @@ def describe_attention(
 
 
 def _known_marks(module: str, tensors: Iterable[str], config: Mapping[str, Any], place: Head) -> Iterator[str]:
-    """Name what changes the circuits of a layer's heads by what stands beside them, by the type and by settings."""
+    """Find the marks of a layer's heads from the tensors beside them, the type and the settings."""
     parent = f"{module}."
     beside = {name[len(parent) :].partition(".")[0] for name in tensors if name.startswith(parent)}
     yield from (NEIGHBOUR_MARKS[name] for name in sorted(beside & NEIGHBOUR_MARKS.keys()))
@@ -337,11 +314,9 @@ def _known_marks(module: str, tensors: Iterable[str], config: Mapping[str, Any],
 def read_anatomy(
     name: str, where: str, config: Mapping[str, Any], entries: Mapping[str, TensorEntry], notes: tuple[str, ...] = ()
 ) -> Anatomy:
-    """Find every attention layer among a model's tensors; notes are what the person should know besides.
+    """Find every attention layer among a model's tensors.
 
-    Raises
-    ------
-    EngineError : when the model has no attention that the rules can cut into heads, naming its type.
+    Raises `EngineError`, naming the type, when the model has no attention that the rules can cut into heads.
     """
     model_type = config.get("model_type") or "unknown"
     if model_type in TYPES_WITHOUT_ONE_MATRIX:
@@ -372,9 +347,9 @@ def anatomy_of(
     notes: tuple[str, ...],
     stored: Mapping[str, TensorEntry] | None = None,
 ) -> Anatomy:
-    """Put attention modules in reading order, and say of the whole model what there is to say.
+    """Put attention modules in reading order, and describe the whole model.
 
-    ``stored`` are the tensors that make up its size, where they are not all ``entries``.
+    ``stored`` are the tensors that count towards its size, by default all ``entries``.
     """
     stored = entries if stored is None else stored
     ordered = dict(sorted(modules.items(), key=lambda item: (STACKS.index(item[0].stack), item[0].layer)))
@@ -394,7 +369,7 @@ def anatomy_of(
 
 
 def _notes(model_type: str, places: Places, config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say what was left out, where the heads were found by name alone, and from which length on positions change."""
+    """List what a person should know: what was left out, whether the type is proven, how positions are limited."""
     notes = []
     if model_type not in PROVEN_TYPES:
         notes.append(f"heads of type '{model_type}' were found by their names; no test proves this type yet")
@@ -425,10 +400,9 @@ def _why_none(model_type: str, entries: Mapping[str, TensorEntry]) -> str:
 
 
 def note_lost_files(anatomy: Anatomy, lost: Mapping[str, str], *, is_read: bool = True) -> Anatomy:
-    """Note in a model's outline which files are not there, and what cannot be had until they are.
+    """Note in a model's outline which files are missing, and what cannot be shown without them.
 
-    ``lost`` says by tensor why it cannot be read; the layers of these have the shapes of others. ``is_read`` says
-    whether the model could read a sentence if it were whole.
+    ``lost`` says by tensor why it cannot be read. ``is_read`` says whether the complete model could read a sentence.
     """
     if not lost:
         return anatomy

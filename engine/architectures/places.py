@@ -1,4 +1,4 @@
-"""Which modules hold attention, which layer of which stack each of them is, and which are no text's business."""
+"""Find the modules that hold attention, the stack and layer of each, and those that read no text."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 
 CROSS_ATTENTION = ("EncDecAttention", "encoder_attn", "crossattention", "encoder_decoder_attention", "second_sub_layer")
-"""Path components that mark attention from a decoder to an encoder, beside those with the word ``cross`` in them."""
+"""Path components that mark attention from a decoder to an encoder, besides those with the word ``cross``."""
 
 ENCODER_TYPES = frozenset(
     {"esmc", "eurobert", "ultrabert", "ultravbert", "distilbert", "modernbert", "xlm", "flaubert", "squeezebert",
      "xlnet", "tipsv2_text_model", "gte", "jina_embeddings_v3", "nomic_bert"}
 )  # fmt: skip
-"""Types whose tensors do not say in their names that the stack is an encoder."""
+"""Types whose stack is an encoder, though their tensors' names do not say so."""
 
 TOWER_WORDS = frozenset({
     "vision", "visual", "image", "img", "vit", "video", "audio", "speech", "codec", "vocoder", "t2u", "depth",
     "qformer", "projector", "resampler", "patcher", "mtp", "nextn",
 })  # fmt: skip
-"""Words of path components that mark stacks which read no text, or none as it was typed."""
+"""Words of path components that mark stacks which do not read the text as it was typed."""
 
 TOWERS = frozenset({
     "local_encoder", "local_decoder",  # around BLT's global transformer
     "initial_char_encoder", "final_char_encoder",  # around CANINE's encoder
-    "r_layers", "x_layers", "cross_modal_text_layers", "cross_modal_image_layers",  # of images, and with them
+    "r_layers", "x_layers", "cross_modal_text_layers", "cross_modal_image_layers",  # images, with and without text
     "vqmodel",
 })  # fmt: skip
-"""Path components of stacks that go with another one, which reads the text."""
+"""Path components of stacks beside the one that reads the text."""
 
 LINEAR_KINDS = frozenset({"linear_attention", "lightning_attention"})
-"""What configurations call layers of attention without a softmax."""
+"""Layer types of attention without a softmax."""
 
 LINEAR_NEIGHBOURS = ("A_log", "dt_bias", "q_conv1d", "igate_preact", "fgate_preact", "forget_gate")
-"""Tensors beside projections of attention without a softmax."""
+"""Tensors beside the projections of attention without a softmax."""
 
 
 LAYERS = "num_hidden_layers"
-"""The setting of how many layers there are."""
+"""The setting with the number of layers."""
 
 KEY_SHARING = "num_kv_shared_layers"
-"""The setting of how many of the last layers use keys and values of layers before them."""
+"""The setting with the number of last layers that use keys and values of earlier layers."""
 
 FURTHER_LAYERS = ("num_nextn_predict_layers", "num_mtp_layers")
-"""Settings of how many layers predict tokens further ahead; files number them after the last one."""
+"""Settings with the number of layers that predict tokens further ahead; files number them after the last layer."""
 
 TURN_TAKING = frozenset({"shared_transf", "shared_transformer"})
 """Path components of blocks that several layers run in turns."""
 
 
 def turn_of(path: str, layer: int) -> str:
-    """Name the module of a block that takes turns as it is called in one of the layers that run it.
+    """Name the module of a block that takes turns for one of the layers that run it.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def turn_of(path: str, layer: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An attention module, the first rule that fits it, and the other module whose keys and values it uses."""
+    """An attention module, the first rule that fits it, and the module whose keys and values it uses, if another."""
 
     module: str
     rule: Rule
@@ -79,13 +79,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a checkpoint's attention modules belong.
+    """The places of a checkpoint's attention modules.
 
     Attributes
     ----------
-    modules : every layer's module; one that layers share is there several times.
-    left_out : the roots of stacks that were left out, because they read no text.
-    unknown : modules that look like attention and fit no rule, with ``N`` for their numbers.
+    modules : every layer's module; layers may share one.
+    left_out : the roots of stacks that read no text.
+    unknown : modules that look like attention but fit no rule, with ``N`` for their numbers.
     """
 
     modules: Mapping[Head, Found]
@@ -98,7 +98,7 @@ def attention_modules(
 ) -> Iterator[tuple[str, Rule]]:
     """Find every attention module's dotted name and the first rule that fits all of its projections.
 
-    Rules that are for other types or settings are passed over, where a configuration is given.
+    If a configuration is given, rules for other types or settings are skipped.
     """
     names = frozenset(tensors)
     owners = _owners(names, ENDINGS)
@@ -115,7 +115,7 @@ def attention_modules(
 def unknown_modules(
     tensors: Iterable[str], found: Container[str], model_type: str, config: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Find modules that have something called like a query, and neither fit a rule nor are a part of one that does."""
+    """Find modules with a query projection that neither fit a rule nor are part of a module that does."""
     owners = _owners(frozenset(tensors), [ending for ending in ENDINGS if ending])
     for leaf in dict.fromkeys(rule.query for rule in RULES if rule.suits(model_type, config)):
         for module in owners.get(leaf, ()):
@@ -125,7 +125,7 @@ def unknown_modules(
 
 
 def _owners(names: Iterable[str], endings: Iterable[str]) -> dict[str, dict[str, None]]:
-    """List the modules, in order, that own each name of a projection."""
+    """List by name of a projection the modules that have one, in order."""
     owners: dict[str, dict[str, None]] = {}
     for name in sorted(names):
         for ending in endings:
@@ -136,7 +136,7 @@ def _owners(names: Iterable[str], endings: Iterable[str]) -> dict[str, dict[str,
 
 
 def tower_of(module: str, model_type: str = "") -> str | None:
-    """Give the path down to the component that marks a module as a part of another stack than the text's, if any.
+    """Return the path down to the component that marks a module as part of a stack that reads no text, if any.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def tower_of(module: str, model_type: str = "") -> str | None:
 
 
 def stack_named(module: str) -> str | None:
-    """Say which stack a module's path names, or None where it is silent.
+    """Return the stack that a module's path names, if any.
 
     Examples
     --------
@@ -167,23 +167,18 @@ def stack_named(module: str) -> str | None:
 
 
 def stack_of(module: str, model_type: str, config: Mapping[str, Any]) -> str:
-    """Say which stack a module belongs to, from its path, or from the type where the path is silent."""
+    """Return the stack of a module, from its path, or from the type if the path does not name one."""
     stack = stack_named(module) or ("encoder" if model_type in ENCODER_TYPES else "decoder")
     return "decoder" if stack == "encoder" and config.get("is_decoder") else stack
 
 
 def numbers_of(module: str) -> list[int]:
-    """Give the numbers in a module's path, in order."""
+    """Return the numbers in a module's path, in order."""
     return [int(part) for part in module.split(".") if part.isdigit()]
 
 
 def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, Any]) -> Places:
-    """Find every attention module and the layers that it is.
-
-    Raises
-    ------
-    EngineError : when several different modules look like the attention of one layer.
-    """
+    """Find every attention module and its layers; `EngineError` when several look like the attention of one layer."""
     names = list(tensors)
     linear = {name[: name.rindex(f".{each}")] for each in LINEAR_NEIGHBOURS for name in names if f".{each}" in name}
     layers, is_longer = layer_count(config, LAYERS), any((config.get(each) or 0) > 0 for each in FURTHER_LAYERS)
@@ -192,7 +187,7 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
     for module, rule in attention_modules(names, model_type, config):
         if (tower := tower_of(module, model_type)) is not None:
             left_out[tower] = None
-        elif is_longer and 0 < layers <= _first_number(module):  # no sentence runs it
+        elif is_longer and 0 < layers <= _first_number(module):  # it is not run when a sentence is read
             left_out[module] = None
         elif module not in linear:
             found.append(Found(module, rule))
@@ -225,7 +220,7 @@ def _first_number(module: str) -> int:
 
 
 def _by_number(stack: str, modules: list[Found], model_type: str) -> dict[Head, Found]:
-    """Give each module of a stack the number in its path, or its order where blocks of layers are numbered apart."""
+    """Assign layers to a stack's modules by the numbers in their paths, or by order if blocks are numbered apart."""
     layers: dict[int, list[str]] = {}
     for each in modules:
         layers.setdefault(_first_number(each.module), []).append(each.module)
@@ -240,7 +235,7 @@ def _by_number(stack: str, modules: list[Found], model_type: str) -> dict[Head, 
 
 
 def _in_groups(found: list[Found], layers: int, groups: int) -> dict[Head, Found]:
-    """Lay shared modules out in the order in which a model runs them: each layer runs all of its group, one by one."""
+    """Put shared modules in the order in which a model runs them: each layer runs all modules of its group."""
     if not 0 < groups <= min(layers, len(found)):
         raise EngineError("config.json does not say how its layers share their weights")
     inner = len(found) // groups
@@ -249,7 +244,7 @@ def _in_groups(found: list[Found], layers: int, groups: int) -> dict[Head, Found
 
 
 def _in_turns(blocks: list[Found], config: Mapping[str, Any]) -> dict[Head, Found]:
-    """Find the layers that run blocks which the file holds once, in turns, as Zamba's do."""
+    """Find the layers that run, in turns, blocks that are stored once, as in Zamba."""
     if not all(TURN_TAKING.intersection(each.module.split(".")) for each in blocks):
         return {}
     kinds = config.get("layers_block_type") or config.get("layer_types") or []
@@ -258,7 +253,7 @@ def _in_turns(blocks: list[Found], config: Mapping[str, Any]) -> dict[Head, Foun
 
 
 def _with_keys_of_others(placed: Mapping[Head, Found], config: Mapping[str, Any]) -> dict[Head, Found]:
-    """Find the last layers' modules where those use keys and values of the last layer of their kind before them."""
+    """Find the modules of last layers that use the keys and values of an earlier layer of the same kind."""
     count, layers = layer_count(config, KEY_SHARING), layer_count(config, LAYERS)
     kinds = config.get("layer_types") or []
     sharing: dict[Head, Found] = {}

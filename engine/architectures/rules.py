@@ -1,7 +1,7 @@
-"""Where each family of checkpoints keeps its attention projections, and how it rotates queries and keys, as rows.
+"""Tables of where each family of checkpoints keeps its attention projections, and how it rotates queries and keys.
 
-A rule names the projections beside the attention module and says how a fused one is laid out. Names are relative to
-the module: ``../output.dense`` goes one level up first. Layouts and names were read off the models of transformers.
+A rule names the projections of an attention module and says how a fused one is laid out. Names are relative to the
+module: ``../output.dense`` goes one level up first. Layouts and names are those of the models in transformers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Layout(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Latent:
-    """A projection in two steps with a norm between them: the names of the first and of the norm, beside the module."""
+    """A projection in two steps with a norm between them: the names of the first step and of the norm."""
 
     down: str
     norm: str
@@ -34,21 +34,21 @@ class Latent:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One way of keeping an attention module's projections.
+    """One way of storing an attention module's projections.
 
     Attributes
     ----------
-    query, key, value, output : names beside the attention module; one name three times when they are fused.
+    query, key, value, output : names relative to the attention module; the same name three times if fused.
     layout : how the rows belong to the heads.
-    stored_transposed : whether weights are ``[in, out]``, as transformers' Conv1D has them.
-    model_types : the types that it is for; empty where the names say all there is to say.
-    settings : of the configuration that it is for: what each must be, beside what it is when left out.
-    query_latent, key_value_latent, output_first : the first steps of projections that take two.
-    output_groups : the setting of how many groups, each of which reads its own heads, such an output has.
-    biases : names of biases that are not called like their projections.
-    is_by_head : whether all four are parameters ``[d_model, heads, head_dim]``, as XLNet has them.
+    stored_transposed : whether weights are ``[in, out]``, as in transformers' Conv1D.
+    model_types : the types that it is for; empty for any type.
+    settings : the values that settings must have, each with the default of a setting that is left out.
+    query_latent, key_value_latent, output_first : the first steps of projections with two steps.
+    output_groups : the setting with the number of groups of such an output; each group reads its own heads.
+    biases : names of biases that differ from their projections'.
+    is_by_head : whether all four are parameters ``[d_model, heads, head_dim]``, as in XLNet.
     head_ratio : the setting that the configured number of heads is divided by, if any.
-    has_tail : whether the output projection reads something else after the heads, in columns that no head owns.
+    has_tail : whether the output projection has further columns after those of the heads.
     """
 
     query: str
@@ -81,16 +81,16 @@ class Rule:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The names of everything that must be there for the rule to fit."""
+        """The names of everything that must exist for the rule to fit."""
         steps = (*(latent.down for latent in self.latents.values()), *filter(None, [self.output_first]))
         return tuple(dict.fromkeys((*self.projections.values(), *steps)))
 
     def first_step(self, matrix: str) -> str:
-        """Name what reads the residual stream for a matrix: its projection, or the first step of two."""
+        """Return the name of what reads the residual stream for a matrix: its projection, or the first of two steps."""
         return self.latents[matrix].down if matrix in self.latents else self.projections[matrix]
 
     def suits(self, model_type: str, config: Mapping[str, Any]) -> bool:
-        """Say whether a model of this type and configuration can follow the rule."""
+        """Return whether the rule is for a model of this type and configuration."""
         inner = [config.get(side) for side in ("encoder", "decoder")]
         types = {model_type, *(each.get("model_type") or "" for each in inner if isinstance(each, dict))}
         return (not self.model_types or not types.isdisjoint(self.model_types)) and all(
@@ -99,7 +99,7 @@ class Rule:
 
 
 def fused_places(layout: Layout, heads: int, key_value_heads: int) -> dict[str, list[int]]:
-    """Say where each head's query, key and value stand in a fused projection, counted in blocks of a head's rows.
+    """Return the places of each head's query, key and value in a fused projection, in blocks of a head's rows.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def fused_places(layout: Layout, heads: int, key_value_heads: int) -> dict[str, 
 def _fused(
     name: str, output: str, layout: Layout, *model_types: str, transposed: bool = False, **settings: tuple[Any, Any]
 ) -> Rule:
-    """Write a row for a fused projection; a setting is what it must be, and what it is when left out."""
+    """Make a rule for a fused projection."""
     return Rule(name, name, name, output, layout, transposed, frozenset(model_types), settings)
 
 
@@ -142,21 +142,21 @@ SEPARATE_NAMES = (
     ("to_q", "to_k", "to_v"), ("proj_q", "proj_k", "proj_v"),
     ("linear_q", "linear_k", "linear_v"), ("q_linear", "k_linear", "v_linear"),
 )  # fmt: skip
-"""What separate projections are called; any of them may go with any of `OUTPUT_NAMES`."""
+"""Names of separate projections; any of them may go with any of `OUTPUT_NAMES`."""
 
 FUSED_NAMES = {
     "qkv_proj": Layout.BLOCKS, "Wqkv": Layout.BLOCKS, "wqkv": Layout.BLOCKS, "qkv": Layout.BLOCKS,
     "att_proj": Layout.BLOCKS, "W_pack": Layout.BLOCKS, "to_qkv": Layout.BLOCKS, "qkv_linear": Layout.BLOCKS,
     "query_key_value": Layout.GROUPED,
 }  # fmt: skip
-"""What fused projections are called, and how they are mostly laid out; rows for types come before them."""
+"""Names of fused projections, and their usual layouts; rules for single types come before them."""
 
 OUTPUT_NAMES = (
     "o_proj", "out_proj", "output_proj", "dense", "Wo", "wo", "W_o", "w_o", "o", "out_lin", "out_linear", "linear_out",
     "to_out", "to_out.0", "attention_out", "attn_out", "post_proj", "wo_ud", "proj_o", "project_o", "proj", "c_proj",
     "output_projection.o_proj", "output", "../output.dense", "../post_attention", "../output",
 )  # fmt: skip
-"""What output projections are called."""
+"""Names of output projections."""
 
 RULES: tuple[Rule, ...] = (
     Rule("q_proj", "kv_b_proj", "kv_b_proj", "o_proj", Layout.LATENT, key_value_latent=_COMPRESSED),
@@ -168,7 +168,7 @@ RULES: tuple[Rule, ...] = (
     Rule("wq_b", "wkv", "wkv", "wo_b", query_latent=Latent("wq_a", "q_norm"),
          output_first="wo_a", output_groups="o_groups"),  # deepseek_v4
     Rule("q_b_proj", "kv_proj", "kv_proj", "o_b_proj", query_latent=Latent("q_a_proj", "q_a_norm"),
-         output_first="o_a_proj", output_groups="o_groups"),  # the same as transformers calls it
+         output_first="o_a_proj", output_groups="o_groups"),  # the same with transformers' names
     Rule("q_attn", "c_attn", "c_attn", "c_proj", Layout.PAIRED, True, frozenset({"gpt2", "decision_transformer"})),
     Rule("q_attn", "c_attn", "c_attn", "c_proj", Layout.PAIRED),  # gpt_bigcode's attention to an encoder
     _fused("c_attn", "c_proj", Layout.BLOCKS, "gpt_bigcode", multi_query=(True, True)),
@@ -185,7 +185,7 @@ RULES: tuple[Rule, ...] = (
     Rule("in_proj_weight", "in_proj_weight", "in_proj_weight", "out_proj", Layout.BLOCKS,
          biases=dict.fromkeys("QKV", "in_proj_bias")),  # torch.nn.MultiheadAttention
     Rule("q_proj_weight", "k_proj_weight", "v_proj_weight", "out_proj",
-         biases=dict.fromkeys("QKV", "in_proj_bias")),  # the same where keys and values have widths of their own
+         biases=dict.fromkeys("QKV", "in_proj_bias")),  # the same if keys and values have other widths
     Rule("q", "k", "v", "o", is_by_head=True, biases={"Q": "r_w_bias"}, model_types=frozenset({"xlnet"})),
     Rule("query", "key", "value", "../output.dense", model_types=frozenset({"convbert"}), head_ratio="head_ratio",
          has_tail=True),
@@ -200,16 +200,16 @@ RULES: tuple[Rule, ...] = (
     *(Rule("q_proj", "kv_proj", "kv_proj", output, Layout.PAIRED) for output in OUTPUT_NAMES),
     *(_fused(name, output, layout) for output, (name, layout) in itertools.product(OUTPUT_NAMES, FUSED_NAMES.items())),
 )  # fmt: skip
-"""The first that fits a module's names, and suits the type and its configuration, cuts it."""
+"""The first that fits a module's names, and suits the type and its configuration, is used."""
 
 ENDINGS = (".weight", ".linear.weight", ".conv1d.weight", ".base_layer.weight", "")
-"""What comes after a projection's name in its tensor's: of itself, of the one module inside it, or nothing."""
+"""What follows a projection's name in its tensor's: a parameter of it, or of the one module inside it, or nothing."""
 
 SHARING_TYPES = {"albert": "num_hidden_groups"}
-"""Types whose layers share modules, and the setting that says how many there are to share."""
+"""Types whose layers share modules, and the setting with the number of groups."""
 
 CONVOLUTION_GROUPS = {"Q": "q_groups", "K": "k_groups", "V": "v_groups", "O": "post_attention_groups"}
-"""Settings of how many groups a projection has that is a convolution over one token, by matrix."""
+"""By matrix, the setting with the number of groups of a projection that is a convolution over one token."""
 
 TYPES_WITHOUT_ONE_MATRIX = {
     "jetmoe": "queries and outputs that experts make, chosen for every token, so that no head has one W_Q and one W_O",
@@ -217,10 +217,10 @@ TYPES_WITHOUT_ONE_MATRIX = {
     "axk2": "queries that read one latent twice, with its norm and without, so that no head has one W_Q",
     "hrm_text": "two stacks that alternate, without a common order of layers",
 }  # fmt: skip
-"""Types with attention that cannot be cut into heads, and what they have instead."""
+"""Types whose attention cannot be cut into heads, and what they have instead."""
 
 REFUSED_TENSORS = {"kv_a_proj_with_mqa": "multi-head latent attention", "kv_b_proj": "multi-head latent attention"}
-"""Projections that stand for attention that no rule can cut into heads, and what they are."""
+"""Projections of attention that no rule can cut into heads, and its name."""
 
 NEIGHBOUR_MARKS = {
     "q_norm": "query/key norm", "k_norm": "query/key norm",
@@ -239,7 +239,7 @@ NEIGHBOUR_MARKS = {
     "conv_kernel_layer": "convolution beside the heads", "linear_q_adapter_list": "low-rank adapters",
     "lambda_q1": "differential pairs",
 }  # fmt: skip
-"""Tensors beside the projections that change the circuit, and the mark that the heads then carry."""
+"""Tensors beside the projections that change the circuit, and the mark that the heads get."""
 
 TYPE_MARKS = {
     "bloom": "ALiBi", "mpt": "ALiBi",
@@ -250,13 +250,13 @@ TYPE_MARKS = {
     "granite_swa": "output scaled by a sink", "granitemoe_swa": "output scaled by a sink",
     "reformer": "hashed attention", "neomme": "terms beside the heads",
 }  # fmt: skip
-"""What a type adds to the scores of every layer, and no tensor beside the projections tells."""
+"""The mark of every layer's heads, by type, for what no tensor beside the projections tells."""
 
 SETTING_MARKS = {
     "attn_logit_softcapping": "soft cap", "relative_attention": "relative position terms",
     "attention_value_scale": "value scale",
 }  # fmt: skip
-"""Settings that change the circuits of every layer where they are set, and the mark that the heads then carry."""
+"""Settings that change the circuits of every layer, and the mark that the heads get."""
 
 
 def sibling(module: str, name: str) -> str:
@@ -273,29 +273,29 @@ def sibling(module: str, name: str) -> str:
 
 
 def tensor_of(tensors: Container[str], module: str, name: str) -> str | None:
-    """Find the tensor of a projection beside a module, which may be that of a module inside it."""
+    """Find the tensor of a module's projection, or of the one module inside the projection."""
     path = sibling(module, name)
     return next((path + ending for ending in ENDINGS if path + ending in tensors), None)
 
 
 @dataclass(frozen=True, slots=True)
 class RotaryType:
-    """How a type rotates queries and keys: unless more is said, the first half against the second.
+    """How a type rotates queries and keys; by default the first half of a head's dimensions against the second.
 
     Attributes
     ----------
     is_interleaved : whether neighbouring dimensions are rotated against each other.
-    is_reordered : whether neighbours are first put apart, into two halves, of queries and of keys, unless
-        ``rope_interleave`` is false: in the order of W_K's rows it is neighbours that are rotated.
-    is_latent : whether attention is by way of a latent, where heads' last dimensions are rotated, and not the first.
-    is_sliding_alone : whether nothing is rotated in the layers that attend to the whole sentence.
-    is_backwards : whether queries and keys are rotated the other way.
-    is_rotated : false for a part of such a model that rotates nothing itself.
-    width : the setting of the number w of rotated dimensions, where the frequencies are no module's but 10000^(−2i/w).
-        Empty where w is a head's width; None where a module of the type's own has the frequencies.
-    learned : the end of the name of the tensor whose exponential the frequencies take, where that is learned.
-    chosen : a setting, and what it says where something is rotated at all.
-    refused : why circuits at a distance of so many tokens are not products of the projections, where they are not.
+    is_reordered : whether neighbours are first moved into two halves, unless ``rope_interleave`` is false; in the order
+        of W_K's rows, neighbours are rotated.
+    is_latent : whether attention is latent, so that the last dimensions of a head are rotated instead of the first.
+    is_sliding_alone : whether layers that attend to the whole sentence rotate nothing.
+    is_backwards : whether queries and keys are rotated in the opposite direction.
+    is_rotated : false for a part of such a model that rotates nothing.
+    width : the setting with the number w of rotated dimensions, if the frequencies are 10000^(−2i/w). Empty if w is a
+        head's width; None if a module of the type computes the frequencies.
+    learned : the end of the name of the tensor whose exponential multiplies the frequencies, if that is learned.
+    chosen : a setting, and its value when positions are rotary.
+    refused : why circuits at a distance are not products of the projections, if they are not.
     """
 
     is_interleaved: bool = False
@@ -363,27 +363,27 @@ ROTARY_TYPES: Mapping[str, RotaryType] = {
     "roformer": RotaryType(is_interleaved=True, width=""),
     "zamba2": RotaryType(chosen=("use_mem_rope", True)),
 }  # fmt: skip
-"""All that are known, by the ``model_type`` of the part that attends."""
+"""All known types, by the ``model_type`` of the part that attends."""
 
 PARTS = {
     ("evolla", "encoder"): ("protein_encoder_config", "EvollaSaProtRotaryEmbedding"),
     ("evolla", "decoder"): ("", "EvollaRotaryEmbedding"),
 }
-"""By type and stack, where several are rotated in one model: the setting that holds the stack's own configuration, and
-the class that computes its frequencies."""
+"""By type and stack, for models with several rotated stacks: the setting with the stack's own configuration, and the
+class that computes its frequencies."""
 
 
 def why_not_rotated(model_type: str, rotary: RotaryType | None) -> str:
-    """Say why there is no QK at a distance of a type; nothing where there may be."""
+    """Say why a type has no QK at a distance; empty if it may have."""
     if rotary is None:
         return f"type '{model_type}' has no rotary positions that attn-tui knows, so there is no QK at a distance"
     return f"type '{model_type}' {rotary.refused}, so there is no QK at a distance" if rotary.refused else ""
 
 
 def why_never_rotated(model_type: str, config: Mapping[str, Any]) -> str:
-    """Say of a model whose configuration was just read why there is no QK at a distance; nothing where that is open.
+    """Say why a model has no QK at a distance, as far as its configuration tells; empty if it may have.
 
-    It is where a part of the model has a type of its own, or may have, and where a setting decides.
+    The configuration does not tell if a part of the model has, or may have, its own type.
     """
     has_parts = any(isinstance(each, Mapping) and "model_type" in each for each in config.values())
     is_of_parts = has_parts or any(whole == model_type for whole, _ in PARTS)

@@ -1,4 +1,4 @@
-"""What is known of a model's tensors before they are read, and the base of what reads them."""
+"""Shapes and dtypes of a model's tensors, and the base class of what reads them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 View: TypeAlias = "Callable[[Tensor], Tensor]"
-"""Rearranges a tensor, or cuts a part out, and looks at none of its numbers."""
+"""Rearranges a tensor, or cuts out a part, without looking at its numbers."""
 
 DTYPE_EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-"""The distance from 1 to the next number, of the dtypes that attention weights are stored in."""
+"""The distance from 1 to the next number, for the dtypes of attention weights."""
 
 STORED_EPSILONS = {
     **DTYPE_EPSILONS, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2,
 }  # fmt: skip
-"""The same with what stands for numbers only with a scale beside it."""
+"""The same, with dtypes that need a scale."""
 
 DTYPE_BITS = {
     **dict.fromkeys(("float64", "int64", "uint64"), 64),
@@ -33,45 +33,45 @@ DTYPE_BITS = {
 """Bits of a number by its dtype; others have eight."""
 
 PART = 2**26
-"""Numbers of a tensor that are read at once where it is gone through in parts."""
+"""The most numbers in a part of a tensor that is read in parts."""
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """Leave a tensor as it is: the view of all of it."""
+    """Return a tensor as it is: the view of all of it."""
     return tensor
 
 
 @dataclass(frozen=True, slots=True)
 class TensorEntry:
-    """What is known of one tensor before it is read: its shape, and its dtype as torch calls it."""
+    """The shape of a tensor, and torch's name of its dtype."""
 
     shape: tuple[int, ...]
     dtype: str
 
     @property
     def parameters(self) -> int:
-        """How many numbers it holds."""
+        """The number of its numbers."""
         return math.prod(self.shape)
 
     @property
     def stored_bytes(self) -> int:
-        """How many bytes it takes on disk."""
+        """The bytes that it takes on disk."""
         return math.prod(self.shape) * DTYPE_BITS.get(self.dtype, 8) // 8
 
 
 UNKNOWN = TensorEntry((0,), "unknown")
-"""Stands for a tensor of which no more than the name is known."""
+"""Stands for a tensor of which only the name is known."""
 
 
 class Tensors(ABC):
-    """Tensors by name: a checkpoint's on disk, those of a module in memory, or either seen in another way.
+    """Tensors by name: a checkpoint's on disk, a module's in memory, or either after conversion.
 
     Attributes
     ----------
     entries : every tensor's shape and dtype.
-    read_in_parts : those of which a part is read without the rest; of the others it is quicker to read all, once.
-    steps : gives the distance between neighbouring numbers, as a root mean square, of those where it does not grow with
-        the numbers, as `STORED_EPSILONS` says.
+    read_in_parts : those of which parts are read alone; the others are quicker to read whole, once.
+    steps : for tensors whose spacing does not grow with the numbers as `STORED_EPSILONS` says, functions that compute
+        the distance between neighbouring numbers, as a root mean square.
     """
 
     entries: Mapping[str, TensorEntry]
@@ -80,22 +80,17 @@ class Tensors(ABC):
 
     @abstractmethod
     def read(self, name: str, view: View = whole) -> Tensor:
-        """Give one tensor, or what a view leaves of it, as it is used in computing.
-
-        Raises
-        ------
-        EngineError : when it cannot be read.
-        """
+        """Read one tensor, or a view of it, decoded; `EngineError` when it cannot be read."""
 
     def parts(self, name: str) -> Iterator[Tensor]:
-        """Go through the numbers of one tensor in order, at most `PART` at a time."""
+        """Iterate over the numbers of one tensor in order, at most `PART` at a time."""
         once = TensorsReadOnce(self)
-        for first in range(0, max(1, self.entries[name].parameters), PART):  # what cannot be read is said
+        for first in range(0, max(1, self.entries[name].parameters), PART):  # once if empty, so that errors are raised
             yield once.read(name, partial(_part, first))
 
 
 class TensorsReadOnce(Tensors):
-    """Tensors that are looked at several times: each is read once and stays as long as this, or is read in parts."""
+    """Tensors that are used several times: each is read once and kept, unless it is read in parts."""
 
     def __init__(self, stored: Tensors) -> None:
         self._stored, self.entries, self.read_in_parts = stored, stored.entries, stored.read_in_parts
@@ -103,12 +98,12 @@ class TensorsReadOnce(Tensors):
         self._whole = cache(stored.read)
 
     def read(self, name: str, view: View = whole) -> Tensor:
-        """Give one tensor, or what a view leaves of it."""
+        """Return one tensor, or a view of it."""
         return self._stored.read(name, view) if name in self.read_in_parts else view(self._whole(name))
 
 
 class ModuleTensors(Tensors):
-    """The parameters and buffers of a module in memory, by name; those on a GPU are copied when they are read."""
+    """The parameters and buffers of a module in memory; those on a GPU are copied when they are read."""
 
     def __init__(self, module: nn.Module) -> None:
         from torch import Tensor
@@ -121,7 +116,7 @@ class ModuleTensors(Tensors):
         }
 
     def read(self, name: str, view: View = whole) -> Tensor:
-        """Give one tensor as it is now, or what a view leaves of it, in main memory."""
+        """Return one tensor as it is now, or a view of it, in main memory."""
         return view(self._tensors[name].detach()).cpu()
 
 
@@ -130,20 +125,20 @@ def _part(first: int, tensor: Tensor) -> Tensor:
 
 
 NAMED = 3
-"""Tensors that are named of those that hold NaN or infinite numbers."""
+"""The most tensors with NaN or infinite numbers that a message names."""
 
 
 def all_finite(part: Tensor) -> bool:
-    """Say whether a tensor holds neither NaN nor infinite numbers.
+    """Return whether a tensor holds neither NaN nor infinite numbers.
 
-    What is finite added up holds none; that is several times quicker to know than to look at each, which is done where
-    a sum is too large for the dtype.
+    A finite sum shows that it holds none, several times quicker than looking at each number; a sum that is not finite
+    may just be too large for the dtype.
     """
     return bool(part.sum().isfinite()) or bool(part.isfinite().all())
 
 
 def not_finite(tensors: Mapping[str, Iterable[Tensor]]) -> str:
-    """Say of tensors, each in parts, which hold NaN or infinite numbers, and how many; first ones of many."""
+    """Say which tensors, each in parts, hold NaN or infinite numbers, and how many, naming at most `NAMED`."""
     said = []
     for name, parts in tensors.items():
         bad = numbers = 0

@@ -1,7 +1,7 @@
-"""Where a checkpoint keeps what turns tokens into the residual stream and back, and the gains of the norms on the way.
+"""The tensors that turn tokens into the residual stream and back, and the gains of the norms on the way.
 
-All of it is data: names as transformers gives them, read off its models. What is not found by name, or is of another
-width than the heads read, is left out and never guessed.
+They are found by the names that they have in transformers. What is not found by name, or has another width than the
+heads read, is left out, never guessed.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from engine.values.outline import LayerOutline, ModelOutline
 EMBEDDINGS = (
     "wte", "embed_tokens", "word_embeddings", "embed_in", "tokens_embed", "tok_embeddings", "embeddings", "shared",
 )  # fmt: skip
-"""What the last part of a token embedding's name is."""
+"""The last component of a token embedding's name."""
 
 UNEMBEDDINGS = (
     "lm_head", "embed_out", "output_projection", "lm_head.decoder", "cls.predictions.decoder", "generator_lm_head",
     "vocab_projector", "pred_layer.proj",
 )  # fmt: skip
-"""How the name of an unembedding ends."""
+"""The ends of an unembedding's name."""
 
 TOP_UNEMBEDDINGS = ("decoder", "output")
-"""What unembeddings are called that stand beside the model and not inside it."""
+"""Names of unembeddings beside the model rather than inside it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The tensors through which one stack's heads meet tokens, each (tokens, d), or None where there is none.
+    """The tensors between one stack's heads and tokens, each (tokens, d), or None if there is none.
 
-    They are the embeddings of what queries read, and of what keys and values read, which is another one in attention
-    across stacks; and the unembedding, which turns the stack's residual stream into logits.
+    They are the embedding that queries read, the one that keys and values read, which is another one in attention
+    across stacks, and the unembedding, which turns the stack's residual stream into logits.
     """
 
     queries: str | None
@@ -48,14 +48,14 @@ def vocabulary(
 ) -> Vocabulary:
     """Find a stack's embeddings and unembedding by name.
 
-    An unembedding that is not stored is the embedding where the configuration ties them (``tie_word_embeddings``). The
-    encoder of a model that has a decoder too is never turned into logits.
+    An unembedding that is not stored is the embedding if the configuration ties them (``tie_word_embeddings``). The
+    encoder of a model that also has a decoder has no unembedding.
     """
     has_two_sides = "cross" in outline.stacks
     own_side = "encoder" if stack == "encoder" else "decoder"
     sides = (own_side, "encoder" if stack == "cross" else own_side) if has_two_sides else ("", "")
     queries, source = (_embedding(entries, side) for side in sides)
-    is_of_two_sides = has_two_sides or queries == "shared.weight"  # an encoder may be saved by itself
+    is_of_two_sides = has_two_sides or queries == "shared.weight"  # an encoder may be saved alone
     if is_of_two_sides and stack == "encoder":
         return Vocabulary(queries, source, None)
     stored = _only(
@@ -69,7 +69,7 @@ def vocabulary(
 
 
 def _matrices(entries: Mapping[str, TensorEntry]) -> list[str]:
-    """Name the matrices that belong to no layer, without what their names end with."""
+    """Name the matrices that belong to no layer, without the ending ``.weight``."""
     return [
         name.removesuffix(".weight")
         for name, entry in entries.items()
@@ -78,13 +78,13 @@ def _matrices(entries: Mapping[str, TensorEntry]) -> list[str]:
 
 
 def _only(names: Iterable[str]) -> str | None:
-    """Give the one name there is, or None where there are none or several."""
+    """Return the only name, or None if there are none or several."""
     found = list(names)
     return found[0] if len(found) == 1 else None
 
 
 def _embedding(entries: Mapping[str, TensorEntry], side: str) -> str | None:
-    """Find the token embedding of one side of a model, or of a model that has only one."""
+    """Find the token embedding of one side of a model, or of a model with one side."""
     found = [name for name in _matrices(entries) if name.rpartition(".")[2] in EMBEDDINGS]
     own = [name for name in found if side and side in name.split(".")]
     shared = [name for name in found if not {"encoder", "decoder"} & set(name.split("."))] if side else found
@@ -110,40 +110,35 @@ NORMS_BEFORE = {
     "../self_attn_layer_norm": _types("biogpt mbart pegasus blenderbot m2m_100 nllb-moe"),
     "../layer_norm": _types("t5 mt5 umt5 switch_transformers"),
 }
-"""Norms that a layer's attention reads through, by their name beside the attention module: the types that have them.
+"""Types by the name, relative to the attention module, of the norm that a layer's attention reads through.
 
-The same name stands for the norm after the attention in other types, so types are always named.
+In other types the same name is that of the norm after the attention, so every type is listed.
 """
 
 FINAL_NORMS = (
     "ln_f", "norm", "norm_f", "final_layer_norm", "final_layernorm", "layer_norm",
 )  # fmt: skip
-"""What the last part of the name of the norm before the unembedding is, in types of `NORMS_BEFORE`."""
+"""The last component of the name of the norm before the unembedding, in types of `NORMS_BEFORE`."""
 
 GAINS_FROM_ZERO = _types("gemma gemma2 gemma3_text vaultgemma nemotron")
-"""Types whose norms multiply by one more than the stored number."""
+"""Types whose norms multiply by the stored number plus one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The gain of a norm: the tensor that holds it, and what is added to it."""
+    """The gain of a norm: its tensor, and the number that is added to it."""
 
     name: str
     offset: float
 
 
 def has_known_norms(model_type: str) -> bool:
-    """Say whether norms before the attention of a type are known by name."""
+    """Return whether the norms before a type's attention are known by name."""
     return any(model_type in types for types in NORMS_BEFORE.values())
 
 
 def gain_before(outline: ModelOutline, layer: LayerOutline, entries: Mapping[str, TensorEntry]) -> Gain:
-    """Find the gain of the norm that a layer's attention reads through.
-
-    Raises
-    ------
-    NotFolded : when none is known by name.
-    """
+    """Find the gain of the norm that a layer's attention reads through; `NotFolded` when none is known by name."""
     for beside, types in NORMS_BEFORE.items():
         name = f"{sibling(layer.module, beside)}.weight"
         if outline.model_type in types and layer.stack != "cross" and name in entries:
@@ -156,12 +151,7 @@ def gain_before(outline: ModelOutline, layer: LayerOutline, entries: Mapping[str
 
 
 def final_gain(outline: ModelOutline, stack: str, d: int, entries: Mapping[str, TensorEntry]) -> Gain:
-    """Find the gain of the norm before the unembedding.
-
-    Raises
-    ------
-    NotFolded : when none is known by name.
-    """
+    """Find the gain of the norm before the unembedding; `NotFolded` when none is known by name."""
     sides = {"encoder", "decoder"}
     names = [
         name
@@ -180,19 +170,13 @@ def final_gain(outline: ModelOutline, stack: str, d: int, entries: Mapping[str, 
 
 
 def _gain(name: str, d: int, outline: ModelOutline, entries: Mapping[str, TensorEntry]) -> Gain:
-    """Describe a gain of the right length."""
     if entries[name].shape != (d,):
         raise NotFolded(f"{name} has shape {list(entries[name].shape)}, not [{d}]")
     return Gain(name, 1.0 if outline.model_type in GAINS_FROM_ZERO else 0.0)
 
 
 def read_gain(tensors: Tensors, gain: Gain) -> Any:
-    """Read what a norm multiplies by: (d,) float64.
-
-    Raises
-    ------
-    NotFinite : when it holds NaN or infinite numbers.
-    """
+    """Read the gain of a norm, (d,) float64; `NotFinite` when it holds NaN or infinite numbers."""
     stored = tensors.read(gain.name)
     if what := not_finite({gain.name: (stored,)}):
         raise NotFinite(what)

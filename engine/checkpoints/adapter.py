@@ -1,4 +1,4 @@
-"""A LoRA adapter as PEFT saves it: the base model with its change added, and the change by itself."""
+"""A LoRA adapter as PEFT saves it: the base model with the adapter's changes, and the changes alone."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PREFIX = "base_model.model."
-"""What PEFT puts before the names that modules have in the model that was trained."""
+"""PEFT puts it before the names of the modules of the trained model."""
 
 CHANGES_THE_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
-"""Ways of beginning an adapter that take something out of the base model's own weights."""
+"""Initialisations of an adapter that also change the base model's own weights."""
 
 UNREADABLE = (
     "layer_replication",
@@ -55,7 +55,7 @@ UNREADABLE = (
     "lora_bias",
     "target_parameters",
 )
-"""Settings under which an adapter is more than a sum of two factors for each module."""
+"""Settings under which an adapter is more than the product of two factors for each module."""
 
 FIELDS: Mapping[str, Kind] = {
     "peft_type": TEXT,
@@ -66,32 +66,32 @@ FIELDS: Mapping[str, Kind] = {
     "rank_pattern": OBJECT_OF_WHOLES,
     "alpha_pattern": OBJECT_OF_NUMBERS,
 }
-"""What the fields of ``adapter_config.json`` hold."""
+"""The types of the fields of ``adapter_config.json``."""
 
 PATTERNS = {"r": "rank_pattern", "lora_alpha": "alpha_pattern"}
-"""What settings are called that hold others for some modules."""
+"""By setting, the one that overrides it for some modules."""
 
 LONGEST_PATTERN = 1000
 """Characters that a pattern of names may have."""
 
 PATTERN_SECONDS = 0.5
-"""How long all patterns of an adapter together may be compared with names; the package counts the processor's time."""
+"""How long matching all patterns of an adapter may take; the package counts the processor's time."""
 
 _NAME = re.compile(r"[\w.-]+")
-"""What a pattern is that is a name, or the end of one."""
+"""A pattern that is a name, or the end of one."""
 
 _PART = re.compile(r"(?P<module>.+)\.lora_(?P<part>A|B|embedding_A|embedding_B|magnitude_vector)(?:\.weight)?")
 
 
 @dataclass(frozen=True)
 class Change:
-    """What an adapter does to one module's weight.
+    """An adapter's change of one module's weight.
 
     Attributes
     ----------
-    module : its name in the model that was trained.
-    adapter, parts : its tensors, and their names there: ``A`` (r, in), ``B`` (out, r), ``magnitude_vector`` (out,); of
-        a table of embeddings ``embedding_A`` (r, vocabulary) and ``embedding_B`` (d_model, r).
+    module : its name in the trained model.
+    adapter, parts : the adapter's tensors, and the names of this change's: ``A`` (r, in), ``B`` (out, r) and
+        ``magnitude_vector`` (out,), or for embeddings ``embedding_A`` (r, vocabulary) and ``embedding_B`` (d_model, r).
     scale : of the product.
     is_transposed : whether the weight is stored ``[in, out]``.
     """
@@ -103,9 +103,9 @@ class Change:
     is_transposed: bool
 
     def of(self, weight: Tensor) -> Tensor:
-        """Give the change of a weight, in its own shape and in float64.
+        """Compute the change of a weight, in the weight's shape and in float64.
 
-        Raises `EngineError` when the weight has another shape than the change, or the change has none.
+        Raises `EngineError` when the shapes of the factors, or of the change and the weight, do not match.
         """
         is_embedding = "embedding_A" in self.parts
         sides = ("embedding_A", "embedding_B") if is_embedding else ("A", "B")
@@ -140,7 +140,7 @@ class Change:
 def read_settings(directory: Path) -> dict[str, Any]:
     """Read ``adapter_config.json``.
 
-    Raises `EngineError` when it cannot be read, or the adapter is of a kind that is no change of weights.
+    Raises `EngineError` when it cannot be read, or the adapter does not just add to weights.
     """
     settings = read_object(directory / ADAPTER_CONFIG, FIELDS)
     kind = settings.get("peft_type")
@@ -162,7 +162,7 @@ def read_settings(directory: Path) -> dict[str, Any]:
 def _sort_changes(
     adapter: Checkpoint, settings: Mapping[str, Any], name: str
 ) -> tuple[tuple[Change, ...], dict[str, str]]:
-    """Sort an adapter's tensors into changes of modules and tensors that stand in the place of the base model's."""
+    """Sort an adapter's tensors into changes of modules, and tensors that replace the base model's."""
     parts: dict[str, dict[str, str]] = {}
     replaced: dict[str, str] = {}
     for stored in adapter.entries:
@@ -197,7 +197,7 @@ def _sort_changes(
 
 
 def _setting(name: str, settings: Mapping[str, Any], module: str, deadline: float) -> Any:
-    """Look a module's setting up by the ends of names, as PEFT does, or else take the one for all modules."""
+    """Look up a module's setting: its own, by the end of its name as PEFT does, or else the one for all modules."""
     patterns = PATTERNS[name]
     for pattern, value in (settings.get(patterns) or {}).items():
         if _fits(pattern, module, f"{ADAPTER_CONFIG}: {patterns}", deadline):
@@ -206,7 +206,7 @@ def _setting(name: str, settings: Mapping[str, Any], module: str, deadline: floa
 
 
 def _fits(pattern: str, module: str, where: str, deadline: float) -> bool:
-    """Say whether a module's name ends with a pattern: a name, compared as it is, or else a regular expression."""
+    """Return whether a module's name ends with a pattern, which is a plain name or a regular expression."""
     left = deadline - time.monotonic()
     try:
         if left <= 0:
@@ -215,7 +215,7 @@ def _fits(pattern: str, module: str, where: str, deadline: float) -> bool:
             return f".{module}".endswith(f".{pattern}")
         if len(pattern) > LONGEST_PATTERN:
             raise EngineError(f"{where} has a pattern of {len(pattern)} characters; at most {LONGEST_PATTERN} are read")
-        re.compile(pattern)  # which knows no recursion, unlike the package
+        re.compile(pattern)  # refuses recursion, unlike the package
         expression = rf"(?:.*\.)?(?:{pattern})"
         return regex.fullmatch(expression, module, timeout=left, concurrent=True) is not None
     except TimeoutError as error:
@@ -229,17 +229,11 @@ def _fits(pattern: str, module: str, where: str, deadline: float) -> bool:
 
 
 CHANGED = "delta:"
-"""What stands before a tensor's name where its change is meant."""
+"""Stands before a tensor's name for its change."""
 
 
 class AdapterSource(Source):
-    """An adapter's folder and the base model that it changes.
-
-    Attributes
-    ----------
-    location : of the adapter.
-    base : the model that it changes, as it is without it.
-    """
+    """An adapter at a location, and the unchanged base model."""
 
     def __init__(self, location: Location, base: FolderSource) -> None:
         self.location, self.base = location, base
@@ -269,7 +263,7 @@ class AdapterSource(Source):
         return f"{self.base.identity};{stamps(files)}"
 
     def _changed_tensors(self) -> Tensors:
-        """See the base model's tensors with the adapter's changes, and each change by itself."""
+        """Combine the base model's tensors with the adapter's changes, and add each change by itself."""
         stored = self.base.tensors
         conversions: dict[str, Conversion] = {}
         for name, source in self._replacements.items():
@@ -288,14 +282,14 @@ class AdapterSource(Source):
         return weight.double() + self._changes[name].of(weight)
 
     def _change(self, name: str) -> Tensor:
-        """Give the change of a tensor; zeros where the adapter leaves it alone."""
+        """Compute the change of a tensor; zeros if the adapter does not change it."""
         stored = self.base.tensors.read(name)
         if name in self._changes:
             return self._changes[name].of(stored)
         return self.tensors.read(name).double() - stored.double()
 
     def _with_deltas(self, base: Anatomy) -> Anatomy:
-        """Put a stack of changes beside every stack of which some layer is changed."""
+        """Add a stack of changes for every stack with a changed layer."""
         touched = {*self._changes, *self._replacements}
         changed: dict[Head, AttentionModule] = {}
         notes = [f"adapter of {self.base.location.name}"]
@@ -315,7 +309,7 @@ class AdapterSource(Source):
         return Anatomy(outline, {**base.modules, **changed})
 
     def sentence_need(self, dtype: str) -> SentenceNeed:
-        """Estimate what reading a sentence takes; weights that are changed do not stay in their files."""
+        """Estimate the memory for reading a sentence; changed weights do not stay in their files."""
         need = self.base.sentence_need(dtype)
         entries = self.base.tensors.entries
         copied = sum(entries[name].stored_bytes for name in {*self._changes, *self._replacements})
@@ -326,16 +320,16 @@ class AdapterSource(Source):
         return (*self.base.parameters(with_ties), *stored_parameters(self.adapter.entries))
 
     def parts(self, name: str) -> Iterator[Tensor]:
-        """Go through the numbers of a listed tensor: the adapter's own, or the base model's without its change."""
+        """Iterate over the numbers of a listed tensor: the adapter's own, or the base model's without its change."""
         return self.adapter.parts(name) if name in self.adapter.entries else self.base.parts(name)
 
     def settings(self) -> Mapping[str, Any]:
-        """Give the base model's configuration."""
+        """Return the base model's configuration."""
         return self.base.settings()
 
 
 def _find(entries: Mapping[str, TensorEntry], wanted: str) -> str | None:
-    """Find a tensor whose name may begin otherwise, because the model was saved with a head or without."""
+    """Find a tensor whose prefix may differ, because the model was saved with or without a head."""
     tail = wanted
     while tail and tail not in entries:
         tail = tail.partition(".")[2]

@@ -1,4 +1,4 @@
-"""Tensors that are made of stored ones, and weights in fewer bits as what they stand for, without what wrote them."""
+"""Tensors that are computed from stored ones, and quantised weights, decoded without the libraries that wrote them."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CONVERSION_BYTES = 24
-"""What a number takes while its tensor is made as a whole: stored integers, and float32 copies of them."""
+"""Bytes per number while a tensor is decoded as a whole: stored integers, and float32 copies of them."""
 
 PLAIN_METHODS = frozenset({"", "fp8", "mxfp4"})
-"""Ways of quantising whose attention weights are plain, or float8 with a scale for every block beside them."""
+"""Methods that leave attention weights plain, or store them as float8 with a scale for every block."""
 
 DEFAULT_BLOCK = (128, 128)
-"""Rows and columns that share a scale, where the configuration does not say."""
+"""Rows and columns that share a scale, if the configuration does not say."""
 
 SCALE_SUFFIX = "_scale_inv"
-"""What the tensor of a weight's scales is called, after the weight."""
+"""Follows a weight's name in the name of its scales."""
 
 AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
-"""Where the eight numbers of a word are, counted in fours of bits (Lin et al. 2023, the format of its kernels)."""
+"""The places of eight numbers in a word, counted in steps of four bits (Lin et al. 2023, the format of its kernels)."""
 
 INT8_RANGE = 127.0
-"""What the largest number of a row is stored as (Dettmers et al. 2022)."""
+"""The largest number of a row is stored as this (Dettmers et al. 2022)."""
 
 QUANT_STATE = ".quant_state.bitsandbytes__"
-"""What the tensor that describes a packed weight is called, after the weight and before the kind of its numbers."""
+"""Follows a packed weight's name, and precedes the kind of its numbers, in the name of the tensor that describes it."""
 
 STATE_FIELDS: Mapping[str, Kind] = {
     "shape": WHOLES,
     **dict.fromkeys(("blocksize", "nested_blocksize"), WHOLE),
     "nested_offset": NUMBER,
 }
-"""What bitsandbytes says of a packed weight."""
+"""The types of the fields with which bitsandbytes describes a packed weight."""
 
 _PARTS = ("qweight", "qzeros", "scales", "g_idx")
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """How one tensor is made.
+    """How one tensor is computed.
 
     Attributes
     ----------
     entry : its shape, and the dtype that says how finely it is stored.
-    make : makes it.
-    step : as `Tensors.steps`, where it is made of whole numbers or of a few levels.
+    make : computes it.
+    step : as `Tensors.steps`, for a tensor of whole numbers or a few levels.
     """
 
     entry: TensorEntry
@@ -63,13 +63,9 @@ class Conversion:
 
 
 class ConvertedTensors(Tensors):
-    """Tensors of which some are as stored, and others are made of stored ones.
+    """Tensors of which some are as stored, and others computed from stored ones by a conversion.
 
-    Parameters
-    ----------
-    stored : as they are in the files.
-    conversions : of those that are made.
-    names : of each that is as stored, its stored name; all have their own unless given.
+    ``names`` maps those that are as stored to their stored names; by default all keep their names.
     """
 
     def __init__(
@@ -86,13 +82,13 @@ class ConvertedTensors(Tensors):
         self.steps |= {name: each.step for name, each in conversions.items() if each.step is not None}
 
     def read(self, name: str, view: View = whole) -> Tensor:
-        """Give one tensor, or what a view leaves of it; one that has to be made is made as a whole."""
+        """Read one tensor, or a view of it; a tensor that is computed is computed as a whole."""
         if name in self._names:
             return self._stored.read(self._names[name], view)
         return view(self._conversions[name].make())
 
     def parts(self, name: str) -> Iterator[Tensor]:
-        """Go through the numbers of one tensor; `EngineError` when there is no room to make it."""
+        """Iterate over the numbers of one tensor; `EngineError` when there is no memory to compute it."""
         needed, free = CONVERSION_BYTES * self.entries[name].parameters, free_memory()
         if name in self._conversions and free is not None and needed > free:
             raise EngineError(f"decoding takes {size(needed)} of memory, and {size(free)} are free")
@@ -100,9 +96,9 @@ class ConvertedTensors(Tensors):
 
 
 def dequantise(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensors:
-    """See a checkpoint's tensors as what they stand for, as the configuration's ``quantization_config`` says.
+    """Decode a checkpoint's tensors as the configuration's ``quantization_config`` says.
 
-    Raises `EngineError` when it is quantised in a way that cannot be read, naming the model and the way.
+    Raises `EngineError` when the method cannot be read, naming it and the model.
     """
     settings = config.get("quantization_config") or {}
     method = settings.get("quant_method") or ""
@@ -118,7 +114,7 @@ def dequantise(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensor
 
 
 def _replace_parts(stored: Tensors, parts: set[str], conversions: Mapping[str, Conversion]) -> Tensors:
-    """Put weights in the place of the tensors that they are made of."""
+    """Replace the parts of weights by the weights."""
     return ConvertedTensors(stored, conversions, {name: name for name in stored.entries if name not in parts})
 
 
@@ -135,7 +131,7 @@ def _block_scaled(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
 
 
 def _scale_blocks(stored: Tensors, name: str, block_rows: int, block_columns: int) -> Tensor:
-    """Read one weight: float32, every block of rows and columns multiplied by its scale."""
+    """Read one weight in float32, with every block of rows and columns multiplied by its scale."""
     weight = stored.read(name)
     scale = stored.read(f"{name}{SCALE_SUFFIX}").float()
     shape = list(scale.shape)
@@ -151,7 +147,7 @@ def _scale_blocks(stored: Tensors, name: str, block_rows: int, block_columns: in
 
 
 def _unpack(words: Tensor, bits: int, order: tuple[int, ...] | None = None) -> Tensor:
-    """Take numbers of so many bits out of 32-bit words (rows, words), the lowest bits first, or in another order."""
+    """Unpack numbers of so many bits from 32-bit words (rows, words), the lowest bits first or in another order."""
     import torch
 
     places = torch.tensor(order or range(32 // bits), dtype=torch.int64)
@@ -160,10 +156,10 @@ def _unpack(words: Tensor, bits: int, order: tuple[int, ...] | None = None) -> T
 
 
 def _packed_words(stored: Tensors, settings: Mapping[str, Any], method: str) -> Tensors:
-    """Put a weight ``[out, in]`` in the place of the parts that GPTQ (Frantar et al. 2022) or AWQ keep of it.
+    """Replace the parts that GPTQ (Frantar et al. 2022) or AWQ store by the weight ``[out, in]``.
 
-    Both have a scale and a zero point for every output in every group of inputs. AWQ (Lin et al. 2023) is read as its
-    kernels for matrix products keep it.
+    Both have a scale and a zero point for every output in every group of inputs. AWQ (Lin et al. 2023) is read in the
+    format of its kernels for matrix products.
     """
     bits = settings.get("bits") or 4
     if bits not in (2, 4, 8):
@@ -187,7 +183,7 @@ def _packed_words(stored: Tensors, settings: Mapping[str, Any], method: str) -> 
 
 
 def _gptq(stored: Tensors, module: str, bits: int, offset: int) -> Tensor:
-    """Read a weight whose inputs belong to groups in any order."""
+    """Read a weight whose inputs may belong to groups in any order."""
     import torch
 
     words, zeros, scales = (stored.read(f"{module}.{part}") for part in _PARTS[:3])
@@ -202,7 +198,7 @@ def _gptq(stored: Tensors, module: str, bits: int, offset: int) -> Tensor:
 
 
 def _awq(stored: Tensors, module: str) -> Tensor:
-    """Read a weight whose groups of inputs follow each other."""
+    """Read a weight whose groups of inputs are contiguous."""
     words, zeros, scales = (stored.read(f"{module}.{part}") for part in _PARTS[:3])
     numbers, zero = _unpack(words, 4, AWQ_ORDER), _unpack(zeros, 4, AWQ_ORDER)  # (in, out), (groups, out)
     inputs = len(numbers) // len(scales)
@@ -211,7 +207,7 @@ def _awq(stored: Tensors, module: str) -> Tensor:
 
 
 def _bitsandbytes(stored: Tensors) -> Tensors:
-    """Read bitsandbytes: rows of eight bits (Dettmers et al. 2022), or blocks of four (Dettmers et al. 2023)."""
+    """Decode bitsandbytes: rows of eight bits (Dettmers et al. 2022), or blocks of four (Dettmers et al. 2023)."""
     conversions: dict[str, Conversion] = {}
     hidden: set[str] = set()
     for name in stored.entries:
@@ -234,7 +230,7 @@ def _bitsandbytes(stored: Tensors) -> Tensors:
 
 
 def _state(stored: Tensors, name: str) -> dict[str, Any]:
-    """Read the description of a packed weight, which is JSON kept as a tensor of bytes."""
+    """Read the description of a packed weight, JSON stored as a tensor of bytes."""
     try:
         state = parse_object(bytes(stored.read(name).tolist()), STATE_FIELDS, name)
         if min(state.get("blocksize") or 0, *(state.get("shape") or [0])) < 1:
@@ -249,7 +245,7 @@ def _eight_bits(stored: Tensors, weight: str, scales: str) -> Tensor:
 
 
 def _step_of_eight_bits(stored: Tensors, scales: str) -> float:
-    """Give the distance between a row's neighbouring numbers, over all rows."""
+    """Compute the distance between a row's neighbouring numbers, as a root mean square over all rows."""
     return _root_mean_square(stored, scales) / INT8_RANGE
 
 
@@ -258,7 +254,7 @@ def _four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> Tensor
 
 
 def _step_of_four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> float:
-    """Give the distance between neighbouring levels, over the numbers as they are spread among them."""
+    """Compute the distance between neighbouring levels, as a root mean square over the numbers."""
     import torch
 
     levels, places = stored.read(f"{weight}.quant_map").float().sort()
@@ -269,7 +265,7 @@ def _step_of_four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -
 
 
 def _of_levels(stored: Tensors, weight: str, state: Mapping[str, Any], table: Tensor) -> Tensor:
-    """Look up in a table what is packed in fours of bits, and scale each block, by scales that may be packed too."""
+    """Look up packed four-bit numbers in a table, and scale each block; the scales may be packed as well."""
     import torch
 
     scales = stored.read(f"{weight}.absmax")

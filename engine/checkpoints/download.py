@@ -1,15 +1,15 @@
-"""Models of the Hub: their download by the Hub's own library, in a process of its own.
+"""Downloads of models from the Hub by the Hub's own library, in a separate process.
 
-A name look-up can hang where no timeout reaches, so it is the process ``python -m engine.checkpoints.download NAME
-[REVISION]`` that asks the Hub and writes the files. It writes one JSON object a line to standard output, and ends when
-its standard input closes, as it does when the program that started it ends.
+A name look-up can hang where no timeout reaches, so a process ``python -m engine.checkpoints.download NAME [REVISION]``
+asks the Hub and writes the files. It writes one JSON object a line to standard output, and ends when its standard input
+closes, which happens when the program that started it ends.
 
 ========== =============================================================
 ``asking`` the model's name, before the Hub is asked for it
-``files``  how many bytes the model has, and how many are here already
+``files``  how many bytes the model has; ``done`` are here already
 ``done``   how many of these bytes are here by now
-``folder`` the snapshot, once it is complete; the last line
-``error``  why there is none: a class and its bases, with ``text`` and ``code``; the last line
+``folder`` the complete snapshot; the last line
+``error``  the names of an error's classes, with ``text`` and ``code``; the last line
 ========== =============================================================
 """
 
@@ -42,13 +42,13 @@ ANSWER_SECONDS = 8.0
 """How long the Hub may take to say whether it has a model."""
 
 LOOK_SECONDS = 0.1
-"""How often progress is told, so that a download that is not wanted any more ends."""
+"""How often progress is reported, which also lets a download be cancelled."""
 
 WEIGHTS = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
-"""What weight files and the lists of several are called; other precisions (``model.fp16.safetensors``) are not."""
+"""Names of weight files and their indices, without other precisions such as ``model.fp16.safetensors``."""
 
 SETTINGS = (".json", ".txt", ".model", ".tiktoken", ".jinja")
-"""How the files of settings and tokenizers end."""
+"""Endings of the files of settings and tokenizers."""
 
 Message = dict[str, Any]
 
@@ -56,8 +56,8 @@ Message = dict[str, Any]
 def download_model(name: str, revision: str | None, report: Callable[[Progress], None]) -> Path:
     """Download a model's configuration, tokenizer and weights into the local Hub cache.
 
-    ``report`` is told of the bytes that are here, several times a second; what it raises ends the download. Raises
-    `EngineError` when the Hub cannot be reached, has no such model, or does not hand it out.
+    ``report`` is called with the progress several times a second; an exception from it ends the download. Raises
+    `EngineError` when the Hub cannot be reached, has no such model, or does not give access to it.
     """
     progress, pace, before = Progress(f"asking the Hub for {name}", 0, 0, ""), Rate(), 0
     end = None
@@ -89,7 +89,7 @@ def download_model(name: str, revision: str | None, report: Callable[[Progress],
 
 @contextmanager
 def _worker(name: str, revision: str | None) -> Iterator[queue.SimpleQueue[Message | None]]:
-    """Run the process that downloads until the block ends; its messages arrive in a queue, None after the last."""
+    """Run the downloading process until the block ends; its messages arrive in a queue, None after the last."""
     from huggingface_hub import constants
 
     package = str(Path(__file__).parents[2])
@@ -110,7 +110,7 @@ def _worker(name: str, revision: str | None) -> Iterator[queue.SimpleQueue[Messa
     try:
         yield messages
     finally:
-        worker.stdin.close()  # at which it ends
+        worker.stdin.close()  # which ends it
         threading.Thread(target=worker.wait, daemon=True).start()
 
 
@@ -120,14 +120,14 @@ def _read(output: IO[bytes], messages: queue.SimpleQueue[Message | None]) -> Non
             try:
                 message = json.loads(line)
             except ValueError:
-                continue  # a library's own words
+                continue  # output of a library
             if isinstance(message, dict):
                 messages.put(message)
     messages.put(None)
 
 
 def refusal(name: str, revision: str | None, message: Message) -> EngineError:
-    """Say why a model did not come, and what to do."""
+    """Turn the error of a failed download into a message that says what to do."""
     kinds, text, code = set(message["error"]), message.get("text", ""), message.get("code")
     cache, elsewhere = hub_cache(), f"give a folder, or try: attn-tui {DEMO}"
     if "NotAModel" in kinds:
@@ -156,23 +156,23 @@ def refusal(name: str, revision: str | None, message: Message) -> EngineError:
 
 
 def _not_cached(name: str) -> str:
-    """Begin the sentence that names the cache: of a model that may be there in part, which is not the same."""
+    """Say that a model is not in the cache, or not complete there."""
     is_there = any(each.is_file() for each in cache_folder(name).glob("snapshots/*/*"))
     is_not = "is not complete" if is_there else "is not"
     return f"{name} {is_not} in the local cache ({hub_cache()})"
 
 
 class NotAModel(Exception):
-    """The repository holds nothing that can be opened; the message says what is missing."""
+    """The repository holds no model that can be opened; the message says what is missing."""
 
 
 def tell(**message: Any) -> None:
-    """Write one line to whoever started this process."""
+    """Write one line to the program that started this process."""
     print(json.dumps(message), flush=True)
 
 
 def needed(files: Iterable[str]) -> list[str]:
-    """Choose the files to fetch of a repository: settings, tokenizer, and one form of the weights.
+    """Choose the files of a repository to fetch: settings, tokenizer, and one format of the weights.
 
     Raises `NotAModel` when there is no model among them.
     """
@@ -190,7 +190,7 @@ def needed(files: Iterable[str]) -> list[str]:
 
 
 def _check_room(wanted: int) -> None:
-    """Refuse with both numbers what the disk has no room for, before it is full."""
+    """Raise `OSError` with both numbers if the disk has no room for so many bytes."""
     cache = hub_cache()
     existing = next(each for each in (cache, *cache.parents) if each.exists())
     free = disk_usage(existing).free
@@ -199,7 +199,7 @@ def _check_room(wanted: int) -> None:
 
 
 class ByteCount(tqdm):  # type: ignore[misc]  # it has no annotations
-    """The library's progress bar for the bytes of all files; it writes lines and draws nothing."""
+    """The library's progress bar for the bytes of all files; it writes JSON lines instead of drawing."""
 
     here = 0
     is_wanted = True
@@ -210,17 +210,17 @@ class ByteCount(tqdm):  # type: ignore[misc]  # it has no annotations
         super().__init__(*args, **{**options, "disable": False, "file": io.StringIO()})
 
     def update(self, n: float | None = 1) -> bool | None:
-        """Count some more, and say so."""
+        """Count some more bytes and report them."""
         super().update(n)
         if not ByteCount.is_wanted:
-            raise InterruptedError  # in the thread that writes a file: the library then removes what there is of it
+            raise InterruptedError  # in the thread that writes a file, so that the library removes the partial file
         if self.counts_bytes:
             tell(done=ByteCount.here + int(self.n))
         return None
 
 
 def fetch(name: str, revision: str | None) -> Path:
-    """Fetch what is missing of a model; whole files of an earlier try stay as they are."""
+    """Fetch the missing files of a model; complete files of an earlier try are kept."""
     from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
 
     info = HfApi().model_info(name, revision=revision, files_metadata=True)
@@ -238,7 +238,7 @@ def fetch(name: str, revision: str | None) -> Path:
 
 
 def _end_with_input() -> None:
-    """End the process when its standard input closes, a moment after the library could remove what is not whole."""
+    """End the process when its standard input closes, after a moment for the library to remove partial files."""
     sys.stdin.buffer.read()
     ByteCount.is_wanted = False
     time.sleep(1)
@@ -252,7 +252,7 @@ def main() -> None:
     tell(asking=name)
     try:
         tell(folder=str(fetch(name, revision)))
-    except Exception as error:  # every one is told to whoever waits, who knows what to say
+    except Exception as error:  # the waiting program knows what to say
         tell(**failure(error))
 
 

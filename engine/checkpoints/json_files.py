@@ -1,4 +1,4 @@
-"""The JSON files of a model: plain files of its own folder, of bounded size and depth, with fields of known types."""
+"""The JSON files of a model: regular files in its folder, of bounded size and depth, with fields of known types."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 
 LARGEST = 2**25
-"""Bytes that such a file may have; the longest known, indices of 100,000 tensors, have half of that."""
+"""Bytes that such a file may have; the longest known ones, indices of 100,000 tensors, have half as many."""
 
 DEEPEST = 64
 """Levels that objects and lists may be nested; known files have fewer than ten."""
 
 CACHED = "models--"
-"""How the folders of the Hub's cache begin; the parts of the model's name follow, with ``--`` between them."""
+"""The prefix of folders in the Hub's cache; the parts of the model's name follow, joined by ``--``."""
 
 LONGEST_SHOWN = 40
-"""Characters of a value that are shown where it is refused."""
+"""Characters of a refused value that a message shows."""
 
 
 LARGEST_WHOLE = 2**63 - 1
-"""More is no whole number that a tensor can hold."""
+"""The largest whole number that a tensor can hold."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a field may hold; nothing (``null``) is always allowed.
+    """The type of a field; ``null`` is always allowed.
 
     Attributes
     ----------
-    name : in a message, with its article.
-    types : of the value, as Python reads JSON.
-    inner : of the values inside a list or an object; empty allows any.
+    name : as a message gives it, with its article.
+    types : the Python types of the value.
+    inner : the types of the values in a list or an object; empty allows any.
     longest : characters that a text may have.
     """
 
@@ -57,14 +57,14 @@ class Kind:
     longest: int = 255
 
     def fits(self, value: Any) -> bool:
-        """Say whether a value is of this kind."""
+        """Return whether a value is of this kind."""
         if value is None:
             return True
         inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         return self._is_of(value, self.types) and (not self.inner or all(self._is_of(x, self.inner) for x in inside))
 
     def _is_of(self, value: Any, types: tuple[type, ...]) -> bool:
-        if isinstance(value, bool):  # which Python counts among the numbers
+        if isinstance(value, bool):  # a kind of int in Python
             return bool in types
         if isinstance(value, float) and not math.isfinite(value):
             return False
@@ -90,10 +90,10 @@ OBJECT_OF_NUMBERS = Kind("an object of numbers", (dict,), (int, float))
 
 
 def plain_file(file: Path, folder: Path | None = None) -> Path:
-    """Make sure that a path is a plain file inside a model's folder, or of the blobs of its repository's cache.
+    """Check that a path is a regular file inside a model's folder, or among the blobs of its repository's cache.
 
-    The folder is the one that the file is in unless given. Raises `EngineError` when it is not there, is a pipe, a
-    device or a folder, or leads out of the folder.
+    The folder is by default the one that holds the file. Raises `EngineError` when the file does not exist, is a pipe,
+    a device or a folder, or leads out of the folder.
     """
     folder = (folder or file.parent).resolve()
     blobs = [folder.parent.parent / "blobs"] if folder.parent.parent.name.startswith(CACHED) else []
@@ -111,9 +111,9 @@ def plain_file(file: Path, folder: Path | None = None) -> Path:
 
 
 def read_object(file: Path, fields: Mapping[str, Kind]) -> dict[str, Any]:
-    """Read a JSON file of a model, and check the types of the fields that are used of it, wherever in it they are.
+    """Read a JSON file of a model and check the types of known fields, at any depth.
 
-    Raises `EngineError` when it is no such file, or a field holds something else, naming both.
+    Raises `EngineError` when it cannot be read, or a field has another type, naming both.
     """
     plain_file(file)
     try:
@@ -125,7 +125,7 @@ def read_object(file: Path, fields: Mapping[str, Kind]) -> dict[str, Any]:
 
 
 def parse_object(raw: bytes, fields: Mapping[str, Kind], where: str) -> dict[str, Any]:
-    """Make an object of the bytes of ``where``, as `read_object`; `EngineError` as `read_object`."""
+    """Parse and check the bytes of ``where``, as `read_object` does."""
     again = "download or save the model again"
     if len(raw) > LARGEST:
         raise EngineError(f"{where} is larger than {LARGEST >> 20} MB, too large for such a file; {again}")
@@ -145,7 +145,7 @@ def parse_object(raw: bytes, fields: Mapping[str, Kind], where: str) -> dict[str
 
 
 def _number_or_object(content: dict[str, Any]) -> Any:
-    """Read an infinite number as transformers writes it, ``{"__float__": "Infinity"}``, beside any other object."""
+    """Read a number as transformers writes it when it is not finite: ``{"__float__": "Infinity"}``."""
     written = content.get("__float__") if len(content) == 1 else None
     return float(written) if written in ("Infinity", "-Infinity", "NaN") else content
 
@@ -155,10 +155,7 @@ def _too_deep(where: str) -> EngineError:
 
 
 def walk(content: Mapping[str, Any], where: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every value in an object, and in the objects and lists inside it, with the names that lead to it.
-
-    Raises `EngineError` when it is nested too deep.
-    """
+    """Yield every value in an object, at any depth, with its path; `EngineError` when it is nested too deep."""
     left: list[tuple[tuple[str, ...], Any]] = [((), content)]
     while left:
         path, value = left.pop()
@@ -173,7 +170,7 @@ def walk(content: Mapping[str, Any], where: str) -> Iterator[tuple[tuple[str, ..
 
 
 def dotted(path: Sequence[str]) -> str:
-    """Write the way to a field."""
+    """Write the path of a field."""
     return _shortened(".".join(filter(None, path)))
 
 
@@ -209,20 +206,20 @@ FIELDS: Mapping[str, Kind] = {
     "per_layer_config": OBJECTS,
     "weight_block_size": WHOLES,
 }  # fmt: skip
-"""What the fields of ``config.json`` that this program uses hold, in it and in the configurations inside it."""
+"""The types of the fields of ``config.json`` that this program uses, at any depth."""
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """Read ``config.json``; a text model inside a larger one is taken from its ``text_config``.
+    """Read ``config.json``; the settings of its ``text_config``, if there is one, come first.
 
-    Raises `EngineError` when it is not a JSON object, or one of its `FIELDS` is of another type.
+    Raises `EngineError` when it is not a JSON object, or one of its `FIELDS` has another type.
     """
     config = read_object(directory / "config.json", FIELDS)
     return {**config, **(config.get("text_config") or {})}
 
 
 def settings_of(directory: Path) -> tuple[str, int, int]:
-    """Read a model's type and how many layers and heads it has from its ``config.json``; what is not there is empty."""
+    """Read a model's type and numbers of layers and heads from its ``config.json``; empty or 0 where unknown."""
     try:
         config = read_config(directory)
     except EngineError:

@@ -1,4 +1,4 @@
-"""A bare state dict whose heads a person describes in a TOML file: how many there are, and how projections are called.
+"""A bare state dict whose heads a TOML file describes: how many there are, and the names of the projections.
 
 The file has one table, or several under ``[[attention]]`` for a model of several stacks::
 
@@ -8,9 +8,9 @@ The file has one table, or several under ``[[attention]]`` for a model of severa
     value = "blocks.{layer}.attn.wv.weight"
     output = "blocks.{layer}.attn.wo.weight"
 
-``key_value_heads`` is read off the shapes unless given. Where the first three are one tensor, ``fused`` says how its
-rows belong to the heads: ``blocks``, ``grouped`` or ``quarters``. ``stored = "in_out"`` is for matrices that are kept
-transposed, ``stack`` names the stack (``decoder`` unless given), and a table ``bias`` names the biases.
+``key_value_heads`` is inferred from the shapes by default. If query, key and value are one tensor, ``fused`` says how
+its rows belong to the heads: ``blocks``, ``grouped`` or ``quarters``. ``stored = "in_out"`` is for transposed matrices,
+``stack`` names the stack (``decoder`` by default), and a table ``bias`` names the biases.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
 
 MATRICES = {"query": "Q", "key": "K", "value": "V", "output": "O"}
-"""What the file calls the projections, to what the tables call them."""
+"""The matrix of each projection that the file names."""
 
 FUSED = {"blocks": Layout.BLOCKS, "grouped": Layout.GROUPED, "quarters": Layout.QUARTERS}
 """Ways in which one tensor holds queries, keys and values."""
 
 PLACE = "{layer}"
-"""What stands for a layer's number in a name."""
+"""Stands for a layer's number in a name."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """How a person says that one stack's attention is stored.
+    """The description of one stack's attention.
 
     Attributes
     ----------
-    stack : which of `STACKS` it is.
+    stack : one of `STACKS`.
     rule : how its projections are stored, with `PLACE` in their names.
     biases : their names by matrix, with `PLACE` in them.
-    heads, key_value_heads : query heads of a layer, and key/value heads; None where the shapes say.
+    heads, key_value_heads : a layer's query heads and key/value heads; None if the shapes tell.
     """
 
     stack: str
@@ -60,11 +60,7 @@ class Description:
 
 
 def read_layout(file: Path) -> tuple[Description, ...]:
-    """Read a description of a state dict.
-
-    Raises `EngineError` when the file cannot be read, or says something that is not understood; it names the line to
-    mend.
-    """
+    """Read a description of a state dict; `EngineError` when the file cannot be read, or what to correct in it."""
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -107,7 +103,7 @@ def _read_table(file: Path, table: Mapping[str, Any]) -> Description:
 
 
 class LayoutSource(Source):
-    """A weight file, or a folder of them, that is described by a person."""
+    """A weight file, or a folder of them, that a layout file describes."""
 
     def __init__(self, name: str, place: Path, file: Path) -> None:
         self._description = file
@@ -129,7 +125,7 @@ class LayoutSource(Source):
         return stamps((*self.files, self._description))
 
     def _layers(self, described: Description) -> dict[Head, AttentionModule]:
-        """Find a stack's layers by the numbers for which its queries are there."""
+        """Find a stack's layers by the numbers in the names of its query tensors."""
         query, entries = described.rule.query, self._checkpoint.entries
         pattern = re.escape(query).replace(re.escape(PLACE), r"(\d+)", 1).replace(re.escape(PLACE), r"\1")
         numbers = sorted(int(found[1]) for name in entries if (found := re.fullmatch(pattern, name)))
@@ -139,7 +135,7 @@ class LayoutSource(Source):
         return {Head(described.stack, number): self._layer(described, number) for number in numbers}
 
     def _layer(self, described: Description, number: int) -> AttentionModule:
-        """Describe one layer as the rules would."""
+        """Check one layer's tensors and lay out its heads."""
         file, entries, lost = self._description, self._checkpoint.entries, self._checkpoint.lost
         names, biases = (
             {matrix: pattern.replace(PLACE, str(number)) for matrix, pattern in patterns.items()}
@@ -149,7 +145,7 @@ class LayoutSource(Source):
             if name not in entries:
                 raise EngineError(f"{file}: there is no tensor {name}")
             if name in lost and entries[name] == UNKNOWN:
-                raise EngineError(lost[name])  # no other layer has what would tell its shape
+                raise EngineError(lost[name])  # no other layer tells its shape
         shapes = {matrix: entries[name].shape for matrix, name in names.items()}
         for matrix, shape in shapes.items():
             if len(shape) != 2:

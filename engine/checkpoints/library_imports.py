@@ -1,16 +1,16 @@
 """Imports of torch and transformers: one thread at a time, and in the explorer without Python's collector.
 
-Two threads that import parts of transformers at once may each come to wait for a module that the other one is in the
-midst of; Python then hands out a module that is not finished, which is kept for good by whoever imported it.
+If two threads import parts of transformers at once, each may wait for a module that the other is importing. Python then
+returns an unfinished module, which the importing module keeps.
 
-Of the 360,000 objects that both libraries make, the collector's full pass takes 0.2 to 0.4 s, in which no key is
-answered (a gap of the event loop may take 50 ms). So the explorer, whose process is its own, has it paused while they
-are imported, and has what they made left alone from then on (measured: gaps of 0.5 s and 0.3 s without, 0.1 s with).
+Both libraries make 360,000 objects, and a full pass of the collector over them takes 0.2 to 0.4 s, in which no key is
+answered (a gap of the event loop may take 50 ms). So the explorer, which owns its process, pauses the collector during
+the imports and freezes what they made (measured: gaps of 0.5 s and 0.3 s without, 0.1 s with).
 
-``import torch`` spends part of its time in the dynamic linker with Python's global lock held. A function called through
-ctypes runs without that lock, and an import that comes later finds the library there; so the explorer maps it first.
+``import torch`` spends part of its time in the dynamic linker, holding Python's global lock. A function called through
+ctypes does not hold it, and a later import finds the library loaded; so the explorer loads it first.
 
-In a notebook or a script nothing of this is done.
+None of this is done in a notebook or a script.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from types import TracebackType
 from engine.values.progress import IMPORTING_TORCH, IMPORTING_TRANSFORMERS, Progress, Tell, tell_nobody
 
 _TORCH_LIBRARIES = (("libtorch_global_deps", os.RTLD_GLOBAL), ("libtorch_cpu", os.RTLD_LOCAL))
-"""In the order in which ``import torch`` loads them; the first makes its symbols known to all that follow."""
+"""In the order in which ``import torch`` loads them; the first exports its symbols to the others."""
 
 
 class Importing:
-    """A context in which a library may be imported for the first time; one thread at a time is in it.
+    """A context for the first import of a library, for one thread at a time.
 
     Attributes
     ----------
-    spares_event_loop : whether Python's collector is paused meanwhile and leaves what was imported alone, and torch's
-        libraries are mapped first; set before anything is imported.
+    spares_event_loop : whether to pause Python's collector, freeze what was imported, and load torch's libraries first;
+        set it before anything is imported.
     tell : called every second, on a thread of its own, with what is being imported and for how long.
     """
 
@@ -74,7 +74,7 @@ class Importing:
         self._lock.release()
 
     def _tell_seconds(self, has_ended: threading.Event) -> None:
-        """Say every second what is being imported, and at the end that nothing is; nothing of work beside imports."""
+        """Report every second what is being imported, and the end of it; stay silent while nothing is imported."""
         told, modules, seconds = "", len(sys.modules), 0
         while not has_ended.wait(1.0):
             seconds += 1
@@ -88,7 +88,7 @@ class Importing:
 
 
 def _is_there(name: str) -> bool:
-    """Say whether a library has been imported to its end, or is not installed."""
+    """Return whether a library has been imported completely, or is not installed."""
     module = sys.modules.get(name)
     if module is None:
         return importlib.util.find_spec(name) is None
@@ -96,7 +96,7 @@ def _is_there(name: str) -> bool:
 
 
 def _map_torch() -> None:
-    """Map torch's libraries while other threads go on; what cannot be mapped is left to ``import torch``."""
+    """Load torch's libraries without holding Python's lock; ``import torch`` loads what fails here."""
     found = None if "torch" in sys.modules else importlib.util.find_spec("torch")
     if os.name != "posix" or found is None or found.origin is None:
         return
@@ -108,4 +108,4 @@ def _map_torch() -> None:
 
 
 IMPORTING = Importing()
-"""Entered wherever torch or transformers, or a part of them, may be imported for the first time."""
+"""Enter it wherever torch or transformers, or a part of them, may be imported for the first time."""

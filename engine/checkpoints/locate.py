@@ -1,4 +1,4 @@
-"""Where a model is that a person names: a folder or file, the local Hub cache, the Hub, or the demo in this package."""
+"""Find the model that a person names: a folder or file, the local Hub cache, the Hub, or the demo in this package."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from engine.values.options import EngineOptions
 from engine.values.progress import Progress
 
 BASE = "base"
-"""What stands for the model that an adapter changes, where a second one is asked for."""
+"""The name of the model that an adapter changes, where a second model is asked for."""
 
 LONGEST = 100
-"""Characters of a name that is refused which are said again."""
+"""Characters of a refused name that the message repeats."""
 
 
 def find_source(name: str, options: EngineOptions, report: Callable[[Progress], None]) -> Source:
-    """Find a model, downloading it when it is neither here nor in the cache.
+    """Find a model, downloading it if it is neither on this machine nor in the cache.
 
-    Raises `EngineError` when there is no such model, or it cannot be taken apart into heads.
+    Raises `EngineError` when there is no such model, or its heads cannot be found.
     """
     name = clean_name(name)
     name = model_at_path(name, is_described=options.layout is not None) or name
@@ -65,9 +65,9 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
 
 
 def find_other(name: str, source: Source, options: EngineOptions, report: Callable[[Progress], None]) -> Source:
-    """Find the second model of two; ``base``, unless something here is called so, is the one that an adapter changes.
+    """Find the second model of two; ``base`` is the one that an adapter changes, unless a file here has that name.
 
-    Raises `EngineError` as in `find_source`, and when the base is asked for of what is no adapter.
+    Raises `EngineError` as in `find_source`, and when ``base`` is asked for but the first model is no adapter.
     """
     if options.other == BASE and not Path(BASE).exists():
         if (base := getattr(source, "base", None)) is not None:
@@ -79,11 +79,11 @@ def find_other(name: str, source: Source, options: EngineOptions, report: Callab
 def locate(
     name: str, revision: str | None = None, report: Callable[[Progress], None] = lambda progress: None
 ) -> Location:
-    """Find a model's folder, downloading it when it is neither here nor in the cache.
+    """Find a model's folder, downloading it if it is neither on this machine nor in the cache.
 
-    The name is ``demo``, a folder, or a Hub id such as ``gpt2`` or ``FacebookAI/roberta-base``, the revision a branch,
-    tag or commit; ``report`` is told of a download's progress in bytes. Raises `EngineError` when there is no such
-    model, or the Hub cannot be asked.
+    The name is ``demo``, a folder, or a Hub id such as ``gpt2`` or ``FacebookAI/roberta-base``; the revision is a
+    branch, tag or commit. ``report`` is called with a download's progress in bytes. Raises `EngineError` when there is
+    no such model, or the Hub cannot be reached.
     """
     if not name.strip():
         raise EngineError("the model's name is empty; give a Hub id, a folder, or demo")
@@ -111,7 +111,7 @@ def locate(
 
 
 def _check_model(name: str, directory: Path) -> Location:
-    """Make sure that a folder holds a model, or an adapter to one."""
+    """Check that a folder holds a model or an adapter."""
     has_config, has_weights = (directory / "config.json").is_file(), weight_file(directory) is not None
     if (has_config and has_weights) or adapter_file(directory) is not None:
         return Location(name, directory)
@@ -128,7 +128,7 @@ def _check_model(name: str, directory: Path) -> Location:
 
 
 def _path(name: str) -> Path:
-    """Give the path that a model's name may be, there or not; refuse one that cannot be looked at."""
+    """Turn a model's name into a path, which need not exist; refuse one that cannot be read."""
     begin = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
     try:
         path = Path(name).expanduser()

@@ -1,6 +1,6 @@
-"""What a model's name means as a person has it, the files of its folder, and the models of the local Hub cache.
+"""A model's name as a person types it, the files of its folder, and the models of the local Hub cache.
 
-No weights are read and nothing heavy is imported: a name is understood before the first frame, and between two keys.
+No weights are read and nothing heavy is imported, since names are resolved before the first frame and between two keys.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ WEIGHT_FILES = (
     "pytorch_model.bin.index.json",
     "pytorch_model.bin",
 )
-"""What holds a checkpoint's weights, in the order of preference."""
+"""The files that hold or list a checkpoint's weights, the preferred one first."""
 
 ADAPTER_FILES = ("adapter_model.safetensors", "adapter_model.bin")
-"""What holds an adapter's weights, in the order of preference."""
+"""The files that hold an adapter's weights, the preferred one first."""
 
 ADAPTER_CONFIG = "adapter_config.json"
-"""What an adapter's folder has in the place of ``config.json``."""
+"""An adapter's folder has it in place of ``config.json``."""
 
 DEMO = "demo"
-"""The name of the model that is shipped with the program."""
+"""The name of the model that ships with the program."""
 
 PARTS = (".safetensors", ".bin", ".pt")
-"""How files of weights end; beside a configuration they are parts of a model, which is opened by its folder."""
+"""Endings of weight files; beside a configuration they are parts of a model, which is opened by its folder."""
 
 _ADDRESS = re.compile(
     r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/(?!(?:datasets|spaces|docs|models|papers)(?:/|$))"
     r"(?P<id>[\w.-]+(?:/(?!(?:tree|blob|resolve)/)[\w.-]+)?)(?:/(?:tree|blob|resolve)/main(?:/.*)?)?/?(?:[?#].*)?",
     re.ASCII,
 )
-"""The page of a model on the Hub, or of a file on its main branch."""
+"""The address of a model's page on the Hub, or of a file on its main branch."""
 
 
 def is_model(directory: Path) -> bool:
-    """Say whether a folder is one of a model, as far as its configuration tells."""
+    """Return whether a folder has a model's or an adapter's configuration."""
     return any((directory / name).is_file() for name in ("config.json", ADAPTER_CONFIG))
 
 
 def hub_cache() -> Path:
-    """Say where the local Hub cache is."""
+    """Return the local Hub cache."""
     from huggingface_hub import constants
 
     return Path(constants.HF_HUB_CACHE)
 
 
 def cached_id(folder: str) -> str:
-    """Give the id of the model that a folder of the Hub's cache is of.
+    """Turn the name of a folder of the Hub's cache into the id of its model.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def cached_id(folder: str) -> str:
 
 
 def snapshot(folder: Path, revision: str | None = None) -> Path:
-    """Say where in a model's folder of a cache the files of a branch, tag or commit are; those of main by default."""
+    """Return the folder in a model's cache with the files of a branch, tag or commit; of main by default."""
     revision = revision or "main"
     try:
         commit = (folder / "refs" / revision).read_text(encoding="utf-8").strip()
@@ -76,7 +76,7 @@ def snapshot(folder: Path, revision: str | None = None) -> Path:
 
 
 def clean_name(text: str) -> str:
-    """Take a name or path out of the quotes, or the address, that it was pasted in.
+    """Strip the quotes around a pasted name or path, or take it out of an address.
 
     Examples
     --------
@@ -95,11 +95,11 @@ def clean_name(text: str) -> str:
 
 
 def model_at_path(name: str, *, is_described: bool = False) -> str:
-    """Give the model that a path leads to which is no model by itself: a file beside one, or its folder of a cache.
+    """Find the model that a path belongs to but does not name: that of one of its files, or of a folder of a cache.
 
-    It is the folder that a configuration or weights are in; for a folder of the Hub's cache the model's id, or of
-    another cache the snapshot; empty where the path itself is to be opened. Where the heads are described apart
-    (``is_described``), any file of weights can be opened.
+    For a configuration or a weight file it is the folder; for a folder of the Hub's cache the model's id, and for one
+    of another cache the snapshot. It is empty if the path itself is to be opened. A weight file can be opened by itself
+    when a layout describes its heads (``is_described``).
     """
     try:
         path = Path(name).expanduser()
@@ -120,7 +120,7 @@ def weight_file(directory: Path) -> Path | None:
 
 
 def adapter_file(directory: Path) -> Path | None:
-    """Find the weights of an adapter in a folder that is one, and no model of its own."""
+    """Find an adapter's weights in a folder, unless the folder holds a whole model."""
     is_of_model = (directory / "config.json").is_file() and weight_file(directory) is not None
     if is_of_model or not (directory / ADAPTER_CONFIG).is_file():
         return None
@@ -128,7 +128,7 @@ def adapter_file(directory: Path) -> Path | None:
 
 
 def promised_tensors(weights: Path) -> dict[str, str]:
-    """Name the tensors that an index lists, and the file of each; a single file lists none.
+    """Return the file of each tensor that an index lists; a single weight file lists none.
 
     Raises `EngineError` when the index cannot be read, or names files outside its folder.
     """
@@ -167,17 +167,12 @@ def find_in_cache(name: str, revision: str | None) -> Path | None:
 
 
 def cache_folder(name: str) -> Path:
-    """Say where the local Hub cache keeps a model."""
+    """Return the folder of a model in the local Hub cache."""
     return hub_cache() / f"{CACHED}{name.replace('/', '--')}"
 
 
 def cached_models(revision: str | None = None) -> Iterator[FoundModel]:
-    """Go through the models of the local Hub cache, last used first.
-
-    Parameters
-    ----------
-    revision : the branch, tag or commit that is to be opened; the main branch unless given.
-    """
+    """Iterate over the models of the local Hub cache at a branch, tag or commit (main by default), last used first."""
     found = []
     for folder in hub_cache().glob(f"{CACHED}*"):
         directory = snapshot(folder, revision)
@@ -185,7 +180,7 @@ def cached_models(revision: str | None = None) -> Iterator[FoundModel]:
             stats = {each: each.stat() for each in directory.rglob("*") if each.is_file()}
         except OSError:
             continue
-        # The list itself reads what says which model it is.
+        # Listing models reads their JSON files, which must not count as use.
         times = [stat.st_atime for each, stat in stats.items() if each.suffix != ".json"]
         last_used = max(times or [stat.st_atime for stat in stats.values()], default=0.0)
         found.append((last_used, sum(stat.st_size for stat in stats.values()), folder, directory))
@@ -198,7 +193,7 @@ def cached_models(revision: str | None = None) -> Iterator[FoundModel]:
 
 
 def _missing_part(directory: Path) -> str:
-    """Say what a snapshot lacks to be opened; nothing where it is complete."""
+    """Name what a snapshot lacks; empty if it is complete."""
     if adapter_file(directory) is not None:
         return ""
     weights = weight_file(directory)

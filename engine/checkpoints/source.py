@@ -1,4 +1,4 @@
-"""What a model is opened from: a folder written by ``save_pretrained``, or a GGUF file; and the list of its tensors."""
+"""The source of a model, a folder written by ``save_pretrained`` or a GGUF file, and the list of its tensors."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 DEFAULTS_USED = (
     "config.json does not give the shape of the heads; attn-tui uses the defaults of its type, as transformers does"
 )
-"""Said of a model whose heads are counted by settings that are not written down."""
+"""The note for a model whose head counts are not in its configuration."""
 
 DEQUANTISED = "the weights of a GGUF file are shown decoded, in float32"
-"""Said of every such model: the precision they are stored in is not that of the spectra."""
+"""The note for every GGUF file: the spectra do not have the precision of the stored weights."""
 
 MERGED = re.compile(r"\.experts\.\d+\.")
-"""In names of tensors that transformers puts together with others when it loads them, so that they are copied."""
+"""In names of tensors that transformers merges with others when it loads them, which copies them."""
 
 GGUF = ".gguf"
 
 GGUF_PACKAGES = ("gguf", "accelerate")
-"""What transformers reads such files with."""
+"""What transformers needs to read such files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Location:
 
     Attributes
     ----------
-    name : what the person typed.
+    name : as the person typed it.
     directory : the folder with ``config.json`` and the weights.
     """
 
@@ -65,13 +65,13 @@ class Location:
 
 
 class Source(ABC):
-    """A model that is taken apart into heads, and that may read sentences.
+    """A model whose heads are known, and which may be able to read sentences.
 
     Attributes
     ----------
     tensors : its tensors by name.
-    anatomy : where among them each layer's attention is.
-    files : those that hold its weights; none where they are in memory.
+    anatomy : which of them belong to each layer's attention.
+    files : the files with its weights; none if they are in memory.
     """
 
     tensors: Tensors
@@ -80,40 +80,38 @@ class Source(ABC):
 
     @property
     def identity(self) -> str | None:
-        """What changes when the weights may have; None where nothing can tell, so that nothing is kept on disk."""
+        """Text that changes whenever the weights may have; None if nothing can tell, so that nothing is cached."""
         return None
 
     def sentence_need(self, dtype: str) -> SentenceNeed | None:
-        """Estimate what reading a sentence takes; None where the model is in memory already, or cannot be run."""
+        """Estimate the memory for reading a sentence; None if the model is in memory already, or cannot be run."""
         return None
 
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List its tensors, and the names that the model ties to one of them.
 
-        Parameters
-        ----------
-        with_ties : without, what is tied is shown only where that is known at once.
+        Finding ties can take seconds; without ``with_ties`` only those are listed that are known at once.
         """
         return stored_parameters(self.tensors.entries)
 
     def parts(self, name: str) -> Iterator[Tensor]:
-        """Go through the numbers of a listed tensor, at most `engine.architectures.tensors.PART` at a time.
+        """Iterate over the numbers of a listed tensor, at most `engine.architectures.tensors.PART` at a time.
 
         Raises `EngineError` when it cannot be read.
         """
         return self.tensors.parts(name)
 
     def settings(self) -> Mapping[str, Any]:
-        """Give its configuration with the defaults of its type filled in; empty where it has none."""
+        """Return its configuration with the defaults of its type; empty if it has none."""
         return {}
 
 
 class FolderSource(Source):
-    """A folder's checkpoint, of which no more is read than is asked for.
+    """The checkpoint of a folder, read only as far as needed.
 
     Attributes
     ----------
-    opened : the weight files as they were when the model was opened.
+    opened : the state of the weight files when the model was opened.
     """
 
     def __init__(self, location: Location, trust_remote_code: bool = False) -> None:
@@ -130,10 +128,10 @@ class FolderSource(Source):
         except EngineError as error:
             if not lost:
                 raise
-            raise EngineError(next(iter(lost.values()))) from error  # too little is there to know the rest by
+            raise EngineError(next(iter(lost.values()))) from error  # too few files are left to infer the others
 
     def _take_apart(self) -> Anatomy:
-        """Find the heads by the names in the files, or else by those that transformers gives the tensors."""
+        """Find the heads by the names in the files, or else by the names that transformers gives the tensors."""
         name, directory = self.location.name, self.location.directory
         try:
             return read_anatomy(name, str(directory), self._config, self.tensors.entries)
@@ -151,13 +149,13 @@ class FolderSource(Source):
     @property
     def identity(self) -> str:
         """The files, their sizes and times; their content is not read."""
-        return stamps((*self.files, self.location.directory / "config.json"))  # which says how many heads
+        return stamps((*self.files, self.location.directory / "config.json"))  # config.json has the number of heads
 
     def sentence_need(self, dtype: str) -> SentenceNeed:
-        """Estimate what reading a sentence takes, computing in ``dtype``.
+        """Estimate the memory for reading a sentence in ``dtype``, as ``--dtype`` takes it.
 
-        That is as ``--dtype`` takes it: ``auto`` is the one in the configuration, or else the stored one. Tensors that
-        are used as they are, under their own names, can stay in the files.
+        ``auto`` is the dtype of the configuration, or else the stored one. Tensors that are used as stored, under their
+        own names, stay in the files.
         """
         outline, config, entries = self.anatomy.outline, self._config, self._checkpoint.entries
         named = config.get("dtype") or config.get("torch_dtype")
@@ -181,10 +179,10 @@ class FolderSource(Source):
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the tensors as stored, and the names that the model ties to one of them.
 
-        A tied name (``lm_head.weight``) mostly has no tensor of its own in the files; its row names the one it shares.
+        A tied name (``lm_head.weight``) usually has no tensor of its own in the files; its row names the one it shares.
         """
         entries = self.tensors.entries
-        ties = _ties(self.location.directory, entries) if with_ties else {}  # which takes seconds
+        ties = _ties(self.location.directory, entries) if with_ties else {}
         result = [replace(each, tied_to=ties.get(each.name, "")) for each in stored_parameters(entries)]
         for name in ties.keys() - entries.keys():
             source = entries[ties[name]]
@@ -192,7 +190,7 @@ class FolderSource(Source):
         return tuple(sorted(result, key=_reading_order))
 
     def settings(self) -> Mapping[str, Any]:
-        """Give ``config.json`` with the defaults that transformers fills in, where it knows the type."""
+        """Return ``config.json``, with transformers' defaults if it knows the type."""
         try:
             return complete_config(self.location.directory)
         except EngineError:
@@ -200,7 +198,7 @@ class FolderSource(Source):
 
 
 class GgufSource(Source):
-    """A GGUF file. transformers' loader undoes what the format does to names and rows, and loads the whole model."""
+    """A GGUF file. transformers loads the whole model and undoes what the format does to names and rows."""
 
     def __init__(self, name: str, file: Path) -> None:
         if any(importlib.util.find_spec(package) is None for package in GGUF_PACKAGES):
@@ -223,7 +221,7 @@ class GgufSource(Source):
         return module_parameters(self.model)
 
     def settings(self) -> Mapping[str, Any]:
-        """Give the configuration that transformers makes of the file."""
+        """Return the configuration that transformers makes from the file."""
         return settings_of_config(self.model.config)
 
 
@@ -234,7 +232,7 @@ def stored_parameters(entries: Mapping[str, TensorEntry]) -> tuple[Parameter, ..
 
 
 def module_parameters(module: nn.Module) -> tuple[Parameter, ...]:
-    """List the parameters of a module in memory; one that it has under two names is tied to its first."""
+    """List the parameters of a module in memory; a second name of a parameter is tied to the first."""
     first: dict[int, str] = {}
     result = []
     for name, parameter in module.named_parameters(remove_duplicate=False):
@@ -247,15 +245,12 @@ def module_parameters(module: nn.Module) -> tuple[Parameter, ...]:
 
 
 def _reading_order(parameter: Parameter) -> list[tuple[int, str]]:
-    """Order dotted names with their numbers by value: layer 2 before layer 10."""
+    """Compare dotted names with numbers by value: layer 2 before layer 10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parameter.name.split(".")]
 
 
 def _ties(directory: Path, entries: Mapping[str, TensorEntry]) -> dict[str, str]:
-    """Ask the model's own class which names share a tensor, and name the first of them that is stored.
-
-    Building the model on the meta device allocates nothing.
-    """
+    """Map names that share a tensor, according to the model's own class, to the first of them that is stored."""
     try:
         config = library_config(directory)
         named = class_of_config(config)
@@ -263,9 +258,9 @@ def _ties(directory: Path, entries: Mapping[str, TensorEntry]) -> dict[str, str]
             return {}
         model = empty_model(named, config, entries)
         model.tie_weights()
-    except Exception:  # a class that cannot be built says nothing about ties, and the table is right without
+    except Exception:  # if the class cannot be built, the table lists no ties
         return {}
-    # A checkpoint saved from the base model leaves out the name that the model with a head puts before it.
+    # A checkpoint saved from the base model lacks the prefix that the model with a head has.
     prefix = f"{model.base_model_prefix}."
     names_of: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):

@@ -1,8 +1,7 @@
-"""The tensors of a checkpoint by name: shapes from the files' headers, and a tensor, or a part of one, from disk.
+"""The tensors of a checkpoint by name: shapes from the files' headers, and whole tensors or parts of them from disk.
 
-What is read is copied and never mapped. What is mapped is looked at while it is computed with, and where the file
-becomes shorter meanwhile the system ends the program (SIGBUS). A read that comes too late gives too few bytes instead,
-which can be said.
+Tensors are copied, never mapped. If a mapped file is cut short while it is computed with, the system ends the program
+(SIGBUS). A read from such a file only returns too few bytes, which can be reported.
 """
 
 from __future__ import annotations
@@ -31,14 +30,10 @@ if TYPE_CHECKING:
 
 
 def stamps(files: Iterable[Path]) -> str:
-    """Write the paths of files with their sizes, their times and which they are on their disk.
+    """Join the paths, sizes, times and inodes of files, so that a replaced file gives another text.
 
-    Of the times one can be set by whoever writes a file (``mtime``) and one cannot (``ctime``): a file of the same size
-    and age in the place of another, or behind the same link, is another one.
-
-    Raises
-    ------
-    OSError : where one is not there.
+    A program can set ``mtime`` but not ``ctime``: another file of the same size and age, in the same place or behind
+    the same link, is told from the first. Raises `OSError` when one does not exist.
     """
     return ";".join(
         f"{file}:{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ctime_ns}:{stat.st_ino}"
@@ -47,18 +42,16 @@ def stamps(files: Iterable[Path]) -> str:
 
 
 class OpenedFiles:
-    """Some files as they are now."""
+    """The state of files when they were opened."""
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._states: dict[Path, tuple[int, int]] = {}
         self.check(*files)
 
     def check(self, *files: Path) -> None:
-        """Make sure that files, all unless given, are those that were opened; reading says that one is gone.
+        """Check that files, by default all, are still those that were opened; a missing file is left to the reader.
 
-        Raises
-        ------
-        EngineError : when one was written again or replaced, so that what is read now is of another model.
+        Raises `EngineError` when one was rewritten or replaced, and so may belong to another model.
         """
         for file in files or (*self._states,):
             with suppress(OSError):
@@ -74,31 +67,31 @@ DTYPE_NAMES = {
     "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",
     "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
 }  # fmt: skip
-"""What safetensors calls a dtype, to what torch calls it."""
+"""torch's name for each dtype of safetensors."""
 
 LENGTH_BYTES, LONGEST_HEADER = 8, 10**8
-"""Bytes, little-endian, that say how long the header of a safetensors file is, which follows; and the most it has."""
+"""A safetensors file begins with the length of its header, little-endian in 8 bytes; the header has at most 10⁸."""
 
 LAYER_NUMBER = re.compile(r"\d+")
-"""A layer's or an expert's, in a tensor's name."""
+"""A layer's or an expert's number in a tensor's name."""
 
 MOST_WHOLE = 2**25
-"""Bytes of a tensor up to which it is read whole, and once; of larger ones a person may be waiting for a few rows."""
+"""Tensors of at most so many bytes are read whole, once; of larger ones a person may be waiting for a few rows."""
 
 AT_ONCE = 2**22
-"""Bytes that are read at a time, those between what is wanted among them."""
+"""Bytes that are read at a time, including those between the wanted ones."""
 
 WRAPPINGS = ("state_dict", "model_state_dict", "model")
-"""Under what training scripts keep a state dict beside other things."""
+"""Keys under which training scripts store a state dict beside other things."""
 
 DAMAGED = "is damaged or cut short; download or save the model again"
 
 _HEADER, _LENGTHS = 30, struct.Struct("<HH")
-"""Bytes of what stands before each file of an archive, at whose end are the lengths of the name and of what follows."""
+"""The size of the header before each file of an archive, which ends with the lengths of its name and extra field."""
 
 
 def _like_other_layers(known: Mapping[str, TensorEntry], names: Iterable[str]) -> dict[str, TensorEntry]:
-    """Suppose that tensors are as those of the same name in other layers; of others nothing is known."""
+    """Take the shapes and dtypes of tensors from those of the same name in other layers, or else leave them unknown."""
     of_layers: dict[str, set[TensorEntry]] = defaultdict(set)
     for name, entry in known.items():
         of_layers[LAYER_NUMBER.sub("#", name)].add(entry)
@@ -108,37 +101,28 @@ def _like_other_layers(known: Mapping[str, TensorEntry], names: Iterable[str]) -
 
 @dataclass(frozen=True)
 class TensorInFile:
-    """A tensor in a file.
-
-    Attributes
-    ----------
-    begin : the byte at which its memory begins.
-    form : its dtype, shape and strides, without numbers (``meta``).
-    """
+    """A tensor in a file: the byte where its memory begins, and its dtype, shape and strides as a ``meta`` tensor."""
 
     begin: int
     form: Tensor
 
 
 TensorPlace: TypeAlias = "int | TensorInFile | Tensor"
-"""The byte of a file at which a tensor begins, or more about it, or the tensor itself."""
+"""The byte of a file at which a contiguous tensor begins, a tensor with strides, or the tensor itself."""
 
 
 class Checkpoint(Tensors):
     """The tensors of a folder written by ``save_pretrained``, or of one weight file, by name.
 
-    Opening reads the headers alone, without torch; what is read later is copied out of the files and never mapped.
+    Opening safetensors files reads only their headers, without torch. Raises `EngineError` when no file can be read, or
+    a tensor of the index is in none.
 
     Attributes
     ----------
-    files : that hold the tensors.
-    opened : the state in which they were opened.
-    lost : by tensor, why it cannot be read: of several files this one is missing, cut short or damaged. Its entry is
-        that of other layers' tensors of its name.
-
-    Raises
-    ------
-    EngineError : when no file can be read, or one lacks what the index says is in it.
+    files : those that hold the tensors.
+    opened : their state when they were opened.
+    lost : by tensor, why it cannot be read: its file, one of several, is missing, cut short or damaged. Its entry is
+        that of the same tensor in other layers.
     """
 
     def __init__(self, place: Path) -> None:
@@ -154,7 +138,7 @@ class Checkpoint(Tensors):
         unread: dict[str, str] = {}
         for file in shards:
             try:
-                if file != place:  # which a person has named, wherever it leads
+                if file != place:  # a file that a person names may lie anywhere
                     if not file.is_file():
                         raise EngineError(
                             f"{file.name}, which {weights.name} lists, is not in {weights.parent}; copy it there, "
@@ -179,10 +163,10 @@ class Checkpoint(Tensors):
         self.read_in_parts = {name for name, entry in self.entries.items() if entry.stored_bytes > MOST_WHOLE}
 
     def read(self, name: str, view: View = whole) -> Tensor:
-        """Read what a view leaves of one tensor, as stored; `AT_ONCE` bytes beside it are resident meanwhile.
+        """Read a view of one tensor, as stored, with at most `AT_ONCE` further bytes in memory.
 
-        Where a view makes a copy, the whole tensor is read and given to it. Raises `EngineError` when the file no
-        longer holds what its header said, or is another than was opened.
+        If the view makes a copy, the whole tensor is read for it. Raises `EngineError` when the file no longer matches
+        its header, or is not the one that was opened.
         """
         import torch
 
@@ -202,7 +186,7 @@ class Checkpoint(Tensors):
             is_part = seen.untyped_storage()._cdata == place.form.untyped_storage()._cdata and 0 not in seen.stride()
             form = seen if is_part else place.form
             order = sorted(range(form.ndim), key=form.stride, reverse=True)
-            laid = form.permute(order)  # as it follows in the file
+            laid = form.permute(order)  # in the order of the file
             found = torch.empty(laid.shape, dtype=laid.dtype)
             rows, row_form = (found, laid) if form.ndim else (found[None], laid[None])
             together = max(1, AT_ONCE // max(1, form.element_size() * int(row_form.stride(0))))
@@ -224,12 +208,12 @@ class Checkpoint(Tensors):
         except (OSError, ValueError) as error:
             self.opened.check(file)
             raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
-        self.opened.check(file)  # what has been read by now stays what it is
+        self.opened.check(file)  # what has been read no longer changes
         return tensor if is_part else view(tensor)
 
 
 def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
-    """Read the header of a safetensors file: of every tensor its shape and dtype, and where in the file it begins."""
+    """Read the header of a safetensors file: the shape, dtype and first byte of every tensor."""
     found: dict[str, tuple[TensorEntry, TensorPlace]] = {}
     try:
         with file.open("rb") as stream:
@@ -242,7 +226,7 @@ def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
         for begin, end, name, described in sorted(tensors, key=itemgetter(0, 1)):
             shape, dtype = tuple(described["shape"]), described["dtype"]
             entry = TensorEntry(shape, DTYPE_NAMES.get(dtype, dtype.lower()))
-            is_known = dtype in DTYPE_NAMES  # and else of four bits or more
+            is_known = dtype in DTYPE_NAMES  # others have at least four bits
             is_filled = entry.stored_bytes == end - begin if is_known else entry.parameters <= 2 * (end - begin)
             is_whole = {*map(type, (begin, *shape))} == {int} and min((begin, *shape)) >= 0
             if begin != reached or end < begin or not is_filled or not is_whole:
@@ -257,11 +241,10 @@ def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
 
 
 def read_pickled(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
-    """Find the tensors of an old PyTorch file; ``weights_only`` executes nothing that is in it.
+    """Find the tensors of an old PyTorch file; ``weights_only`` keeps its code from running.
 
-    Since PyTorch 1.6 they are ZIP archives that hold the memory of each tensor as it is; of these no numbers are read.
-    The tensors of other files are given themselves. Raises `EngineError` when it is no such file, or holds no tensors
-    by name.
+    Since PyTorch 1.6 these are ZIP archives that hold the memory of each tensor, so that no numbers need be read yet;
+    the tensors of older files are loaded. Raises `EngineError` when it is no such file, or holds no tensors by name.
     """
     import torch
 
@@ -280,8 +263,8 @@ def read_pickled(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
             entry = TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
             found[name] = entry, tensor
             if memories:
-                storage = tensor.untyped_storage()  # which grows to what its tensor takes
-                begin = storage._checkpoint_offset  # a private name, which `torch.load` sets
+                storage = tensor.untyped_storage()  # as large as its tensor needs
+                begin = storage._checkpoint_offset  # a private name, set by `torch.load`
                 if begin is None or memories.get(begin) != storage.nbytes():
                     raise EngineError(f"{file} {DAMAGED}")
                 found[name] = entry, TensorInFile(begin, tensor)
@@ -289,7 +272,7 @@ def read_pickled(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
 
 
 def _memories(file: Path) -> dict[int, int]:
-    """Read where in an archive each tensor's memory begins, and its bytes; nothing where these are not as in memory."""
+    """Map the first byte of each tensor's memory in an archive to its size; empty if memory is not stored as it is."""
     if not zipfile.is_zipfile(file):
         return {}
     memories: dict[int, int] = {}
@@ -307,8 +290,8 @@ def _memories(file: Path) -> dict[int, int]:
 
 
 def _why_unreadable(file: Path, error: Exception) -> str:
-    """Say why a file holds no tensors that can be read; what the library says is advice for programmers."""
-    if isinstance(error, OSError) and error.strerror and error.errno != errno.EINVAL:  # that is of a place in a file
+    """Say why a file cannot be read; the library's own message is for programmers."""
+    if isinstance(error, OSError) and error.strerror and error.errno != errno.EINVAL:  # EINVAL: a bad offset
         return f"{file} cannot be read: {error.strerror}; check the path"
     if "Unsupported global" in str(error):
         return f"{file} holds code besides tensors, which attn-tui does not run; save the model with save_pretrained"

@@ -1,11 +1,11 @@
-"""What transformers is given of a folder and asked about it: configurations, classes, whole models, names of tensors.
+"""Uses of transformers: configurations, classes, whole models, and the names of tensors.
 
-A configuration is a few bytes that may ask for any number of layers and labels. Its sizes are compared with the stored
-tensors before anything is made of them, and a model's modules are counted while transformers makes them.
+A configuration of a few bytes can ask for any number of layers and labels. Its sizes are compared with the stored
+tensors before a model is built, and the model's modules are counted while transformers makes them.
 
 transformers renames and converts some checkpoints' tensors while it loads a model. The same rules are applied here to
-one tensor at a time, so that no more is read than is asked for. They are internal to transformers; where they are not
-as this module expects them, the whole model is loaded instead.
+one tensor at a time, so that only the tensors that are needed are read. The rules are internal to transformers; if they
+are not as this module expects, the whole model is loaded instead.
 """
 
 from __future__ import annotations
@@ -50,47 +50,47 @@ LEFT_OUT = frozenset({"auto_map", "configuration_files"})
 """Settings that name code, or other files to read instead."""
 
 READ = (".json", ".jinja", ".txt", ".model", ".tiktoken", ".safetensors", ".bin")
-"""How the files end that transformers may open."""
+"""Endings of the files that transformers may open."""
 
 TOKENIZER_FIELDS: Mapping[str, Kind] = {
     **dict.fromkeys(("tokenizer_class", "backend", "padding_side", "truncation_side"), TEXT),
     "model_max_length": NUMBER,
     "added_tokens_decoder": OBJECT,
 }
-"""What fields of ``tokenizer_config.json`` hold."""
+"""The types of the fields of ``tokenizer_config.json``."""
 
 LONGEST_REASON = 300
-"""Characters of what transformers says of a configuration; it may dump all of it."""
+"""Characters of transformers' message about a configuration, which may contain all of it."""
 
 VOCABULARIES = ("tokenizer.json", "vocab.json", "added_tokens.json")
 """Files that number tokens."""
 
 DIGITS = 8
-"""Digits of a token's number that is too large: there is memory for as many tokens as the largest number says."""
+"""A token id of so many digits is refused: memory is allocated for as many tokens as the largest id."""
 
 _LARGE = re.compile(rb'"\s*:\s*(\d{%d,})' % DIGITS)
 """The end of a field's name, and a number of so many digits."""
 
 LAYERS = 1000
-"""Layers that a configuration may always speak of: some types run one layer many times."""
+"""Layers that a configuration may always have: some types run one layer many times."""
 
 LARGEST_SIZE = 2**20
-"""What any size may be; a larger one has to be that of a stored tensor, or a quarter of it."""
+"""The largest size that is always allowed; a larger one may be at most `TIMES` that of a stored tensor."""
 
 TIMES, FURTHER_BYTES = 4, 2**29
-"""How many times the stored bytes a model may take, and how many beside: some of a type's parts may not be stored."""
+"""A model may take so many times the stored bytes, and so many more: parts of a type may not be stored."""
 
 PACKED = 4
-"""How many times as many again where weights are packed into fewer bits."""
+"""Multiplies `TIMES` if weights are packed into fewer bits."""
 
 MODULES, MODULES_FOR_A_TENSOR = 5000, 20
 """Modules that a model may have, and how many more for each stored tensor."""
 
 TABLE = 2**21
-"""Numbers that a table of embeddings may always have; a larger one has at most `TIMES` those of the largest tensor."""
+"""Numbers that an embedding may always have; a larger one may have at most `TIMES` those of the largest tensor."""
 
 LABELS = frozenset({"num_labels", "id2label", "label2id"})
-"""Settings of classifiers, which are never made."""
+"""Settings of classifiers, which are never built."""
 
 _COUNTS_LAYERS = re.compile(r"(layers?|depths?|blocks?)$")
 _IS_NO_SIZE = re.compile(r"(^|_)(ids?|index|tokens?|params?|parameters|steps?|samples?|examples?|seed|theta|base)$")
@@ -99,13 +99,13 @@ _IS_SIZE = re.compile(
     r"heads?|experts?|langs?|expand|mult|multiplier|ratio|repeats?|factor|window|chunk|block|distance|max|length|len)(_|$)"
 )
 _IS_LENGTH = re.compile(r"position|length|len$|ctx|context|n_positions|window|distance|chunk|scal|rope")
-"""What settings are called that count layers, that are no sizes, that are, and that are lengths of sentences."""
+"""Names of settings that count layers, that are no sizes, that are sizes, and that are lengths of sentences."""
 
 CODE_NEEDED = "it needs its own code, which runs only if you allow it: read it, then give --trust-remote-code"
 
 
 def first_line(error: BaseException) -> str:
-    """Take the part of an error's text that fits one line; of code that may not run, say what to do about it."""
+    """Put an error into one line, in our own words where the library's do not say what to do."""
     said = str(error).strip()
     if isinstance(error, ValueError) and "trust_remote_code" in said:
         return CODE_NEEDED
@@ -117,19 +117,19 @@ def first_line(error: BaseException) -> str:
 
 
 def silence() -> None:
-    """Keep transformers from writing warnings and progress bars over a screen that is not its own."""
+    """Keep transformers from writing warnings and progress bars over the screen."""
     with IMPORTING:
         import transformers
 
-    transformers.logging.set_verbosity(logging.CRITICAL)  # an error is raised, too
+    transformers.logging.set_verbosity(logging.CRITICAL)  # errors are raised anyway
     transformers.logging.disable_progress_bar()
     logging.getLogger("accelerate").setLevel(logging.ERROR)
 
 
 def library_config(directory: Path) -> Any:
-    """Make the configuration of a folder's model; no code of the folder runs.
+    """Make transformers' configuration of a folder's model, without running any code of the folder.
 
-    Raises `EngineError` when it cannot be read, transformers knows no such type, or refuses what it says.
+    Raises `EngineError` when it cannot be read, or transformers does not know its type or refuses its settings.
     """
     silence()
     with IMPORTING:
@@ -143,7 +143,7 @@ def library_config(directory: Path) -> Any:
         if not model_type:
             raise EngineError(f"{file} has no model_type; write the type's name in transformers there")
         raise EngineError(f"{file}: model_type is {shown(model_type)}, which transformers does not know; upgrade it")
-    if model_type == "mistral" and "layer_types" in settings:  # as transformers' own automatic class does
+    if model_type == "mistral" and "layer_types" in settings:  # as transformers' AutoConfig does
         model_type = "ministral"
     known = {name: value for name, value in drop_labels(settings).items() if name not in LEFT_OUT}
     try:
@@ -156,9 +156,9 @@ def library_config(directory: Path) -> Any:
 
 
 def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any]:
-    """Give what a tokenizer is loaded with in the place of the configuration that transformers would read by itself.
+    """Return the options for loading a tokenizer, with a configuration that transformers need not read itself.
 
-    Raises `EngineError` when a file that it may read is not plain, or a field of one is wrong.
+    Raises `EngineError` when a file that it may read is not a regular file, or has a wrong field.
     """
     if trust_remote_code:
         return {}
@@ -167,7 +167,7 @@ def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any
     _check_plain(directory)
     try:
         config = library_config(directory)
-    except EngineError:  # a tokenizer says itself what it is, mostly
+    except EngineError:  # most tokenizers name their own class
         config = transformers.PreTrainedConfig()
     file = directory / "tokenizer_config.json"
     settings = read_object(file, TOKENIZER_FIELDS) if file.exists() else {}
@@ -176,32 +176,32 @@ def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any
     for file in filter(Path.exists, map(directory.joinpath, VOCABULARIES)):
         _check_token_numbers(file)
     for name in (settings.get("tokenizer_class"), getattr(config, "tokenizer_class", None)):
-        if str(name).startswith("Auto"):  # which chooses by this very setting, without end
+        if str(name).startswith("Auto"):  # it would look itself up without end
             raise EngineError(f"{directory}: tokenizer_class is {shown(name)}, which does not exist; correct it there")
     return {"config": config}
 
 
 def _check_plain(directory: Path) -> None:
-    """Make sure that transformers opens nothing but plain files of a folder."""
+    """Check that all files of a folder that transformers may open are regular files."""
     for file in (*directory.iterdir(), *directory.glob("additional_chat_templates/*")):
         if file.suffix in READ:
             plain_file(file)
 
 
 def _check_token_numbers(file: Path) -> None:
-    """Make sure that a vocabulary, which is not parsed for that, numbers its tokens as there may be tokens."""
+    """Refuse a vocabulary with an id too large for memory, without parsing the file."""
     content = file.read_bytes()
     for found in _LARGE.finditer(content):
         before = content[max(0, found.start() - 10) : found.start()]
-        if not before.endswith((b"max_length", b"\\")):  # which is no token's number, or within a text
+        if not before.endswith((b"max_length", b"\\")):  # a length, or inside a text
             number = shown(int(found[1][:20]))
             raise EngineError(f"{file} has the token id {number}, which is too large; correct it there")
 
 
 def check_sizes(config: Mapping[str, Any], entries: Mapping[str, TensorEntry], where: str) -> None:
-    """Compare the sizes that a configuration names, as the file has it, with the tensors that are stored.
+    """Compare the sizes in a configuration with those of the stored tensors.
 
-    Raises `EngineError` when one is too large by far, naming the file (``where``), the field, what it says and what is
+    Raises `EngineError` when one is far too large, naming the file (``where``), the field, its value and what is
     stored.
     """
     numbered = len({found for name in entries for found in LAYER_NUMBER.findall(name)})
@@ -226,7 +226,7 @@ def check_sizes(config: Mapping[str, Any], entries: Mapping[str, TensorEntry], w
 
 
 def drop_labels(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave the settings of classifiers out of a configuration and of those inside it."""
+    """Remove the settings of classifiers from a configuration, at any depth."""
     return {
         name: drop_labels(value) if isinstance(value, dict) else value
         for name, value in config.items()
@@ -236,10 +236,10 @@ def drop_labels(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def bound_size(entries: Mapping[str, TensorEntry], config: Any) -> Iterator[None]:
-    """Let this thread make no larger a model, by a configuration of transformers, than what is stored lets expect.
+    """Keep this thread from building a model far larger than the stored tensors.
 
-    Modules, and tensors without memory (on PyTorch's meta device), are counted as they are registered, so that it is
-    stopped before there is memory for any, by an `EngineError` that names what is asked for and what is stored.
+    Modules, and tensors on PyTorch's meta device, are counted as they are registered, before memory is allocated.
+    Raises `EngineError` that names what the configuration asks for and what is stored.
     """
     from torch import nn
     from torch.nn.modules import module as hooks
@@ -286,9 +286,9 @@ def bound_size(entries: Mapping[str, TensorEntry], config: Any) -> Iterator[None
 
 
 def model_class(config: Any, entries: Mapping[str, TensorEntry]) -> Any:
-    """Choose the class to load: a type's bare model where that is a part of the class the checkpoint names, else that.
+    """Choose the class to load: the type's bare model if it is part of the class that the checkpoint names, else that.
 
-    A decoder that was saved without its encoder, for instance, is no part of its type's bare model.
+    The bare model of a type with two sides, for instance, is no part of a decoder that was saved without its encoder.
     """
     import transformers
 
@@ -305,26 +305,21 @@ def model_class(config: Any, entries: Mapping[str, TensorEntry]) -> Any:
 
 
 def empty_model(kind: Any, config: Any, entries: Mapping[str, TensorEntry]) -> Any:
-    """Build a model without memory for its weights, no larger than stored tensors let expect.
-
-    Raises
-    ------
-    Exception : whatever a model's own code raises.
-    """
+    """Build a model on the meta device, within `bound_size`. Raises whatever the model's own code raises."""
     import torch
 
-    config = deepcopy(config)  # in which a model notes down choices
+    config = deepcopy(config)  # models write to it
     with bound_size(entries, config), torch.device("meta"):
         return kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
 
 
 def class_of_config(config: Any) -> Any:
-    """Find the class that a configuration names, None where there is none."""
+    """Find the class that a configuration names, if there is one."""
     return next(filter(None, (class_named(name, config) for name in config.architectures or ())), None)
 
 
 def class_named(name: str, config: Any) -> Any:
-    """Find a class of models of transformers, offered by itself or not, that takes such a configuration, if any."""
+    """Find a model class by name, exported by transformers or not, that takes such a configuration."""
     import transformers
 
     try:
@@ -339,9 +334,9 @@ def class_named(name: str, config: Any) -> Any:
 
 
 def complete_config(directory: Path) -> dict[str, Any]:
-    """Read a configuration with the defaults of its type filled in; a text model inside a larger one comes first.
+    """Read a configuration with the defaults of its type; the settings of a text model inside it come first.
 
-    Raises `EngineError` when transformers knows no such type.
+    Raises `EngineError` when transformers does not know the type.
     """
     config = library_config(directory)
     try:
@@ -351,19 +346,19 @@ def complete_config(directory: Path) -> dict[str, Any]:
 
 
 def settings_of_config(config: PretrainedConfig) -> dict[str, Any]:
-    """Write a configuration as a dictionary, with the settings of the text model inside it on top."""
+    """Convert a configuration to a dictionary, in which the settings of a text model inside it come first."""
     whole: dict[str, Any] = config.to_dict()
     text = config.get_text_config()
-    is_apart = text is config or getattr(config, "is_encoder_decoder", False)  # whose two sides differ
+    is_apart = text is config or getattr(config, "is_encoder_decoder", False)  # its two sides differ
     return whole if is_apart else {**whole, **text.to_dict()}
 
 
 def load_pretrained(directory: Path, dtype: str, **options: Any) -> Any:
-    """Load a folder's model into main memory, or as ``device_map`` lays it out; what its checkpoint lacks is NaN.
+    """Load a folder's model into main memory, or as ``device_map`` says; parameters that the checkpoint lacks are NaN.
 
     The dtype ``auto`` keeps the stored one; ``options`` go to ``from_pretrained``. Raises `EngineError` when a file is
-    not plain, or the configuration cannot be read or asks for too large a model, and whatever a model's own loading
-    code raises.
+    not a regular file, or the configuration cannot be read or asks for too large a model, and whatever the model's own
+    loading code raises.
     """
     silence()
     import torch
@@ -371,7 +366,7 @@ def load_pretrained(directory: Path, dtype: str, **options: Any) -> Any:
 
     bounds: AbstractContextManager[None] = nullcontext()
     chosen, checked = transformers.AutoModel, options
-    if "gguf_file" not in options and not options.get("trust_remote_code"):  # which have configurations of their own
+    if "gguf_file" not in options and not options.get("trust_remote_code"):  # those have their own configurations
         _check_plain(directory)
         config, entries = library_config(directory), Checkpoint(directory).entries
         chosen, checked = model_class(config, entries), {**options, "config": config}
@@ -390,11 +385,11 @@ def load_pretrained(directory: Path, dtype: str, **options: Any) -> Any:
 
 
 def blank(model: Any, lacking: Iterable[str]) -> None:
-    """Put NaN in the place of parameters that a checkpoint lacks, for which transformers makes up random numbers.
+    """Set parameters that a checkpoint lacks, for which transformers draws random numbers, to NaN.
 
-    What such a parameter takes part in is NaN then, and is refused with the parameter's name (`broken_parameter`,
-    `RefusedChoices`); what it takes no part in, as a pooler in maps, is as it would be without it. Buffers may be named
-    too; these begin with fixed numbers. Raises ``ValueError`` of a parameter that holds whole numbers, which cannot be
+    Whatever depends on such a parameter is then NaN, and refused with the parameter's name (`broken_parameter`,
+    `RefusedChoices`); whatever does not, as maps do not depend on a pooler, is unchanged. ``lacking`` may name buffers,
+    which start with fixed numbers and stay. Raises ``ValueError`` for a parameter of whole numbers, which cannot be
     NaN.
     """
     import torch
@@ -410,25 +405,22 @@ def blank(model: Any, lacking: Iterable[str]) -> None:
             continue
         if not parameter.is_floating_point():
             raise ValueError(f"the checkpoint lacks {name}")
-        module.lacking = getattr(module, "lacking", frozenset()) | {own}  # a mark of ours
+        module.lacking = getattr(module, "lacking", frozenset()) | {own}  # our own attribute
         if not parameter.is_meta:
             torch.nn.init.constant_(parameter, torch.nan)
 
 
 def rename_tensors(stored: Tensors, directory: Path) -> Tensors:
-    """See a checkpoint's tensors under the names that they have in the loaded model.
-
-    Raises `EngineError` when transformers cannot build the model.
-    """
+    """Name a checkpoint's tensors as the loaded model does; `EngineError` when transformers cannot build the model."""
     try:
         config = library_config(directory)
         return _convert_names(stored, empty_model(model_class(config, stored.entries), config, stored.entries))
-    except Exception:  # transformers' internals are not as they were
+    except Exception:  # transformers' internals have changed
         return whole_model(directory)
 
 
 def _convert_names(stored: Tensors, model: Any) -> Tensors:
-    """Find, as transformers' loader does, which stored tensors become which of the model's."""
+    """Find which stored tensors become which of the model's, as transformers' loader does."""
     from transformers.conversion_mapping import get_model_conversion_mapping
     from transformers.core_model_loading import WeightConverter, WeightRenaming, rename_source_key
 
@@ -464,7 +456,7 @@ def _convert_names(stored: Tensors, model: Any) -> Tensors:
 def _convert(
     stored: Tensors, model: Any, converter: Any, sources: Sequence[tuple[str, str | None]], first: str, target: str
 ) -> Tensor:
-    """Make one of the model's tensors by transformers' own conversion, which is called with the first that it makes."""
+    """Make one of the model's tensors by transformers' own conversion, which is named after the ``first`` it makes."""
     converter = deepcopy(converter)
     for name, pattern in sources:
         converter.add_tensor(first, name, pattern or name, stored.read(name))
@@ -476,7 +468,7 @@ def _convert(
 
 
 def whole_model(directory: Path) -> Tensors:
-    """Load a whole model into main memory and see its parameters by name; `EngineError` when it cannot be loaded."""
+    """Load a whole model into main memory and return its parameters; `EngineError` when it cannot be loaded."""
     try:
         return ModuleTensors(load_pretrained(directory, "auto"))
     except Exception as error:  # whatever a model's own loading code raises

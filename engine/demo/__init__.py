@@ -1,4 +1,4 @@
-"""The demo model: a small Llama that ships with the package, and everything that made it."""
+"""The demo model: a small Llama that ships with the package, and the code that trained it."""
 
 from pathlib import Path
 

@@ -1,16 +1,14 @@
-"""What the demo model learns from: written stories, the prose inside Python itself, and repeated random tokens.
+"""The demo model's training text: stories written from templates, Python's own prose, and repeated random tokens.
 
-Nothing is fetched. The written text and the repeats depend on the seed alone; Python's prose is that of the Python
-that runs.
+Nothing is downloaded. The stories and the repeats depend on the seed alone; the prose is that of the running Python.
 
-``templates.txt`` says how to write a text: a line `name:` opens a rule, and every line after it is one way to write it,
-taken at random; what is there twice is taken twice as often. `{word}` is replaced by a random item of that name, and
-what comes out is expanded again; `{word=x}` also remembers it, so that `{x}` says it a second time; `{word.past}`
-inflects it; `[this|that|]` is one of its alternatives. `{A}`, `{B}` and `{C}` are people, with pronouns such as
-`{A.he}`.
+In ``templates.txt`` a line `name:` opens a rule, and each of the following lines is one way to write it, chosen at
+random; a line that appears twice is chosen twice as often. `{word}` is replaced by a random item of that name, which is
+expanded in turn; `{word=x}` also remembers it, so that `{x}` repeats it; `{word.past}` inflects it; `[this|that|]` is
+one of its alternatives. `{A}`, `{B}` and `{C}` are people, with pronouns such as `{A.he}`.
 
-``words.txt`` has the items of a name in a line. An item with parts, such as `France=Paris`, is a fact, whose parts a
-template picks by number. A name such as `sea.place` belongs to a theme; every text has one.
+``words.txt`` has a name and its items on each line. An item with parts, such as `France=Paris`, is a fact, whose parts
+a template picks by number. A name such as `sea.place` belongs to a theme; every text has one.
 """
 
 from __future__ import annotations
@@ -26,13 +24,13 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 HELD_OUT_DISTANCES = (11, 17, 31, 53, 67, 97, 127, 151)
-"""Distances at which training never repeats a token sequence, so that a test there cannot be passed by position."""
+"""Distances at which training never repeats tokens, so that position alone cannot pass a test at them."""
 
 KINDS = {
     "story": 6, "conversation": 3, "introduction": 2, "letter": 2, "recipe": 1, "report": 2, "lesson": 3, "facts": 3,
     "list": 1, "paragraph": 7, "sentence": 5,
 }  # fmt: skip
-"""The kinds of document, each with how often it is written in comparison with the others."""
+"""The relative frequency of each kind of document."""
 
 Items = dict[str, Sequence[str]]
 
@@ -123,7 +121,7 @@ def _with_s(word: str) -> str:
 
 
 def _inflect(text: str, form: str) -> str:
-    """Put a phrase into a form: a verb's on its first word, a noun's on its last, or pick a part of a fact."""
+    """Inflect a phrase, a verb's first word or a noun's last, or pick a part of a fact."""
     if form.isdigit():
         return text.split("=")[int(form) - 1]
     if form == "pl":
@@ -135,7 +133,7 @@ def _inflect(text: str, form: str) -> str:
 
 
 class Writer:
-    """Fills templates; one writer keeps one stream of random choices."""
+    """Fills templates, with one stream of random choices."""
 
     def __init__(self, chooser: random.Random) -> None:
         self._chooser = chooser
@@ -157,7 +155,7 @@ class Writer:
         return _START.sub(lambda match: match[1] + match[2].upper(), text)
 
     def _expand(self, template: str) -> str:
-        """Replace every alternative and every slot, those of the replacements too."""
+        """Replace every alternative and every slot, also in the replacements."""
         while _CHOICE.search(template):
             template = _CHOICE.sub(lambda match: self._chooser.choice(match[1].split("|")), template)
         return _SLOT.sub(self._fill, template)
@@ -175,7 +173,7 @@ class Writer:
 
 
 def written_documents(seed: int) -> Iterator[str]:
-    """Write documents of all kinds without end, the same ones for the same seed."""
+    """Yield documents of all kinds without end, the same for the same seed."""
     chooser = random.Random(seed)
     writer = Writer(chooser)
     kinds, weights = list(KINDS), list(KINDS.values())
@@ -184,7 +182,7 @@ def written_documents(seed: int) -> Iterator[str]:
 
 
 def prose_paragraphs(text: str) -> list[str]:
-    """Pick the paragraphs of a text that are plain English, each on one line."""
+    """Pick the paragraphs of a text that are plain English, each as one line."""
     picked = []
     for paragraph in re.split(r"\n\s*\n", text.replace("**", "").replace("*", "").replace('"', "")):
         line = " ".join(paragraph.split()).replace("``", "").replace("`", "")
@@ -195,7 +193,7 @@ def prose_paragraphs(text: str) -> list[str]:
 
 
 def python_prose() -> list[str]:
-    """Collect the English that ships with Python: help topics, docstrings, the Zen and, where it is, the licence."""
+    """Collect the English that ships with Python: help topics, docstrings, the Zen and, if installed, the licence."""
     folder = Path(sysconfig.get_path("stdlib"))
     texts = [topics[name] for name in sorted(topics)]
     licence = folder / "LICENSE.txt"
@@ -226,7 +224,7 @@ def _zen(path: Path) -> str:
 
 
 def english_documents(seed: int, prose: list[str], prose_share: float = 0.15) -> Iterator[str]:
-    """Mix written documents with Python's prose, without end; the share is counted in characters."""
+    """Mix written documents with Python's prose without end; the share is counted in characters."""
     chooser = random.Random(seed)
     written = written_documents(chooser.randrange(2**32))
     prose_characters, all_characters = 0, 1
@@ -241,7 +239,7 @@ def english_documents(seed: int, prose: list[str], prose_share: float = 0.15) ->
 def repeated_row(
     length: int, vocabulary: int, shortest: int, longest: int, chooser: random.Random
 ) -> tuple[list[int], int]:
-    """Write a row of random tokens that repeats with one period, and give the period.
+    """Make a row of random tokens that repeats with one period; return it and the period.
 
     The period is drawn log-uniformly and is never one of `HELD_OUT_DISTANCES`; these are primes, so no multiple of a
     period is one either. Token 0, the start of a text, is left out.

@@ -1,10 +1,10 @@
-"""Train the demo model: ``python -m engine.demo.train``, some ten minutes on two cores.
+"""Train the demo model: ``python -m engine.demo.train``, about ten minutes on two cores.
 
 A Llama with four layers learns from English that `engine.demo.corpus` writes and collects, and from rows of random
-tokens that repeat with a period of their own, from which it learns induction: to look for what followed the last time.
+tokens that repeat with some period, from which it learns induction: to attend to what followed the last time.
 
-That is too short a time to find the wiring of induction by chance, so the first two layers begin with it
-(`wire_induction`). What to do with it, what else to look at, and all of English are learned from random numbers.
+That is too little training to find the wiring of induction by chance, so the first two layers start with it
+(`wire_induction`). Everything else starts from random numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.demo import MODEL_DIRECTORY
 from engine.demo.corpus import english_documents, python_prose, repeated_row
 
 START = "<|start|>"
-"""What every text begins with; heads that have nothing to look for can rest there."""
+"""The token at the start of every text; heads that find nothing can rest there."""
 
 CONTEXT, VOCABULARY, D_MODEL, HEAD_DIM, ROTARY_BASE = 512, 2048, 128, 32, 10_000.0
 ROW = 128
@@ -40,14 +40,14 @@ SHORTEST_PERIOD, FIRST_LONGEST_PERIOD, LAST_LONGEST_PERIOD = 3, 20, 60
 
 LEARNING_RATE = 2e-3
 EMBEDDING_SIZE, WRITTEN_SIZE, MATCH_SIZE, COPIED_SIZE, LOOK_BACK = 0.06, 0.3, 2.0, 1.0, 4.5
-"""Sizes of the initial embeddings, of what the first layer writes and the second matches and copies, and of biases."""
+"""Scales of the initial embeddings, of what the first layer writes and the second matches and copies, and of biases."""
 
 SLOW = 0.012
-"""Radians that a rotary plane turns from one position to the next, at most, to take part in the match."""
+"""Rotary planes that turn by fewer radians per position take part in the match."""
 
 
 def build_tokenizer(texts: Iterator[str]) -> transformers.PreTrainedTokenizerFast:
-    """Learn a byte-level BPE from texts; digits stay single, and a start token goes before every text."""
+    """Train a byte-level BPE on texts; digits stay single, and every text begins with a start token."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
@@ -71,7 +71,7 @@ def build_tokenizer(texts: Iterator[str]) -> transformers.PreTrainedTokenizerFas
 
 
 def build_model() -> transformers.LlamaForCausalLM:
-    """Make the untrained model: four layers, eight query heads that share four key and value heads."""
+    """Build the untrained model: four layers, eight query heads that share four key/value heads."""
     model = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(
             vocab_size=VOCABULARY,
@@ -94,7 +94,7 @@ def build_model() -> transformers.LlamaForCausalLM:
 
 
 def look_back(attention: transformers.models.llama.modeling_llama.LlamaAttention, angles: Tensor) -> None:
-    """Let the first of each two heads begin by looking one, two, three and four positions back.
+    """Initialise the first head of each pair to attend one, two, three and four positions back.
 
     Rotary positions turn plane p of a query at position i and a key at j by ``i θ_p`` and ``j θ_p``. A key bias of
     (a, 0) and a query bias of (a cos hθ_p, −a sin hθ_p) in every plane give the score ``Σ_p a² cos((i − j − h) θ_p)``,
@@ -112,11 +112,11 @@ def look_back(attention: transformers.models.llama.modeling_llama.LlamaAttention
 
 
 def wire_induction(model: transformers.LlamaForCausalLM) -> None:
-    """Let the first two layers begin with the wiring of induction (Elhage et al. 2021; Olsson et al. 2022).
+    """Initialise the first two layers with the wiring of induction (Elhage et al. 2021; Olsson et al. 2022).
 
-    The first layer's head 0 reads one subspace of the token before and writes it into another; the keys of the second
-    layer's first head read it there, and its queries read the token itself. So the query of a token finds the keys of
-    those that followed the same token, whose values it copies. Only the slow rotary planes take part, which distance
+    The first layer's head 0 reads one subspace of the previous token and writes it into another; the keys of the second
+    layer's first head read it there, and its queries read the token itself. So a token's query finds the keys of
+    tokens that followed the same token, and copies their values. Only slow rotary planes take part, which distance
     turns little.
     """
     half = HEAD_DIM // 2
@@ -147,7 +147,7 @@ def english_rows(tokenizer: transformers.PreTrainedTokenizerFast, documents: Ite
 def batches(english: Iterator[list[int]], steps: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Mix English and repeats: tokens and labels of each step.
 
-    The repeats' tokens are learned where they could be known; a label of -100 is not learned.
+    Repeated tokens are learned once they can be predicted; a label of -100 is not learned.
     """
     chooser = random.Random(4)
     for step in range(steps):
@@ -163,7 +163,7 @@ def batches(english: Iterator[list[int]], steps: int) -> Iterator[tuple[Tensor, 
 
 
 def train(steps: int) -> tuple[transformers.LlamaForCausalLM, transformers.PreTrainedTokenizerFast]:
-    """Train a tokenizer and a model from nothing, telling how far it has come."""
+    """Train a tokenizer and a model, printing the progress."""
     torch.manual_seed(0)
     prose = python_prose()
     tokenizer = build_tokenizer(itertools.islice(english_documents(1, prose), min(12_000, 40 * steps)))
@@ -190,7 +190,7 @@ def train(steps: int) -> tuple[transformers.LlamaForCausalLM, transformers.PreTr
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train the demo model and write it where the package keeps it."""
+    """Train the demo model and write it into the package."""
     parser = argparse.ArgumentParser(description="Train the demo model.")
     parser.add_argument("--output", type=Path, default=MODEL_DIRECTORY, help="the folder to write")
     parser.add_argument("--steps", type=int, default=1200)

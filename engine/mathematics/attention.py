@@ -1,11 +1,11 @@
-"""What attention maps do: which keys a mask shows, how wide heads look, at which token, and what each is called for it.
+"""Measures of attention maps: which keys a mask shows, how widely heads attend, to which tokens, and their labels.
 
-Every measure is of a layer's maps, weights (heads, queries, keys), and stands beside what uniform attention over the
-keys that each query sees would give. A query that sees one key only has no choice: it is left out of every mean. The
-weights are taken as they are, so of a head with an attention sink, whose rows sum to less than one, what goes to the
-sink goes to no token; only entropy and mean distance, which are of a distribution, are of the weights' shares.
+Every measure is of a layer's maps, weights (heads, queries, keys), and has as its chance what uniform attention over
+the keys that each query sees would give. A query that sees only one key has no choice, and is left out of every mean.
+The rows of a head with an attention sink sum to less than one: what goes to the sink goes to no token. Only entropy and
+mean distance, which need a distribution, divide the weights by the row's sum.
 
-Maps are pooled to blocks of queries × keys a row of blocks at a time, without a copy of the map.
+Maps are pooled to blocks of queries × keys one row of blocks at a time, without a copy of the map.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Weights = NDArray[np.float32]
 Floats = NDArray[np.float64]
 
 BLOCK = 2**22
-"""Weights that are made float64 at once."""
+"""Weights that are converted to float64 at once."""
 
 QUERIES_AT_ONCE = 256
-"""Queries of a map that is searched for its largest weight."""
+"""Queries of a map that are searched for the largest weight at once."""
 
 NO_KEY = -1
-"""The key of a query that has none to be asked about."""
+"""Stands for the key of a query that a measure leaves out."""
 
 LABELS = {
     "to_previous": "previous",
@@ -40,23 +40,23 @@ LABELS = {
     "duplicate": "duplicate",
     "induction": "induction",
 }
-"""What a head is called that attends mostly to one kind of token, by the measure."""
+"""By measure, the label of a head that attends mostly to one kind of token."""
 
 CLEAR_SHARE = 0.5
-"""The share of what lies between chance and everything that makes a score clear: most of what a head has to give."""
+"""A score is clear when it lies at least this far between chance and 1."""
 
 RESTING_LABEL = "first"
-"""Where heads rest that find nothing of theirs (Vig & Belinkov 2019, Xiao et al. 2024); it names those alone."""
+"""Heads rest on the first token when they find nothing (Vig & Belinkov 2019, Xiao et al. 2024); other labels win."""
 
 
 def visible_keys(weights: Weights, check: Callable[[], None] = lambda: None) -> VisibleKeys:
-    """Find which keys the mask of a layer lets each query see, from weights (heads, queries, keys): masked are zero.
+    """Find which keys a layer's mask lets each query see, from weights (heads, queries, keys) that are zero if masked.
 
-    A weight that is seen may be too small for its dtype. So no single zero counts: the mask is one that looks both ways
-    or back only, through a window or not, and it is told from how far back and ahead any query of any head looks. A
-    window has a width that most queries with room for it use to the full. Of another mask it is the band around it.
-    Where there are more keys than queries and none looks ahead among as many keys, those are its own; it sees the rest.
-    ``check`` is called between blocks of queries; it may raise to give up.
+    The weight of a visible key may also be zero, when it is too small for its dtype, so no single zero counts. The mask
+    is taken to look both ways or only back, with or without a window, as far as any query of any head looks. It is a
+    window if most queries with room for its width use all of it. Any other mask is replaced by the band around it. If n
+    queries have more than n keys, and none looks ahead among the first n, those are their own, and they see all the
+    others. ``check`` is called between blocks of queries; it may raise to give up.
     """
     _, queries, keys = weights.shape
     if keys > queries:
@@ -65,7 +65,7 @@ def visible_keys(weights: Weights, check: Callable[[], None] = lambda: None) -> 
             return VisibleKeys(own.first, own.last, range(queries, keys))
     places = np.arange(queries)
     back, ahead = np.full(queries, -queries), np.full(queries, -keys)
-    for some in _blocks(weights.shape, BLOCK // 8):  # few enough to be near the processor for every head
+    for some in _blocks(weights.shape, BLOCK // 8):  # few enough to stay in the cache for every head
         check()
         seen = np.zeros((len(places[some]), keys), dtype=bool)
         for head in weights[:, some]:
@@ -81,7 +81,7 @@ def visible_keys(weights: Weights, check: Callable[[], None] = lambda: None) -> 
 
 
 def _reach(used: Places, room: Places) -> int:
-    """Tell how far a window reaches, or that there is none, from how far each query looks and could look at most."""
+    """Find how far a mask reaches, from how far each query looks and how far it could look."""
     reach = int(used.max(initial=0))
     limited = room > reach
     is_window = limited.sum() > 1 and (used[limited] == reach).mean() >= 0.5
@@ -89,9 +89,9 @@ def _reach(used: Places, room: Places) -> int:
 
 
 def keys_of_interest(queries: int) -> Mapping[str, Places]:
-    """Name the key of each query that a measure asks about, where queries and keys are the same tokens.
+    """Choose by measure the key to look at for each query, where queries and keys are the same tokens.
 
-    The first query's look at the first key is one at itself, and counts as that alone.
+    The first query's attention to the first key counts only as attention to itself.
     """
     places = np.arange(queries)
     return {
@@ -103,10 +103,10 @@ def keys_of_interest(queries: int) -> Mapping[str, Places]:
 
 
 def repeated_keys(ids: NDArray[np.int64], distance: int) -> Mapping[str, Places]:
-    """Name the keys that a repetition makes interesting: the same token before, and the one after that.
+    """Choose by measure the key to look at in repeated tokens: the same token before, and the one after that.
 
     The measures are the duplicate-token and the prefix-matching (induction) score of Elhage et al. 2021 and
-    Olsson et al. 2022, for tokens (tokens,) that come again so many tokens later, at least 2.
+    Olsson et al. 2022, for tokens (tokens,) that are repeated at a distance of at least 2.
     """
     places = np.arange(len(ids))
     again = np.zeros(len(ids), dtype=bool)
@@ -118,9 +118,9 @@ def repeated_keys(ids: NDArray[np.int64], distance: int) -> Mapping[str, Places]
 
 
 def attention_to(weights: Weights, keys: Places, visible: VisibleKeys) -> Floats:
-    """Average what queries give to one key each: ``mean_i A[i, keys_i]`` over those that see it, (heads,).
+    """Average the weight of one key for each query: ``mean_i A[i, keys_i]`` over the queries that see theirs, (heads,).
 
-    Keys are (queries,) positions, `NO_KEY` where a query is left out; NaN where no query sees its key.
+    Keys are (queries,) positions, `NO_KEY` for a query that is left out; NaN if no query sees its key.
     """
     places = np.flatnonzero(visible.holds(keys))
     if not len(places):
@@ -130,19 +130,19 @@ def attention_to(weights: Weights, keys: Places, visible: VisibleKeys) -> Floats
 
 
 def uniform_to(keys: Places, visible: VisibleKeys) -> float:
-    """Give what `attention_to` is of uniform attention: the mean of one over the number of keys that are seen."""
+    """Compute `attention_to` for uniform attention: the mean of one over the number of visible keys."""
     counted = visible.holds(keys)
     return float((1 / visible.count[counted]).mean()) if counted.any() else float("nan")
 
 
 def uniform_to_none(visible: VisibleKeys) -> float:
-    """Give what goes to a sink of uniform attention over it and the keys that are seen: the mean of ``1/(n + 1)``."""
+    """Compute what uniform attention over a sink and n visible keys gives to the sink: the mean of ``1/(n + 1)``."""
     counted = visible.has_choice
     return float((1 / (visible.count[counted] + 1)).mean()) if counted.any() else float("nan")
 
 
 def uniform_attention(visible: VisibleKeys, keys: int) -> Floats:
-    """Give a map that gives every key that a query sees the same weight: (queries, keys)."""
+    """Make a map (queries, keys) in which each query gives all its visible keys the same weight."""
     uniform: Floats = np.zeros((len(visible.first), keys))
     for query, row in enumerate(uniform):
         row[visible.keys_of(query)] = 1 / max(1, int(visible.count[query]))
@@ -151,7 +151,7 @@ def uniform_attention(visible: VisibleKeys, keys: int) -> Floats:
 
 @dataclass(frozen=True)
 class Spread:
-    """How far a layer's heads spread their attention, as means over queries, (heads,).
+    """How widely a layer's heads spread their attention, as means over queries, (heads,).
 
     Attributes
     ----------
@@ -166,10 +166,10 @@ class Spread:
 
 
 def spread(weights: Weights, visible: VisibleKeys, check: Callable[[], None] = lambda: None) -> Spread:
-    """Measure how far heads spread their attention (heads, queries, keys), over the queries that see more than one key.
+    """Measure how widely heads spread their attention (heads, queries, keys), over queries that see several keys.
 
-    NaN where there is no such query; a row without any weight has no distribution and is left out. ``check`` is called
-    between blocks of queries; it may raise to give up.
+    NaN if there is no such query. A row of zeros has no distribution and is left out. ``check`` is called between
+    blocks of queries; it may raise to give up.
     """
     heads, queries, keys = weights.shape
     entropy, distance, total = (np.full((heads, queries), np.nan) for _ in range(3))
@@ -183,12 +183,12 @@ def spread(weights: Weights, visible: VisibleKeys, check: Callable[[], None] = l
         apart = np.abs(np.arange(queries)[some, None] - np.arange(keys))
         distance[:, some] = np.einsum("hqk,qk->hq", shares, apart)
     counted = visible.has_choice
-    to_none = np.maximum(1 - total, 0)  # rows that sum to one do so but for rounding
+    to_none = np.maximum(1 - total, 0)  # rounding can make a row sum to slightly more than one
     return Spread(*(finite_mean(values[:, counted], 1) for values in (entropy, distance, to_none)))
 
 
 def uniform_spread(visible: VisibleKeys) -> tuple[float, float]:
-    """Give entropy and mean distance of uniform attention over the keys that are seen."""
+    """Compute entropy and mean distance of uniform attention over the visible keys."""
     counted = np.flatnonzero(visible.has_choice)
     if not len(counted):
         return float("nan"), float("nan")
@@ -197,11 +197,11 @@ def uniform_spread(visible: VisibleKeys) -> tuple[float, float]:
 
 
 def label_of(scores: Mapping[str, float], chances: Mapping[str, float]) -> str:
-    """Label a head by the measure that stands farthest above chance, if that is clear; else give nothing.
+    """Label a head by the measure farthest above chance; empty if no measure is clear.
 
-    A head that rests on the first token until a token comes again is named for what it does then. Of a score s and its
-    chance c the share ``(s − c) / (1 − c)`` is compared: 0 is uniform attention, and 1 attention to nothing else (as
-    Cohen's kappa corrects agreement for chance, 1960). What is not defined is NaN, or left out.
+    A score s with chance c is compared as ``(s − c) / (1 − c)``: 0 is uniform attention, 1 attention to nothing else
+    (as Cohen's kappa corrects agreement for chance, 1960). A head that rests on the first token until a token is
+    repeated gets the label of what it does then. Undefined scores are NaN, or left out.
     """
     shares = {
         LABELS[name]: (score - chances[name]) / (1 - chances[name])
@@ -215,8 +215,8 @@ def label_of(scores: Mapping[str, float], chances: Mapping[str, float]) -> str:
 def rollout(means: Iterator[Weights]) -> Floats:
     """Follow attention through maps (tokens, tokens): ``R = Ā_L … Ā_1``, ``Ā = (A + I)/2`` with rows over their sums.
 
-    A is a layer's mean over the heads; I stands for the residual stream. An entry says how much of what is at a query
-    after the last layer comes from a token of the input, if values mix by attention alone (Abnar & Zuidema 2020,
+    A is a layer's mean over the heads; I stands for the residual stream. An entry is the share of a query's stream
+    after the last layer that comes from a token of the input, if values mix by attention alone (Abnar & Zuidema 2020,
     "Quantifying Attention Flow in Transformers").
 
     Raises
@@ -234,7 +234,7 @@ def rollout(means: Iterator[Weights]) -> Floats:
 
 
 def finite_mean(values: Floats, axis: int) -> Floats:
-    """Average what is finite along an axis, as over the queries that have a value; NaN where nothing is."""
+    """Average the finite values along an axis; NaN where there are none."""
     there = np.isfinite(values)
     with np.errstate(invalid="ignore"):
         mean: Floats = np.where(there, values, 0).sum(axis) / there.sum(axis)
@@ -255,11 +255,11 @@ def pool(
     largest: float | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> PooledMap:
-    """Pool a rectangle of a map: the largest weight of each block, where it is, and the mean.
+    """Pool a rectangle of a map: the largest weight of each block, its place, and the mean.
 
-    Of two maps it is their differences that are pooled, the largest being the one of the largest size; of these, too,
-    there are no more at a time than a row of blocks has. What lies beyond the map is left out. ``largest`` is what
-    `largest_value` gives, where that is known already; ``check`` is called between rows of blocks and may raise.
+    For two maps their difference is pooled, one row of blocks at a time, and the largest is the largest in size. What
+    lies beyond the map is left out. ``largest`` is the result of `largest_value`, if it is known; ``check`` is called
+    between rows of blocks and may raise.
     """
     window = window.within(*attention.weights.shape)
     block, rows, columns = window.block, window.rows, window.columns
@@ -302,7 +302,7 @@ def pool(
 
 
 def _values(attention: AttentionMap, queries: slice, keys: slice) -> Weights:
-    """Give a rectangle of a map as it is, or of two maps the second less the first."""
+    """Return a rectangle of a map, or of two maps the second less the first."""
     if attention.other is None:
         return attention.weights[queries, keys]
     with np.errstate(invalid="ignore"):  # of infinities that cancel
@@ -313,9 +313,9 @@ def _values(attention: AttentionMap, queries: slice, keys: slice) -> Weights:
 def largest_value(
     attention: AttentionMap, block: int, pooling: Pooling, check: Callable[[], None] = lambda: None
 ) -> float:
-    """Give the largest of a map's finite values, or the largest size of a difference of two, pooled to blocks; or zero.
+    """Find the largest finite value of a map pooled to blocks, or the largest size of a difference of two; at least 0.
 
-    The largest maximum is the same for all blocks.
+    The largest maximum is the same for every size of block.
     """
     is_mean = pooling == "mean" and block > 1
     step = block if is_mean else QUERIES_AT_ONCE
@@ -336,7 +336,7 @@ def largest_value(
 
 
 def _row_of_means(some: Weights, starts: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Average a row of blocks (queries, keys) that begin at some keys; sums over the keys are float64."""
+    """Average each block of a row (queries, keys), whose blocks begin at ``starts``; sums over keys are float64."""
     with np.errstate(invalid="ignore"):  # of infinities that cancel
         sums = np.add.reduceat(some.sum(axis=0).astype(np.float64), starts)
     counts = np.diff(np.append(starts, some.shape[1])) * len(some)

@@ -1,16 +1,16 @@
-"""Chance: what Gaussian factors of the same shapes and norms give, drawn as small cores.
+"""Chance: the spectra of Gaussian factors of the same shapes and norms, drawn as small cores.
 
-A Gaussian matrix has the singular values of a small core, exactly in distribution, so nothing of the width of the model
-is ever drawn:
+A Gaussian matrix has the singular values of a small core, exactly in distribution, so nothing as wide as the model is
+ever drawn:
 
 * one factor: a bidiagonal matrix of χ-distributed numbers (Dumitriu & Edelman 2002, for β = 1);
 * a product: two triangles, since ``A = Q R`` of a Gaussian A has a Haar-distributed Q that is independent of R, and R
   has χ-distributed numbers on its diagonal and Gaussian ones above (Bartlett 1933);
-* two factors that read the same space, and all that does not depend on how that space is turned (`gaussian_pair`):
-  turned so that the first one's rows fill a triangle, the second one is Gaussian there and has a triangle beyond.
+* two factors that read the same space, for whatever does not depend on a rotation of that space (`gaussian_pair`):
+  rotated so that the first one's rows fill a triangle, the second is Gaussian there and has a triangle beyond.
 
-Cores wider than `WIDEST` are not drawn. One factor has the quantiles of the Marchenko–Pastur law then, and a product
-those of a product whose widths are all made smaller by one ratio, since its law depends on their ratios alone.
+Cores wider than `WIDEST` are not drawn. A wider factor gets the quantiles of the Marchenko–Pastur law. A wider product
+gets those of a product whose widths are all reduced by one ratio, since its law depends only on their ratios.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from engine.values.outline import LayerOutline
 from engine.values.spectra import FloatArray, Spectrum
 
 DRAWS = 64
-"""Matrices that are drawn for each shape; fewer of wide ones, whose singular values hardly vary."""
+"""Matrices that are drawn for each shape; fewer for wide ones, whose singular values hardly vary."""
 
 NUMBERS = 2**21
-"""Numbers of all cores of one shape together."""
+"""The most numbers in all cores of one shape together."""
 
 PAIR_NUMBERS = 2**19
-"""Numbers of the smaller cores of a pair, which non-symmetric eigenproblems may be solved of."""
+"""The most in the smaller cores of a pair, for which non-symmetric eigenproblems may be solved."""
 
 WIDEST = 512
 """The widest core that is drawn."""
 
 _GRID = 4001
-"""Points at which the Marchenko–Pastur law is summed up."""
+"""Points at which the Marchenko–Pastur law is integrated."""
 
 
 def inner_rows(layer: LayerOutline, whole_layer: bool) -> dict[str, int]:
-    """Count the rows of the two factors that each circuit is a product of; heads that share keys are added up first."""
+    """Count the rows of each circuit's two factors, after heads that share keys are summed."""
     shared = layer.key_value_heads if whole_layer else 1
     return {"QK": shared * layer.head_dim, "OV": shared * layer.value_head_dim}
 
 
 def chance_of(layer: LayerOutline, whole_layer: bool, matrices: Collection[str] = MATRICES) -> Mapping[str, FloatArray]:
-    """Draw singular values for the shapes of a layer's heads, or of the layer as a whole; changes have no chance.
+    """Draw singular values for the shapes of a layer's heads, or of the whole layer; an adapter's change has no chance.
 
-    By matrix, (draws, structural rank), each factor of Frobenius norm one. The sum over heads that share keys is one
-    product too: sums of Gaussian queries are Gaussian.
+    By matrix, (draws, structural rank), each factor of Frobenius norm one. The sum over heads that share keys is a
+    product as well, since sums of Gaussian queries are Gaussian.
     """
     if layer.is_change:
         return {}
@@ -64,7 +64,7 @@ def chance_of(layer: LayerOutline, whole_layer: bool, matrices: Collection[str] 
 
 
 def chance_curve(spectrum: Spectrum) -> FloatArray | None:
-    """Average the draws, scaled to a head's own factors: (structural rank,), or None where there is no chance."""
+    """Average the draws, scaled to a head's own factors: (structural rank,), or None without chance."""
     if spectrum.chance is None:
         return None
     curve: FloatArray = spectrum.chance.mean(0) * spectrum.chance_scale
@@ -74,9 +74,9 @@ def chance_curve(spectrum: Spectrum) -> FloatArray | None:
 def chance_measures(
     spectra: Sequence[Spectrum], epsilon: float, measures: Sequence[Measure] = MEASURES
 ) -> list[tuple[float, ...] | None]:
-    """Give what chance makes of measures of each spectrum, scaled to a head's own factors where one is a norm.
+    """Measure the chance of each spectrum; norms are scaled to a head's own factors; None without chance.
 
-    The draws are measured once for all heads that share them; None without chance.
+    The draws are measured once for all heads that share them.
     """
     means: dict[tuple[int, float], list[float]] = {}
     rows: list[tuple[float, ...] | None] = []
@@ -99,7 +99,7 @@ def chance_measures(
 def chance_of_factor(rows: int, cols: int) -> FloatArray:
     """Draw the singular values of Gaussian (rows, cols) matrices of Frobenius norm one, largest first.
 
-    They are (draws, min(rows, cols)) float64; one row, the mean, where the matrix is wide.
+    They are (draws, min(rows, cols)) float64, or one row, the mean, if the matrix is wide.
     """
     short, long = sorted((rows, cols))
     if short > WIDEST:
@@ -119,7 +119,7 @@ def chance_of_factor(rows: int, cols: int) -> FloatArray:
 def chance_of_product(inner: int, rows: int, cols: int) -> FloatArray:
     """Draw the singular values of ``Aᵀ B``, for Gaussian A (inner, rows) and B (inner, cols) of Frobenius norm one.
 
-    They are (draws, min(inner, rows, cols)) float64, largest first; one row, the mean, where the product is wide.
+    They are (draws, min(inner, rows, cols)) float64, largest first, or one row, the mean, if the product is wide.
     """
     rank, widest = min(inner, rows, cols), max(min(inner, rows), min(inner, cols))
     if widest <= WIDEST:
@@ -132,13 +132,13 @@ def chance_of_product(inner: int, rows: int, cols: int) -> FloatArray:
 
 
 def gaussian_pair(first: int, second: int, d: int) -> tuple[FloatArray, FloatArray]:
-    """Draw pairs (draws, first, w) and (draws, second, w) of Gaussian matrices of d columns, turned so that w are left.
+    """Draw pairs of Gaussian matrices of d columns, rotated to w: (draws, first, w) and (draws, second, w).
 
-    Whatever stays as it is when both are turned, ``A → A O`` and ``B → B O`` with O orthogonal, has the distribution
-    that it has for matrices of d columns: products ``A Bᵀ``, traces of ``Aᵀ B``, angles between what the rows span.
-    The first is a lower triangle with zeros beyond. The second is Gaussian there, and beyond it a lower triangle too,
-    times an orthogonal matrix that turns nothing of the first: w = min(first + second, d). Where that is more than
-    `WIDEST`, all widths are made smaller by one ratio.
+    Whatever does not change when both are rotated, ``A → A O`` and ``B → B O`` with O orthogonal, has the same
+    distribution as for matrices of d columns: products ``A Bᵀ``, traces of ``Aᵀ B``, angles between what the rows span.
+    The first is a lower triangle followed by zeros. The second is Gaussian in those columns and a lower triangle in the
+    rest, up to a rotation that leaves the first as it is: w = min(first + second, d). If that exceeds `WIDEST`, all
+    widths are reduced by one ratio.
     """
     ratio = min(1.0, WIDEST / min(first + second, d))
     first, second, d = (max(1, round(ratio * width)) for width in (first, second, d))
@@ -177,7 +177,7 @@ def _triangles(random: np.random.Generator, draws: int, inner: int, width: int) 
 
 
 def _marchenko_pastur(short: int, long: int) -> FloatArray:
-    """Give the quantiles of a wide matrix's singular values, of norm one: (short,), largest first.
+    """Compute the quantiles of a wide matrix's singular values, of norm one: (short,), largest first.
 
     With γ = short/long the squares, over ``1/short``, have the density ``√((b − x)(x − a)) / (2πγx)`` between
     ``a, b = (1 ∓ √γ)²`` (Marchenko & Pastur 1967). ``x = 1 + γ + 2√γ cos t`` keeps it smooth at both ends.
@@ -195,7 +195,7 @@ def _marchenko_pastur(short: int, long: int) -> FloatArray:
 
 
 def _stretched(values: FloatArray, rank: int) -> FloatArray:
-    """Read as many quantiles off singular values, largest first; the small end goes on as the power law that it is."""
+    """Read ``rank`` quantiles off singular values, largest first; the small end is extrapolated as a power law."""
     ends = np.log((np.arange(len(values), 0, -1) - 0.5) / len(values))
     wanted = np.log((np.arange(rank, 0, -1) - 0.5) / rank)
     logs = np.log(values)

@@ -1,16 +1,16 @@
-"""What circuits do as maps of the residual stream: how symmetric, how near the identity, how copying; and by chance.
+"""Circuits as maps of the residual stream: how symmetric, how near the identity, how copying, and how they compose.
 
 ``M = QK = W_Qᵀ W_K`` scores a query against a key, and ``OV = W_Vᵀ W_Oᵀ`` says what is written for what is read
-(Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"). `measure_circuits` gives all numbers of the
-``circuits`` table for a batch of heads, or for a layer as a whole, and `circuit_chance` what Gaussian factors give. A
-measure of a product is one number per product, NaN for one that is zero.
+(Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"). `measure_circuits` computes all numbers of
+the ``circuits`` table for a batch of heads, or for a whole layer, and `circuit_chance` those of Gaussian factors. A
+measure is one number per product, NaN for a product that is zero.
 
-Circuits from a space to itself have eigenvalues, and need not be symmetric. LAPACK turns M into a triangle by
-orthogonal similarities, so that what it gives are the exact eigenvalues of a matrix that differs from M by rounding
-(Golub & Van Loan, Matrix Computations, 7.5). In float32 that takes a third of the time, and shares of all eigenvalues,
-as `copying`, change in their seventh digit, unless M is so far from normal that eigenvalues move by far more than M
-(Trefethen & Embree, Spectra and Pseudospectra, 2005). Whether they do is tried: M is solved a second time with noise of
-several roundings added on purpose, and where the shares notice, float64 follows.
+Circuits from a space to itself have eigenvalues, and need not be symmetric. LAPACK triangulates M by orthogonal
+similarities, so its results are the exact eigenvalues of a matrix that differs from M by rounding (Golub & Van Loan,
+Matrix Computations, 7.5). In float32 that takes a third of the time, and shares of all eigenvalues, such as `copying`,
+change in their seventh digit, unless M is so far from normal that eigenvalues move by far more than M (Trefethen &
+Embree, Spectra and Pseudospectra, 2005). To find out, M is solved a second time with noise of several roundings added;
+if the shares change, it is solved in float64.
 
 A head of an earlier layer writes by its OV₁. A head of a later layer may read that in three ways, and in each the
 composition (Elhage et al. 2021) is ``‖AB‖_F / (‖A‖_F ‖B‖_F)``, between 0 and 1:
@@ -19,11 +19,11 @@ composition (Elhage et al. 2021) is ``‖AB‖_F / (‖A‖_F ‖B‖_F)``, betw
 * K: as its key, ``‖OV₁ · QK₂ᵀ‖``
 * V: as its value, ``‖OV₁ · OV₂‖``
 
-With a factor of each circuit replaced by the root of its square, ``W_V W_Vᵀ = L Lᵀ``, OV₁ has ``Lᵀ W_Oᵀ`` in its place,
-which writes the same, and so has what reads. All compositions are norms of ``A Bᵀ``, A and B of ``head_dim`` rows: so
-a layer's heads are ``heads · head_dim`` rows that write and as many that read, and all pairs of heads of two layers
-come of one matrix product. Chance is ``1/√d``, the root mean square for heads that know nothing of each other: if the
-one is turned at random, ``E ‖AB‖_F² = ‖A‖_F² ‖B‖_F² / d`` exactly, whatever their singular values.
+With ``W_V W_Vᵀ = L Lᵀ``, the matrix ``Lᵀ W_Oᵀ`` writes the same as OV₁, and what reads is reduced likewise. Every
+composition is then the norm of ``A Bᵀ``, where A and B have ``head_dim`` rows. A layer's heads become
+``heads · head_dim`` rows that write and as many that read, so one matrix product compares all pairs of heads of two
+layers. Chance is ``1/√d``, the root mean square for unrelated heads: if one of them is rotated at random,
+``E ‖AB‖_F² = ‖A‖_F² ‖B‖_F² / d`` exactly, whatever their singular values.
 """
 
 from __future__ import annotations
@@ -62,28 +62,28 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FACTORS_OF = (("QK", "K", "Q"), ("OV", "V", "O"))
-"""Circuits with the factor that fills the head's own dimensions and the one that may drop some of them."""
+"""Each circuit with the factor that fills the head's own dimensions and the one that may drop some of them."""
 
 SPECTRA = {
     "QK": ("qk_positive_mass", "qk_negative_mass"),
     "OV": ("ov_copying_residual",),
     "tokens": ("ov_copying",),
 }
-"""What is measured of the eigenvalues of QK, of OV, and of OV from tokens to tokens."""
+"""The measures of the eigenvalues of QK, of OV, and of OV from tokens to tokens."""
 
 WIDE = 512
-"""The size from which float32 is tried first; smaller problems take no time."""
+"""The size from which float32 is tried first; smaller problems are quick anyway."""
 
 NOISE = 32.0
-"""How many roundings of float32 are added to each element, in the mean square: more than solving it takes by itself."""
+"""Roundings of float32 added to each element, as a root mean square: more than the solver itself makes."""
 
 FLOAT32_MOVE = 1e-6
-"""By how much the shares may differ then. Where a cycle or a nilpotent part of k steps spreads eigenvalues to rings of
-a radius ``ε^(1/k)``, that changes it by a share of about 2/k, and it differs from float64's by about 20/k: with a part
-that weighs little beside another what is not noticed is in the fifth digit."""
+"""By how much the shares may then differ. A cycle or a nilpotent part of k steps spreads eigenvalues to rings of radius
+``ε^(1/k)``; the noise changes the radius by a share of about 2/k, and float64 would change it by about 20/k. So an
+error that goes unnoticed, of a part that weighs little, is in the fifth digit."""
 
 FLOAT64_MOVE = 2e-6
-"""By how much they may differ in float64; of what differs by more it cannot tell three digits, as of long chains."""
+"""By how much they may differ in float64; beyond it, as for long chains, not even three digits are known."""
 
 LayerFactors = tuple[Tensor, Tensor, Tensor, Tensor]
 Numbers = dict[str, float]
@@ -95,10 +95,10 @@ def trace_measures(small: Tensor, squared_norm: Tensor, d: int) -> Numbers:
     * symmetry: ``tr(M²) / ‖M‖_F²``, 1 for a symmetric M and −1 for an antisymmetric one: with S and A the symmetric and
       the antisymmetric part, ``(‖S‖² − ‖A‖²) / (‖S‖² + ‖A‖²)``. Their energies are shares of ``‖M‖_F²``.
     * distance from the identity: ``min_c ‖M − c·1‖_F / ‖M‖_F = √(1 − tr(M)² / (d ‖M‖_F²))``, 0 for a multiple of the
-      identity; a matrix of rank r stays ``√(1 − r/d)`` away (`identity_floor`). The same of the symmetric part, which
-      alone has a trace, is NaN where there is none.
+      identity; a matrix of rank r is at least ``√(1 − r/d)`` away (`identity_floor`). It is also measured for the
+      symmetric part, which alone has a trace; NaN if that part is zero.
 
-    ``small`` (batch, k, k) has M's non-zero eigenvalues, so that ``tr(M²) = Σ B ∘ Bᵀ``; d is the size of M.
+    ``small`` (batch, k, k), B, has M's non-zero eigenvalues, so ``tr(M²) = Σ B ∘ Bᵀ``; d is the size of M.
     """
     trace, of_square = small.diagonal(dim1=-2, dim2=-1).sum(-1), (small * small.mT).sum((-2, -1))
     symmetry, of_symmetric = of_square / squared_norm, (squared_norm + of_square) / 2.0
@@ -115,16 +115,15 @@ def trace_measures(small: Tensor, squared_norm: Tensor, d: int) -> Numbers:
 
 
 def identity_floor(rank: float, d: int) -> float:
-    """Give ``√(1 − rank/d)``, how near the identity a rank comes: ``tr(M)² ≤ rank · ‖M‖_F²`` (Cauchy and Schwarz)."""
+    """Compute ``√(1 − rank/d)``, the least distance from the identity: ``tr(M)² ≤ rank · ‖M‖_F²`` (Cauchy–Schwarz)."""
     return float((1.0 - min(rank, d) / d) ** 0.5)
 
 
 def eigenvalues(squares: Tensor) -> Tensor:
     """Compute the eigenvalues of matrices (batch, k, k) float64, in no order: (batch, k) complex128.
 
-    From `WIDE` on they are those of a matrix that differs from M by a rounding to float32, unless they show that this
-    does not do. NaN where float64 does not do either, and for a matrix that holds what is no finite number, of which
-    LAPACK makes numbers, or ends the process.
+    From `WIDE` on they are computed in float32, unless that proves too coarse. NaN if float64 is too coarse as well,
+    or if the matrix holds numbers that are not finite, for which LAPACK makes up results or ends the process.
     """
     found = torch.full(squares.shape[:-1], torch.nan, dtype=torch.complex128, device=squares.device)
     left = squares.isfinite().flatten(1).all(1)
@@ -140,7 +139,7 @@ def eigenvalues(squares: Tensor) -> Tensor:
 
 
 def _solve_with_noise(squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Solve matrices (..., k, k); say how far noise of some roundings moves the shares of both signs, and ``Σ|λ|``."""
+    """Solve matrices (..., k, k); return also how far noise moves the shares of both signs, and ``Σ|λ|``."""
     k = squares.shape[-1]
     noise = torch.randn((k, k), generator=torch.Generator().manual_seed(0)).to(squares) / k
     size = NOISE * torch.finfo(squares.dtype).eps * squares.flatten(-2).norm(dim=-1)
@@ -151,9 +150,9 @@ def _solve_with_noise(squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def copying(found: Tensor) -> Tensor:
-    """Compute ``Σλ / Σ|λ|`` over eigenvalues (..., r): 1 where all that is read is written as it was, −1 if reversed.
+    """Compute ``Σλ / Σ|λ|`` over eigenvalues (..., r): 1 if everything read is written unchanged, −1 if it is negated.
 
-    Elhage et al. 2021, of the eigenvalues of ``W_E · OV · W_U``, tokens to tokens.
+    Elhage et al. 2021, for the eigenvalues of ``W_E · OV · W_U``, tokens to tokens.
     """
     total: Tensor = found.abs().sum(-1)
     summed: Tensor = found.real.sum(-1)
@@ -168,12 +167,12 @@ def positive_mass(found: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Circuits:
-    """The factored projections and circuits of a batch of heads, or of one layer as a whole.
+    """The factored projections and circuits of a batch of heads, or of one whole layer.
 
     Attributes
     ----------
-    factors : by projection, the split of W_Q, W_K, W_V and of W_Oᵀ; each one's basis spans what it reads (W_O: writes).
-    own : those of W_Q and W_Oᵀ that the circuits are made with; heads that share keys have been added up.
+    factors : by projection, the factored W_Q, W_K, W_V and W_Oᵀ; each one's basis spans what it reads (W_O: writes).
+    own : W_Q and W_Oᵀ as the circuits use them: heads that share keys are summed.
     """
 
     factors: Mapping[str, FactoredMatrix]
@@ -204,9 +203,9 @@ def factor_heads(factors: LayerFactors) -> Circuits:
 
 
 def factor_layer(factors: LayerFactors, left_out: frozenset[str] = frozenset()) -> Circuits:
-    """Factor a layer as a whole: projections of all heads stacked, circuits summed over the heads.
+    """Factor a whole layer: projections of all heads stacked, circuits summed over the heads.
 
-    Those of W_Q and W_O that are ``left_out`` are too large to be factored by themselves; circuits are made without.
+    ``left_out`` names those of W_Q and W_O that are too large to be factored alone; the circuits do not need them.
     """
     split = {name: factor_matrices(*layer_factors(name, *factors)) for name in "QKVO" if name not in left_out}
     if len(factors[0]) == len(factors[1]) and not left_out:
@@ -217,15 +216,15 @@ def factor_layer(factors: LayerFactors, left_out: frozenset[str] = frozenset()) 
 
 @dataclass(frozen=True)
 class Frame:
-    """What the measures of a layer depend on beside its weights.
+    """What the measures of a layer depend on besides its weights.
 
     Attributes
     ----------
-    compared : the circuits whose two sides are the same space; of the others nothing takes one side for the other.
+    compared : the circuits that map a space to itself; measures that compare both sides exist for these alone.
     tolerance : by circuit, the cosine below which a direction counts as orthogonal (`measures.cosine_noise`).
-    of_heads : whether it is heads that are measured; where these share keys a layer's circuit is no product.
-    spectra : those of `SPECTRA` whose eigenvalues are found, each of them defined here; long where layers are wide.
-    token_map : (d, d) float64 ``W_Uᵀ W_E`` where OV leads from tokens to tokens.
+    of_heads : whether single heads are measured; the circuit of a whole layer whose heads share keys is no product.
+    spectra : which of `SPECTRA` to compute; slow for wide layers.
+    token_map : (d, d) float64 ``W_Uᵀ W_E``, if there is one.
     """
 
     compared: frozenset[str]
@@ -242,15 +241,15 @@ def measure_circuits(
     frame: Frame,
     step: Callable[[int], None] = lambda units: None,
 ) -> Work[list[Numbers]]:
-    """Measure a batch of heads, or one layer as a whole: by column, without what is not defined, or NaN.
+    """Measure a batch of heads, or one whole layer, by column; what is not defined is left out or NaN.
 
-    Eigenvalues of a layer take longer than all else, so that each of their problems is a unit.
+    A layer's eigenvalues take longer than everything else, so each of these problems is a unit of work.
 
     Parameters
     ----------
-    ranks : by matrix, (batch,) the numerical ranks; none of what was left out of the factors.
-    noise : (batch,) of QK: up to it singular values do not count.
-    step : called before each unit with how many there are.
+    ranks : by matrix, (batch,) the numerical ranks, without matrices that were left out of the factors.
+    noise : (batch,) of QK: singular values up to it do not count.
+    step : called before each unit with the number of units.
     """
     batch: dict[str, Tensor] = {}
     for kind in frame.spectra:
@@ -273,7 +272,7 @@ def measure_circuits(
             row[f"{prefix}_factors_lost"] = (
                 _factors_lost(filled, own[fills], dropped, own[drops], tolerance)
                 if frame.of_heads and dropped is not None
-                else max(own[fills] - rank, 0)  # what the dimension follows from, which costs nothing here
+                else max(own[fills] - rank, 0)  # the same dimension, from ranks that are known
             )
             if name not in frame.compared:
                 continue
@@ -281,7 +280,7 @@ def measure_circuits(
             row[f"{prefix}_image_in_kernel"] = (
                 image_in_kernel((circuits.qk if name == "QK" else circuits.ov)[one], rank, tolerance)
                 if rank < d
-                else 0  # and the product need not be formed
+                else 0  # without forming the product
             )
             if dropped is not None:
                 row |= angle_columns(name, angles(cosines(*images(filled, own[fills], dropped, own[drops]))))
@@ -289,24 +288,24 @@ def measure_circuits(
                 qk = circuits.qk[one]
                 row |= trace_measures(qk.eigenvalue_core(), qk.squared_norm, d)
                 row["qk_identity_floor"] = identity_floor(rank, d)
-                if dropped is not None:  # queries that are too large to be factored are too large for this as well
+                if dropped is not None:  # queries too large to be factored are too large for this as well
                     of_symmetric = symmetric_rank(qk, rank, float(noise[place]))
                     row["qk_symmetric_identity_floor"] = identity_floor(of_symmetric, d)
-        for circuit in ("QK", "OV"):  # where all of an image lies in the kernel M² is 0, and shares are mere rounding
+        for circuit in ("QK", "OV"):  # if the whole image lies in the kernel, M² is 0 and the shares are rounding
             if row.get(f"{circuit.lower()}_image_in_kernel") == own[circuit]:
                 row |= dict.fromkeys(row.keys() & SPECTRA[circuit], math.nan)
     return rows
 
 
 def spectra_of(compared: frozenset[str], has_tokens: bool) -> tuple[str, ...]:
-    """List those of `SPECTRA` that are defined for circuits that lead to where they come from."""
+    """List those of `SPECTRA` that are defined, given the circuits that map a space to itself."""
     return tuple(kind for kind in SPECTRA if (has_tokens if kind == "tokens" else kind in compared))
 
 
 def _eigenvalue_measures(circuits: Circuits, frame: Frame, kind: str) -> dict[str, Tensor]:
     """Measure the eigenvalues of one of a frame's spectra: (batch,) each.
 
-    Where no token hears of what a head writes, rounding is all that is left on the way to them, and counts as zero.
+    If nothing that a head writes reaches a token, what remains is rounding and counts as zero.
     """
     if kind == "QK":
         found = eigenvalues(circuits.qk.eigenvalue_core())
@@ -322,9 +321,9 @@ def _eigenvalue_measures(circuits: Circuits, frame: Frame, kind: str) -> dict[st
 def _factors_lost(
     filled: FactoredMatrix, filled_rank: int, dropped: FactoredMatrix, dropped_rank: int, tolerance: float
 ) -> int:
-    """Count what one factor of a circuit drops of the other one's image, among the head's own dimensions.
+    """Count the head's own dimensions that one factor of a circuit fills and the other drops.
 
-    For QK it is ``dim(im W_K ∩ ker W_Qᵀ)``, for OV ``dim(im W_V ∩ ker W_O)``; 0 where what drops has full rank.
+    For QK ``dim(im W_K ∩ ker W_Qᵀ)``, for OV ``dim(im W_V ∩ ker W_O)``; 0 if the factor that drops has full rank.
     """
     if dropped_rank == dropped.triangle.shape[-1]:
         return 0
@@ -333,12 +332,12 @@ def _factors_lost(
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the chance of a head's circuits, or of a layer's, depends on.
+    """The sizes on which chance depends, for a head's circuits or a whole layer's.
 
     Attributes
     ----------
     d : by circuit, the width of the residual stream.
-    inner : the rows of the two factors that QK is a product of.
+    inner : the rows of the two factors of QK.
     ranks : by matrix, the mean numerical ranks of Gaussian factors that are stored as finely.
     """
 
@@ -348,7 +347,7 @@ class Sizes:
 
 
 def sizes_of(layer: LayerOutline, whole_layer: bool, noises: Mapping[str, float]) -> Sizes:
-    """Give what chance depends on; singular values of Gaussian factors of norm one count above ``noises``."""
+    """Collect the sizes for chance; singular values of Gaussian factors of norm one count above ``noises``."""
     draws = chance_of(layer, whole_layer, noises)
     shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
     inner = inner_rows(layer, whole_layer)
@@ -358,15 +357,15 @@ def sizes_of(layer: LayerOutline, whole_layer: bool, noises: Mapping[str, float]
 
 
 def circuit_chance(sizes: Sizes, frame: Frame) -> Numbers:
-    """Give the means of all measures over Gaussian factors, for circuits that are compared.
+    """Compute the means of all measures over Gaussian factors, for circuits that are compared.
 
-    Some are known exactly. Turning W_Q against W_K gives 1/d for the symmetry, whatever their singular values; turning
-    W_O's sign leaves a head as probable, so that copying is zero; a random subspace of dimension l holds l/d of any
-    direction's square; random subspaces meet no more than their dimensions make them. Angles are those of subspaces of
-    the ranks that are left of Gaussian factors stored as coarsely as the head's. The others do not change when the
-    residual stream is turned, so that they are those of small cores (`gaussian_pair`), exactly in distribution up to
-    `WIDEST`. In wider streams, where they hardly vary, eigenvalues and angles are those of factors whose widths are all
-    made smaller by one ratio, and the distances from the identity come from ``E tr(M)² = ‖M‖² / d``.
+    Some are known exactly. The symmetry is 1/d, as for any W_Q rotated at random against W_K. Copying is zero, since a
+    head with W_O negated is as probable. A random subspace of dimension l holds l/d of any direction's square. Random
+    subspaces meet in no more dimensions than they must. Angles are those between subspaces whose dimensions are the
+    ranks of Gaussian factors stored as coarsely as the head's. The other measures do not change when the residual
+    stream is rotated, so they are those of small cores (`gaussian_pair`), exactly in distribution up to `WIDEST`. In
+    wider streams, where they hardly vary, eigenvalues and angles come from factors whose widths are all reduced by one
+    ratio, and the distances from the identity from ``E tr(M)² = ‖M‖² / d``.
     """
     d, ranks = sizes.d["QK"], sizes.ranks
     counted = {matrix: round(rank) for matrix, rank in ranks.items()}
@@ -392,7 +391,7 @@ def circuit_chance(sizes: Sizes, frame: Frame) -> Numbers:
 
 
 def mass_chance(r: int, d: int) -> float:
-    """Average `positive_mass` over Gaussian products ``W_Qᵀ W_K`` of (r, d) factors; that of −λ is the same."""
+    """Average `positive_mass` over Gaussian products ``W_Qᵀ W_K`` of (r, d) factors; −λ has the same mean."""
     query, key = map(torch.from_numpy, gaussian_pair(r, r, d))
     small = query.mT @ key if query.shape[-1] <= query.shape[-2] else key @ query.mT
     found = torch.linalg.eigvals(small.float())
@@ -411,19 +410,19 @@ def _traces_by_chance(r: int, d: int) -> Numbers:
 
 
 KINDS = ("Q", "K", "V")
-"""The ways in which a head may read what another one has written."""
+"""The ways in which a head can read what another has written."""
 
 
 def writing(value: Tensor, output: Tensor) -> Tensor:
     """Reduce what heads write to rows A (heads, k, d_output) float64 with ``AᵀA = OVᵀ OV / ‖OV‖²``.
 
-    W_V is (key_value_heads, s, d_values), W_O (heads, d_output, s), k up to s. A head of zeros becomes NaN.
+    W_V is (key_value_heads, s, d_values), W_O (heads, d_output, s), k at most s. A head of zeros becomes NaN.
     """
     return _unit(root(value).repeat_interleave(len(output) // len(value), 0).mT @ output.mT.double())
 
 
 def reading(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict[str, Tensor]:
-    """Reduce what heads read to rows B of norm one, by kind: ``BᵀB`` is that of what they read by.
+    """Reduce what heads read to rows B of norm one, by kind: ``BᵀB = C Cᵀ / ‖C‖²`` for the circuit C that reads.
 
     W_Q (heads, r, d_model), W_K and W_V (key_value_heads, r, d) and W_O (heads, d_output, s) give (heads, k, d)
     float64. A head of zeros becomes NaN.
@@ -443,7 +442,7 @@ def _unit(rows: Tensor) -> Tensor:
 
 
 def composition(written: Tensor, read: Tensor) -> Tensor:
-    """Compute compositions (heads, others) of what heads write (heads, k, d) and others read (others, l, d)."""
+    """Compose what heads write (heads, k, d) with what others read (others, l, d): (heads, others)."""
     heads, k, d = written.shape
     others, width, _ = read.shape
     met = written.reshape(heads * k, d) @ read.reshape(others * width, d).mT

@@ -1,9 +1,9 @@
-"""How far two models' matrices are from each other, and how subspaces of the residual stream lie to each other.
+"""Distances between two models' matrices, and angles between subspaces of the residual stream.
 
-A is the model that was opened, B the one beside it. Subspaces are given by orthonormal bases, (batch, d, k), and
-compared by the singular values of ``Aᵀ B``, which are the cosines of their principal angles (Björck & Golub 1973): from
-0 to 1 whatever the scale of the weights, so that a zero among them can be told from rounding. All is float64, and no
-head's ``d_model × d_model`` product is ever formed.
+A is the open model, B the one it is compared with. Subspaces are orthonormal bases, (batch, d, k), compared by the
+singular values of ``Aᵀ B``, the cosines of their principal angles (Björck & Golub 1973). These lie between 0 and 1
+whatever the scale of the weights, so that a zero can be told from rounding. Everything is float64, and a head's
+``d_model × d_model`` product is never formed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from engine.mathematics.factored_matrices import FactoredMatrix, FactoredProduct
 from engine.mathematics.spectra import MOST_SMALL_VALUES, smallest_singular_values
 
 CANCELLED_SHARE = 1e-8
-"""Share of its bound up to which a squared norm is computed again by QR; above it, it has at least eight digits."""
+"""A squared norm below this share of its bound is computed again by QR; above it, it has at least eight digits."""
 
 
 Factors = tuple[Tensor, ...]
-"""A batch of matrices (batch, r, d) alone, or of circuits ``leftᵀ right`` (batch, r, m) and (batch, r, n)."""
+"""A batch of matrices (batch, r, d), or the factors (batch, r, m) and (batch, r, n) of circuits ``leftᵀ right``."""
 
 
 def norm(factors: Factors) -> Tensor:
@@ -34,10 +34,10 @@ def norm(factors: Factors) -> Tensor:
 
 
 def distance(first: Factors, second: Factors) -> Tensor:
-    """Compute ``‖B − A‖_F / ‖A‖_F`` of a batch of matrices or circuits: 0 where nothing differs, infinite where A is 0.
+    """Compute ``‖B − A‖_F / ‖A‖_F`` of a batch of matrices or circuits: 0 if nothing differs, infinite if only A is 0.
 
     For circuits, with ``left_B = left_A + Δ_left`` and ``right_B = right_A + Δ_right``,
-    ``M_B − M_A = [Δ_left; left_A]ᵀ [right_B; Δ_right]``, exactly: a small change is no difference of large products.
+    ``M_B − M_A = [Δ_left; left_A]ᵀ [right_B; Δ_right]`` exactly, so that a small change keeps its digits.
     """
     deltas = [now.double() - before.double() for before, now in zip(first, second, strict=True)]
     if len(deltas) == 2:
@@ -47,9 +47,9 @@ def distance(first: Factors, second: Factors) -> Tensor:
 
 
 def unrelated_distance(first: Factors, second: Factors) -> Tensor:
-    """Compute ``√(1 + ‖B‖² / ‖A‖²)``, the distance from A of a B that has nothing to do with it; NaN where both are 0.
+    """Compute ``√(1 + ‖B‖² / ‖A‖²)``, the distance between A and an unrelated B; NaN if both are 0.
 
-    If B is turned at random against A, ``E ⟨A, B⟩ = 0`` and so ``E ‖B − A‖² = ‖A‖² + ‖B‖²``: √2 for one of A's size.
+    If B is rotated at random against A, ``E ⟨A, B⟩ = 0`` and so ``E ‖B − A‖² = ‖A‖² + ‖B‖²``: √2 for equal norms.
     """
     size = norm(first)
     return torch.hypot(size, norm(second)) / size
@@ -59,8 +59,8 @@ def product_norm(left: Tensor, right: Tensor) -> Tensor:
     """Compute ``‖leftᵀ right‖_F`` of thin factors (batch, r, m) and (batch, r, n) float64: (batch,).
 
     Its square is ``Σ (left leftᵀ) ∘ (right rightᵀ)``, whose terms may cancel: rounding is relative to the bound
-    ``(Σ_i ‖left_i‖ ‖right_i‖)²`` over the rows i. Where little of that is left, the norm is that of ``R_left R_rightᵀ``
-    from QR decompositions, which squares nothing (Golub & Van Loan 2013, §5.2).
+    ``(Σ_i ‖left_i‖ ‖right_i‖)²`` over the rows i. Where little of that is left, the norm is computed as that of
+    ``R_left R_rightᵀ`` from QR decompositions, without squaring (Golub & Van Loan 2013, §5.2).
     """
     if left.shape[1] >= min(left.shape[2], right.shape[2]):
         multiplied: Tensor = torch.linalg.matrix_norm(left.mT @ right)
@@ -78,9 +78,9 @@ def product_norm(left: Tensor, right: Tensor) -> Tensor:
 def image_angles(
     first: Tensor, first_ranks: Sequence[int], second: Tensor, second_ranks: Sequence[int]
 ) -> list[Tensor]:
-    """Compare what two batches of matrices (batch, r, d) read, of the directions within their numerical ranks.
+    """Compare the subspaces that two batches of matrices (batch, r, d) read, up to their numerical ranks.
 
-    Of each pair the principal angles in degrees, (1, dimensions of the smaller subspace).
+    Returns the principal angles of each pair in degrees, (1, dimensions of the smaller subspace).
     """
     one, other = factor_matrices(first), factor_matrices(second)
     return [
@@ -92,7 +92,7 @@ def image_angles(
 def cosines(first: Tensor, second: Tensor) -> Tensor:
     """Compute the cosines of the principal angles between two subspaces, largest first (Björck & Golub 1973).
 
-    Of orthonormal columns (batch, d, k) and (batch, d, l) they are (batch, min(k, l)), from 0 to 1.
+    Orthonormal columns (batch, d, k) and (batch, d, l) give (batch, min(k, l)), from 0 to 1.
     """
     d, k = first.shape[-2:]
     least = min(k, second.shape[-1])
@@ -103,16 +103,16 @@ def cosines(first: Tensor, second: Tensor) -> Tensor:
 
 
 def angles(cosine: Tensor) -> Tensor:
-    """Turn cosines (..., k) into degrees; angles below about a millionth of a degree cannot be told from zero."""
+    """Convert cosines (..., k) to degrees; angles below about a millionth of a degree cannot be told from zero."""
     return torch.rad2deg(torch.arccos(cosine))
 
 
 def principal_angles(first: Tensor, second: Tensor) -> Tensor:
     """Compute the principal angles between two subspaces in degrees, smallest first: (batch, min(k, l)).
 
-    Cosines are the singular values of ``Aᵀ B`` and resolve no angle below a millionth of a degree; sines are those of
-    ``B − A Aᵀ B`` and do (Björck & Golub 1973). Each angle is taken from the smaller of both. A sine below ``d · eps``
-    is rounding, and its angle zero.
+    Cosines, the singular values of ``Aᵀ B``, do not resolve angles below a millionth of a degree; sines, those of
+    ``B − A Aᵀ B``, do (Björck & Golub 1973). Each angle comes from the smaller of the two. A sine below ``d · eps`` is
+    rounding, and its angle zero.
     """
     if first.shape[2] < second.shape[2]:
         first, second = second, first
@@ -131,11 +131,11 @@ def principal_angles(first: Tensor, second: Tensor) -> Tensor:
 
 
 def angle_columns(name: str, degrees: Tensor) -> dict[str, float]:
-    """Name the smallest, the mean and the largest of principal angles (batch, k), and the overlap; the batch's means.
+    """Average over a batch the smallest, mean and largest of principal angles (batch, k), and the overlap.
 
-    The overlap, the mean squared cosine, is 1 where one subspace holds the other and 0 where they are orthogonal. Of
-    independent random subspaces of dimensions k ≤ l in d dimensions it is l/d on average. Where one has no dimension
-    nothing is said.
+    The overlap, the mean squared cosine, is 1 if one subspace holds the other and 0 if they are orthogonal. For
+    independent random subspaces of dimensions k ≤ l in d dimensions it is l/d on average. Without angles there are no
+    columns.
     """
     if not degrees.numel():
         return {}
@@ -152,15 +152,15 @@ def angle_columns(name: str, degrees: Tensor) -> dict[str, float]:
 def random_cosines(first: int, second: int, d: int) -> Tensor:
     """Draw the `cosines` between what Gaussian matrices of so many rows read of d dimensions: (draws, min(rows)).
 
-    The two are turned together so that few columns are needed, which changes no angle between them (`gaussian_pair`).
+    Both are rotated together so that few columns are needed, which changes no angle between them (`gaussian_pair`).
     """
     return cosines(*(factor_matrices(torch.from_numpy(each)).basis for each in gaussian_pair(first, second, d)))
 
 
 def images(first: FactoredMatrix, first_rank: int, second: FactoredMatrix, second_rank: int) -> tuple[Tensor, Tensor]:
-    """Give bases (1, d, rank) of what two matrices read, of the directions that count towards their numerical ranks.
+    """Return bases (1, d, rank) of the subspaces that two matrices read, up to their numerical ranks.
 
-    Where one of them reads the whole space no angle depends on which subspace the other one's is.
+    If one of them reads the whole space, any subspace of the right dimension stands for the other's.
     """
     any_will_do = max(first_rank, second_rank) >= first.basis.shape[-2]
 
@@ -174,7 +174,7 @@ def images(first: FactoredMatrix, first_rank: int, second: FactoredMatrix, secon
 
 
 def image_in_head(factor: FactoredMatrix, rank: int) -> Tensor:
-    """Give a basis of a matrix's image among the head's own ``r`` dimensions, as in `images`: (1, r, rank)."""
+    """Return a basis of a matrix's image in the head's own ``r`` dimensions: (1, r, rank)."""
     right: Tensor = torch.linalg.svd(factor.triangle, full_matrices=False)[2]
     return right.mT[..., :rank]
 
@@ -182,15 +182,16 @@ def image_in_head(factor: FactoredMatrix, rank: int) -> Tensor:
 def count_lost(onto: Tensor, read: Tensor, tolerance: float) -> int:
     """Count the dimensions of an image that fall into a kernel: ``dim(im B ∩ ker A)``.
 
-    It is what ``rank(AB) = rank(B) − dim(im B ∩ ker A)`` counts: the directions of im B that are orthogonal to all that
-    A reads, whose cosines with ``(ker A)^⊥``, the span of A's rows, are zero, or below the tolerance. Both are bases.
+    As in ``rank(AB) = rank(B) − dim(im B ∩ ker A)``, these are the directions of im B that are orthogonal to everything
+    A reads: their cosines with ``(ker A)^⊥``, the span of A's rows, are zero, or below the tolerance. ``onto`` is a
+    basis of that span, ``read`` one of im B.
     """
     kept = int((cosines(onto, read) > tolerance).sum())
     return int(onto.shape[-1]) - kept
 
 
 def symmetric_rank(matrix: FactoredProduct, rank: int, noise: float) -> int:
-    """Count the dimensions of ``S = (M + Mᵀ)/2`` of an operator of a numerical rank; up to noise none counts.
+    """Count the dimensions of ``S = (M + Mᵀ)/2`` above the noise, for an operator M of a numerical rank.
 
     With ``M = U C Vᵀ`` and ``[U V] = W R``, W orthonormal, S is ``W (R₁ C R₂ᵀ + R₂ Cᵀ R₁ᵀ)/2 Wᵀ``.
     """
@@ -207,7 +208,7 @@ def image_in_kernel(matrix: FactoredProduct, rank: int, tolerance: float) -> int
     if kernel == 0:
         return 0
     if matrix.is_whole and kernel <= MOST_SMALL_VALUES:
-        # What lies in the kernel and in the image is orthogonal to the image's complement, which is as small as it.
+        # What lies in both the kernel and the image is orthogonal to the image's complement, as small as the kernel.
         spaces = smallest_singular_values(matrix.core[0], kernel)
         if spaces is not None:
             return count_lost(spaces[2][None], spaces[1][None], tolerance)

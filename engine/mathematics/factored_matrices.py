@@ -1,8 +1,8 @@
-"""Products of thin matrices that stay factored, as orthonormal bases around a small core; batched, in float64.
+"""Products of thin matrices, kept factored as orthonormal bases around a small core; batched, in float64.
 
-A head's ``QK = W_Qᵀ W_K`` is ``left · core · rightᵀ``, with an orthonormal basis of what W_Q reads, one of what W_K
-reads, and a core of ``head_dim × head_dim`` between them. Norm, trace, eigenvalues and singular vectors of the product
-are those of the core, or of the core and ``rightᵀ left``; the ``d_model × d_model`` product is never formed.
+A head's ``QK = W_Qᵀ W_K`` is ``left · core · rightᵀ``: an orthonormal basis of what W_Q reads, one of what W_K reads,
+and a ``head_dim × head_dim`` core between them. Norm, trace, eigenvalues and singular vectors of the product follow
+from the core, or from the core and ``rightᵀ left``; the ``d_model × d_model`` product is never formed.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from engine.mathematics.measures import StoredSize, frobenius_norm, spectral_nor
 from engine.values.spectra import FloatArray
 
 FAR_FROM_ORTHONORMAL = 0.1
-"""How far the Gram matrix of a basis that one Cholesky factor made may be from the identity for a second to mend it."""
+"""How far from the identity the Gram matrix of the first Cholesky step's basis may be for a second step to mend it."""
 
 
 NEARLY_DEPENDENT = 1e-3
-"""The ratio of a Cholesky factor's smallest and largest diagonal elements below which squaring may have cost digits."""
+"""Below this ratio of a Cholesky factor's smallest to its largest diagonal element, squaring may have cost digits."""
 
 
 @dataclass(frozen=True)
 class FactoredMatrix:
     """A batch of matrices Wᵀ as ``basis · triangle``, (batch, d, k) with orthonormal columns and (batch, k, r) float64.
 
-    With k = min(d, r); where the basis is that of the whole space, as it is, ``is_whole`` says so.
+    k = min(d, r). ``is_whole`` says that the basis is the identity of the whole space.
     """
 
     basis: Tensor
@@ -35,7 +35,7 @@ class FactoredMatrix:
     is_whole: bool = False
 
     def repeat(self, times: int) -> FactoredMatrix:
-        """Let each matrix stand beside ``times`` others, as a key/value head beside its query heads."""
+        """Repeat each matrix ``times`` times, as a key/value head for each of its query heads."""
         if times == 1:
             return self
         basis, triangle = (part.repeat_interleave(times, 0) for part in (self.basis, self.triangle))
@@ -45,7 +45,7 @@ class FactoredMatrix:
         return FactoredMatrix(self.basis[places], self.triangle[places], self.is_whole)
 
     def stored_size(self, epsilon: float | FloatArray) -> StoredSize:
-        """Give the sizes (batch,) of the matrices, whose numbers are stored as finely as ``epsilon`` (batch,) says."""
+        """Return the sizes (batch,) of the matrices; ``epsilon`` (batch,) says how finely they are stored."""
         sigma: FloatArray = torch.linalg.svdvals(self.triangle).numpy()
         rows, cols = self.triangle.shape[-1], self.basis.shape[-2]
         return StoredSize(rows, cols, epsilon, frobenius_norm(sigma), spectral_norm(sigma))
@@ -55,7 +55,7 @@ class FactoredMatrix:
 class FactoredProduct:
     """A batch of products ``left · core · rightᵀ``: (batch, m, k), (batch, k, l) and (batch, n, l) float64.
 
-    The outer ones have orthonormal columns; where both are whole spaces, as they are, the core is the product.
+    The outer ones have orthonormal columns; ``is_whole`` says that both are identities, and the core is the product.
     """
 
     left: Tensor
@@ -73,9 +73,9 @@ class FactoredProduct:
         return squares
 
     def eigenvalue_core(self, between: Tensor | None = None) -> Tensor:
-        """Give a small matrix (batch, k, k) with the non-zero eigenvalues of M, or of ``M · T``, and their traces.
+        """Form a small matrix (batch, k, k) with the trace and the non-zero eigenvalues of M, or of ``M · T``.
 
-        ``left C rightᵀ T`` and ``C rightᵀ T left`` have the same ones, since XY and YX have. T, ``between``, is (n, m)
+        ``left C rightᵀ T`` and ``C rightᵀ T left`` have the same ones, as XY and YX do. T, ``between``, is (n, m)
         float64; None is the identity, for products from a space to itself.
         """
         if self.is_whole:
@@ -87,7 +87,7 @@ class FactoredProduct:
     def singular_triples(self) -> tuple[Tensor, Tensor, Tensor]:
         """Decompose into ``Σ σ_i u_i v_iᵀ``: (batch, m, r), (batch, r) largest first, and (batch, n, r).
 
-        The number of u_i that is largest in size is positive (`fix_signs`).
+        The largest number of u_i in size is positive (`fix_signs`).
         """
         left, values, right = torch.linalg.svd(self.core, full_matrices=False)
         first, second = fix_signs(self.left @ left, self.right @ right.mT)
@@ -95,9 +95,9 @@ class FactoredProduct:
 
 
 def fix_signs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Choose the sign that a decomposition leaves open: the number of u_i that is largest in size is positive.
+    """Choose the sign that a decomposition leaves open, so that the largest number of u_i in size is positive.
 
-    Singular vectors stand in columns, (batch, m, r) and (batch, n, r); both turn together.
+    Singular vectors are columns, (batch, m, r) and (batch, n, r); both change sign together.
     """
     largest = left.abs().argmax(-2, keepdim=True)
     signs = left.gather(-2, largest).sign()
@@ -105,9 +105,9 @@ def fix_signs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def root(rows: Tensor) -> Tensor:
-    """Compute a factor L of ``W Wᵀ = L Lᵀ`` for each of a batch of matrices (batch, r, d): (batch, r, min(r, d)).
+    """Compute L with ``W Wᵀ = L Lᵀ`` for each matrix of a batch (batch, r, d): (batch, r, min(r, d)).
 
-    By Cholesky where squaring has digits to spare, by Householder's QR elsewhere. ``‖Wᵀ B‖_F = ‖Lᵀ B‖_F`` for every B.
+    By Cholesky where squaring leaves enough digits, otherwise by Householder's QR. ``‖Wᵀ B‖_F = ‖Lᵀ B‖_F`` for every B.
     """
     wide = rows.double()
     if wide.shape[-1] <= wide.shape[-2]:
@@ -122,14 +122,14 @@ def root(rows: Tensor) -> Tensor:
 
 
 def factor_matrices(rows: Tensor) -> FactoredMatrix:
-    """Split each of a batch of matrices (batch, r, d) into an orthonormal basis of what it reads, and the rest.
+    """Split each matrix of a batch (batch, r, d) into an orthonormal basis of what it reads, and a triangle.
 
-    By Cholesky factors of Gram matrices, twice, which is orthonormal to rounding wherever the first factor leaves a
-    basis near enough (CholeskyQR2: Yamamoto, Nakatsukasa, Yanagisawa & Fukaya 2015); by Householder's QR elsewhere.
+    Two steps of Cholesky on Gram matrices give a basis that is orthonormal to rounding, if the first step's is near
+    enough (CholeskyQR2: Yamamoto, Nakatsukasa, Yanagisawa & Fukaya 2015). Other matrices take Householder's QR.
     """
     wide = rows.double()
     batch, r, d = wide.shape
-    if d <= r:  # as many directions as there are: any basis of the whole space will do
+    if d <= r:  # they read the whole space, of which any basis will do
         return FactoredMatrix(
             torch.eye(d, dtype=wide.dtype, device=wide.device).expand(batch, d, d), wide.mT, is_whole=True
         )
@@ -145,10 +145,10 @@ def factor_matrices(rows: Tensor) -> FactoredMatrix:
 
 
 def _cholesky_step(wide: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Split (batch, r, d) into a lower triangle and a nearly orthonormal basis: basis, triangle, and the Gram matrix.
+    """Split (batch, r, d) into a nearly orthonormal basis and a lower triangle; return both and the Gram matrix.
 
-    Where it has no full rank, this is nonsense. Multiplying by the small triangle's inverse is several times quicker
-    than solving with it, and what digits that costs the second step brings back.
+    The result is meaningless without full rank. Multiplying by the small triangle's inverse is several times quicker
+    than solving with it, and the second step restores the digits that it costs.
     """
     gram = wide @ wide.mT
     lower, failed = torch.linalg.cholesky_ex(gram)
@@ -159,6 +159,6 @@ def _cholesky_step(wide: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def product(left: FactoredMatrix, right: FactoredMatrix) -> FactoredProduct:
-    """Multiply ``W_leftᵀ W_right`` for two batches of matrices (batch, r, m) and (batch, r, n), split already."""
+    """Multiply ``W_leftᵀ W_right`` for two factored batches of matrices (batch, r, m) and (batch, r, n)."""
     core = left.triangle @ right.triangle.mT
     return FactoredProduct(left.basis, core, right.basis, left.is_whole and right.is_whole)

@@ -1,9 +1,9 @@
-"""Measures of a spectrum: how many directions a matrix really uses, and how strongly; and norms of stored tensors.
+"""Measures of a spectrum, ranks and norms, and norms of stored tensors.
 
 Every measure takes singular values along the last axis, largest first, and returns one number per spectrum.
-With ``p_i = σ_i² / Σσ²`` and ``q_i = σ_i / Σσ``; a zero matrix has rank 0 in every sense and condition number infinity.
+With ``p_i = σ_i² / Σσ²`` and ``q_i = σ_i / Σσ``. A zero matrix has rank 0 in every sense and condition number infinity.
 
-The screen imports this module before torch is there, so that it must not import torch.
+The screen imports this module before torch is loaded, so it must not import torch.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NUMBERS_AT_ONCE = 2**16
-"""Numbers of a tensor that are squared at once in float64; as many as stay in a core's cache."""
+"""Numbers that are squared at once in float64: as many as fit in a core's cache."""
 
 COMPUTE_EPSILON = float(np.finfo(np.float64).eps)
-"""All singular values are computed in float64."""
+"""That of float64, in which all singular values are computed."""
 
 DEFAULT_EPSILON = 0.01
-"""The share of the energy that `energy_rank` leaves out, unless the person says otherwise."""
+"""The share of the energy that `energy_rank` leaves out by default."""
 
 
 def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
@@ -43,7 +43,7 @@ def _unit(sigma: FloatArray) -> FloatArray:
 
 
 def energies(sigma: FloatArray) -> FloatArray:
-    """Give each singular value's share of the energy, ``p_i = σ_i² / Σσ²``; (..., r) to (..., r)."""
+    """Compute each singular value's share of the energy, ``p_i = σ_i² / Σσ²``; (..., r) to (..., r)."""
     squares = _unit(sigma) ** 2
     return _ratio(squares, np.broadcast_to(squares.sum(-1, keepdims=True), squares.shape))
 
@@ -60,25 +60,21 @@ def energy_rank(sigma: FloatArray, epsilon: float = DEFAULT_EPSILON) -> NDArray[
 
 
 def numerical_rank(sigma: FloatArray, noise: float | FloatArray) -> NDArray[np.int64]:
-    """Count the singular values (..., r) above the noise (...) of their matrix (`StoredSize.noise`)."""
+    """Count the singular values (..., r) above their matrix's noise (...), as `StoredSize.noise` bounds it."""
     counts: NDArray[np.int64] = np.count_nonzero(sigma > np.asarray(noise)[..., None], axis=-1)
     return counts
 
 
 def random_norm(rows: int, cols: int) -> float:
-    """Give the spectral norm of a random matrix of Frobenius norm one, ``(√m + √n) / √(mn)`` (Vershynin 2018, 4.4)."""
+    """Estimate the spectral norm of a random matrix of norm one, ``(√m + √n) / √(mn)`` (Vershynin 2018, 4.4)."""
     return (math.sqrt(rows) + math.sqrt(cols)) / math.sqrt(rows * cols)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSize:
-    """How large a stored matrix is, and how finely its numbers are stored; arrays (batch,) tell of several matrices.
+    """The shape and norms of a stored matrix, and how finely its numbers are stored; (batch,) arrays for several.
 
-    Attributes
-    ----------
-    rows, cols : its shape.
-    epsilon : the distance between neighbouring numbers as they are stored, relative to the numbers.
-    frobenius, spectral : its norms.
+    ``epsilon`` is the distance between neighbouring stored numbers, relative to the numbers.
     """
 
     rows: int
@@ -89,11 +85,11 @@ class StoredSize:
 
     @property
     def noise(self) -> FloatArray:
-        """Give what rounding adds to the matrix at most: smaller singular values say nothing of the weights.
+        """Bound what rounding adds to the matrix: smaller singular values say nothing about the weights.
 
         ``max(σ₁ · max(m, n) · eps(float64), eps(stored) · ‖W‖_F · (√m + √n) / √(mn))``. The first term is NumPy's for
-        singular values in float64. The second is the spectral norm of a random matrix with entries of the size of
-        eps(stored) times those of W (Vershynin 2018, 4.4), about three times that of what rounding has added.
+        singular values in float64. The second is the spectral norm of a random matrix whose entries have the size of
+        eps(stored) times those of W (Vershynin 2018, 4.4), about three times that of the rounding itself.
         """
         computed = np.multiply(self.spectral, max(self.rows, self.cols) * COMPUTE_EPSILON)
         stored = np.multiply(self.epsilon, self.frobenius) * random_norm(self.rows, self.cols)
@@ -101,12 +97,12 @@ class StoredSize:
 
 
 def product_noise(first: StoredSize, second: StoredSize) -> FloatArray:
-    """Give what rounding adds to a product AB at most, ``noise(A) ‖B‖₂ + ‖A‖₂ noise(B)``."""
+    """Bound what rounding adds to a product AB, ``noise(A) ‖B‖₂ + ‖A‖₂ noise(B)``."""
     return first.noise * second.spectral + first.spectral * second.noise
 
 
 def cosine_noise(dimensions: int, epsilon: float) -> float:
-    """Give ``max(d · eps(float64), eps(stored))``, up to which cosines of subspaces of d dimensions are rounding."""
+    """Compute ``max(d · eps(float64), eps(stored))``; smaller cosines of subspaces of d dimensions are rounding."""
     return max(dimensions * COMPUTE_EPSILON, epsilon)
 
 
@@ -132,7 +128,7 @@ def participation_ratio(sigma: FloatArray) -> FloatArray:
 
 
 def spectral_norm(sigma: FloatArray) -> FloatArray:
-    """Give σ₁."""
+    """Return σ₁."""
     return sigma[..., 0].copy()
 
 
@@ -154,11 +150,11 @@ class Measure:
 
     Attributes
     ----------
-    title : what a screen calls it.
+    title : its name on the screen.
     compute : (singular values (..., r), ε, noise (...)) to one number per spectrum.
     is_count : whether its values are whole numbers.
-    is_norm : whether it grows with the matrix; the others depend on the spectrum's shape alone.
-    is_heavy_tailed : whether its mean over random matrices is infinite, so that chance is their median.
+    is_norm : whether it grows with the matrix; the others depend only on the spectrum's shape.
+    is_heavy_tailed : whether its mean over random matrices is infinite; chance is then the median.
     """
 
     name: str
@@ -170,7 +166,7 @@ class Measure:
 
     @property
     def formula(self) -> str:
-        """What it is, for the screen."""
+        """Its formula, as the screen shows it."""
         return OF_SPECTRA[self.name]
 
 
@@ -189,18 +185,18 @@ MEASURES: tuple[Measure, ...] = (
 
 
 def tensor_norm(parts: Iterable[Tensor]) -> float:
-    """Give ``√Σw²`` (Golub & Van Loan 2013, section 2.3) in float64 of a tensor whose numbers come in parts (numbers,).
+    """Compute ``√Σw²`` (Golub & Van Loan 2013, section 2.3) in float64, for a tensor that comes in parts (numbers,).
 
-    It is NaN where a number is NaN, and infinite where one is infinite and none NaN.
+    NaN if any number is NaN; otherwise infinite if any is infinite.
     """
     blocks = (block.double() for part in parts for block in part.detach().cpu().split(NUMBERS_AT_ONCE))
     return math.sqrt(sum(float(block @ block) for block in blocks))
 
 
 def orthogonal_norm(before: Tensor, after: Tensor) -> float:
-    """Give ``√(‖x‖² + ‖y − x‖²)`` of (d,): what y's norm would be if what is added to x stood at a right angle to it.
+    """Compute ``√(‖x‖² + ‖y − x‖²)`` of (d,): the norm that y would have if ``y − x`` were orthogonal to x.
 
-    Directions that know nothing of each other do, in many dimensions: the root mean square of their cosine is ``1/√d``.
+    Unrelated directions nearly are, in many dimensions: the root mean square of their cosine is ``1/√d``.
 
     Examples
     --------

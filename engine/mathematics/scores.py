@@ -1,20 +1,20 @@
 """Scores of queries and keys: how positions rotate them, and one score as a sum of pairs, biases and positions.
 
-A head's query is ``q = A x_q + a`` and its key ``k = B x_k + c``, with x what the projections read, and all that a
-model does to queries and keys on the way (a rotation by the position, a gain, a norm whose size is held as it is) in A,
-B, a and c. The score is ``s · q·k`` and what is added whatever the query is. With ``s AᵀB = Σ σ_i u_i v_iᵀ``
+A head's query is ``q = A x_q + a`` and its key ``k = B x_k + c``, where x is what the projections read. A, B, a and c
+include everything that the model does to queries and keys on the way: a rotation by the position, a gain, a norm whose
+size is held fixed. The score is ``s · q·k`` plus terms that do not depend on x. With ``s AᵀB = Σ σ_i u_i v_iᵀ``
 
 ``s · q·k = Σ σ_i (x_q·u_i)(v_i·x_k) + s · a·(B x_k) + s · (A x_q)·c + s · a·c``
 
 exactly (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", for the first of these sums).
 
 Rotary positions (Su et al. 2021, RoFormer) rotate queries and keys, ``q_i → R_i q_i`` and ``k_j → R_j k_j``, so that
-the score of a query at i and a key at j is ``x_iᵀ W_Qᵀ R_{j−i} W_K x_j``. With the key Δ tokens before the query AᵀB is
-``W_Qᵀ R_{−Δ} W_K``: a product of W_Q and of W_K with its rows rotated, of which everything can be measured that is
-measured of QK. A factor on all scores, as some kinds of scaling have, is left out.
+the score of a query at i and a key at j is ``x_iᵀ W_Qᵀ R_{j−i} W_K x_j``. For a key Δ tokens before the query AᵀB is
+``W_Qᵀ R_{−Δ} W_K``: the product of W_Q and of W_K with rotated rows, which can be measured like QK. A factor on all
+scores, as some kinds of scaling have, is left out.
 
-Chance is what the terms are, as a root mean square, of an x_q and an x_k of the same norms in random directions: of a
-random direction x of d dimensions ``E (w·x)² = ‖w‖²‖x‖²/d``.
+Chance is the root mean square of the terms for an x_q and an x_k of the same norms in random directions: for a random
+direction x in d dimensions ``E (w·x)² = ‖w‖²‖x‖²/d``.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ class Rotation:
     Attributes
     ----------
     frequencies : (pairs,) radians per token; ``2 · pairs`` dimensions of a head are rotated, the rest is not.
-    is_interleaved : whether a pair is two neighbours (GPT-J's form), and not one of the first half and one of the
-        second (GPT-NeoX's, "rotate half").
+    is_interleaved : whether a pair is two neighbours (GPT-J), not one of each half (GPT-NeoX's "rotate half").
     start : the first dimension that is rotated; in latent attention those without positions come before it.
-    longest : tokens of the longest sentence in which they are the frequencies; None where they are in every one.
+    longest : tokens of the longest sentence for which the frequencies hold; None if they hold for every length.
     """
 
     frequencies: Tensor
@@ -54,7 +53,7 @@ def rotate_keys(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
 
     Raises
     ------
-    EngineError : when no sentence in which the frequencies hold is long enough for the distance.
+    EngineError : when the distance is longer than any sentence for which the frequencies hold.
     """
     if rotation.longest is not None and distance >= rotation.longest:
         raise EngineError(
@@ -77,12 +76,12 @@ def rotate_keys(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Side:
-    """A query or a key as an affine function of what its projection read.
+    """A query or a key as an affine function of what its projection reads.
 
     Attributes
     ----------
     read, weight : (d,) and (r, d) float64, x and A or B.
-    rest : (r,) float64, what it would be for x = 0: a or c.
+    rest : (r,) float64, a or c.
     epsilon : the distance between neighbouring numbers of the stored weight, relative to the numbers.
     """
 
@@ -98,14 +97,15 @@ class ScoreTerms:
 
     Attributes
     ----------
-    values, sigma : (r,) σ_i (x_q·u_i)(v_i·x_k), by singular value of ``s AᵀB``, the largest first.
-    noise : what of sigma may be the rounding of stored weights.
-    left, right : (d_q, r) and (d_k, r), u and v; u_i's number that is largest in size is positive.
+    values : (r,) σ_i (x_q·u_i)(v_i·x_k), largest σ_i first.
+    sigma : (r,) the singular values of ``s AᵀB``.
+    noise : a singular value up to it may be the rounding of stored weights.
+    left, right : (d_q, r) and (d_k, r), u and v; the largest number of u_i in size is positive.
     query, key : (r,) x_q·u_i and x_k·v_i.
-    rests : the three terms in which a, c, or both stand.
-    chance : (r,) beside ``values``, ``σ_i ‖x_q‖‖x_k‖/√(d_q d_k)``.
-    rests_chance : ``s‖Bᵀa‖‖x_k‖/√d_k`` and ``s‖Aᵀc‖‖x_q‖/√d_q``; the third has nothing of x.
-    sizes : beside ``query`` and ``key``, the same number for all: ``‖x_q‖/√d_q`` and ``‖x_k‖/√d_k``.
+    rests : the three terms with a, with c, and with both.
+    chance : (r,) of ``values``, ``σ_i ‖x_q‖‖x_k‖/√(d_q d_k)``.
+    rests_chance : ``s‖Bᵀa‖‖x_k‖/√d_k`` and ``s‖Aᵀc‖‖x_q‖/√d_q``; the third term does not depend on x.
+    sizes : the chance of ``query`` and ``key``, ``‖x_q‖/√d_q`` and ``‖x_k‖/√d_k``.
     """
 
     values: Tensor
@@ -153,9 +153,9 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
 
 
 def fit_scale(products: Tensor, logarithms: Tensor, counted: Tensor) -> float:
-    """Find the scale with which products differ along a row as logarithms of probabilities do, by least squares.
+    """Fit by least squares the scale that turns differences of products along a row into those of log-probabilities.
 
-    All are (..., queries, keys); what is not ``counted``, and what is the same along a row, says nothing.
+    All are (..., queries, keys). Only what is ``counted`` takes part; a constant added to a row changes nothing.
 
     Examples
     --------

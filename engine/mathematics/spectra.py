@@ -1,18 +1,18 @@
-"""Singular values of heads, circuits and whole layers, batched; no head's ``d_model × d_model`` product is formed.
+"""Singular values of heads, circuits and whole layers, batched, without forming a head's ``d_model × d_model`` product.
 
 A head's ``QK = W_Qᵀ W_K`` is a product of two thin factors, so its non-zero singular values are those of a
-``head_dim × head_dim`` core. Two ways lead to them:
+``head_dim × head_dim`` core. There are two ways to compute them:
 
 * Gram matrices. ``σ(W)² = λ(W Wᵀ)``, and with ``W_K W_Kᵀ = L Lᵀ`` (Cholesky) the squares of QK's singular values are
   the eigenvalues of ``Lᵀ (W_Q W_Qᵀ) L``. Fast, but squaring halves the digits: a singular value σ carries a relative
   error of about ``eps · (σ₁/σ)²``.
 * QR. ``A = Q R`` of each factor and an SVD of ``R_A R_Bᵀ``, errors ``eps · σ₁/σ`` (Golub & Van Loan 2013, §8.6).
 
-Everything is float64. A Gram matrix is used where its smallest eigenvalue shows that it has digits to spare; other
-matrices are done again by QR and SVD. Of a large square matrix, whose Gram matrix nearly always loses a few values,
-those alone are found again by inverse iteration. So the ranks are those of a dense float64 SVD: the noise of a product,
-up to which singular values do not count, is above what float64 loses of its factors. Stored numbers are made float64 a
-piece at a time, so that a large matrix is not copied and what is multiplied next is in the cache.
+Everything is float64. A Gram matrix is used where its smallest eigenvalue shows that it has enough digits; other
+matrices are solved again by QR and SVD. The Gram matrix of a large square matrix nearly always loses a few values;
+those alone are computed again, by inverse iteration. So the ranks are those of a dense float64 SVD: the noise of a
+product, below which singular values do not count, exceeds what float64 loses of its factors. Stored numbers are
+converted to float64 a piece at a time, so that a large matrix is not copied and the next product's piece is cached.
 
 Factors may be on any device. Results are in main memory.
 """
@@ -25,41 +25,41 @@ import torch
 from torch import Tensor
 
 ACCURATE_EIGENVALUE_RATIO = 1e-10
-"""A Gram matrix with ``λ_min/λ_max`` above this leaves σ_min with a relative error of at most about 3e-6, since that is
-about ``eps · λ_max/λ_min``; larger singular values have smaller ones, and ranks are decided far from it."""
+"""A Gram matrix with ``λ_min/λ_max`` above this gives σ_min a relative error of about ``eps · λ_max/λ_min``, at most
+3e-6. Larger singular values have smaller errors, and ranks are decided far from it."""
 
 LEAST_EIGENVALUE = 1e-280
 """Below it float64 has fewer digits left, or none."""
 
 GRAM_BLOCK = 128
-"""Rows of a large Gram matrix that are multiplied at once, so that what lies above the diagonal is spared."""
+"""Rows of a large Gram matrix that are multiplied at once, so that little above the diagonal is computed."""
 
 PIECE = 2**18
-"""Numbers that are made float64 at once: two mebibytes, about what a core's cache holds."""
+"""Numbers that are converted to float64 at once: two mebibytes, about a core's cache."""
 
 SMALL = 512
-"""Up to this size symmetric eigenproblems of a batch are solved on the CPU: a GPU does one after the other, slowly."""
+"""Up to this size a batch of symmetric eigenproblems is solved on the CPU; a GPU solves one after the other, slowly."""
 
 MOST_SMALL_VALUES = 64
-"""Small singular values of a square matrix that are found by inverse iteration; for more an SVD is quicker."""
+"""Small singular values of a square matrix that inverse iteration computes; for more an SVD is quicker."""
 
 SPARE_VECTORS = 8
-"""Vectors of the iterated block beside two for each value, which make it converge quickly."""
+"""Vectors of the iterated block besides two for each value, so that it converges quickly."""
 
 MOST_STEPS = 12
-"""Steps after which a block that has not converged is given up."""
+"""Steps within which a block has to converge."""
 
 POWER_STEPS = 6
-"""That tell a large matrix's spectral norm to a few hundredths, enough to know rounding by its size."""
+"""Steps that give a large matrix's spectral norm to a few hundredths, enough to bound rounding by it."""
 
 CONVERGENCE = 1e-8
-"""Relative change of each value between two steps below which it is found, beside what rounding changes."""
+"""A value has converged when a step changes it by less than this share, or than rounding does."""
 
 
 def matrix_singular_values(matrices: Tensor, gram: Tensor | None = None) -> Tensor:
     """Compute the singular values of matrices (batch, rows, cols): (batch, min(rows, cols)) float64, largest first.
 
-    Their `gram_of` may be there already; then there are no more rows than columns.
+    Pass their `gram_of` if it is known; there must then be no more rows than columns.
     """
     wide = matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
     values, doubtful = _solve_gram(gram_of(wide) if gram is None else gram)
@@ -72,11 +72,11 @@ def matrix_singular_values(matrices: Tensor, gram: Tensor | None = None) -> Tens
 def circuit_singular_values(
     own: Tensor, shared: Tensor, has_own: bool = False, has_shared: bool = False
 ) -> list[Tensor]:
-    """Compute the singular values of products ``ownᵀ shared``, and before them of the factors that are wanted.
+    """Compute the singular values of the factors that are wanted, and then of the products ``ownᵀ shared``.
 
-    Queries or transposed outputs are (heads, r, m), keys or values (key_value_heads, r, n), each beside the heads that
-    follow each other. Their values are (heads, min(r, m)) and (key_value_heads, min(r, n)), those of the products, of
-    rank r at most, (heads, min(r, m, n)): float64, largest first.
+    ``own``, queries or transposed outputs, is (heads, r, m); ``shared``, keys or values, is (key_value_heads, r, n),
+    each for consecutive heads. The results are (heads, min(r, m)), (key_value_heads, min(r, n)) and, for the products,
+    (heads, min(r, m, n)): float64, largest first.
     """
     if own.shape[-2] >= min(own.shape[-1], shared.shape[-1]):
         alone = [matrix_singular_values(each) for each, wanted in ((own, has_own), (shared, has_shared)) if wanted]
@@ -89,13 +89,13 @@ def circuit_singular_values(
 
 
 def _thin_products(own: Tensor, shared: Tensor, own_gram: Tensor, shared_gram: Tensor, of_shared: Tensor) -> Tensor:
-    """Compute the singular values of products by their factors' Gram matrices, or by QR where these lack digits."""
+    """Compute the singular values of products from their factors' Gram matrices, or by QR where these lack digits."""
     group = len(own) // len(shared)
     factor, failed = torch.linalg.cholesky_ex(shared_gram)
     lower = torch.where((failed == 0)[:, None, None], factor, 0.0).repeat_interleave(group, 0)
     own_gram = own_gram.tril() + own_gram.tril(-1).mT
     squares = of_shared.square().repeat_interleave(group, 0)
-    # Rounding is relative to the factors, whose product may be far smaller than they are.
+    # Rounding is relative to the factors, whose product may be far smaller.
     largest = torch.linalg.matrix_norm(own_gram).cpu() * squares[:, 0]
     values, doubtful = _solve_gram(lower.mT @ own_gram @ lower, largest)
     least = (ACCURATE_EIGENVALUE_RATIO * squares[:, 0]).clamp_min(LEAST_EIGENVALUE)
@@ -108,7 +108,7 @@ def _thin_products(own: Tensor, shared: Tensor, own_gram: Tensor, shared_gram: T
 
 
 def _without_gram(wide: Tensor, roots: Tensor) -> Tensor:
-    """Compute singular values of (batch, r, n), r ≤ n, of which those by Gram matrices are there and lack digits."""
+    """Compute singular values of (batch, r, n), r ≤ n; ``roots`` are those from Gram matrices, which lack digits."""
     if wide.shape[-1] > wide.shape[-2]:
         wide = _triangle(wide)
     else:
@@ -122,7 +122,7 @@ def _without_gram(wide: Tensor, roots: Tensor) -> Tensor:
 
 
 def _products(own: Tensor, shared: Tensor) -> Tensor:
-    """Form products of full rank, some rows of the factors at a time: (heads, m, n)."""
+    """Form products, a few rows of the factors at a time: (heads, m, n)."""
     group, rows = len(own) // len(shared), max(1, 4 * PIECE // own.shape[-1])
     products = torch.zeros(len(own), own.shape[-1], shared.shape[-1], dtype=torch.float64, device=own.device)
     for left, right in zip(own.split(rows, -2), shared.split(rows, -2), strict=True):
@@ -131,11 +131,11 @@ def _products(own: Tensor, shared: Tensor) -> Tensor:
 
 
 def layer_factors(matrix: str, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> tuple[Tensor, ...]:
-    """Give what one matrix of a whole layer is made of: one factor, or the two of a product, of batch 1.
+    """Return the factor of one matrix of a whole layer, or the two factors of a product, as batches of 1.
 
-    Q, K, V and O are those of all heads stacked, each key/value head once, as the checkpoint stores them. QK and OV are
-    the sums of the heads' products: heads that share a key/value head add up their queries (their outputs) first, so
-    the product is one of factors with ``key_value_heads · head_dim`` rows.
+    Q, K, V and O stack all heads, each key/value head once, as the checkpoint stores them. QK and OV are the sums of
+    the heads' products. Heads that share a key/value head sum their queries (their outputs) first, so the factors of
+    the product have ``key_value_heads · head_dim`` rows.
     """
     stored = {"Q": query, "K": key, "V": value, "O": output.mT}
     if matrix in stored:
@@ -145,21 +145,21 @@ def layer_factors(matrix: str, query: Tensor, key: Tensor, value: Tensor, output
 
 
 def sum_over_groups(own: Tensor, shared: int) -> Tensor:
-    """Add up the factors of heads that share a key/value head: (heads, r, m) to (shared, r, m), a head at a time."""
+    """Sum the factors of heads that share a key/value head: (heads, r, m) to (shared, r, m)."""
     by_shared = own.unflatten(0, (shared, -1))
     if by_shared.shape[1] == 1:
         return own
     total: Tensor = by_shared[:, 0].to(torch.float64, copy=True)
     for place in range(1, by_shared.shape[1]):
         for part, head in zip(total, by_shared[:, place], strict=True):
-            part += head  # which is made float64 by itself
+            part += head  # one head at a time is converted to float64
     return total
 
 
 def gram_of(wide: Tensor) -> Tensor:
     """Multiply (batch, r, n) by its transpose, in float64: (batch, r, r).
 
-    Of a large result only the lower triangle is filled, which is what eigenvalues are computed from.
+    If the result is large, only its lower triangle is filled, which is all that eigenvalue solvers read.
     """
     rows, cols = wide.shape[-2:]
     if rows < 2 * GRAM_BLOCK:
@@ -177,8 +177,8 @@ def gram_of(wide: Tensor) -> Tensor:
 def _solve_gram(gram: Tensor, largest: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Turn Gram matrices (batch, r, r) into singular values, largest first, and say which of the batch lack digits.
 
-    NaN stands where squaring has overflowed; of a matrix of zeros all digits are known. Digits are relative to
-    ``largest`` (batch,), the largest eigenvalue unless given.
+    A matrix whose square has overflowed gives NaN; a matrix of zeros lacks no digits. Digits are relative to
+    ``largest`` (batch,), by default the largest eigenvalue.
     """
     gram = gram.cpu() if gram.shape[-1] <= SMALL else gram
     if bool(gram.sum().isfinite()):
@@ -199,9 +199,9 @@ def _triangle(wide: Tensor) -> Tensor:
 
 
 def layer_norms(heads: Tensor) -> tuple[float, float]:
-    """Compute the Frobenius and the spectral norm of heads' factors (heads, r, d) stacked, a head after the other.
+    """Compute the Frobenius and the spectral norm of heads' factors (heads, r, d) stacked, one head at a time.
 
-    The spectral norm, by a few steps of power iteration, is a little less than it is.
+    The spectral norm comes from a few steps of power iteration, so it is slightly underestimated.
     """
     frobenius = math.hypot(*(float(head.double().norm()) for head in heads))
     vector, largest = torch.randn(heads.shape[-1], generator=torch.Generator().manual_seed(0)), 0.0
@@ -219,23 +219,23 @@ def layer_norms(heads: Tensor) -> tuple[float, float]:
 
 
 def _least(square: Tensor, block: Tensor, count: int) -> Tensor:
-    """Take of a block (n, m) of orthonormal columns the directions that a matrix shrinks most: (n, count)."""
+    """Find the directions in a block (n, m) of orthonormal columns that a matrix shrinks most: (n, count)."""
     right: Tensor = torch.linalg.svd(square @ block, full_matrices=False)[2]
     return block @ right.mT[:, -count:]
 
 
 def smallest_singular_values(square: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Compute a square matrix's smallest singular values, which squaring it has lost, and what belongs to them.
+    """Compute a square matrix's smallest singular values, which squaring it has lost, and the subspaces they belong to.
 
-    They are the largest of the inverse, which a block of vectors turns towards when it is multiplied by ``M⁻¹ M⁻ᵀ``
-    again and again (subspace iteration; Golub & Van Loan 2013, §8.2). The singular values of M on the space that the
-    block then spans are theirs (Rayleigh–Ritz), with errors of ``eps · σ₁``, as those of a dense decomposition have.
+    They are the largest of the inverse. A block of vectors that is repeatedly multiplied by ``M⁻¹ M⁻ᵀ`` turns towards
+    their directions (subspace iteration; Golub & Van Loan 2013, §8.2). They are the singular values of M on the space
+    that the block then spans (Rayleigh–Ritz), with errors of ``eps · σ₁``, like those of a dense decomposition.
 
     Returns
     -------
-    (count,) float64, largest first, and of (n, n) orthonormal (n, count) left and right: nearly the complement of the
-    image, and the kernel. Each is iterated by itself: the one from the other, as ``M v / σ``, would lose what σ has
-    lost. None where they are not found in this way, as when the matrix is singular.
+    (count,) float64, largest first, and two orthonormal (n, count) bases: nearly the complement of the image, and the
+    kernel. Each is iterated separately, since computing one from the other, as ``M v / σ``, would lose digits. None if
+    the iteration fails, as for a singular matrix.
     """
     n = square.shape[-1]
     factors, pivots, failed = torch.linalg.lu_factor_ex(square)

@@ -1,8 +1,8 @@
 """Pieces of work side by side, on as many threads as the caller has for linear algebra.
 
-LAPACK spends half of an eigenvalue problem in steps that one core does as fast as two, so two matrices side by side are
-done sooner than one after the other with two threads each. Threads of linear algebra that are more than there are cores
-wait for each other at every step, so the pieces share the threads that the caller has.
+LAPACK spends half of an eigenvalue problem in steps that one core does as fast as two, so two matrices side by side
+finish sooner than one after the other with two threads each. With more threads than cores, linear algebra waits at
+every step, so the pieces share the caller's threads.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Result = TypeVar("Result")
 def in_rounds(
     pieces: Sequence[Callable[[], Result]], at_once: int | None = None, done: Callable[[int], None] = lambda count: None
 ) -> Work[list[Result]]:
-    """Run pieces, some side by side in a unit, and give their results in order.
+    """Run pieces, several at a time in each unit of work, and return their results in order.
 
-    A unit has as many as the caller has threads of linear algebra, unless ``at_once`` says how many; ``done`` is told
-    how many are done.
+    A unit runs ``at_once`` pieces, by default one for each of the caller's threads. ``done`` is called with the number
+    of finished pieces.
     """
     results: list[Result] = []
     while len(results) < len(pieces):
@@ -46,7 +46,7 @@ def in_rounds(
 
 
 def _start(piece: Callable[[], Result], threads: int) -> Future[Result]:
-    """Run a piece on a thread of its own that keeps no program from ending."""
+    """Run a piece on a daemon thread."""
     future: Future[Result] = Future()
 
     def work() -> None:

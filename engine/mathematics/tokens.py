@@ -3,7 +3,7 @@
 ``QK = Σ σ_i u_i v_iᵀ``: a query along u_i finds a key along v_i. ``OV = Σ σ_i u_i v_iᵀ``: what is read along u_i is
 written along v_i. A direction's tokens are those whose embeddings, or rows of the unembedding, have the largest and the
 smallest projections on it (Millidge & Black 2022, "The Singular Value Decompositions of Transformer Weight Matrices are
-Highly Interpretable"). Logits are such projections too: chance deals their changes to the tokens at random.
+Highly Interpretable"). Logits are such projections too; chance deals their changes to random tokens.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from torch import Tensor
 from engine.values.spectra import FloatArray
 
 NEAR = 1e-3
-"""Singular values nearer than this, relative to the larger one, are a group: a change of the weights by a thousandth
-would turn their directions into each other, so no single one of them means anything."""
+"""Singular values nearer than this, relative to the larger one, form a group: a change of the weights by a thousandth
+would rotate their directions into each other, so that no single direction means anything."""
 
 PIECE = 2**18
-"""Numbers of an embedding that are made float64 at once: two mebibytes, about what a core's cache holds."""
+"""Numbers of an embedding that are converted to float64 at once: two mebibytes, about a core's cache."""
 
 CHANCE_PIECE = 2**21
-"""Numbers of an embedding that are compared with random directions at once: some hundredths of a second."""
+"""Numbers of an embedding that are projected on random directions at once, in some hundredths of a second."""
 
 DRAWS = 64
 """Random directions that stand for chance, each with its opposite."""
 
 
 def groups(sigma: FloatArray, near: float = NEAR) -> list[tuple[int, int]]:
-    """Give for each singular value, largest first, the first and last place of the group that it is in, from 0.
+    """Return for each singular value, largest first, the first and last place of its group, from 0.
 
-    Neighbours with ``σ_i − σ_{i+1} < near · σ_i`` are of one group: of 3, 2, 2, 1 they are 0–0, 1–2, 1–2, 3–3.
+    Neighbours with ``σ_i − σ_{i+1} < near · σ_i`` share a group: 3, 2, 2, 1 give 0–0, 1–2, 1–2, 3–3.
     """
     together = (sigma[:-1] - sigma[1:]) < near * sigma[:-1]
     starts = [0, *(np.flatnonzero(~together) + 1).tolist()]
@@ -47,20 +47,20 @@ class Rows(Protocol):
 
     @property
     def shape(self) -> Sequence[int]:
-        """How many rows, and how wide."""
+        """(tokens, d)."""
 
     @property
     def device(self) -> torch.device:
         """Where the rows are."""
 
     def split(self, split_size: int) -> Iterable[Tensor]:
-        """Go through the rows in order, so many at a time."""
+        """Iterate over the rows in order, ``split_size`` at a time."""
 
 
 def projections(table: Rows, vectors: Tensor, gain: Tensor | None = None) -> Tensor:
     """Project every row of an embedding (tokens, d) on directions (d, n) float64: (n, tokens) float64.
 
-    The gain (d,) is that of a norm between the rows and the directions, if it is folded.
+    ``gain`` (d,) is that of a folded norm between the rows and the directions.
     """
     wanted = vectors if gain is None else gain.double()[:, None] * vectors
     rows_at_once = max(1, PIECE // table.shape[1])
@@ -74,8 +74,8 @@ def chance_projections(
 
     ``c_k = mean over u of (the k-th largest of t·u over the rows t)``, u uniform on the unit sphere: a normal vector
     over its length (Muller 1959). Large rows, or rows that share a part, are far along any direction, so a projection
-    alone says little. No direction is told from its opposite: each is taken with it, so that −c_k is the mean of
-    the k-th smallest exactly, and of one row both are 0. ``check`` is called between blocks of rows; it may raise.
+    alone says little. Each direction is taken with its opposite, so that −c_k is exactly the mean of the k-th smallest,
+    and both are 0 for a single row. ``check`` is called between blocks of rows; it may raise.
     """
     generator = torch.Generator().manual_seed(0)
     vectors = torch.randn(table.shape[1], draws, generator=generator, dtype=torch.float64)
@@ -91,7 +91,7 @@ def chance_projections(
 
 
 def root_mean_square(values: Tensor) -> Tensor:
-    """Give ``√(Σx²/n)`` along the last dimension, of the n numbers that are finite; NaN where none is.
+    """Compute ``√(Σx²/n)`` along the last dimension over the n finite numbers; NaN where there are none.
 
     Examples
     --------
@@ -105,15 +105,15 @@ def root_mean_square(values: Tensor) -> Tensor:
 
 
 class ShuffledChanges:
-    """The changes of all logits, dealt to other tokens: token t gets that of token t + s, for every s.
+    """The changes of all logits, dealt to other tokens: token t gets the change of token t + s, for every s.
 
-    A token's probability would become ``p_t(s) = e^(z_t + δ_{t+s}) / Σ_j e^(z_j + δ_{j+s})``, tokens counted modulo the
-    vocabulary: as much changes as did, but with no regard to which token it is of. The sums for all s are one cyclic
-    correlation, which takes Fourier transforms. Tokens with a logit (vocabulary,) that is not finite take no part.
+    A token's probability would become ``p_t(s) = e^(z_t + δ_{t+s}) / Σ_j e^(z_j + δ_{j+s})``, with tokens counted
+    modulo the vocabulary: the same changes, regardless of which token they belong to. The sums for all s are one cyclic
+    correlation, computed by Fourier transforms. Tokens whose logit (vocabulary,) is not finite are left out.
 
     Attributes
     ----------
-    logit_change : the root mean square of all changes: what the logit of a token drawn at random changes by.
+    logit_change : the root mean square of all changes, that is, by how much a random token's logit changes.
     """
 
     def __init__(self, before: Tensor, after: Tensor) -> None:
@@ -123,22 +123,22 @@ class ShuffledChanges:
         self.logit_change = float(root_mean_square(changes))
         if not len(changes):
             return
-        self._probabilities = before[self._takes_part].softmax(0)  # of each token before
-        self._factors = (changes - changes.max()).exp()  # of its share, but for what they have in common
+        self._probabilities = before[self._takes_part].softmax(0)
+        self._factors = (changes - changes.max()).exp()  # up to a common factor
         spectrum = torch.fft.rfft(self._probabilities).conj() * torch.fft.rfft(self._factors)
-        self._sums: Tensor = torch.fft.irfft(spectrum, n=len(changes))  # of all shares then, for each s
+        self._sums: Tensor = torch.fft.irfft(spectrum, n=len(changes))  # the denominators, for each s
 
     def change(self, token: int) -> float:
-        """Give the root mean square, over all s, of what a token's probability changes by; NaN if it takes no part.
+        """Compute the root mean square, over all s, of the change of a token's probability; NaN if it is left out.
 
         Examples
         --------
-        >>> round(ShuffledChanges(torch.zeros(2), torch.tensor([3.0, 1.0]).log()).change(1), 6)  # it becomes 3/4 or 1/4
+        >>> round(ShuffledChanges(torch.zeros(2), torch.tensor([3.0, 1.0]).log()).change(1), 6)  # to 3/4 or 1/4
         0.25
         """
         if not bool(self._takes_part[token]):
             return float("nan")
         place = int(self._takes_part[:token].sum())
         own = self._probabilities[place] * self._factors.roll(-place)
-        sums = self._sums.maximum(own)  # of which it is one part, so that rounding cannot make them less
+        sums = self._sums.maximum(own)  # each includes ``own``; rounding must not make it smaller
         return float(root_mean_square(own / sums - self._probabilities[place]))

@@ -1,1 +1,1 @@
-"""What is kept on disk: files that are whole or absent, and tables in them. Uses values only."""
+"""Files on disk that are complete or absent: caches, tables, history, the log. Imports values alone."""

@@ -1,4 +1,4 @@
-"""Spectra kept on disk between runs, so that a model seen before is on screen without importing torch."""
+"""The cache of spectra on disk, which shows a model again without importing torch."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from engine.store.files import remove_abandoned, replaced_file
 from engine.values.spectra import FloatArray
 
 MATHEMATICS_VERSION = 6
-"""Counted up whenever a change in the mathematics changes a number, so that older files are not read any more."""
+"""Increased whenever a change in the mathematics changes a number, so that older files are no longer read."""
 
 FORMAT_VERSION = 4
-"""Counted up whenever files are written in another way."""
+"""Increased whenever the format of the files changes."""
 
 SIZE_LIMIT = 512 * 2**20
-"""Bytes that the cache may take; the files read longest ago go first."""
+"""Bytes that the cache may take; the files read longest ago are deleted first."""
 
 TRIM_SHARE = 64
-"""Part of the limit that a program writes between two looks at what all of them together have written."""
+"""A program checks the size of the cache after writing the limit divided by this."""
 
 _OF = "of"
-"""Under what a file says of which version, model and layer its arrays are."""
+"""The name in a file under which it says of which version, model and layer its arrays are."""
 
 
 class SpectraCache:
-    """Arrays by name, for one model whose content is known by an identity.
+    """Arrays by name, for one model, which is known by its identity.
 
-    A file is complete or absent, and one that is damaged, or was another model's or another layer's, counts as absent,
-    so that several programs may read and write the same ones. Parts of files that killed programs left are deleted at
-    the start. A disk that cannot be written to only makes the next run slower, and is told of once.
+    A file is complete or absent. A damaged file, or one of another model or layer, counts as absent, so several
+    programs may read and write the same files. Partial files of killed programs are deleted at the start. A disk that
+    cannot be written to only makes the next run slower, and is reported once.
 
     Attributes
     ----------
-    names : under which arrays were kept when it was opened; whoever loads one may take its name out.
+    names : of the arrays on disk when it was opened; callers may remove the ones they load.
     """
 
     def __init__(
@@ -60,22 +60,22 @@ class SpectraCache:
         return f"{self._of} {name} {sorted(arrays)}"
 
     def load(self, name: str) -> dict[str, FloatArray] | None:
-        """Read the arrays kept under a name, or None."""
+        """Read the arrays of a name, or None."""
         file = self._directory / name
         try:
-            if not file.is_file():  # nobody waits for a pipe, or reads a device to its end
+            if not file.is_file():  # reading a pipe or a device may never end
                 return None
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {each: archive[each] for each in archive.files}
             if arrays.pop(_OF).item() != self._says_of(name, arrays):
                 return None
-            os.utime(file, ns=(time.time_ns(), file.stat().st_mtime_ns))  # many file systems do not note who reads
-        except Exception:  # what somebody else has written there may be almost anything
+            os.utime(file, ns=(time.time_ns(), file.stat().st_mtime_ns))  # many file systems do not record reads
+        except Exception:  # the file may hold anything
             return None
         return arrays
 
     def save(self, name: str, arrays: Mapping[str, FloatArray]) -> None:
-        """Keep arrays under a name; what makes the cache too large goes, and this too where it alone is too large."""
+        """Write arrays under a name, and delete the oldest files if the cache becomes too large."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             file = self._directory / name
@@ -95,7 +95,7 @@ class SpectraCache:
 
 
 def trim(root: Path, limit: int = SIZE_LIMIT) -> None:
-    """Delete the files read longest ago until the cache is within its limit; other programs may do so meanwhile."""
+    """Delete the files read longest ago until the cache is within its limit; other programs may do so as well."""
     files: list[tuple[float, int, Path]] = []
     for file in root.glob("spectra-*/*/*"):
         with contextlib.suppress(OSError):
@@ -108,4 +108,4 @@ def trim(root: Path, limit: int = SIZE_LIMIT) -> None:
         total -= size
         with contextlib.suppress(OSError):
             file.unlink()
-            file.parent.rmdir()  # where that was the last
+            file.parent.rmdir()  # if that was the last file

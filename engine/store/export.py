@@ -1,4 +1,4 @@
-"""Tables in files, CSV, JSON lines and Parquet, written by Polars, a large one in pieces; and arrays in NumPy's."""
+"""Tables written as CSV, JSON lines and Parquet by Polars, in pieces if they are large; and arrays as NPZ."""
 
 from __future__ import annotations
 
@@ -18,34 +18,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMATS = {"csv": "CSV", "jsonl": "JSON lines", "parquet": "Parquet"}
-"""By what it is called on the command line and what its files end with, how a person calls it."""
+"""The name of each format as people write it, by its option and the ending of its files."""
 
 _ENDINGS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 _COMPRESSED = ".gz"
 
 
 def format_of(path: Path) -> str | None:
-    """Tell the format from a file's ending, ``.csv`` or ``.csv.gz``; None where it says nothing."""
+    """Return the format of a file's ending, ``.csv`` or ``.csv.gz``; None if it has none."""
     ending = path.with_suffix("").suffix if path.suffix.lower() == _COMPRESSED else path.suffix
     return _ENDINGS.get(ending.lower())
 
 
 def check_format(format: str, path: Path | None = None) -> None:
-    """See to it that a table can be written in a format before anything is computed for it.
-
-    Raises
-    ------
-    EngineError : where the file's ending asks for what the format has already.
-    """
+    """Raise `EngineError` for a compressed Parquet file, before anything is computed for it."""
     if format == "parquet" and path is not None and path.suffix.lower() == _COMPRESSED:
         raise EngineError(f"Parquet is compressed already; call the file {path.with_suffix('').name}")
 
 
 def text_of(pieces: Iterable[Table], format: str) -> Iterator[str]:
-    """Write the pieces of a table as CSV or JSON lines, each as a text; numbers so that they read back exactly.
+    """Write each piece of a table as a text of CSV or JSON lines; numbers read back exactly.
 
-    Empty cells of CSV are null; an empty text, as of a token that is written as nothing, is ``""``. In JSON null also
-    stands for numbers that are not finite. Nothing is written before there is the first piece.
+    Empty cells of CSV are null; an empty text, as of an empty token, is ``""``. In JSON null also stands for numbers
+    that are not finite.
     """
     for number, piece in enumerate(pieces):
         yield piece.frame.write_csv(include_header=number == 0) if format == "csv" else piece.frame.write_ndjson()
@@ -55,22 +50,19 @@ def text_of(pieces: Iterable[Table], format: str) -> Iterator[str]:
 def write_table(
     table: Table | LargeTable | Iterable[Table], path: Path, format: str, facts: Mapping[str, str] | None = None
 ) -> Path:
-    """Write a table, or the pieces of one, to a file, a piece after the other, and give its path.
+    """Write a table, or the pieces of one, to a file, one piece at a time, and return its path.
 
-    Text is compressed where the path ends with ``.gz``; the facts go into Parquet's metadata.
-
-    Raises
-    ------
-    EngineError : when the file cannot be written.
+    Text is compressed if the path ends with ``.gz``; the facts go into Parquet's metadata. Raises `EngineError` when
+    the file cannot be written.
     """
-    import polars  # noqa: F401  # which takes a while: before there is a file, of which nothing may be left
+    import polars  # noqa: F401  # it takes a while, in which no partial file should exist
 
     check_format(format, path)
     pieces = iter(table.pieces() if isinstance(table, Table | LargeTable) else table)
     with requested_file(path) as partial:
         if format == "parquet":
             _frame_of(pieces).sink_parquet(partial, metadata=dict(facts or {}), row_group_size=1 << 16)
-        elif path.suffix.lower() == _COMPRESSED:  # the same rows give the same bytes, whenever they are compressed
+        elif path.suffix.lower() == _COMPRESSED:  # without a time, so that the same rows give the same bytes
             with partial.open("wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
                 packed.writelines(text.encode() for text in text_of(pieces, format))
         else:
@@ -80,7 +72,7 @@ def write_table(
 
 
 def _frame_of(pieces: Iterator[Table]) -> polars.LazyFrame:
-    """Give pieces as a frame that Polars streams; it asks for the next on a thread of its own."""
+    """Make a frame of pieces that Polars streams, reading each on its own thread."""
     from polars.io.plugins import register_io_source
 
     first, context = next(pieces), contextvars.copy_context()
@@ -94,17 +86,12 @@ def _frame_of(pieces: Iterator[Table]) -> polars.LazyFrame:
 
 
 def write_npz(arrays: Iterable[tuple[str, NDArray[Any]]], path: Path) -> Path:
-    """Write named arrays to an uncompressed ``.npz``, one at a time, so that none has to wait for the others.
-
-    Raises
-    ------
-    EngineError : when the file cannot be written.
-    """
+    """Write named arrays to an uncompressed ``.npz``, one at a time; `EngineError` when it cannot be written."""
     import numpy as np
 
     with requested_file(path) as partial, zipfile.ZipFile(partial, "w", allowZip64=True) as archive:
         for name, array in arrays:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
-            del array  # before there is the next one
+            del array  # before the next one is made
     return path

@@ -1,4 +1,4 @@
-"""Where this program keeps its files, its log, and files that are complete or absent: written aside and renamed."""
+"""The program's folders, its log, and files that are complete or absent: written beside their place and renamed."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from engine.values.errors import EngineError
 APPLICATION = "attn-tui"
 
 _partial_files: set[Path] = set()
-"""What this process is writing."""
+"""The partial files that this process is writing."""
 
 
 def cache_directory() -> Path:
-    """Say where spectra are kept between runs."""
+    """Return the folder of cached spectra."""
     return user_cache_path(APPLICATION)
 
 
 def config_directory() -> Path:
-    """Say where settings are."""
+    """Return the folder of settings."""
     return user_config_path(APPLICATION)
 
 
 def state_directory() -> Path:
-    """Say where what is remembered from one start to the next is."""
+    """Return the folder of what is remembered between starts."""
     return user_state_path(APPLICATION)
 
 
 def log_file() -> Path:
-    """Say where errors are written in full."""
+    """Return the file to which errors are written in full."""
     return user_log_path(APPLICATION) / "attn-tui.log"
 
 
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
-    """Give a path beside the real one to write to, and move it into place when the block ends without an error.
+    """Yield a path beside the real one to write to, and move it into place when the block ends without an error.
 
-    A link is followed, so that it stays a link; a device or a pipe has no place to move to and is written to as it is.
+    A link is followed, so that it stays a link; a device or a pipe is written to directly.
     """
     try:
         path = path.resolve()
@@ -70,14 +70,14 @@ def replaced_file(path: Path) -> Iterator[Path]:
 
 
 def remove_partial_files() -> None:
-    """Delete what this process has begun to write, before it ends without clean-up."""
+    """Delete this process's partial files, before it ends without clean-up."""
     for partial in list(_partial_files):
         with suppress(OSError):
             partial.unlink()
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Delete the parts that `replaced_file` gave to programs which have ended since."""
+    """Delete partial files of `replaced_file` whose programs have ended."""
     for partial in folder.glob(".*.*-*.part"):
         process = partial.name.split(".")[-2].partition("-")[0]
         if process.isdecimal() and not _is_running(int(process)):
@@ -90,19 +90,14 @@ def _is_running(process: int) -> bool:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # another person's
+    except PermissionError:  # it is another user's
         pass
     return True
 
 
 @contextmanager
 def requested_file(path: Path) -> Iterator[Path]:
-    """Like `replaced_file`, for a file a person asked for: what goes wrong is said in one line.
-
-    Raises
-    ------
-    EngineError : when the file cannot be written.
-    """
+    """Like `replaced_file`, for a file that a person asked for; `EngineError` when it cannot be written."""
     if path.is_dir():
         raise EngineError(f"{path} is a folder; give the name of a file in it")
     try:
@@ -113,11 +108,9 @@ def requested_file(path: Path) -> Iterator[Path]:
 
 
 def unused_path(path: Path) -> Path:
-    """Give a path that no file has yet: the one given, or ``a-2.csv``, ``a-3.csv`` and so on.
+    """Find a path that no file has yet: the one given, or ``a-2.csv``, ``a-3.csv`` and so on.
 
-    Raises
-    ------
-    EngineError : when the current folder is gone.
+    Raises `EngineError` when the current folder is gone.
     """
     try:
         path = path if path.is_absolute() else Path.cwd() / path
@@ -130,14 +123,14 @@ def unused_path(path: Path) -> Path:
 
 
 LARGEST_LOG = 1_000_000
-"""Bytes from which on the log begins anew; the one before is kept beside it."""
+"""When the log has more bytes than this, a new one is begun and the old one is kept beside it."""
 
 
 def write_log(error: BaseException) -> str:
-    """Keep an error that nobody foresaw with its traceback in the log; give the line that a person reads.
+    """Write an unforeseen error with its traceback to the log; return the line that a person reads.
 
-    What the log holds can be shown on a terminal: control characters are written as escapes. Of a person's own it has
-    the names of models and files, where an error names them; sentences are not written into it.
+    Control characters are escaped, so that a terminal can show the log. It may hold names of models and files that an
+    error mentions, but no sentences.
     """
     place, text = log_file(), "".join(traceback.format_exception(error))
     where = f"its traceback is in {place}"

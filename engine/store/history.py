@@ -1,6 +1,6 @@
-"""What was typed and opened before, kept from one start to the next in files that may be damaged or gone without harm.
+"""Sentences and models of earlier starts, in files that may be damaged or missing without harm.
 
-Sentences are lines of JSON, the oldest first; models are one list, the last one first.
+Sentences are lines of JSON, the oldest first; models are one list, the latest first.
 """
 
 from __future__ import annotations
@@ -17,64 +17,54 @@ from engine.values.found_models import GONE, FoundModel, Origin
 from engine.values.outline import ModelOutline
 
 MOST_SENTENCES = 500
-"""That are kept."""
+"""Sentences that are kept."""
 
 MOST_BYTES = 1_000_000
-"""Of the file of sentences; the oldest go first, and one larger than that is not kept."""
+"""Bytes that the file of sentences may have; the oldest sentences are dropped first."""
 
 KEPT = 30
 """Models that are remembered."""
 
 LONGEST = 2**20
-"""Bytes beyond which a list of models is not of this program."""
+"""A list of models with more bytes was not written by this program."""
 
 
 def history_file() -> Path:
-    """Say where sentences are kept between runs."""
+    """Return the file of sentences."""
     return state_directory() / "sentences.jsonl"
 
 
 class SentenceStore:
-    """The file of sentences, if there is one; every method may wait for the disk, so none belongs on the event loop.
+    """The file of sentences, if there is one; its methods wait for the disk, so the event loop must not call them.
 
-    Another program's sentences are not lost: what is in the file is read again before it is written.
+    The file is read again before it is written, so that sentences of other programs are not lost.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
 
     def load(self) -> tuple[str, ...]:
-        """Read the sentences, the oldest first; a line that is no sentence is left out, and no file holds none."""
+        """Read the sentences, the oldest first; lines that are no sentences are skipped."""
         if self._path is None:
             return ()
         try:
             if self._path.stat().st_size > 4 * MOST_BYTES:
-                return ()  # nothing of ours
+                return ()  # not written by this program
             text = self._path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return ()
         return tuple(filter(None, map(_sentence, text.split("\n"))))[-MOST_SENTENCES:]
 
     def add(self, text: str) -> None:
-        """Keep a sentence as the newest one.
-
-        Raises
-        ------
-        OSError : when the file cannot be written; it is then as it was.
-        """
+        """Add a sentence as the newest one; `OSError` when the file cannot be written, which leaves it unchanged."""
         self._write([*(each for each in self.load() if each != text), text])
 
     def remove(self, text: str) -> None:
-        """Keep a sentence no longer.
-
-        Raises
-        ------
-        OSError : as in `add`.
-        """
+        """Remove a sentence; `OSError` as in `add`."""
         self._write(each for each in self.load() if each != text)
 
     def _write(self, sentences: Iterable[str]) -> None:
-        """Write the newest sentences that there is room for, for this person's eyes alone."""
+        """Write the newest sentences that there is room for, readable by this user alone."""
         if self._path is None:
             return
         lines = [json.dumps(each, ensure_ascii=False).encode(errors="replace") + b"\n" for each in sentences]
@@ -96,18 +86,18 @@ def _sentence(line: str) -> str:
 
 
 def recent_file() -> Path:
-    """Say where the list of models is."""
+    """Return the file with the list of models."""
     return state_directory() / "recent.json"
 
 
 def recent_models() -> tuple[FoundModel, ...]:
-    """List the models that were opened before, the last one first, and say of folders and files that are gone."""
+    """List the models that were opened before, the latest first, and mark those whose folder or file is gone."""
     found = [model for each in _read() if (model := _understood(each)) is not None]
     return tuple(sorted({model.name: model for model in found}.values(), key=lambda model: -model.last_used)[:KEPT])
 
 
 def remember(name: str, outline: ModelOutline) -> None:
-    """Put a model at the head of the list; a disk that cannot be written to is no reason to stop."""
+    """Put a model first in the list, unless the disk cannot be written to."""
     first = outline.stack_layers(outline.stacks[0])
     with suppress(OSError):
         place, path = Path(name).expanduser(), recent_file()
@@ -123,7 +113,7 @@ def remember(name: str, outline: ModelOutline) -> None:
 
 
 def _read() -> list[dict[str, Any]]:
-    """Read the list as it is on disk; what cannot be read counts as empty."""
+    """Read the list from disk; empty if it cannot be read."""
     path = recent_file()
     try:
         entries = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size < LONGEST else []
@@ -133,7 +123,7 @@ def _read() -> list[dict[str, Any]]:
 
 
 def _understood(entry: dict[str, Any]) -> FoundModel | None:
-    """Take an entry as it was written; None where it is spoilt."""
+    """Turn an entry into a model; None if it is damaged."""
     try:
         name, model_type = str(entry["name"]), str(entry["model_type"])
         size, layers, heads = (int(entry[key]) for key in ("size", "layers", "heads"))
