@@ -28,7 +28,7 @@ from tui.cli.command_line import command
 from tui.cli.commands import VIEWS
 from tui.cli.configuration import SETTINGS
 from tui.cli.keymap import classes_with_keys
-from tui.toolkit.keys import MOVES, MOVING_KEYS, is_bound, name_of
+from tui.toolkit.keys import MOVES, MOVING_KEYS, command_name, is_bound
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -201,7 +201,7 @@ def _keys(group: str) -> Iterator[list[str]]:
         if not {each.key for each in of_keys} <= MOVING_KEYS:
             names = [WRITTEN.get(each.key) or format_key(each.key) for each in of_keys if is_bound(each)]
             keys = " ".join(f"`{each.lower() if len(each) > 1 else each}`" for each in names)
-            keys = keys or f"`:{name_of(of_keys[0])}`"
+            keys = keys or f"`:{command_name(of_keys[0])}`"
             yield [keys, of_keys[0].description, f"`{name}`"]
 
 

@@ -17,7 +17,7 @@ from tests.cli.test_export import dense_matrices, noise_in, reference, rows
 from tests.conftest import TinyModel
 from tests.exporting import as_exported
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys
-from tui.drawing.numbers import rough
+from tui.drawing.numbers import rough_number
 from tui.export.view_table import table_in_view
 
 DRAWS = 50
@@ -90,7 +90,7 @@ async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) 
         for measure in (*measures[opening:], *measures[:opening]):
             said = shown(app.views.ranks.chance_line).split()
             chances = [float(exported[matrix][f"{measure}_chance"]) for matrix in MATRICES]
-            assert said == ["chance", *(rough(each, in_column=True) for each in chances)]
+            assert said == ["chance", *(rough_number(each, in_column=True) for each in chances)]
             await pilot.press("m")
 
 
@@ -142,5 +142,5 @@ async def test_chance_stands_below_its_own_column_wherever_the_table_is_scrolled
             said = {match.end(): match[0] for match in re.finditer(r"[^\s…]+", shown(line)) if match[0] != "chance"}
             whole = {name: said[end] for name, end in seen.items() if end in said}
             assert whole, over
-            assert whole == {name: rough(chance[name], in_column=True) for name in whole}
+            assert whole == {name: rough_number(chance[name], in_column=True) for name in whole}
             assert len(said) <= len(seen)

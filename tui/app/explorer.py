@@ -28,7 +28,7 @@ from engine.values.progress import Progress
 from engine.values.views import OVERVIEW, VIEWS
 from tui.app.main_screen import MainScreen
 from tui.app.start import Configuration, Start
-from tui.drawing.facts import line_of_two, short_name
+from tui.drawing.facts import comparison_line, short_name
 from tui.state.saved_state import (
     SavedState,
     model_key,
@@ -40,10 +40,10 @@ from tui.state.saved_state import (
 )
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
-from tui.toolkit.application import TerminalApp, begin
+from tui.toolkit.application import TerminalApp, start_work
 from tui.toolkit.keys import PROGRAM, UNBOUND, key_of, shared_key
 from tui.toolkit.keys import VIEWS as OF_VIEWS
-from tui.toolkit.messages import Advanced, SentenceAdvanced, Told
+from tui.toolkit.messages import Notice, ProgressReport, SentenceProgress
 from tui.toolkit.themes import ANSI, next_theme
 
 if TYPE_CHECKING:
@@ -183,14 +183,14 @@ class Explorer(TerminalApp):
         self.sentences.load()
         if self.start.is_restoring:
             self.set_interval(CALM, self.keep_state)
-            begin(self, self._say_what_is_not_kept, "state")
+            start_work(self, self._say_what_is_not_kept, "state")
         if self.start.config is not None:
             self.misconfigured = self.start.config.problems
-            self.call_after_refresh(begin, self, partial(self._check_config, self.start.config), "config")
+            self.call_after_refresh(start_work, self, partial(self._check_config, self.start.config), "config")
         if opening is None or named is None:
             self.choose_model(is_first=True)
         else:
-            begin(self.views, partial(self._open, opening, self.start), "open")
+            start_work(self.views, partial(self._open, opening, self.start), "open")
             self.engine.remember(named)
             self.set_timer(PATIENCE, self._stop_waiting)
         self.do_held_keys()
@@ -275,26 +275,26 @@ class Explorer(TerminalApp):
 
     def report(self, progress: Progress) -> None:
         """Pass on how far long work is; may be called on the engine thread."""
-        self.post_message(Advanced(progress))
+        self.post_message(ProgressReport(progress))
 
     def _sentence_is(self, progress: Progress) -> None:
         """Pass on how far a sentence is; called on the engine thread."""
-        self.post_message(SentenceAdvanced(progress))
+        self.post_message(SentenceProgress(progress))
 
-    @on(Advanced)
-    def _advanced(self, event: Advanced) -> None:
+    @on(ProgressReport)
+    def _advanced(self, event: ProgressReport) -> None:
         """Show how far long work has come."""
         self.main.show_progress(event.progress)
 
-    @on(SentenceAdvanced)
-    def _sentence_advanced(self, event: SentenceAdvanced) -> None:
+    @on(SentenceProgress)
+    def _sentence_advanced(self, event: SentenceProgress) -> None:
         """Show how far the model is, being loaded or run."""
         self.main.advance(event.progress)
 
-    @on(Told)
-    def _told(self, event: Told) -> None:
+    @on(Notice)
+    def _told(self, event: Notice) -> None:
         """Say why a key did nothing, or what it did out of sight."""
-        self.main.key_line.say(event.said)
+        self.main.key_line.say(event.text)
 
     def _forget(self, text: str) -> None:
         """Have the engine know nothing more of a sentence."""
@@ -322,11 +322,11 @@ class Explorer(TerminalApp):
         self.session.change(**first)
         if is_first_time:
             main.guide.begin(
-                first["selected"], partial(begin, self, partial(asyncio.to_thread, remember_guide), "guide")
+                first["selected"], partial(start_work, self, partial(asyncio.to_thread, remember_guide), "guide")
             )
             main.draw_guide()
         if self.engine.is_comparing:
-            begin(self.views, partial(self._compare, stores), "compare")
+            start_work(self.views, partial(self._compare, stores), "compare")
         self.call_after_refresh(self._stop_waiting)
         if not self.engine.is_kept:  # importing torch stalls the event loop: nothing needs it before the tree is seen
             await self._drawn()
@@ -400,9 +400,9 @@ class Explorer(TerminalApp):
             if self.start.model is not None:
                 self.fail(str(error))
             else:
-                begin(self, partial(self._choose_again, str(error)), "change model", is_alone=False)
+                start_work(self, partial(self._choose_again, str(error)), "change model", is_alone=False)
             return
-        self.main.model_line.show(line_of_two(comparison))
+        self.main.model_line.show(comparison_line(comparison))
         stores.other = short_name(comparison.other)
         stores.arrived()
         for note in filter(None, (*comparison.other.notes, comparison.note)):
@@ -430,7 +430,7 @@ class Explorer(TerminalApp):
         if self.main.stores is None:
             return
         if named or self.engine.is_comparing:
-            begin(self, partial(self._compare_with, named), "change model", is_alone=False)
+            start_work(self, partial(self._compare_with, named), "change model", is_alone=False)
         else:
             self.main.key_line.say("no second model is open; :vs and a model's name compare with one")
 
@@ -470,7 +470,7 @@ class Explorer(TerminalApp):
     def _chosen(self, opened: Opened | None) -> None:
         """Put the model that was opened in the place of the present one; without one, leave where there is none."""
         if opened is not None:
-            begin(self, partial(self._change_to, opened), "change model", is_alone=False)
+            start_work(self, partial(self._change_to, opened), "change model", is_alone=False)
         elif self.main.stores is None:
             self.exit()
 
@@ -495,7 +495,7 @@ class Explorer(TerminalApp):
         self.refresh_bindings()
         opening: Future[ModelOutline] = Future()
         opening.set_result(opened.outline)
-        begin(self.views, partial(self._open, opening, start, kept), "open")
+        start_work(self.views, partial(self._open, opening, start, kept), "open")
         with suppress(EngineError):  # the list is a convenience
             await asyncio.wrap_future(opened.engine.remember(opened.name))
 
@@ -553,8 +553,8 @@ class Explorer(TerminalApp):
 
     def name_keys(self) -> None:
         """Say where the sentence is typed with which keys."""
-        begin, read = key_of(self, "app.sentence"), key_of(self, "sentence.read")
-        self.main.sentence_input.placeholder = f"{begin}: type a sentence, {read} reads it"
+        start_work, read = key_of(self, "app.sentence"), key_of(self, "sentence.read")
+        self.main.sentence_input.placeholder = f"{start_work}: type a sentence, {read} reads it"
 
     async def _check_config(self, config: Configuration) -> None:
         """Look at the configuration closely beside the event loop: it takes every module that has keys.

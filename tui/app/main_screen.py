@@ -24,20 +24,20 @@ from engine.values.heads import Head, Off
 from engine.values.progress import Progress
 from engine.values.views import VIEWS
 from tui.drawing.facts import model_line
-from tui.drawing.progress import describe, drawn
+from tui.drawing.progress import progress_bar, progress_text
 from tui.screens.prompt import Prompt
 from tui.state.marked_heads import ALL_ON, off_fields, say_off, switched, toggle_pin, why_not_switched
 from tui.state.places import head_after, layer_after
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
-from tui.toolkit.application import Work, begin
+from tui.toolkit.application import Work, start_work
 from tui.toolkit.keys import HEADS, MOVING, PROGRAM, SENTENCE, TAKING_AWAY, key_of, shared_key
 from tui.toolkit.screen import TerminalScreen, is_displayed
 from tui.views.guide import Guide
 from tui.views.sentence_input import SentenceInput
 from tui.views.tree import HeadTree
 from tui.widgets.key_line import KeyLine
-from tui.widgets.line import Framed, Line
+from tui.widgets.line import Frame, Line
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
@@ -130,7 +130,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             yield self.model_line
             yield self.progress_line
         yield self.guide
-        with Horizontal(id="body"), Framed("side", title_line=self.tree_widget.title_line, key="app.tree"):
+        with Horizontal(id="body"), Frame("side", title_line=self.tree_widget.title_line, key="app.tree"):
             yield self.tree_widget.title_line
             yield self.tree_widget
         with Horizontal(id="sentence"):
@@ -216,7 +216,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             with suppress(Superseded):
                 await work()
 
-        begin(self.views, quietly, group)
+        start_work(self.views, quietly, group)
 
     def _follow(self, changed: frozenset[str]) -> None:
         """Take away what was said of another head or view; learn what the model's page says."""
@@ -281,8 +281,8 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     def show_progress(self, progress: Progress) -> None:
         """Show how far long work has come; nothing once it is done."""
-        bar = drawn(progress) if self.has_class("-framed") else ""
-        self.progress_line.show("" if progress.finished else f"{bar} {describe(progress)}".lstrip())
+        bar = progress_bar(progress) if self.has_class("-framed") else ""
+        self.progress_line.show("" if progress.finished else f"{bar} {progress_text(progress)}".lstrip())
 
     def has(self, name: Head) -> bool:
         """Say whether the open model has a head or layer."""
@@ -532,7 +532,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
     def action_copy(self, what: str) -> None:
         """Copy the cell under the active view's cursor, the row, or the table that the view draws."""
         self.app.clear_notifications()
-        begin(self, partial(self._copy, what), "copy")
+        start_work(self, partial(self._copy, what), "copy")
 
     async def _copy(self, what: str) -> None:
         """Hand text to the terminal, and say what; whether the terminal took it nobody can know."""
@@ -555,7 +555,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
         def take(chosen: tuple[Choice, Path, bool] | None) -> None:
             if chosen is not None:
-                begin(self, partial(self._export, *chosen), "export", is_alone=False)
+                start_work(self, partial(self._export, *chosen), "export", is_alone=False)
 
         self.app.clear_notifications()
         await self.app.push_screen(ExportScreen(self.exporting, name), take)

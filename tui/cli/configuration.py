@@ -157,9 +157,9 @@ def read_config() -> Config:
     try:
         said = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        from tui.drawing.text import harmless
+        from tui.drawing.text import escape_text
 
-        why = harmless(str(error))
+        why = escape_text(str(error))
         return Config(path, problems=(f"{path}: {why}; nothing in the file is used; {EXAMPLE}",))
     problems: list[str] = []
     table = said.pop("keys", {})

@@ -18,7 +18,7 @@ from engine.values.memory import size
 from engine.values.options import EngineOptions
 from engine.values.outline import LayerProof, ModelOutline
 from engine.values.progress import Progress
-from tui.drawing.progress import describe
+from tui.drawing.progress import progress_text
 from tui.export.request import Export, Request
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class StatusLine:
         """Show how far the work has come."""
         if time.monotonic() - self._last >= INTERVAL or progress.finished:
             self._last = time.monotonic()
-            self._write(describe(progress))
+            self._write(progress_text(progress))
 
     def say(self, notice: str) -> None:
         """Write a sentence that stays, also where nobody is looking."""

@@ -117,7 +117,7 @@ def _half(above: Color | None, below: Color | None, width: int) -> tuple[str, St
     return UPPER * width, Style(color=above, bgcolor=below)
 
 
-def figure(value: float, *, is_signed: bool) -> str:
+def format_weight(value: float, *, is_signed: bool) -> str:
     """Write a weight in four characters, or a difference of two in as many behind its sign; nothing where it is zero.
 
     Three digits behind the point; of what is smaller than they can say, the first digit and its power of ten. What is
@@ -125,9 +125,9 @@ def figure(value: float, *, is_signed: bool) -> str:
 
     Examples
     --------
-    >>> [figure(each, is_signed=False) for each in (0.4268, 0.9997, 0.0014, 0.00042, 3e-12, 0.0, float("nan"))]
+    >>> [format_weight(each, is_signed=False) for each in (0.4268, 0.9997, 0.0014, 0.00042, 3e-12, 0.0, float("nan"))]
     ['.427', '1.00', '.001', '4e-4', '~0', '', '?']
-    >>> [figure(each, is_signed=True) for each in (0.4268, -0.9997, -0.005, 0.00042, -1e-12)]
+    >>> [format_weight(each, is_signed=True) for each in (0.4268, -0.9997, -0.005, 0.00042, -1e-12)]
     ['+.427', '-1.00', '-.005', '+4e-4', '~0']
     """
     if not isfinite(value):
@@ -141,7 +141,7 @@ def figure(value: float, *, is_signed: bool) -> str:
     return sign + (f"{size:.2f}" if round(size, 3) >= 1 else f"{size:.3f}".removeprefix("0"))
 
 
-def figures_in(map: PooledMap, row: int, columns: range, width: int) -> list[str]:
+def weights_in_row(map: PooledMap, row: int, columns: range, width: int) -> list[str]:
     """Write a row's values as numbers, each in a cell; blank where none has come, or where the mask hides the key."""
     written = []
     for column in columns:
@@ -149,8 +149,8 @@ def figures_in(map: PooledMap, row: int, columns: range, width: int) -> list[str
         if map.holds(row, column):
             value = float(map.values[row - map.window.rows.start, column - map.window.columns.start])
             is_seen_zero = not value and not map.at(row, column).is_masked
-            text = "0" if is_seen_zero else figure(value, is_signed=map.is_signed)
-        written.append(in_cell(text, width))
+            text = "0" if is_seen_zero else format_weight(value, is_signed=map.is_signed)
+        written.append(pad_cell(text, width))
     return written
 
 
@@ -159,7 +159,7 @@ def cell_width(*, is_numbered: bool = True, is_signed: bool = False) -> int:
     return WIDTH + is_signed if is_numbered else CELL_WIDTH
 
 
-def in_cell(text: str, width: int) -> str:
+def pad_cell(text: str, width: int) -> str:
     """Put a number at the right of its cell, before the blank that ends it; of a wider cell, in the middle."""
     spare = max(width - WIDTH - 1, 0) // 2
     return f"{text:>{width - 1 - spare}} {' ' * spare}"

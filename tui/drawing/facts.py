@@ -26,7 +26,7 @@ def head_name(head: Head, outline: ModelOutline) -> str:
     return f"{head.stack} {head}" if len(outline.stacks) > 1 else str(head)
 
 
-def at_distance(distance: int | None, outline: ModelOutline) -> str:
+def distance_text(distance: int | None, outline: ModelOutline) -> str:
     """Say how far the key is before the query; nothing where positions are left out."""
     if distance is None:
         return ""
@@ -61,7 +61,7 @@ def model_line(outline: ModelOutline) -> Text:
     return Text.assemble((short_name(outline), "bold"), "  ", " · ".join(facts))
 
 
-def line_of_two(comparison: Comparison) -> Text:
+def comparison_line(comparison: Comparison) -> Text:
     """Write the facts of a model on one line, beginning with its name and that of the one beside it."""
     line, name = model_line(comparison.first), short_name(comparison.first)
     other = Text.assemble((name, "bold"), " vs ", (short_name(comparison.other), "bold"))

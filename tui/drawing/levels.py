@@ -13,7 +13,7 @@ from rich.style import Style
 from rich.text import Text
 
 from engine.values.attention import PooledMap
-from tui.drawing.numbers import brief
+from tui.drawing.numbers import brief_number
 
 Scale = Literal["linear", "log", "root", "sink"]
 """How a weight becomes a height: linear, its logarithm, its square root; or linear up to the largest beyond the first
@@ -41,12 +41,12 @@ _ROUNDING = 1e-6
 """Of a level: keeps a weight that is itself a bound, such as 0.001 on the log scale, from falling below it."""
 
 
-def usual_scale(keys: int) -> Scale:
+def default_scale(keys: int) -> Scale:
     """Give the scale that a map of so many keys begins on.
 
     Examples
     --------
-    >>> usual_scale(20), usual_scale(200)
+    >>> default_scale(20), default_scale(200)
     ('linear', 'log')
     """
     return "linear" if keys <= LINEAR_UP_TO else "log"
@@ -128,7 +128,7 @@ def bounds_of(scale: Scale, largest: float, count: int) -> list[float]:
     return [(step**2 if scale == "root" else step) * max(largest, 0.0) for step in steps]
 
 
-def largest_on(scale: Scale, map: PooledMap) -> float:
+def scale_top(scale: Scale, map: PooledMap) -> float:
     """Give the upper end of a scale for a map; beyond the first key, where all of the map is there."""
     window = map.window
     is_all = len(window.rows) * window.block >= len(map.query_tokens)
@@ -252,7 +252,7 @@ def _unsigned(levels: Levels, colours: Sequence[Style], before: str, of: str) ->
     """Write the levels of weights in groups with numbers between them, or between both ends alone; longest first."""
     ink, scale = levels.ink, levels.scale
     bounds = bounds_of(scale, levels.largest, ink.levels)
-    low, high = brief(bounds[0]), brief(bounds[-1])
+    low, high = brief_number(bounds[0]), brief_number(bounds[-1])
     words = " = the maximum" if scale == "log" else f" = largest{of or ' weight of the map'}"
     words = " = largest beyond the first key" if scale == "sink" else words
     begin = f"{before}{'≤' if scale == 'log' else ''}{low}"
@@ -263,7 +263,7 @@ def _unsigned(levels: Levels, colours: Sequence[Style], before: str, of: str) ->
             text.append(" ")
             for level in range(start, start + size):
                 _append(text, levels, colours, level, ink.cells[level])
-            text.append(f" {brief(bounds[start + size])}")
+            text.append(f" {brief_number(bounds[start + size])}")
         return text.append(words)
 
     texts = [assemble(4, words), assemble(4), assemble(1, words), assemble(1)]
@@ -277,7 +277,7 @@ def _unsigned(levels: Levels, colours: Sequence[Style], before: str, of: str) ->
 
 def _signed(levels: Levels, colours: Sequence[Style], before: str, of: str) -> list[Text]:
     """Write the levels of differences on both sides of zero, or those at both ends alone; longest first."""
-    top = brief(1.0 if levels.scale == "log" else levels.largest)
+    top = brief_number(1.0 if levels.scale == "log" else levels.largest)
 
     def assemble(begin: str, words: str = "", step: int = 1) -> Text:
         text = Text(f"{begin}-{top} ", no_wrap=True)

@@ -10,7 +10,7 @@ from typing import TypeVar, overload
 from rich.cells import cell_len
 
 from engine.values.attention import AT_ONCE
-from tui.drawing.text import fit, label, stacked
+from tui.drawing.text import fit, label, stack_text
 
 T = TypeVar("T")
 
@@ -179,7 +179,7 @@ def _height(key: str, cell: int) -> int:
 
 def _written(key: str, header: int, cell: int) -> tuple[str, ...]:
     """Write a key's label over a cell, in so many lines."""
-    return (fit(key, cell - 1) + " ",) if cell >= ACROSS else tuple(stacked(key, header, cell))
+    return (fit(key, cell - 1) + " ",) if cell >= ACROSS else tuple(stack_text(key, header, cell))
 
 
 class _Lazily(Sequence[T]):

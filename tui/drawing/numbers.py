@@ -9,7 +9,7 @@ LONGEST = 9
 """Characters that a number takes which is not whole, besides its sign."""
 
 
-def short(value: float) -> str:
+def short_number(value: float) -> str:
     """Write a number in at most nine characters and its sign: counts whole, others with four digits, also noughts.
 
     Numbers beside each other in a column are mostly of a few magnitudes, and so stand in one form; those that are far
@@ -17,9 +17,9 @@ def short(value: float) -> str:
 
     Examples
     --------
-    >>> [short(x) for x in (61, 3.14159, 0.5, 0.000123456, -0.001234567, 42751.2, 123456.0, math.inf)]
+    >>> [short_number(x) for x in (61, 3.14159, 0.5, 0.000123456, -0.001234567, 42751.2, 123456.0, math.inf)]
     ['61', '3.142', '0.5000', '0.0001235', '-0.001235', '42751', '1.235e+05', '∞']
-    >>> short(0.0000123456), short(1e-300)
+    >>> short_number(0.0000123456), short_number(1e-300)
     ('1.235e-05', '1.00e-300')
     """
     if isinstance(value, int):
@@ -33,8 +33,8 @@ def short(value: float) -> str:
     return _written(value, 4) if 0 < abs(value) < 9999.5 else f"{value:.0f}"
 
 
-def within(value: float, width: int, *, digits: int = 1) -> str:
-    """Write a number as `short` does, with fewer digits where there are fewer characters; never a part of them.
+def fit_number(value: float, width: int, *, digits: int = 1) -> str:
+    """Write a number as `short_number` does, with fewer digits where there are fewer characters; never a part of them.
 
     Parameters
     ----------
@@ -44,17 +44,17 @@ def within(value: float, width: int, *, digits: int = 1) -> str:
 
     Examples
     --------
-    >>> [within(x, 7) for x in (42751.2, -0.001234567, 0.00123456, -0.000123456)], within(0.5, 2)
+    >>> [fit_number(x, 7) for x in (42751.2, -0.001234567, 0.00123456, -0.000123456)], fit_number(0.5, 2)
     (['42751', '-0.0012', '0.00123', '-1e-04'], '…')
-    >>> within(0.5, 3, digits=2), within(0.000136, 5, digits=2)
+    >>> fit_number(0.5, 3, digits=2), fit_number(0.000136, 5, digits=2)
     ('0.5', '…')
     """
     fewer = (_written(value, 3), _written(value, 2), f"{value:.2g}", f"{value:.1e}")
-    ways = (short(value), *fewer, *(f"{value:.0e}",) * (digits < 2))
+    ways = (short_number(value), *fewer, *(f"{value:.0e}",) * (digits < 2))
     return next((each for each in ways if len(each) <= width), "…")
 
 
-def in_columns(rows: Sequence[Sequence[float | None]], room: int) -> list[str]:
+def align_numbers(rows: Sequence[Sequence[float | None]], room: int) -> list[str]:
     """Write rows of numbers below each other with as many digits as there is room for; without room for all the first.
 
     Parameters
@@ -64,16 +64,16 @@ def in_columns(rows: Sequence[Sequence[float | None]], room: int) -> list[str]:
 
     Examples
     --------
-    >>> in_columns([(5.643, 19.478), (12, None)], 11), in_columns([(5.643, 19.478), (12, None)], 8)
+    >>> align_numbers([(5.643, 19.478), (12, None)], 11), align_numbers([(5.643, 19.478), (12, None)], 8)
     (['5.643 19.48', '   12      '], ['5.6 19', ' 12   '])
-    >>> in_columns([(0.77862, 0.42287), (1.24703, 0.086528)], 13)  # shorter by a digit where that is enough
+    >>> align_numbers([(0.77862, 0.42287), (1.24703, 0.086528)], 13)  # shorter by a digit where that is enough
     ['0.7786 0.4229', ' 1.247 0.0865']
-    >>> in_columns([(5.643, 19.478)], 5), in_columns([(5.643, 19.478)], 2)
+    >>> align_numbers([(5.643, 19.478)], 5), align_numbers([(5.643, 19.478)], 2)
     (['5.643'], [''])
     """
     for count in (max(map(len, rows)), 1):
         for digits in range(LONGEST, 2, -1):
-            written = [["" if each is None else within(each, digits) for each in row[:count]] for row in rows]
+            written = [["" if each is None else fit_number(each, digits) for each in row[:count]] for row in rows]
             widths = [max(map(len, column)) for column in zip(*written, strict=True)]
             lines = [" ".join(f"{each:>{width}}" for each, width in zip(row, widths, strict=True)) for row in written]
             if len(lines[0]) <= room and "…" not in "".join(lines):
@@ -81,12 +81,12 @@ def in_columns(rows: Sequence[Sequence[float | None]], room: int) -> list[str]:
     return [""] * len(rows)
 
 
-def rough(value: float, *, in_column: bool = False) -> str:
+def rough_number(value: float, *, in_column: bool = False) -> str:
     """Write what chance gives, where fewer digits do; in a column with noughts, as long as its neighbours.
 
     Examples
     --------
-    >>> rough(31.0), rough(31.0, in_column=True), rough(30.94)
+    >>> rough_number(31.0), rough_number(31.0, in_column=True), rough_number(30.94)
     ('31', '31.0', '30.9')
     """
     if value == 0:
@@ -101,16 +101,16 @@ def _written(value: float, digits: int) -> str:
     return f"{value:#.{digits}g}".rstrip(".")
 
 
-def brief(value: float, digits: int = 2) -> str:
+def brief_number(value: float, digits: int = 2) -> str:
     """Write a number with as many significant digits, in the form that takes the fewest characters.
 
     Examples
     --------
-    >>> [brief(value) for value in (0, 1, 0.25, 0.0123, 0.0001, 123.4, 1e-12, 6.02e23)]
+    >>> [brief_number(value) for value in (0, 1, 0.25, 0.0123, 0.0001, 123.4, 1e-12, 6.02e23)]
     ['0', '1', '0.25', '0.012', '1e-4', '123', '1e-12', '6e23']
-    >>> brief(3.2149, 3), brief(2.04e-5, 3), brief(1e30, 3)
+    >>> brief_number(3.2149, 3), brief_number(2.04e-5, 3), brief_number(1e30, 3)
     ('3.21', '2e-5', '1e30')
-    >>> brief(0.001), brief(0.0009999999)  # the form follows from what is written
+    >>> brief_number(0.001), brief_number(0.0009999999)  # the form follows from what is written
     ('0.001', '0.001')
     """
     if value == 0:

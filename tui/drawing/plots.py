@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tui.drawing.levels import Scale
-from tui.drawing.numbers import brief
+from tui.drawing.numbers import brief_number
 from tui.drawing.ramps import Rgb, lightness
 from tui.drawing.token_spelling import SUBSCRIPTS
 
@@ -96,7 +96,7 @@ def span_of(curve: Curve, scale: Scale) -> Span:
 
     Examples
     --------
-    >>> brief(span_of(Curve("Q", np.array([3.0, 0.5, 0.02, 0.0]), None, ""), "log").foot)
+    >>> brief_number(span_of(Curve("Q", np.array([3.0, 0.5, 0.02, 0.0]), None, ""), "log").foot)
     '0.01'
     """
     baseline = () if curve.baseline is None else (curve.baseline,)
@@ -153,12 +153,12 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     >>> read_value(Curve("QK", curve.values, None, "", (Line("other", np.array([3.0, 2.5])),)), 1, 22)
     'QK 1 other 2.5'
     """
-    chance = "" if curve.baseline is None else f" · chance {brief(float(curve.baseline[index]), 4)}"
+    chance = "" if curve.baseline is None else f" · chance {brief_number(float(curve.baseline[index]), 4)}"
     named = f"{curve.matrix} σ{str(index + 1).translate(SUBSCRIPTS)}"
     if not curve.is_drawn:
         return f"{named}{chance}"
-    name = f"{named} = {brief(float(curve.values[index]), 4)}"
-    name += "".join(f" · {line.name} {brief(float(line.values[index]), 4)}" for line in curve.lines)
+    name = f"{named} = {brief_number(float(curve.values[index]), 4)}"
+    name += "".join(f" · {line.name} {brief_number(float(line.values[index]), 4)}" for line in curve.lines)
     values = _finite(curve.values)
     largest = float(np.abs(values).max(initial=0.0))
     if not largest:
@@ -178,8 +178,8 @@ def _in_few_words(curve: Curve, index: int, digits: int) -> str:
     beside = [(line.name, line.values) for line in curve.lines]
     if not beside and curve.baseline is not None:
         beside = [("chance", curve.baseline)]
-    numbers = (f" {name} {brief(float(values[index]), digits)}" for name, values in beside)
-    return f"{curve.matrix} {brief(float(curve.values[index]), digits)}{''.join(numbers)}"
+    numbers = (f" {name} {brief_number(float(values[index]), digits)}" for name, values in beside)
+    return f"{curve.matrix} {brief_number(float(curve.values[index]), digits)}{''.join(numbers)}"
 
 
 def _finite(values: FloatArray) -> FloatArray:
@@ -368,7 +368,7 @@ def ticks_of(span: Span, rows: int) -> tuple[float, ...]:
     --------
     >>> [ticks_of(Span(4.1, 0.0), rows) for rows in (2, 6, 12)]
     [(4.1, 0.0), (4.0, 2.0, 0.0), (4.0, 3.0, 2.0, 1.0, 0.0)]
-    >>> [brief(tick) for tick in ticks_of(Span(4.1, np.log10(410)), 9)]
+    >>> [brief_number(tick) for tick in ticks_of(Span(4.1, np.log10(410)), 9)]
     ['3', '1', '0.3', '0.1', '0.03', '0.01']
     """
     if span.top <= 0 or rows < 2:

@@ -29,12 +29,12 @@ def time_left(progress: Progress) -> str:
     return "" if progress.remaining is None or progress.finished else f"{duration(progress.remaining)} left"
 
 
-def describe(progress: Progress) -> str:
+def progress_text(progress: Progress) -> str:
     """Write progress as people read it: ``downloading gpt2 12.3 / 548.1 MB · 9.8 MB/s · 55 s left``.
 
     Examples
     --------
-    >>> describe(Progress("importing torch", 3, 0, "seconds")), describe(Progress("compressing", 0, 0, ""))
+    >>> progress_text(Progress("importing torch", 3, 0, "seconds")), progress_text(Progress("compressing", 0, 0, ""))
     ('importing torch 3 s', 'compressing …')
     """
     if progress.unit == "seconds":
@@ -53,25 +53,27 @@ def describe(progress: Progress) -> str:
     return " · ".join(filter(None, (amount, progress.note, time_left(progress))))
 
 
-def drawn(progress: Progress, cells: int = 8) -> str:
+def progress_bar(progress: Progress, cells: int = 8) -> str:
     """Draw progress as a bar; nothing where its end is not known.
 
     Examples
     --------
-    >>> drawn(Progress("sweep", 9, 12, "layers")), drawn(Progress("", 1, 1000, "layers"))
+    >>> progress_bar(Progress("sweep", 9, 12, "layers")), progress_bar(Progress("", 1, 1000, "layers"))
     ('▮▮▮▮▮▮▯▯', '▯▯▯▯▯▯▯▯')
     """
     full = progress.done * cells // progress.total if progress.total else 0
     return "▮" * min(full, cells) + "▯" * (cells - full) if progress.total else ""
 
 
-def how_far(progress: Progress) -> str:
+def progress_sentence(progress: Progress) -> str:
     """Say in a sentence how far something is.
 
     Examples
     --------
-    >>> how_far(Progress("", 3, 40, "layers", 0.5)), how_far(Progress("", 5 * 10**9, 20 * 10**9, "bytes"))
-    ('3 of 40 layers, 75 s left', '5.0 GB of 20 GB')
+    >>> progress_sentence(Progress("", 3, 40, "layers", 0.5))
+    '3 of 40 layers, 75 s left'
+    >>> progress_sentence(Progress("", 5 * 10**9, 20 * 10**9, "bytes"))
+    '5.0 GB of 20 GB'
     """
     if progress.unit == "seconds":
         amount = f"{progress.done} s"

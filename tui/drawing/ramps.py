@@ -88,14 +88,14 @@ def _signed_ramp(background: Rgb, color_system: str) -> tuple[Color, ...]:
 
 
 @lru_cache(maxsize=32)
-def in_pairs(styles: tuple[Style, ...]) -> tuple[Style, ...]:
+def pair_levels(styles: tuple[Style, ...]) -> tuple[Style, ...]:
     """Give the levels two by two one style; nobody tells two of sixteen neighbours apart that do not touch.
 
     The styles of the lowest and the highest level stay, and the others are as even steps between them as there are.
 
     Examples
     --------
-    >>> [style.bgcolor.number for style in in_pairs(tuple(Style(bgcolor=f"color({n})") for n in range(16)))]
+    >>> [style.bgcolor.number for style in pair_levels(tuple(Style(bgcolor=f"color({n})") for n in range(16)))]
     [0, 0, 2, 2, 4, 4, 6, 6, 9, 9, 11, 11, 13, 13, 15, 15]
     """
     pairs = len(styles) // 2
@@ -103,7 +103,7 @@ def in_pairs(styles: tuple[Style, ...]) -> tuple[Style, ...]:
 
 
 @lru_cache(maxsize=32)
-def legible(styles: tuple[Style, ...], usual: Color | None) -> tuple[Style, ...]:
+def legible_styles(styles: tuple[Style, ...], usual: Color | None) -> tuple[Style, ...]:
     """Put letters that can be read before each level's colour: of the usual colour where that stands out.
 
     Each other colour costs the terminal as many bytes as a word or two. The others are black or white, whichever stands

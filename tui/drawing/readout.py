@@ -11,8 +11,8 @@ from rich.cells import cell_len
 
 from engine.values.attention import PooledBlock
 from engine.values.table import CHANCE, Cell
-from tui.drawing.numbers import brief, rough, short, within
-from tui.drawing.text import first_fitting, fit, harmless, quoted
+from tui.drawing.numbers import brief_number, fit_number, rough_number, short_number
+from tui.drawing.text import escape_text, first_fitting, fit, quote_text
 
 _SHORTEST_TOKEN = 4
 """Cells that a token is left, if it has as many."""
@@ -57,7 +57,7 @@ MASKED = "masked"
 """In the place of the weights of keys that the mask hides: they are zero whatever the head does."""
 
 
-def of_weight(
+def weight_readout(
     block: PooledBlock,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
@@ -121,7 +121,7 @@ def _of_weight(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequ
     return next((each for each in (line, *bare) if cell_len(each) <= width), bare[-1])
 
 
-def of_difference(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
+def difference_readout(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
     """Name query, key, the weights of both maps and their difference.
 
     Where that does not fit, both weights are left out, and at last the difference stands before the bare places.
@@ -137,7 +137,7 @@ def of_difference(block: PooledBlock, query_tokens: Sequence[str], key_tokens: S
     return first_fitting(width, line, f"{difference}  q {query} k {key}", f"{difference} q{query} k{key}")
 
 
-def of_block(
+def block_readout(
     block: PooledBlock,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
@@ -175,8 +175,8 @@ def of_block(
         (f"max {largest}" if drawn == "max" else f"mean {mean}", f"q {queries} k {keys}"),
     ):
         start = f"{numbers}  {ranges}  at {query} "
-        least = min(cell_len(harmless(query_tokens[query])), _SHORTEST_TOKEN)
-        least += min(cell_len(harmless(key_tokens[key])), _SHORTEST_TOKEN)
+        least = min(cell_len(escape_text(query_tokens[query])), _SHORTEST_TOKEN)
+        least += min(cell_len(escape_text(key_tokens[key])), _SHORTEST_TOKEN)
         room = width - cell_len(f'{start}"" {arrow} {key} ""')
         asked, read = _cut(query_tokens[query], key_tokens[key], room)
         line = f'{start}"{asked}" {arrow} {key} "{read}"'
@@ -223,11 +223,11 @@ def largest_weights(
 
 def short_token(token: str) -> str:
     """Write a token in quotation marks, cut where it is long."""
-    shown = harmless(token)
+    shown = escape_text(token)
     return f'"{fit(shown, 12).rstrip() if len(shown) > 12 else shown}"'
 
 
-def of_number(column: str, value: float, chance: float | None, width: int) -> str:
+def number_readout(column: str, value: float, chance: float | None, width: int) -> str:
     """Give a number of a table with what chance gives, both with as many digits; of a width of 0 nothing is known.
 
     Where that does not fit the column is not named, whose name stands over it, and both have as few digits as that
@@ -235,15 +235,15 @@ def of_number(column: str, value: float, chance: float | None, width: int) -> st
 
     Examples
     --------
-    >>> [of_number("entropy", 0.429512345, 2.0944, width) for width in (40, 24, 16, 12)]
+    >>> [number_readout("entropy", 0.429512345, 2.0944, width) for width in (40, 24, 16, 12)]
     ['entropy 0.4295  chance 2.094', '0.4295  chance 2.094', '0.43 chance 2.09', '0.4295']
     """
-    beside = "" if chance is None else f"  chance {short(chance)}"
-    ways = [f"{column} {short(value)}{beside}", f"{short(value)}{beside}"]
+    beside = "" if chance is None else f"  chance {short_number(chance)}"
+    ways = [f"{column} {short_number(value)}{beside}", f"{short_number(value)}{beside}"]
     if chance is not None:
-        ways += [f"{within(value, digits)} chance {within(chance, digits)}" for digits in (7, 6, *_FEW)]
+        ways += [f"{fit_number(value, digits)} chance {fit_number(chance, digits)}" for digits in (7, 6, *_FEW)]
     ways = [way for way in ways if "…" not in way]
-    return first_fitting(width, *ways, f"{column} {short(value)}", short(value))
+    return first_fitting(width, *ways, f"{column} {short_number(value)}", short_number(value))
 
 
 def row_name(row: Mapping[str, Cell]) -> str:
@@ -265,10 +265,10 @@ def row_name(row: Mapping[str, Cell]) -> str:
         return f"L{layer} all" if head == "all" else f"L{layer}H{head}"
     named = next((str(row[column]) for column in ("name", "term", "part") if row.get(column)), "")
     token = row.get("token")
-    return harmless(named) or (quoted(token) if isinstance(token, str) and token else "")
+    return escape_text(named) or (quote_text(token) if isinstance(token, str) and token else "")
 
 
-def of_row(row: Mapping[str, Cell], column: str, say: Callable[[int], str], width: int) -> str:
+def row_readout(row: Mapping[str, Cell], column: str, say: Callable[[int], str], width: int) -> str:
     """Put before what is said of a cell which row it is of, where there is room for both and the cell does not say it.
 
     Parameters
@@ -280,8 +280,8 @@ def of_row(row: Mapping[str, Cell], column: str, say: Callable[[int], str], widt
 
     Examples
     --------
-    >>> row, say = {"layer": 1, "head": "0"}, lambda width: of_number("entropy", 0.43, 2.0, width)
-    >>> [of_row(row, "entropy", say, width) for width in (34, 33, 22)]
+    >>> row, say = {"layer": 1, "head": "0"}, lambda width: number_readout("entropy", 0.43, 2.0, width)
+    >>> [row_readout(row, "entropy", say, width) for width in (34, 33, 22)]
     ['L1H0  entropy 0.4300  chance 2.000', 'entropy 0.4300  chance 2.000', 'L1H0  0.43 chance 2.00']
     """
     name, said = "" if column in _NAMING else row_name(row), say(width)
@@ -292,29 +292,32 @@ def of_row(row: Mapping[str, Cell], column: str, say: Callable[[int], str], widt
     return first_fitting(width, *([beside + least] if "chance" in least or "chance" not in said else []), said)
 
 
-def of_measure(name: str, value: float, chance: float | None, place: str, label: str, width: int) -> str:
+def measure_readout(name: str, value: float, chance: float | None, place: str, label: str, width: int) -> str:
     """Give a head's value, as a multiple of what chance gives, its place and what it does; the last give way first.
 
     Where chance would give way the numbers have fewer digits.
 
     Examples
     --------
-    >>> of_measure("L0H0", 29, 30.0, "3/32", "previous", 60)
+    >>> measure_readout("L0H0", 29, 30.0, "3/32", "previous", 60)
     'L0H0 = 29  0.97 × chance 30  place 3/32  previous'
-    >>> of_measure("decoder L0H0", 29, 30.0, "3/32", "previous", 23)
+    >>> measure_readout("decoder L0H0", 29, 30.0, "3/32", "previous", 23)
     'L0H0 29 chance 30  3/32'
-    >>> of_measure("L0H0", 0.4229, 0.02959, "3/32", "", 24)
+    >>> measure_readout("L0H0", 0.4229, 0.02959, "3/32", "", 24)
     'L0H0 0.423 chance 0.030'
     """
     if chance is None:
-        return _of_numbers(name, short(value), "", place, label, width)
-    beside = f"chance {rough(chance)}"
+        return _of_numbers(name, short_number(value), "", place, label, width)
+    beside = f"chance {rough_number(chance)}"
     if value > 0 and chance > 0 and math.isfinite(ratio := value / chance):
-        times = f"{ratio:.2f}" if 0.1 <= ratio < 10 else brief(ratio)
-        whole = f"{name} = {short(value)}  {times} × {beside}  place {place}"
+        times = f"{ratio:.2f}" if 0.1 <= ratio < 10 else brief_number(ratio)
+        whole = f"{name} = {short_number(value)}  {times} × {beside}  place {place}"
         if cell_len(whole) <= width:
             return next(line for line in (f"{whole}  {label}".rstrip(), whole) if cell_len(line) <= width)
-    pairs = ((short(value), rough(chance)), *((within(value, digits), within(chance, digits)) for digits in _FEW))
+    pairs = (
+        (short_number(value), rough_number(chance)),
+        *((fit_number(value, digits), fit_number(chance, digits)) for digits in _FEW),
+    )
     lines = [_of_numbers(name, *pair, place, label, width) for pair in pairs]
     return next((line for line in lines if "chance" in line and "…" not in line), lines[0])
 
@@ -356,7 +359,7 @@ def _of_cell(
 
 def _cut(asked: str, read: str, room: int) -> tuple[str, str]:
     """Cut two tokens so that both fit into some cells, the longer one first."""
-    asked, read = harmless(asked), harmless(read)
+    asked, read = escape_text(asked), escape_text(read)
     longest = max(room - min(cell_len(asked), cell_len(read)), room // 2, _SHORTEST_TOKEN)
     asked, read = (fit(token, min(cell_len(token), longest)) for token in (asked, read))
     return asked, read
@@ -376,7 +379,7 @@ _OF_EIGENVALUES = ("qk_positive_mass", "qk_negative_mass", "ov_copying", "ov_cop
 """The measures of circuits that take eigenvalues."""
 
 
-def why_empty(column: str, row: Mapping[str, Cell], *, is_growing: bool = False) -> str:
+def explain_empty(column: str, row: Mapping[str, Cell], *, is_growing: bool = False) -> str:
     """Say why there is nothing in a column of a row.
 
     Parameters
@@ -387,13 +390,13 @@ def why_empty(column: str, row: Mapping[str, Cell], *, is_growing: bool = False)
 
     Examples
     --------
-    >>> why_empty("qk_symmetry", {"stack": "cross", "head": 0, "qk_symmetry": None})
+    >>> explain_empty("qk_symmetry", {"stack": "cross", "head": 0, "qk_symmetry": None})
     'undefined across stacks'
-    >>> [why_empty("b_chance", {"stack": "decoder", "b": value, "b_chance": None}) for value in (2.0, None)]
+    >>> [explain_empty("b_chance", {"stack": "decoder", "b": value, "b_chance": None}) for value in (2.0, None)]
     ['its chance is unknown', 'undefined here']
-    >>> why_empty("ov_copying", {"stack": "decoder", "head": "all", "ov_copying": None})
+    >>> explain_empty("ov_copying", {"stack": "decoder", "head": "all", "ov_copying": None})
     'it needs eigenvalues, which are computed for the selected layer'
-    >>> why_empty("label", {"label": None, "induction": 0.1, "note": None}), why_empty("note", {"note": None})
+    >>> explain_empty("label", {"label": None, "induction": 0.1, "note": None}), explain_empty("note", {"note": None})
     ('the head has no clear pattern', 'no remark')
     """
     measure = column.removesuffix(CHANCE)

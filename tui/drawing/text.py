@@ -39,7 +39,7 @@ def first_fitting(width: int, *texts: str) -> str:
     return next((text for text in texts if not width or cell_len(text) <= width), texts[-1])
 
 
-def harmless(text: str) -> str:
+def escape_text(text: str) -> str:
     r"""Escape whatever would move the cursor, change colours or turn the writing direction, and drop what joins.
 
     What is left is made of characters one or two cells wide, each with its combining marks behind it, and behind
@@ -48,7 +48,7 @@ def harmless(text: str) -> str:
 
     Examples
     --------
-    >>> harmless("\x1b[31m"), harmless("\ufe0f"), harmless("a\ufe0f")
+    >>> escape_text("\x1b[31m"), escape_text("\ufe0f"), escape_text("a\ufe0f")
     ('\\x1b[31m', '\\ufe0f', 'a')
     """
     kept: list[str] = []
@@ -69,16 +69,16 @@ def harmless(text: str) -> str:
     return "".join(_with_room(cluster) for cluster, _ in clusters(shown))
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     r"""Write a text in quotes, so that its spaces are seen, and in them as everywhere else.
 
     Examples
     --------
-    >>> quoted(" the"), quoted("\t"), quoted("it's")
+    >>> quote_text(" the"), quote_text("\t"), quote_text("it's")
     ("' the'", "'\\t'", '"it\'s"')
     """
     sign = '"' if "'" in text and '"' not in text else "'"
-    return f"{sign}{harmless(text)}{sign}"
+    return f"{sign}{escape_text(text)}{sign}"
 
 
 def _with_room(cluster: str) -> str:
@@ -94,7 +94,7 @@ def label(token: str) -> str:
     >>> label(" cat"), label("  "), label("")
     ('cat', '␣␣', '∅')
     """
-    shown = harmless(token)
+    shown = escape_text(token)
     return shown.strip() or "␣" * cell_len(shown) or "∅"
 
 
@@ -149,20 +149,20 @@ def path_within(path: str, width: int) -> str:
     ('…els/gpt2', 'gpt2')
     """
     seen = path[-SEEN * max(width, 1) :]  # of a book that was pasted
-    end = harmless(seen)
+    end = escape_text(seen)
     if seen == path and cell_len(end) <= width:
         return end
     return "…" + _end_of(end, width - 1) if width > 0 else ""
 
 
-def stacked(text: str, height: int, width: int) -> list[str]:
+def stack_text(text: str, height: int, width: int) -> list[str]:
     """Write harmless text in lines of ``width`` cells one below the other, ending in the last of ``height``.
 
     What is too long loses its end, and says so where there is room for more than two characters.
 
     Examples
     --------
-    >>> stacked("ab", 2, 2), stacked("gives", 2, 2), stacked("gives", 1, 2), stacked("日本", 2, 3)
+    >>> stack_text("ab", 2, 2), stack_text("gives", 2, 2), stack_text("gives", 1, 2), stack_text("日本", 2, 3)
     (['  ', 'ab'], ['gi', 'v…'], ['gi'], ['日 ', '本 '])
     """
     lines, taken = [""], 0
@@ -182,7 +182,7 @@ def clusters(text: str) -> Iterator[tuple[str, int]]:
 
     Examples
     --------
-    >>> [(len(cluster), cells) for cluster, cells in clusters(harmless("हिन"))]
+    >>> [(len(cluster), cells) for cluster, cells in clusters(escape_text("हिन"))]
     [(3, 2), (1, 1)]
     """
     cluster, cells = "", 0
@@ -196,14 +196,14 @@ def clusters(text: str) -> Iterator[tuple[str, int]]:
         yield cluster, cells
 
 
-def centred(text: str, width: int, height: int) -> list[str]:
+def centre_text(text: str, width: int, height: int) -> list[str]:
     r"""Break harmless text between words and at newlines, and centre it in a field of ``width`` by ``height`` cells.
 
     Examples
     --------
-    >>> centred("press i", 6, 4)
+    >>> centre_text("press i", 6, 4)
     ['      ', 'press ', '  i   ', '      ']
-    >>> centred("a b\nc", 3, 2)
+    >>> centre_text("a b\nc", 3, 2)
     ['a b', ' c ']
     """
     lines: list[str] = []

@@ -14,7 +14,7 @@ from rich.text import Text
 from engine.values.display_text import quantity
 from engine.values.heads import NAMED_HEADS
 from tui.drawing.facts import head_name
-from tui.drawing.text import harmless, quoted
+from tui.drawing.text import escape_text, quote_text
 
 if TYPE_CHECKING:
     from engine.values.attention import MapName
@@ -170,7 +170,7 @@ def _cut(line: Text, width: int) -> Text:
     return Text.assemble(line[: next(numbers, seen)], "…")
 
 
-def fact(text: str, gap: str = "  ", style: str = "") -> Part:
+def fact_part(text: str, gap: str = "  ", style: str = "") -> Part:
     """Say something that is left out where there is little room."""
     return Part(text, gap, ((FACT, ""),), style)
 
@@ -183,7 +183,7 @@ def pair_part(token: str, against: str, difference: str = "") -> Part:
     >>> pair_part(" ball", " dog").text, pair_part(" ball", " dog", "1.5").text
     ("' ball' − ' dog'", "' ball' − ' dog' = 1.5")
     """
-    pair = f"{quoted(token)} − {quoted(against)}"
+    pair = f"{quote_text(token)} − {quote_text(against)}"
     return Part(f"{pair} = {difference}", fewer=((FACT, pair),)) if difference else Part(pair)
 
 
@@ -221,7 +221,7 @@ def off_part(off: Off, gap: str = " · ", *, is_difference: bool = False) -> Par
     return Part(f"with {off}{whole}", gap, fewer)
 
 
-def less_part() -> Part:
+def difference_part() -> Part:
     """Say that a map is the difference of two models'."""
     fewer = ((WORDS, "other less this"), (LAST, "other−this"))
     return Part("other model less this one", " · ", fewer)
@@ -229,12 +229,12 @@ def less_part() -> Part:
 
 def cell_part(cell: tuple[int, int], asked: str, read: str) -> Part:
     """Name a query and a key by their numbers and tokens, or by their numbers alone."""
-    (query, key), asked, read = cell, harmless(asked), harmless(read)
+    (query, key), asked, read = cell, escape_text(asked), escape_text(read)
     fewer = (WORDS, f'q {query} "{asked}" k {key} "{read}"'), (WORDS, f"q {query} k {key}")
     return Part(f'query {query} "{asked}", key {key} "{read}"', " ", fewer)
 
 
-def not_of(name: MapName, cell: Part) -> Part:
+def mean_part(name: MapName, cell: Part) -> Part:
     """Say of a cell of one head that a map is not of the head, but a mean over several; at last that is not said."""
     if name.layer is not None and name.head is not None:
         return cell

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from engine.values.attention import AttentionMap, PooledMap, Sentence, Spelling, TokenKind
 from engine.values.display_text import plural
-from tui.drawing.text import fit, harmless
+from tui.drawing.text import escape_text, fit
 
 AnyMap = TypeVar("AnyMap", AttentionMap, PooledMap)
 
@@ -39,7 +39,7 @@ _MEANINGS: dict[TokenKind, str] = {
 
 
 @lru_cache(maxsize=16384)
-def spelled(token: str, kind: TokenKind, whole: str = "", part: int = 0) -> str:
+def spell_token(token: str, kind: TokenKind, whole: str = "", part: int = 0) -> str:
     r"""Write one token, its spaces kept.
 
     Parameters
@@ -51,58 +51,58 @@ def spelled(token: str, kind: TokenKind, whole: str = "", part: int = 0) -> str:
 
     Examples
     --------
-    >>> spelled("[CLS]", "added"), spelled("[CLS]", "special"), spelled("[CLS]", "text")
+    >>> spell_token("[CLS]", "added"), spell_token("[CLS]", "special"), spell_token("[CLS]", "text")
     ('‹[CLS]›', '«[CLS]»', '[CLS]')
-    >>> spelled("\\xb8", "text", " 中", 2)
+    >>> spell_token("\\xb8", "text", " 中", 2)
     '中₂'
     """
-    shown = harmless(token)
+    shown = escape_text(token)
     if whole:
-        shown = harmless(whole).strip() + str(part).translate(SUBSCRIPTS)
+        shown = escape_text(whole).strip() + str(part).translate(SUBSCRIPTS)
     if kind != "text":
         before, behind = _SIGNS[kind]
         shown = f"{before}{shown}{behind}"
     return shown or "∅"
 
 
-def spell_all(tokens: Sequence[str], spellings: Sequence[Spelling]) -> tuple[str, ...]:
+def spell_tokens(tokens: Sequence[str], spellings: Sequence[Spelling]) -> tuple[str, ...]:
     """Write tokens one by one, given what each stands for and which text it is a part of."""
     return tuple(
-        spelled(token, each.kind, each.whole, each.part) for token, each in zip(tokens, spellings, strict=True)
+        spell_token(token, each.kind, each.whole, each.part) for token, each in zip(tokens, spellings, strict=True)
     )
 
 
-def with_parts(tokens: tuple[str, ...], sentence: Sentence) -> tuple[str, ...]:
+def spell_parts(tokens: tuple[str, ...], sentence: Sentence) -> tuple[str, ...]:
     """Write tokens that are some bytes of a text as parts of it, the others as they are."""
     if not sentence.has_parts:
         return tokens
     return tuple(
-        spelled(token, "text", each.whole, each.part) if each.whole else token
+        spell_token(token, "text", each.whole, each.part) if each.whole else token
         for token, each in zip(tokens, sentence.spellings_along(tokens), strict=True)
     )
 
 
-def map_with_parts(shown: AnyMap, sentence: Sentence) -> AnyMap:
+def spell_map(shown: AnyMap, sentence: Sentence) -> AnyMap:
     """Write the tokens along a map of a sentence that are some bytes of a text as parts of it."""
     if not sentence.has_parts:
         return shown
-    queries, keys = (with_parts(tokens, sentence) for tokens in (shown.query_tokens, shown.key_tokens))
+    queries, keys = (spell_parts(tokens, sentence) for tokens in (shown.query_tokens, shown.key_tokens))
     return replace(shown, query_tokens=queries, key_tokens=keys)
 
 
-def meaning(spelling: Spelling, token: str) -> str:
+def token_meaning(spelling: Spelling, token: str) -> str:
     """Say what a token is that is no plain text, nothing of one that is; bytes as files write them."""
     if spelling.whole:
-        return f'{harmless(token)}: some bytes of "{harmless(spelling.whole).strip()}"'
+        return f'{escape_text(token)}: some bytes of "{escape_text(spelling.whole).strip()}"'
     return _MEANINGS[spelling.kind]
 
 
-def count_of(sentence: Sentence) -> str:
+def token_count(sentence: Sentence) -> str:
     """Say how many tokens a sentence has, of how many that the model reads.
 
     Examples
     --------
-    >>> count_of(Sentence("a", (1,), ("a",), 1, limit=64)), count_of(Sentence("a b", (1,), ("a",), 2, limit=1))
+    >>> token_count(Sentence("a", (1,), ("a",), 1, limit=64)), token_count(Sentence("a b", (1,), ("a",), 2, limit=1))
     ('1/64 tokens', '2/1 tokens: cut')
     """
     count = str(sentence.full_length) if sentence.limit is None else f"{sentence.full_length}/{sentence.limit}"
@@ -110,7 +110,7 @@ def count_of(sentence: Sentence) -> str:
     return f"{count} {said}{'' if sentence.full_length == len(sentence.ids) else ': cut'}"
 
 
-def strip_of(sentence: Sentence, width: int, *, at: int | None = None) -> Text:
+def token_strip(sentence: Sentence, width: int, *, at: int | None = None) -> Text:
     """Write a sentence's tokens in one line of ``width`` cells with a bar between any two, and their number behind.
 
     Parameters
@@ -118,7 +118,7 @@ def strip_of(sentence: Sentence, width: int, *, at: int | None = None) -> Text:
     at : a place in the text, in characters, near which the tokens are shown where not all fit; None for its beginning.
     """
     bar, more = ("│", "…")
-    count = count_of(sentence)
+    count = token_count(sentence)
     room = max(width - len(count) - 2, 8)
     spellings = sentence.spellings_along(sentence.tokens)
     first = 0 if at is None else _first(sentence, room, at)
@@ -126,7 +126,7 @@ def strip_of(sentence: Sentence, width: int, *, at: int | None = None) -> Text:
     if first:
         line.append(more + bar, "dim")
     last = first
-    labels = spell_all(sentence.tokens[first : first + room], spellings[first : first + room])
+    labels = spell_tokens(sentence.tokens[first : first + room], spellings[first : first + room])
     for last, (label, each) in enumerate(zip(labels, spellings[first:], strict=False), first + 1):
         if line.cell_len + cell_len(label) + 2 > room and last > first + 1:
             last -= 1

@@ -13,7 +13,7 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.table import AnyTable, Cell, Row
-from tui.drawing.text import fit, harmless
+from tui.drawing.text import escape_text, fit
 from tui.export.view_table import table_in_view, table_of_heads, whole_map
 from tui.state.session import Side
 from tui.toolkit.keys import key_of
@@ -57,7 +57,7 @@ class Copied:
     @property
     def beginning(self) -> str:
         """As much of the first line as a message has room for."""
-        begin = harmless(self.text.partition("\n")[0][: 2 * SHOWN].replace("\t", " "))
+        begin = escape_text(self.text.partition("\n")[0][: 2 * SHOWN].replace("\t", " "))
         return fit(begin, SHOWN).rstrip() if len(begin) > SHOWN else begin
 
 

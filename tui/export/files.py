@@ -27,7 +27,7 @@ from tui.export.request import APPLICABLE, Export, Request, facts_of, write_part
 from tui.export.view_table import file_stem, name_of_heads, subject_of, table_in_view, table_of_heads, whole_map
 from tui.state.tables import measured_tokens
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import Advanced
+from tui.toolkit.messages import ProgressReport
 from tui.views.rows import RowsPane
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ class ExportFiles:
         return f"{how_far}{said}, {size(place.stat().st_size)} in {place}"
 
     def _report(self, progress: Progress) -> None:
-        self._app.post_message(Advanced(progress))
+        self._app.post_message(ProgressReport(progress))
 
     async def _work(self, choice: Choice, path: Path) -> Callable[[Check], str]:
         """Find what is to be written, and give what writes it on a thread of its own and says how much that was."""

@@ -15,9 +15,9 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError, Superseded
 from engine.values.outline import Finding, LayerProof
 from engine.values.progress import Progress
-from tui.drawing.progress import describe
+from tui.drawing.progress import progress_text
 from tui.screens.modal import ListScreen
-from tui.toolkit.application import begin
+from tui.toolkit.application import start_work
 
 EXPLANATION = (
     "Heads write: added up, what they write is what the layer's attention writes. Heads look: their probabilities "
@@ -71,12 +71,12 @@ class CheckScreen(ListScreen):
     def on_mount(self) -> None:
         """Start the check."""
         self._show("running the model on a few tokens …")
-        begin(self, self._check, "check")
+        start_work(self, self._check, "check")
 
     def on_check_screen_found(self, message: Found) -> None:
         """List another layer."""
         self._proofs.append(message.proof)
-        self._show(summarise(self._proofs) if message.progress.finished else describe(message.progress))
+        self._show(summarise(self._proofs) if message.progress.finished else progress_text(message.progress))
 
     async def _check(self) -> None:
         def deliver(proof: LayerProof, progress: Progress) -> None:

@@ -20,12 +20,12 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.found_models import FoundModel, Place
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
-from tui.drawing.progress import describe
+from tui.drawing.progress import progress_text
 from tui.screens.modal import Box, Modal
 from tui.screens.model_list import FoundList, beginning, enter_does
-from tui.toolkit.application import begin
+from tui.toolkit.application import start_work
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import Advanced
+from tui.toolkit.messages import ProgressReport
 from tui.widgets.field import Field
 from tui.widgets.line import Line
 
@@ -150,7 +150,7 @@ class ChooserScreen(Modal[Opened | None]):
     def on_mount(self) -> None:
         """Look for models, and open a named one at once."""
         self.set_focus(self.field)
-        begin(self, self._look, "models")
+        start_work(self, self._look, "models")
         if self._named:
             with self.prevent(Input.Changed):
                 self.field.value = self._named
@@ -187,7 +187,7 @@ class ChooserScreen(Modal[Opened | None]):
         self.list.narrow(self.field.typed)
         self._explain()
         if self.field.typed:
-            begin(self, partial(self._look_up, self.field.typed), "path")
+            start_work(self, partial(self._look_up, self.field.typed), "path")
 
     async def _look_up(self, text: str) -> None:
         try:
@@ -264,7 +264,7 @@ class ChooserScreen(Modal[Opened | None]):
         elif not text:
             self.set_focus(self.list)
         else:
-            begin(self, partial(self._complete, text), "complete")
+            start_work(self, partial(self._complete, text), "complete")
 
     async def _complete(self, text: str) -> None:
         """Extend the typed text by what all paths and listed names that begin with it share."""
@@ -294,7 +294,7 @@ class ChooserScreen(Modal[Opened | None]):
         self._opening = self._engine.another(name)
         self._lock(True)
         self._say(f"opening {name} …")
-        begin(self, partial(self._open, name, self._opening), "open")
+        start_work(self, partial(self._open, name, self._opening), "open")
 
     async def _open(self, name: str, engine: Engine) -> None:
         try:
@@ -325,15 +325,15 @@ class ChooserScreen(Modal[Opened | None]):
 
     def _report(self, progress: Progress) -> None:
         """Pass progress on from the engine thread."""
-        self.post_message(Advanced(progress))
+        self.post_message(ProgressReport(progress))
 
-    @on(Advanced)
-    def _advanced(self, event: Advanced) -> None:
+    @on(ProgressReport)
+    def _advanced(self, event: ProgressReport) -> None:
         event.stop()
         if self._opening is not None:
             self._is_downloading |= event.progress.unit == "bytes"
             stops = f"{key_of(self.app, 'chooser.leave')} stops"
-            self._say(f"{describe(event.progress)}\n{stops}{', and keeps complete files' * self._is_downloading}")
+            self._say(f"{progress_text(event.progress)}\n{stops}{', and keeps complete files' * self._is_downloading}")
 
     def action_leave(self) -> None:
         """Stop opening a model, or go a step back: from the list to the field, then clear the field, then leave."""

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.toolkit.keys import GROUPS, VIEWS, in_declared_order, is_bound, name_of
+from tui.toolkit.keys import GROUPS, VIEWS, command_name, in_declared_order, is_bound
 from tui.views.switcher import Views
 from tui.widgets.field import OF_EDITING
 
@@ -100,7 +100,7 @@ def commands_on(screen: Screen[Any]) -> Iterator[Command]:
         if name is not None and not name.startswith(OF_EDITING) and each.binding.action not in OWN:
             found.setdefault((each.node, each.binding.action), []).append(each.binding)
     for (node, action), bindings in sorted(found.items(), key=lambda item: _order(item[1][0])):
-        name = name_of(bindings[0])
+        name = command_name(bindings[0])
         keys = dict.fromkeys(map(app.get_key_display, filter(is_bound, bindings)))
         yield Command(name, bindings[0].description, tuple(keys), partial(app.run_action, action, node))
 
@@ -112,7 +112,7 @@ def commands_in_view(views: Views) -> Iterator[Command]:
         for _, binding in node._bindings:
             if binding.id is not None and binding.action not in OWN:
                 run = partial(_run_in_view, views, binding.action, node)
-                yield Command(name_of(binding), binding.description, (), run)
+                yield Command(command_name(binding), binding.description, (), run)
 
 
 async def _run_in_view(views: Views, action: str, node: DOMNode) -> None:

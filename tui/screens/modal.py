@@ -12,7 +12,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
 
-from tui.toolkit.application import say_copied
+from tui.toolkit.application import notify_copied
 from tui.toolkit.keys import lines_of
 from tui.widgets.key_line import KeyLine
 
@@ -32,7 +32,7 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
     def action_copy_text(self) -> None:
         """Copy the selected text and say so."""
         super().action_copy_text()
-        say_copied(self.app)
+        notify_copied(self.app)
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close with a result, unless it is closed already."""

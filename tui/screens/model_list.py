@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from engine.values.found_models import GONE, FoundModel, Origin, Place
 from engine.values.memory import size
-from tui.drawing.text import harmless, path_within
+from tui.drawing.text import escape_text, path_within
 from tui.widgets.menu import Menu
 
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
@@ -149,7 +149,7 @@ def cells(model: FoundModel, now: float) -> tuple[str, str, str, str]:
     """Write the cells of a model's row: size, type, layers × heads, last use."""
     shape = f"{model.layers} × {model.heads}" if model.layers and model.heads else str(model.layers or "")
     used = ago(max(now - model.last_used, 0.0)) if model.last_used else ""
-    return size(model.size) if model.size else "", harmless(model.model_type), shape, used
+    return size(model.size) if model.size else "", escape_text(model.model_type), shape, used
 
 
 class FoundList(Menu):

@@ -21,14 +21,14 @@ from textual.worker import WorkerCancelled
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from tui.drawing.text import quoted
+from tui.drawing.text import quote_text
 from tui.screens.commands import ALSO_CALLED, THEME, Command, commands_in_view, commands_on, fit_of
 from tui.state.places import parse_place, split_digits, view_names
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tree_search import is_condition, is_name
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import PlaceWanted, Told
+from tui.toolkit.messages import Notice, PlaceWanted
 from tui.toolkit.themes import every_theme, find_theme
 from tui.views.switcher import Views
 from tui.widgets.field import Field
@@ -201,7 +201,7 @@ class Palette(CommandPalette, inherit_bindings=False):
         if not typed.strip() or any(each.id != self._NO_MATCHES for each in options):
             return False
         leave = key_of(self.app, "palette.leave")
-        self.post_message(Told(f"no head, view or command matches {quoted(typed.strip())}; {leave} goes back"))
+        self.post_message(Notice(f"no head, view or command matches {quote_text(typed.strip())}; {leave} goes back"))
         return True
 
     def _action_command_list(self, action: str) -> None:

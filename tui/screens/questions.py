@@ -20,7 +20,7 @@ from tui.state.overview_measures import NAMES, by_spread, named_measure
 from tui.state.places import NoPlaceError, example, parse_place, view_names
 from tui.state.tree_search import is_condition, place_after
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import ConditionWanted, PlaceWanted, Told
+from tui.toolkit.messages import ConditionWanted, Notice, PlaceWanted
 from tui.toolkit.themes import SHORT, find_theme
 from tui.views.rows import RowsPane
 from tui.views.switcher import Views
@@ -448,7 +448,7 @@ class OffByName:
         after = switched(before, heads, is_off=word == OFF)
         self._session.change(**off_fields(shown, after, is_comparing=self._views.is_comparing))
         said = say_switched(before, after, heads, key_of(self._views, "app.all_on"))
-        self._views.post_message(Told(found + said))
+        self._views.post_message(Notice(found + said))
 
     def _selected(self, word: str) -> tuple[Head, ...]:
         """Give the head or layer of the row under the cursor, or else the selected one."""

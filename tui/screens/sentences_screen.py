@@ -11,11 +11,11 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from tui.drawing.text import fit, harmless
+from tui.drawing.text import escape_text, fit
 from tui.screens.modal import Box, Modal
 from tui.state.sentences import Sentences, matching
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import Told
+from tui.toolkit.messages import Notice
 from tui.widgets.field import Field
 from tui.widgets.menu import Menu
 
@@ -102,13 +102,13 @@ class SentencesScreen(Modal[str | None]):
     @property
     def _why_none(self) -> str:
         if words := self._words.value.strip():
-            return f"no sentence holds {harmless(words)}; {key_of(self.app, 'sentences.back')} goes back"
+            return f"no sentence holds {escape_text(words)}; {key_of(self.app, 'sentences.back')} goes back"
         return f"no sentence here; {key_of(self.app, 'app.sentence')} types one"
 
     def _line(self, text: str, width: int) -> str:
         """Write one sentence, with a mark if it was read in this run."""
         mark = "●" if text in self._sentences.read else " "
-        return f"{mark} {fit(harmless(text[:SHOWN]), width).rstrip()}"
+        return f"{mark} {fit(escape_text(text[:SHOWN]), width).rstrip()}"
 
     @on(Input.Changed)
     def _typed(self) -> None:
@@ -149,7 +149,7 @@ class SentencesScreen(Modal[str | None]):
     def action_bring_back(self) -> None:
         """Bring back the sentence that was forgotten last, with the cursor on it."""
         if not self._sentences.forgotten:
-            self.post_message(Told("there is no forgotten sentence to bring back"))
+            self.post_message(Notice("there is no forgotten sentence to bring back"))
             return
         text = self._sentences.bring_back()
         self._fill()

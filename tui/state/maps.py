@@ -26,8 +26,8 @@ from engine.values.memory import FROM_DISK, MemoryReport, size
 from engine.values.outline import ModelOutline
 from engine.values.progress import PHASES, Progress
 from tui.drawing.facts import short_name
-from tui.drawing.progress import describe, how_far
-from tui.drawing.titles import COMPUTING, Part, fact, less_part, map_part, off_part
+from tui.drawing.progress import progress_sentence, progress_text
+from tui.drawing.titles import COMPUTING, Part, difference_part, fact_part, map_part, off_part
 from tui.state.session import Averaging, Shown
 from tui.state.store import Store
 
@@ -156,7 +156,7 @@ class Maps:
         """Note how far loading the model, reading the sentence or computing a map is."""
         is_own = progress.activity in PHASES and not progress.finished
         self._progress, self._foreseen = progress if is_own else None, ""
-        self.computing = COMPUTING if progress.finished else f"{progress.activity}: {how_far(progress)} …"
+        self.computing = COMPUTING if progress.finished else f"{progress.activity}: {progress_sentence(progress)} …"
         self._arrived()
 
     @property
@@ -164,7 +164,7 @@ class Maps:
         """What the sentence waits for: the first one for the whole model, which may be large."""
         name, progress = short_name(self._outline), self._progress
         if progress is not None and progress.unit == "layers":
-            return f"{name} is reading the sentence: {how_far(progress)} …"
+            return f"{name} is reading the sentence: {progress_sentence(progress)} …"
         if self._is_loaded:
             return f"{name} is reading the sentence …"
         if self._foreseen:
@@ -172,8 +172,8 @@ class Maps:
         if progress is None:
             return f"{name} is getting ready to read the sentence …"
         if progress.unit == "seconds":
-            return f"{describe(progress)}; then {name} loads and reads the sentence …"
-        return f"{name} is loading: {how_far(progress)}; then it reads the sentence …"
+            return f"{progress_text(progress)}; then {name} loads and reads the sentence …"
+        return f"{name} is loading: {progress_sentence(progress)}; then it reads the sentence …"
 
     # --- maps
 
@@ -317,10 +317,10 @@ def map_title(shown: Shown, outline: ModelOutline) -> list[Part]:
     parts = [map_part(name, outline)]
     is_difference = shown.difference and not name.stack.endswith(DELTA) and not name.is_rollout
     if off.heads:
-        all_on = fact("with all heads on", " · ")
+        all_on = fact_part("with all heads on", " · ")
         parts.append(all_on if name.is_rollout else off_part(off, is_difference=is_difference))
     elif is_difference:
-        parts.append(less_part())
+        parts.append(difference_part())
     return parts
 
 

@@ -24,9 +24,9 @@ from textual.widget import MountError
 from textual.widgets import Input
 from textual.worker import Worker, WorkerFailed
 
-from tui.drawing.text import fit, harmless
+from tui.drawing.text import escape_text, fit
 from tui.toolkit.keys import IN_ASCII
-from tui.toolkit.line_filters import AsciiOnly, Colourless, NearestColour, Settled
+from tui.toolkit.line_filters import AsciiOnly, Colourless, NearestColour, SafeCharacters
 from tui.toolkit.output import LastFrame, only_difference
 from tui.toolkit.themes import ANSI, OWN, usual_theme
 
@@ -82,7 +82,7 @@ class TerminalApp(App[None]):
         # The toolkit turns colours to grey, and those of the terminal, which it does not know, to black on black.
         colours = [Colourless() if isinstance(each, Monochrome | NoColor) else each for each in self._filters]
         nearest = [NearestColour()] if self.console.color_system == "256" else []
-        self._filters = [Settled(), *colours, *nearest]
+        self._filters = [SafeCharacters(), *colours, *nearest]
         for theme in OWN.values():
             self.register_theme(theme)
         self.use_theme(None)
@@ -296,7 +296,7 @@ Run = Callable[[Work, str], None]
 """Does work beside the event loop's other work; newer work of the same name replaces it."""
 
 
-def begin(owner: DOMNode, work: Work, group: str, *, is_alone: bool = True) -> Worker[None]:
+def start_work(owner: DOMNode, work: Work, group: str, *, is_alone: bool = True) -> Worker[None]:
     """Begin work, which ends with its owner.
 
     While the program is being left screens still do what was put off until they are drawn. Work that begins by that
@@ -319,7 +319,7 @@ SHOWN = 48
 """Cells of what was copied that are shown."""
 
 
-def say_copied(app: App[Any]) -> None:
+def notify_copied(app: App[Any]) -> None:
     """Say what has gone to the clipboard, by its beginning."""
-    text = harmless(" ".join(app.clipboard.split()))
+    text = escape_text(" ".join(app.clipboard.split()))
     app.notify(fit(text, SHOWN).rstrip(), title="copied", timeout=2)

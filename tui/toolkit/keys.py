@@ -66,12 +66,12 @@ def shared_key(
     return Binding(keys or f"{UNBOUND}{name}", action, said, show=False, priority=is_first, id=name, group=group)
 
 
-def command(name: str, action: str, said: str) -> Binding:
+def command_binding(name: str, action: str, said: str) -> Binding:
     """Bind no key to an action of a view, which is done by its name, the last part of the id."""
     return Binding(f"{UNBOUND}{name}", action, said, show=False, id=name)
 
 
-def name_of(binding: Binding) -> str:
+def command_name(binding: Binding) -> str:
     """Give the word by which a binding's action can be done."""
     return str(binding.id).rpartition(".")[2].replace("_", "-")
 
@@ -92,7 +92,7 @@ def key_of(node: DOMNode, name: str) -> str:
     keys = app._keymap.get(name) or _usual(name)
     key = keys.partition(",")[0].strip()
     if key.startswith(UNBOUND):
-        return f":{name_of(Binding(key, '', id=name))}"
+        return f":{command_name(Binding(key, '', id=name))}"
     return IN_TEXT.get(key) or app.get_key_display(Binding(key, ""))
 
 
@@ -147,7 +147,7 @@ def _places(kind: type[DOMNode]) -> dict[str, tuple[int, str]]:
     return {name: (place, keys[name]) for place, name in enumerate(keys)}
 
 
-def paging(id: str, of: str = "A page", half: str = "Half a page") -> list[Binding]:
+def paging_bindings(id: str, of: str = "A page", half: str = "Half a page") -> list[Binding]:
     """Give the bindings of what has an ``action_page`` that takes a number of pages, which may be a half.
 
     Parameters

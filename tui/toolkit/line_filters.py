@@ -77,12 +77,12 @@ _UNSETTLED = re.compile(
 
 
 @lru_cache(4096)
-def settled_cells(text: str) -> str:
+def safe_cells(text: str) -> str:
     """Write text so that all terminals agree how wide it is, in as many cells as the toolkit takes for it.
 
     Examples
     --------
-    >>> settled_cells("a \U0001f468\u200d\U0001f469\u200d\U0001f467 b"), settled_cells("\u2764\ufe0fc")
+    >>> safe_cells("a \U0001f468\u200d\U0001f469\u200d\U0001f467 b"), safe_cells("\u2764\ufe0fc")
     ('a 👨 b', '❤ c')
     """
     cells, before, taken = [], "", 0
@@ -119,7 +119,7 @@ def _without_colour(style: Style) -> Style:
     return style.without_color
 
 
-class Settled(LineFilter):
+class SafeCharacters(LineFilter):
     """Sends no control character, and nothing of which terminals disagree how wide it is.
 
     Every cell goes through here, whoever wrote its text: a person, a model's files, an error of a library. What they
@@ -131,7 +131,7 @@ class Settled(LineFilter):
         return [
             each
             if each.text.isprintable() and (each.text.isascii() or not _UNSETTLED.search(each.text))
-            else Segment(settled_cells(each.text), each.style, each.control)
+            else Segment(safe_cells(each.text), each.style, each.control)
             for each in segments
         ]
 

@@ -13,32 +13,32 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Advanced(Message):
+class ProgressReport(Message):
     """Long work has come further; only the newest such message matters."""
 
     progress: Progress
 
     def can_replace(self, message: Message) -> bool:
         """Let a newer report stand for an older one that has not been handled yet."""
-        return isinstance(message, Advanced)
+        return isinstance(message, ProgressReport)
 
 
 @dataclass
-class SentenceAdvanced(Message):
+class SentenceProgress(Message):
     """A model is being loaded, or reads a sentence, for long; only how far that is now matters."""
 
     progress: Progress
 
     def can_replace(self, message: Message) -> bool:
         """Let a newer report stand for an older one that has not been handled yet."""
-        return isinstance(message, SentenceAdvanced)
+        return isinstance(message, SentenceProgress)
 
 
 @dataclass
-class Told(Message):
+class Notice(Message):
     """A key could do nothing, or nothing that is in view: a line that says so, until the next key."""
 
-    said: str
+    text: str
 
 
 @dataclass
@@ -89,7 +89,7 @@ class HeadEntered(Message):
 
 
 @dataclass
-class Numbered(Message):
+class NumbersToggled(Message):
     """A person wants weights written into the cells of maps, of all of them, or of none."""
 
     is_numbered: bool

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.toolkit.application import say_copied
+from tui.toolkit.application import notify_copied
 
 
 class LayoutCompositor(Compositor):
@@ -131,7 +131,7 @@ class TerminalScreen(Screen[object], inherit_bindings=False):
     def action_copy_text(self) -> None:
         """Copy what is selected, and say so."""
         super().action_copy_text()
-        say_copied(self.app)
+        notify_copied(self.app)
 
 
 def is_displayed(widget: Widget) -> bool:

@@ -17,13 +17,13 @@ from engine.values.attention import AttentionMap, MapName, MapQuery, PooledMap, 
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head, no_attention
 from tui.drawing.levels import Scale
-from tui.drawing.titles import Part, Title, cell_part, fact
-from tui.drawing.token_spelling import map_with_parts
+from tui.drawing.titles import Part, Title, cell_part, fact_part
+from tui.drawing.token_spelling import spell_map
 from tui.state.maps import map_name, map_query, map_title, next_averaging
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.toolkit.keys import SENTENCE, key_of, shared_key
-from tui.toolkit.messages import CellMoved, Told
+from tui.toolkit.messages import CellMoved, Notice
 from tui.views.pane import SentencePane
 from tui.widgets.heatmap import Heatmap, MapSource
 from tui.widgets.line import Line
@@ -97,14 +97,14 @@ class AttentionPane(SentencePane):
         """Show the head's map, or a mean; say which where no map is in view."""
         shown, attention = self.session.shown, key_of(self, "app.attention")
         if shown.view == "compare":
-            self.post_message(Told(f"compare shows single heads; {attention} shows means"))
+            self.post_message(Notice(f"compare shows single heads; {attention} shows means"))
         elif self.stores is not None:
             sentence = self.stores.maps.sentence(shown)
             is_long = isinstance(sentence, Sentence) and sentence.is_long
             averaging = next_averaging(shown, self.stores.outline, is_long=is_long)
             self.session.change(averaging=averaging)
             if not (self.display or shown.view == "text"):
-                self.post_message(Told(f"{averaging.value}: {attention} shows the map"))
+                self.post_message(Notice(f"{averaging.value}: {attention} shows the map"))
 
     def on_resize(self) -> None:
         """Write as much in the lines as there is room for now."""
@@ -120,7 +120,7 @@ class AttentionPane(SentencePane):
             return
         query = map_query(shown, name)
         if sentence.is_long and not name.is_rollout:
-            part, spelled = partial(stores.maps.part, query, "maps"), partial(map_with_parts, sentence=sentence)
+            part, spelled = partial(stores.maps.part, query, "maps"), partial(spell_map, sentence=sentence)
             tokens, row = (sentence.tokens, sentence.tokens), partial(stores.maps.row, query)
             source = MapSource(query, tokens, part, row, is_signed=query.minuend is not None, spelled=spelled)
         else:
@@ -128,7 +128,7 @@ class AttentionPane(SentencePane):
             if not isinstance(whole, AttentionMap):
                 self.show_missing(title, whole, stores.maps.computing, is_late=stores.maps.is_late(query))
                 return
-            source = MapSource.of(map_with_parts(whole, sentence), query)
+            source = MapSource.of(spell_map(whole, sentence), query)
         answer = self.heatmap.show(source, shown.map_scale, is_numbered=shown.is_numbered)
         if not isinstance(answer, PooledMap) and (answer is not None or self.heatmap.key != query):
             self.show_missing(title, answer, stores.maps.computing, is_late=stores.maps.is_late(query))
@@ -136,13 +136,13 @@ class AttentionPane(SentencePane):
         self.message, self.is_waiting = "", False
         head = Head(name.stack, name.layer or 0, name.head or 0)
         if name.layer is not None and name.head is not None and head in stores.labels.scores:
-            title.insert(1, fact(f"{stores.labels.of(head)} {stores.labels.scores[head]:.2f}", " · "))
+            title.insert(1, fact_part(f"{stores.labels.of(head)} {stores.labels.scores[head]:.2f}", " · "))
         if source.is_whole and (entropy := self._entropy_of(stores.maps.whole(query))) is not None:
-            title.append(fact(f"entropy {entropy:.2f}", " · "))
-        title.append(fact({"sink": "linear beyond the first key"}.get(self.scale, self.scale)))
+            title.append(fact_part(f"entropy {entropy:.2f}", " · "))
+        title.append(fact_part({"sink": "linear beyond the first key"}.get(self.scale, self.scale)))
         as_text = () if source.is_whole else (f"{key_of(self.app, 'app.text')}: as text",)
         notice = ", ".join(filter(None, (sentence.notice.removeprefix("the model reads the "), *as_text)))
-        self._set_title([*title, fact(notice, style="italic")])
+        self._set_title([*title, fact_part(notice, style="italic")])
         self._refresh_lines()
 
     def _entropy_of(self, map: object) -> float | None:

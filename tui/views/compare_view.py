@@ -20,14 +20,14 @@ from engine.values.errors import EngineError
 from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.spectra import FloatArray, Spectrum
 from engine.values.table import AnyTable
-from tui.drawing.facts import at_distance, head_name
+from tui.drawing.facts import distance_text, head_name
 from tui.drawing.levels import Scale
-from tui.drawing.numbers import brief
+from tui.drawing.numbers import brief_number
 from tui.drawing.plots import Curve
 from tui.drawing.plots import Line as CurveLine
 from tui.drawing.readout import MASKED, write_weight
-from tui.drawing.titles import COMPUTING, LAST, Part, Title, fact, off_part
-from tui.drawing.token_spelling import map_with_parts
+from tui.drawing.titles import COMPUTING, LAST, Part, Title, fact_part, off_part
+from tui.drawing.token_spelling import spell_map
 from tui.state.maps import map_of
 from tui.state.marked_heads import compared_heads, compared_pair, how_to_pin
 from tui.state.session import Shown, Side
@@ -36,7 +36,7 @@ from tui.toolkit.keys import key_of
 from tui.views.pane import SentencePane
 from tui.widgets.heatmap import MapSource
 from tui.widgets.line import Line
-from tui.widgets.map_grid import MapGrid, Titled
+from tui.widgets.map_grid import MapGrid, TitledMap
 from tui.widgets.spectra import HeadValue, HeadValues, SpectraView
 
 COMPARED = "compare difference"
@@ -128,7 +128,7 @@ class ComparePane(SentencePane):
         if self.side is Side.SPECTRA:
             self.graph.show_message(message)
         else:
-            self.maps.show([Titled(Title(), message)])
+            self.maps.show([TitledMap(Title(), message)])
         self.values.show(())
         self.legend_line.show("")
         self.readout_line.show("")
@@ -142,7 +142,7 @@ class ComparePane(SentencePane):
                 break  # one layer after the other
         answers = [spectra.known(head, distance) for head in heads]
         found = [{} if each is None or isinstance(each, EngineError) else each for each in answers]
-        title = [Part(quantity(len(heads), "head"), " "), Part(at_distance(distance, stores.outline), " ")]
+        title = [Part(quantity(len(heads), "head"), " "), Part(distance_text(distance, stores.outline), " ")]
         if not any(found):
             why_not = next((str(each) for each in answers if isinstance(each, EngineError)), "")
             if why_not or distance is None:
@@ -153,7 +153,7 @@ class ComparePane(SentencePane):
             return
         front = heads.index(shown.selected) if shown.selected in heads else len(heads) - 1
         if not heads[front].stack.endswith(DELTA):
-            title.append(fact(f"chance of {names[front]}"))
+            title.append(fact_part(f"chance of {names[front]}"))
         self._names, self.is_waiting = tuple(names), False
         self._curves = tuple(_compared(matrix, names, found, found[front]) for matrix in MATRICES)
         self._set_title(title)
@@ -170,7 +170,7 @@ class ComparePane(SentencePane):
             source: MapSource | str
             if sentence.is_long:
                 part = partial(stores.maps.part, query, f"compare {head.stack} {head}")
-                source = MapSource(query, tokens, part, spelled=partial(map_with_parts, sentence=sentence))
+                source = MapSource(query, tokens, part, spelled=partial(spell_map, sentence=sentence))
             else:
                 map = stores.maps.of_head(query)
                 if map is None:  # one layer after the other
@@ -178,9 +178,9 @@ class ComparePane(SentencePane):
                     return
                 source = str(map)
                 if isinstance(map, AttentionMap):
-                    source = MapSource.of(map_with_parts(map, sentence), query)
+                    source = MapSource.of(spell_map(map, sentence), query)
             sign, style = self.graph.line_sign(number)
-            titled.append(Titled(Title((Part(sign, fewer=((LAST, ""),), style=style), Part(name, " "))), source))
+            titled.append(TitledMap(Title((Part(sign, fewer=((LAST, ""),), style=style), Part(name, " "))), source))
         self._show_maps([Part(quantity(len(heads), "head"), " "), *_without(shown)], names, titled, shown)
 
     def _draw_difference(self, shown: Shown, stores: Stores, sentence: Sentence, pair: tuple[Head, Head]) -> None:
@@ -192,18 +192,18 @@ class ComparePane(SentencePane):
         title = [named, *_without(shown)]
         query = difference_query(shown, pair)
         if sentence.is_long:
-            part, spelled = partial(stores.maps.part, query, COMPARED), partial(map_with_parts, sentence=sentence)
+            part, spelled = partial(stores.maps.part, query, COMPARED), partial(spell_map, sentence=sentence)
             source = MapSource(query, (sentence.tokens, sentence.tokens), part, is_signed=True, spelled=spelled)
         else:
             map = _difference(stores, query, base, other)
             if not isinstance(map, AttentionMap):
                 self.show_missing(title, map, COMPUTING, is_late=stores.maps.is_late(query))
                 return
-            source = MapSource.of(map_with_parts(map, sentence), query)
+            source = MapSource.of(spell_map(map, sentence), query)
         above = Title([replace(part, style="bold") for part in title])
-        self._show_maps(title, [above.within(0).plain], [Titled(above, source)], shown)
+        self._show_maps(title, [above.within(0).plain], [TitledMap(above, source)], shown)
 
-    def _show_maps(self, title: Sequence[Part], names: Sequence[str], maps: Sequence[Titled], shown: Shown) -> None:
+    def _show_maps(self, title: Sequence[Part], names: Sequence[str], maps: Sequence[TitledMap], shown: Shown) -> None:
         """Draw the heads' maps, or a difference."""
         self._names, self._curves, self.is_waiting = tuple(names), (), False
         self._set_title(title)
@@ -283,7 +283,7 @@ class ComparePane(SentencePane):
 
     def _set_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
         """Say what is shown, how far that is, and on which scale."""
-        scale = fact(f"{self.graph.scale} scale" if self.side is Side.SPECTRA else "")
+        scale = fact_part(f"{self.graph.scale} scale" if self.side is Side.SPECTRA else "")
         self.title_line.show_title(Title.of(f"{self.view} {self.side.value}", [*title, scale], state=state))
 
     @on(SpectraView.CursorMoved)
@@ -295,7 +295,7 @@ class ComparePane(SentencePane):
         at = self.graph.index - 1
         self.values.show(
             [
-                HeadValue(*self.graph.line_sign(number), name, brief(float(line.values[at]), 4))
+                HeadValue(*self.graph.line_sign(number), name, brief_number(float(line.values[at]), 4))
                 for number, (name, line) in enumerate(zip(self._names, curve.lines, strict=True))
             ]
         )

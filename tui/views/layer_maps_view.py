@@ -15,9 +15,9 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.table import AnyTable
 from tui.drawing.levels import Scale
-from tui.drawing.readout import of_weight
-from tui.drawing.titles import Part, Title, fact, layer_part, off_part
-from tui.drawing.token_spelling import map_with_parts
+from tui.drawing.readout import weight_readout
+from tui.drawing.titles import Part, Title, fact_part, layer_part, off_part
+from tui.drawing.token_spelling import spell_map
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.views.pane import SentencePane
@@ -78,7 +78,7 @@ class HeadsPane(SentencePane):
             self.show_missing(title, found, "computing …", is_late=stores.maps.is_small_late(query, tiles.block))
             return
         if found is not self._drawn:
-            self._drawn, self._spelled = found, {at: map_with_parts(each, sentence) for at, each in found.items()}
+            self._drawn, self._spelled = found, {at: spell_map(each, sentence) for at, each in found.items()}
         self.of_layer, self.is_waiting = layer, False
         notice = sentence.notice.removeprefix("the model reads the ")
         labels = (stores.labels.short(head) for head in names)  # maps may be as narrow as the tree
@@ -87,7 +87,7 @@ class HeadsPane(SentencePane):
             for head, label in zip(names, labels, strict=True)
         ]
         self.maps.show(tiles, written, self._spelled, shown.map_scale)
-        self._title = [*title, fact(notice)]
+        self._title = [*title, fact_part(notice)]
         self._read_out()
 
     def drawn_of(self, shown: Shown, stores: Stores) -> Hashable:
@@ -115,7 +115,7 @@ class HeadsPane(SentencePane):
     def _set_title(self) -> None:
         """Say what is shown, and which of the maps the cursor is on where not all are in view."""
         at, count = self.maps.position, quantity(self._count, "head")
-        parts = [*self._title[:1], *[fact(f"{at} of {count}" if at else count, " · ")] * bool(self._title)]
+        parts = [*self._title[:1], *[fact_part(f"{at} of {count}" if at else count, " · ")] * bool(self._title)]
         self.title_line.show_title(Title.of(self.view, [*parts, *self._title[1:]]))
 
     def _read_out(self) -> None:
@@ -129,7 +129,7 @@ class HeadsPane(SentencePane):
             self.readout_line.show("")
             return
         start, room = f"H{number} max ", self.readout_line.size.width
-        words = of_weight(_largest(pooled), pooled.query_tokens, pooled.key_tokens, room - len(start))
+        words = weight_readout(_largest(pooled), pooled.query_tokens, pooled.key_tokens, room - len(start))
         self.readout_line.show(start + words)
 
     @property

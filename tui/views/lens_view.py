@@ -14,8 +14,8 @@ from engine.values.errors import EngineError
 from engine.values.table import Table
 from engine.values.views import CONTRIBUTIONS, LENS
 from tui.drawing.lens_map import LensMap
-from tui.drawing.numbers import brief
-from tui.drawing.text import first_fitting, fit, quoted
+from tui.drawing.numbers import brief_number
+from tui.drawing.text import first_fitting, fit, quote_text
 from tui.drawing.titles import Part, Title, pair_part
 from tui.state.session import Shown
 from tui.state.stores import Stores
@@ -110,10 +110,10 @@ class LensPane(Pane):
         if self.shown is None:
             return
         map, (layer, token) = self.shown, self.grid.cursor
-        where = f"{map.layers[layer]} after {quoted(map.tokens[token])}"
+        where = f"{map.layers[layer]} after {quote_text(map.tokens[token])}"
         if map.is_signed:
-            where = f"{where}: {brief(float(map.values[layer, token]), 3)}"
-        choices = [(quoted(text), share) for _, text, share in map.choices_at(layer, token)]
+            where = f"{where}: {brief_number(float(map.values[layer, token]), 3)}"
+        choices = [(quote_text(text), share) for _, text, share in map.choices_at(layer, token)]
         has_lines = self.size.height >= self.grid.lines + len(choices) + 4
         for line in self.choice_lines:
             line.display = has_lines
@@ -121,7 +121,7 @@ class LensPane(Pane):
         if has_lines:
             self._show_choices(where, choices)
         else:
-            said = [f"{text} {brief(share, 2)}" for text, share in choices]
+            said = [f"{text} {brief_number(share, 2)}" for text, share in choices]
             ways = ["  ".join([f"{where} →", *said[:count]]) for count in range(len(said), 0, -1)]
             self.readout_line.show(first_fitting(self.room, *ways, said[0]))
         words = "logit difference " if map.is_signed else "probability "

@@ -23,14 +23,14 @@ from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, explain, meaning
 from tui.drawing.facts import head_name
 from tui.drawing.levels import Scale
 from tui.drawing.measure_map import MeasureMap, MeasureScale, scale_of
-from tui.drawing.readout import of_measure, why_empty
+from tui.drawing.readout import explain_empty, measure_readout
 from tui.drawing.text import first_fitting
-from tui.drawing.titles import Part, Title, fact
+from tui.drawing.titles import Part, Title, fact_part
 from tui.state.overview_measures import LOGARITHMIC, MEASURES, SIGNED, by_spread, group_after, overview_fields, table_of
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import TableKey
-from tui.toolkit.messages import ConditionWanted, HeadEntered, Told
+from tui.toolkit.messages import ConditionWanted, HeadEntered, Notice
 from tui.views.pane import Pane
 from tui.widgets.field import MeasureInput, NameInput
 from tui.widgets.head_map import EXTREMES, LIST_WIDTH, ExtremeHeads, HeadMap, Histogram
@@ -123,7 +123,7 @@ class OverviewPane(Pane):
         epsilon = f"ε {shown.epsilon:g}" if measure.endswith("energy_rank") else ""
         scale = "log scale" if self.scale is not None and self.scale.scale == "log" else ""
         known = f"{self.shown.known} of " if self.shown.known < len(cells) else ""
-        facts = map(fact, (epsilon, scale, f"{known}{quantity(len(cells), 'head')}"))
+        facts = map(fact_part, (epsilon, scale, f"{known}{quantity(len(cells), 'head')}"))
         self.title_line.show_title(Title.of(self.view, [Part(measure, " "), *facts]))
         self.map.show(self.shown, self.scale)
         self._follow()
@@ -184,11 +184,11 @@ class OverviewPane(Pane):
             ways = (f"{said}  ·  {formula}", said, short) if formula not in said else (said, short)
             self.explanation_line.show(trouble or self._trouble or first_fitting(room, *ways))
         if cell is None or isinstance(cell, str):
-            empty = trouble or why_empty(shown.measure, {"stack": head.stack, shown.measure: None})
+            empty = trouble or explain_empty(shown.measure, {"stack": head.stack, shown.measure: None})
             why = "computing …" if cell is None else f"empty: {empty}"
             line = "  ".join(filter(None, (name, why, label)))
         else:
-            line = of_measure(name, cell, chance, f"{shown.place(cell)}/{shown.numbers}", label, room)
+            line = measure_readout(name, cell, chance, f"{shown.place(cell)}/{shown.numbers}", label, room)
         self.readout_line.show(line)
 
     def _chance_of(self, head: Head, shown: Shown, stores: Stores) -> tuple[float | None, str]:
@@ -213,7 +213,7 @@ class OverviewPane(Pane):
         if self.scale is not None and self.scale.scale != wanted:
             self._scales[measure] = "linear"
             why = "it has a sign" if self.scale.is_signed else "it is not above zero"
-            self.post_message(Told(f"{measure} has no log scale: {why}"))
+            self.post_message(Notice(f"{measure} has no log scale: {why}"))
 
     def table_on_screen(self) -> Table:
         """Give the measure of all heads as a table.

@@ -16,10 +16,10 @@ from tui.state.session import Session, Shown
 from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import RoomChanged
-from tui.widgets.line import Framed, Line
+from tui.widgets.line import Frame, Line
 
 
-class Pane(Framed):
+class Pane(Frame):
     """A view beside the tree.
 
     Attributes

@@ -14,8 +14,8 @@ from engine.mathematics.measures import MEASURES
 from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.table import RANK_COLUMNS, AnyTable, Cell, LargeTable
 from engine.values.views import meaning
-from tui.drawing.facts import at_distance
-from tui.drawing.numbers import rough, within
+from tui.drawing.facts import distance_text
+from tui.drawing.numbers import fit_number, rough_number
 from tui.drawing.text import first_fitting
 from tui.drawing.titles import Part, layer_part
 from tui.state.overview_measures import epsilon_after, measure_fields, next_measure
@@ -23,7 +23,7 @@ from tui.state.session import Shown
 from tui.state.spectra_store import measure_named
 from tui.state.stores import Stores
 from tui.toolkit.keys import MEASURING, shared_key
-from tui.toolkit.messages import Told
+from tui.toolkit.messages import Notice
 from tui.views.rows import RowsPane
 from tui.widgets.line import Line
 from tui.widgets.table_columns import Columns
@@ -60,7 +60,7 @@ class RanksTable(TableGrid):
     def text(self, cell: Cell) -> str:
         """Write one cell; numbers have as many digits as there is room for."""
         if isinstance(cell, int | float):
-            return within(cell, VALUE_WIDTH - 1)
+            return fit_number(cell, VALUE_WIDTH - 1)
         return super().text(self.missing if cell == "" else cell)
 
 
@@ -119,7 +119,7 @@ class RanksPane(RowsPane):
             names = [*layer.head_names(), layer.name]
             title = [
                 layer_part(layer.layer, layer.stack if len(outline.stacks) > 1 else ""),
-                Part(at_distance(distance, outline), " "),
+                Part(distance_text(distance, outline), " "),
             ]
             spectra.get(selected, distance)
             if (
@@ -162,7 +162,7 @@ class RanksPane(RowsPane):
         before = self.session.shown.epsilon
         if (epsilon := epsilon_after(before, step)) is None:
             end = "largest" if step > 0 else "smallest"
-            self.post_message(Told(f"ε {before:g} is the {end} that the keys go to"))
+            self.post_message(Notice(f"ε {before:g} is the {end} that the keys go to"))
         else:
             self.session.change(epsilon=epsilon)
 
@@ -318,4 +318,4 @@ def _label(name: Head, names: Sequence[Head]) -> str:
 
 def _of_chance(cell: Cell) -> str:
     """Write a cell of the line of chance."""
-    return rough(cell, in_column=True) if isinstance(cell, int | float) else cell or ""
+    return rough_number(cell, in_column=True) if isinstance(cell, int | float) else cell or ""

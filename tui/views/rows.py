@@ -12,10 +12,10 @@ from textual.widgets import Input
 from engine.values.display_text import quantity
 from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head
-from tui.drawing.text import harmless
-from tui.drawing.titles import Part, Title, fact
+from tui.drawing.text import escape_text
+from tui.drawing.titles import Part, Title, fact_part
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import Told
+from tui.toolkit.messages import Notice
 from tui.views.pane import Pane
 from tui.widgets.field import FilterInput
 from tui.widgets.line import Line
@@ -135,10 +135,10 @@ class RowsPane(Pane):
         self.title_line.show_title(
             Title.of(
                 self.view,
-                [*title, fact(self.set_shown)] if title else title,
+                [*title, fact_part(self.set_shown)] if title else title,
                 state=state,
                 count=(f"{left} of {rows}{self._so_far}", f"{left}/{rows}") if has_filter and rows else (),
-                words=harmless(self._filter.text.strip()) if has_filter else "",
+                words=escape_text(self._filter.text.strip()) if has_filter else "",
                 hints=(f"→ {quantity(beyond, 'more column')}", f"→ {beyond} more") if beyond else (),
             )
         )
@@ -184,7 +184,7 @@ class RowsPane(Pane):
         """Take note of another head that is gone to; where keys are for this view and no row is left of it, say so."""
         self._is_passed = not is_left
         if self._is_passed and self.narrowing is not None and not self.is_unfinished and self.has_class("-active"):
-            self.post_message(Told(f"the filter hides the rows of {head}"))
+            self.post_message(Notice(f"the filter hides the rows of {head}"))
 
     def filter_by(self, text: str) -> None:
         """Filter as if a text had been typed; where it cannot be read, the line stays open for it."""

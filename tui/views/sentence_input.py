@@ -16,7 +16,7 @@ from textual.widgets.input import Selection
 
 from engine.values.errors import EngineError, Superseded
 from tui.state.sentences import Sentences
-from tui.toolkit.application import begin
+from tui.toolkit.application import start_work
 from tui.widgets.field import Field
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class SentenceInput(Field):
     def _ask(self) -> None:
         """Have the engine cut what is typed now."""
         self.pause = None
-        begin(self, partial(self._spell, self.value), "spelling")
+        start_work(self, partial(self._spell, self.value), "spelling")
 
     async def _spell(self, text: str) -> None:
         """Learn the tokens."""
@@ -158,13 +158,13 @@ class SentenceInput(Field):
             placeholder = Strip([Segment(said, self.get_component_rich_style("input--placeholder"))])
             return placeholder.apply_style(self.rich_style).adjust_cell_length(width, self.rich_style)
         if shown is None or shown.text != self.value:
-            from tui.drawing.text import fit, harmless
+            from tui.drawing.text import escape_text, fit
 
-            text = Text(fit(harmless(self.value), width), no_wrap=True, end="")
+            text = Text(fit(escape_text(self.value), width), no_wrap=True, end="")
         else:
-            from tui.drawing.token_spelling import strip_of
+            from tui.drawing.token_spelling import token_strip
 
-            text = strip_of(shown, width)
+            text = token_strip(shown, width)
         style = self.rich_style
         plain = Style(bgcolor=style.bgcolor)
         return Strip(text.render(self.app.console)).apply_style(style).adjust_cell_length(width, plain)

@@ -16,13 +16,13 @@ from engine.values.heads import Head
 from engine.values.spectra import Spectrum
 from tui.drawing.facts import head_name, model_facts
 from tui.drawing.levels import Scale
-from tui.drawing.numbers import short
+from tui.drawing.numbers import short_number
 from tui.drawing.plots import Curve, Line
-from tui.drawing.titles import BRIEF, COMPUTING, WORDS, Part, Title, fact
+from tui.drawing.titles import BRIEF, COMPUTING, WORDS, Part, Title, fact_part
 from tui.state.session import Shown, Side
 from tui.state.stores import Stores
 from tui.toolkit.keys import MEASURING, key_of, shared_key
-from tui.toolkit.messages import Told
+from tui.toolkit.messages import Notice
 from tui.views.pane import Pane
 from tui.widgets.line import Line as LineOfText
 from tui.widgets.spectra import SpectraView
@@ -116,10 +116,10 @@ class SpectraPane(Pane):
         if self.stores.outline.no_rotation:
             self.app.notify(self.stores.outline.no_rotation, severity="warning")
         elif shown.selected is None:
-            self.post_message(Told("QK at a distance needs a head or a layer; choose one"))
+            self.post_message(Notice("QK at a distance needs a head or a layer; choose one"))
         elif shown.view == "compare" and shown.side is not Side.SPECTRA:
             on = key_of(self, "app.compare")
-            self.post_message(Told(f"maps have no distance; {on} shows spectra, which have one"))
+            self.post_message(Notice(f"maps have no distance; {on} shows spectra, which have one"))
         else:
             self.session.change(distance=distance)
 
@@ -180,16 +180,16 @@ def _title(name: Head, distance: int | None, stores: Stores) -> list[Part]:
     """Name what is selected, with its label, the distance and the marks of what changes its circuit."""
     outline = stores.outline
     parts = [Part(f"{head_name(name, outline)}{' whole layer' if name.is_layer else ''}", " ")]
-    parts.append(fact(stores.labels.of(name), " · "))
+    parts.append(fact_part(stores.labels.of(name), " · "))
     if distance is not None:
-        parts += [Part(f"Δ = {distance}", " "), fact(outline.past_context(distance), ", ")]
-    return [*parts, *(fact(mark, " · ") for mark in outline.layer(name).marks)]
+        parts += [Part(f"Δ = {distance}", " "), fact_part(outline.past_context(distance), ", ")]
+    return [*parts, *(fact_part(mark, " · ") for mark in outline.layer(name).marks)]
 
 
 def _curve(spectrum: Spectrum, other: Spectrum | None, epsilon: float) -> Curve:
     """Put singular values together with what chance gives and with the other model's."""
     sigma = spectrum.singular_values
     rank = int(energy_rank(sigma, epsilon))
-    summary = f"rank {rank}/{len(sigma)} σ₁ {short(float(sigma[0]))}"
+    summary = f"rank {rank}/{len(sigma)} σ₁ {short_number(float(sigma[0]))}"
     lines = () if other is None else (Line("other", other.singular_values),)
     return Curve(spectrum.matrix, sigma, chance_curve(spectrum), summary, lines, cut=rank)

@@ -26,11 +26,11 @@ from tui.toolkit.messages import (
     CellMoved,
     ConditionWanted,
     HeadEntered,
-    Numbered,
+    Notice,
+    NumbersToggled,
     PlaceWanted,
     RoomChanged,
     TokenPointed,
-    Told,
 )
 from tui.toolkit.screen import is_displayed
 from tui.views.attention_view import AttentionPane
@@ -194,8 +194,8 @@ class Views(Container):
         to = zip(heatmap.cursor, (event.query, event.key), strict=True)
         heatmap.move_to(*(old if new is None else new for old, new in to))
 
-    @on(Numbered)
-    def _number(self, event: Numbered) -> None:
+    @on(NumbersToggled)
+    def _number(self, event: NumbersToggled) -> None:
         """Write weights into the cells of all maps, or not."""
         event.stop()
         self.session.change(is_numbered=event.is_numbered)
@@ -209,7 +209,7 @@ class Views(Container):
 
     def say(self, said: str) -> None:
         """Say why a key does nothing in view, until the next key."""
-        self.post_message(Told(said))
+        self.post_message(Notice(said))
 
     @on(PlaceWanted)
     def _place_wanted(self, event: PlaceWanted) -> None:

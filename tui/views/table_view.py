@@ -28,17 +28,17 @@ from engine.values.views import (
     meaning,
     ring_of,
 )
-from tui.drawing.facts import at_distance, short_name
-from tui.drawing.numbers import short, within
-from tui.drawing.progress import describe, how_far
-from tui.drawing.readout import of_number, of_row, why_empty
-from tui.drawing.text import first_fitting, harmless, quoted
-from tui.drawing.titles import COMPUTING, Part, fact, head_part, not_of, off_part, pair_part
+from tui.drawing.facts import distance_text, short_name
+from tui.drawing.numbers import fit_number, short_number
+from tui.drawing.progress import progress_sentence, progress_text
+from tui.drawing.readout import explain_empty, number_readout, row_readout
+from tui.drawing.text import escape_text, first_fitting, quote_text
+from tui.drawing.titles import COMPUTING, Part, fact_part, head_part, mean_part, off_part, pair_part
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import TableKey, TableStore, is_swept, table_query
-from tui.toolkit.keys import command, key_of
-from tui.toolkit.messages import HeadEntered, PlaceWanted, Told
+from tui.toolkit.keys import command_binding, key_of
+from tui.toolkit.messages import HeadEntered, Notice, PlaceWanted
 from tui.views.attention_view import AttentionPane
 from tui.views.pane import Pane
 from tui.views.rows import RowsPane
@@ -55,21 +55,21 @@ def table_title(shown: Shown, view: View, stores: Stores) -> list[Part]:
     if not is_of_model:
         parts.append(Part("all layers", " ") if name is None else head_part(name, outline))
     elif at is not None:
-        parts.append(fact(f"position {at}"))
+        parts.append(fact_part(f"position {at}"))
     if shown.off.heads and "text" in view.options:
         if "off" in view.options:
             parts.append(off_part(shown.off, " · " if not is_of_model else "  " if parts else " "))
         else:
-            parts.append(fact("with all heads on", "  " if is_of_model else " · "))
+            parts.append(fact_part("with all heads on", "  " if is_of_model else " · "))
     is_of_one = is_of_model and "text" in view.needs and (shown.off.heads or "vs" not in view.beside)
     if stores.engine.is_comparing and is_of_one:
-        parts.append(fact(f"of {short_name(outline)}"))
+        parts.append(fact_part(f"of {short_name(outline)}"))
     if "energy" in view.options:
-        parts.append(fact(f"ε {shown.epsilon:g}"))
+        parts.append(fact_part(f"ε {shown.epsilon:g}"))
     if shown.folds and "fold_norm" in view.options:
-        parts.append(fact("norms folded in"))
+        parts.append(fact_part("norms folded in"))
     if "distance" in view.options:
-        parts.append(Part(at_distance(shown.distance, outline), " "))
+        parts.append(Part(distance_text(shown.distance, outline), " "))
     return parts
 
 
@@ -82,7 +82,7 @@ def show_missing_table(pane: Pane, title: Sequence[Part], tables: TableStore, ke
         return
     message = "reading …" if grows else COMPUTING
     if told is not None and not grows:
-        message = f"{told.activity}: {how_far(told)}; {key_of(pane.app, 'app.leave')} stops"
+        message = f"{told.activity}: {progress_sentence(told)}; {key_of(pane.app, 'app.leave')} stops"
     pane.show_missing(title, found, message, is_late=tables.is_late(key))
 
 
@@ -148,7 +148,7 @@ class TablePane(RowsPane):
         Binding("full_stop", "position(1)", "Next token's predictions", show=False, id="table.next_token"),
         Binding("comma", "position(-1)", "Previous token's predictions", show=False, id="table.token_before"),
         Binding("D", "against", "Logit difference from this row's token", show=False, id="table.against"),
-        command("table.fold", "fold", "Fold the norms' gains in, or leave them out"),
+        command_binding("table.fold", "fold", "Fold the norms' gains in, or leave them out"),
         Binding("r", "columns", "Other columns; then all, with chance", show=False, id="table.columns"),
     ]
 
@@ -228,7 +228,7 @@ class TablePane(RowsPane):
         """Say how far a table is, and which key stops it or continues it; then in fewer words."""
         progress = tables.progress.get(key)
         if not is_swept(key):
-            said = "" if progress is None or progress.finished else f" {describe(progress)}"
+            said = "" if progress is None or progress.finished else f" {progress_text(progress)}"
             return f"{COMPUTING}{said}", COMPUTING
         done = "" if progress is None else f"{progress.done} of {quantity(progress.total, 'layer')}, "
         if self.is_stopped:
@@ -262,8 +262,8 @@ class TablePane(RowsPane):
         elif place is not None:
             self.grid.go_to(place)
         lacking = " ".join(filter(None, (left_out_title(table.left_out), *table.lacking)))
-        without = fact(lacking) if title else Part(lacking, " ")  # cut to fit where the title is empty
-        self.set_title([*title, *self._pair, without, *map(fact, self._said)], state)
+        without = fact_part(lacking) if title else Part(lacking, " ")  # cut to fit where the title is empty
+        self.set_title([*title, *self._pair, without, *map(fact_part, self._said)], state)
         if has_moved and had_one and place is not None and selected is not None:
             self.pass_by(selected, is_left=place in self.grid.order)
         self.read_out()
@@ -451,13 +451,13 @@ class TablePane(RowsPane):
 
         def say(width: int) -> str:
             if cell is None and row:
-                return f"{column} is empty: {why_empty(column, row, is_growing=self.is_unfinished)}"
+                return f"{column} is empty: {explain_empty(column, row, is_growing=self.is_unfinished)}"
             if isinstance(cell, int | float):
-                return of_number(column, cell, None if isinstance(chance, str) else chance, width)
-            return f"{column} {harmless(cell or '')}"
+                return number_readout(column, cell, None if isinstance(chance, str) else chance, width)
+            return f"{column} {escape_text(cell or '')}"
 
         off = [f"{self.head_here} off  {say(width)}"] if self.head_here in self.struck else []
-        return explanation, first_fitting(width, *off, of_row(row, column, say, width))
+        return explanation, first_fitting(width, *off, row_readout(row, column, say, width))
 
     # --- keys
 
@@ -475,14 +475,14 @@ class TablePane(RowsPane):
             if self.view == HEADS.name:
                 self.post_message(HeadEntered(name))
             elif name == self.session.shown.selected:
-                self.post_message(Told(f"{name} is already selected"))
+                self.post_message(Notice(f"{name} is already selected"))
             else:
                 self.post_message(PlaceWanted(name))
         elif isinstance(token := row.get("token_id"), int) and "part" not in row:
             self.session.change(token=f"#{token}")
             self.post_message(PlaceWanted(CONTRIBUTIONS.name))
         else:
-            self.post_message(Told(self.why_no_head))
+            self.post_message(Notice(self.why_no_head))
 
     def action_columns(self) -> None:
         """Show the next set of columns."""
@@ -505,7 +505,7 @@ class TablePane(RowsPane):
         if token == session.shown.against:
             session.change(against=None)
         elif token == session.shown.token or (session.shown.token is None and row["rank"] == 1):
-            self.post_message(Told("this is the token itself; on another row the key shows the logit difference"))
+            self.post_message(Notice("this is the token itself; on another row the key shows the logit difference"))
         else:
             session.change(against=token)
 
@@ -519,7 +519,7 @@ class TablePane(RowsPane):
             said = table.rows[0][table.columns.index("position")] if table is not None and is_said else None
             here = said if isinstance(said, int) else tokens - 1
         if tokens and not 0 <= here + step < tokens:
-            self.post_message(Told(f"this is the {'last' if step > 0 else 'first'} of {quantity(tokens, 'token')}"))
+            self.post_message(Notice(f"this is the {'last' if step > 0 else 'first'} of {quantity(tokens, 'token')}"))
         elif tokens:
             self.session.change(position=here + step, token=None)
 
@@ -584,7 +584,7 @@ class CellPane(TablePane):
         cell = self._attention.cell_name
         if shown.selected is None or cell is None or name is None:
             return title
-        return [*title, replace(not_of(name, cell), gap=" " if len(title) == 1 else " · ")]
+        return [*title, replace(mean_part(name, cell), gap=" " if len(title) == 1 else " · ")]
 
     def _show_no_place(self, title: Sequence[Part], selected: Head | None) -> None:
         """Show what to choose, or the message of the map."""
@@ -619,19 +619,21 @@ class CellPane(TablePane):
         said = {str(row[kind]): float(str(row[value])) for row in self.shown.rows}
         numbers = [said[name] for name in ("total", "model", "unexplained", "weight")]
         width = self.readout_line.size.width
-        text = self._number(column, cell, width) if isinstance(cell, int | float) else harmless(cell or "")
-        total, model, left, weight = map(short, numbers)
+        text = self._number(column, cell, width) if isinstance(cell, int | float) else escape_text(cell or "")
+        total, model, left, weight = map(short_number, numbers)
         between = (f" · model {model} · left {left}", f" · left {left}", "")
         ways = [f"sum {total}{words} · weight {weight}" for words in between]
-        ways += [f"sum {within(numbers[0], digits)} · weight {within(numbers[-1], digits)}" for digits in (5, 4)]
+        ways += [
+            f"sum {fit_number(numbers[0], digits)} · weight {fit_number(numbers[-1], digits)}" for digits in (5, 4)
+        ]
         return f"{text}  {explanation}", first_fitting(width, *ways, f"sum {total}")
 
     def _number(self, column: str, value: float, width: int) -> str:
         """Write a number with its chance, briefly, as the column's explanation follows on the same line."""
         chance = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False)).get(f"{column}{CHANCE}")
         beside = None if isinstance(chance, str) else chance
-        brief = short(value) if beside is None else f"{short(value)}  chance {short(beside)}"
-        return first_fitting(width, brief, of_number(column, value, beside, width))
+        brief = short_number(value) if beside is None else f"{short_number(value)}  chance {short_number(beside)}"
+        return first_fitting(width, brief, number_readout(column, value, beside, width))
 
 
 def _leads(view: View) -> str:
@@ -644,4 +646,4 @@ def _leads(view: View) -> str:
 
 
 def _said(cell: Cell) -> str:
-    return short(cell) if isinstance(cell, int | float) else quoted(cell or "")
+    return short_number(cell) if isinstance(cell, int | float) else quote_text(cell or "")

@@ -16,17 +16,17 @@ from engine.values.attention import AttentionMap, MapLines, Sentence, Spelling, 
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, no_attention
 from engine.values.table import TEXT_COLUMNS, Cell, Table
-from tui.drawing.levels import Ink, Levels, Scale, legend, usual_scale
-from tui.drawing.ramps import in_pairs
+from tui.drawing.levels import Ink, Levels, Scale, default_scale, legend
+from tui.drawing.ramps import pair_levels
 from tui.drawing.readout import ITSELF, largest_weights, short_token
 from tui.drawing.text import first_fitting, fit
 from tui.drawing.titles import Part, Title
-from tui.drawing.token_spelling import meaning, spell_all
+from tui.drawing.token_spelling import spell_tokens, token_meaning
 from tui.state.maps import map_name, map_query, map_title
 from tui.state.session import Shown
 from tui.state.stores import Stores
-from tui.toolkit.keys import command, key_of
-from tui.toolkit.messages import TokenPointed, Told
+from tui.toolkit.keys import command_binding, key_of
+from tui.toolkit.messages import Notice, TokenPointed
 from tui.views.pane import SentencePane
 from tui.widgets.line import Line
 from tui.widgets.token_text import TokenText
@@ -74,8 +74,8 @@ class TextPane(SentencePane):
     follows_cursor = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "views.view('attention')", "Back to the map", show=False, id="text.back"),
-        command("text.turn", "turn", "Where it looks, or who looks at it"),
-        command("text.both", "both", "Both texts, or one alone"),
+        command_binding("text.turn", "turn", "Where it looks, or who looks at it"),
+        command_binding("text.both", "both", "Both texts, or one alone"),
         Binding("enter", "follow", "To the token with the largest weight", show=False, id="text.follow"),
     ]
 
@@ -133,7 +133,7 @@ class TextPane(SentencePane):
         else:
             lines = whole
         if isinstance(lines, MapLines):
-            self._colour(lines, sentence, title, shown.map_scale or usual_scale(len(lines.key_tokens)))
+            self._colour(lines, sentence, title, shown.map_scale or default_scale(len(lines.key_tokens)))
         else:
             self.show_missing(title, lines, maps.computing, is_late=maps.is_late(query))
 
@@ -141,7 +141,7 @@ class TextPane(SentencePane):
         """Colour the texts by a row and a column of a map."""
         ink, styles = self.keys.ink, self.keys.styles_of_levels("text--token", is_signed=lines.is_signed)
         if ink is Ink.COLOUR and not lines.is_signed:  # the colours of differences are as few
-            styles = in_pairs(styles)
+            styles = pair_levels(styles)
         self._spellings = sentence.spellings_along(lines.query_tokens), sentence.spellings_along(lines.key_tokens)
         self.shown, self.is_waiting, self._scale = lines, False, scale
         self.title_line.show_title(Title.of(self.view, title))
@@ -149,7 +149,7 @@ class TextPane(SentencePane):
         cursors = (lines.query, lines.query) if lines.is_of_one_text else (lines.query, lines.key)
         texts = (self.queries, lines.query_tokens, lines.column), (self.keys, lines.key_tokens, lines.row)
         for (text, tokens, weights), spelling, cursor in zip(texts, self._spellings, cursors, strict=True):
-            labels = spell_all(tokens, spelling)
+            labels = spell_tokens(tokens, spelling)
             special = frozenset(at for at, each in enumerate(spelling) if each.kind != "text")
             text.show(labels, special, levels.of(weights), ink, levels.cells, styles, cursor)
         self._ink, self._legend = ink, partial(legend, levels, styles)
@@ -184,7 +184,7 @@ class TextPane(SentencePane):
             return
         both = not lines.is_of_one_text or self._wants_both
         if both is None:
-            labels = spell_all(lines.key_tokens, self._spellings[1])
+            labels = spell_tokens(lines.key_tokens, self._spellings[1])
             both = self.keys.fits(labels, self._ink, self.size.width, (self.size.height - 5) // 2)
         for widgets, is_shown in (
             ((self.keys, self.keys_line), both or self._is_of_keys),
@@ -241,7 +241,7 @@ class TextPane(SentencePane):
             gap.join((str(at), weight)),
             weight,
         )
-        self.readout_line.show(fit(gap.join(filter(None, (named, meaning(spelling[at], tokens[at])))), width))
+        self.readout_line.show(fit(gap.join(filter(None, (named, token_meaning(spelling[at], tokens[at])))), width))
 
     @on(TokenText.Moved)
     def _moved(self, event: TokenText.Moved) -> None:
@@ -269,7 +269,7 @@ class TextPane(SentencePane):
         self.focus_view()
         if all(self._shares):
             verb = "that it looks at most" if self._is_of_keys else "that looks at it most"
-            self.post_message(Told(f"{key_of(self.app, 'text.follow')} goes to the token {verb}"))
+            self.post_message(Notice(f"{key_of(self.app, 'text.follow')} goes to the token {verb}"))
 
     def action_both(self) -> None:
         """Show both texts, or give one all the room."""
@@ -281,13 +281,13 @@ class TextPane(SentencePane):
         """Go where the largest weight is that the text shows; say so where that is here, or where there is none."""
         lines = self.shown
         if lines is None:
-            self.post_message(Told("no weights yet; wait for the map"))
+            self.post_message(Notice("no weights yet; wait for the map"))
             return
         weights = lines.row if self._is_of_keys else lines.column
         at = int(np.argmax(np.abs(np.nan_to_num(weights))))
         here = lines.query if lines.is_of_one_text or not self._is_of_keys else lines.key
         if at == here:
-            self.post_message(Told("this token has the largest weight"))
+            self.post_message(Notice("this token has the largest weight"))
         elif lines.is_of_one_text or not self._is_of_keys:
             self.post_message(TokenPointed(at, None))
         else:

@@ -14,13 +14,13 @@ from textual.widgets.tree import TreeNode
 
 from engine.values.table import RANK_COLUMNS
 from tui.drawing.facts import short_name
-from tui.drawing.numbers import in_columns
+from tui.drawing.numbers import align_numbers
 from tui.drawing.text import first_fitting
 from tui.drawing.titles import FACT, WORDS, Part, Title
 from tui.state.session import Session
 from tui.state.tree_search import place_after
-from tui.toolkit.keys import MOVING, key_of, lines_of, paging, shared_key
-from tui.toolkit.messages import Told
+from tui.toolkit.keys import MOVING, key_of, lines_of, paging_bindings, shared_key
+from tui.toolkit.messages import Notice
 from tui.widgets.line import TitleLine
 from tui.widgets.scroll_area import PlacedBars
 
@@ -49,7 +49,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         Binding("enter", "select_cursor", "Open a layer; go into a head", show=False, id="tree.select"),
         Binding("l,right", "open", "Open, or go into", show=False, id="tree.open"),
         Binding("h,left", "close", "Close, or go out of", show=False, id="tree.close"),
-        *paging("tree"),
+        *paging_bindings("tree"),
         Binding("gg,home,ctrl+home", "first", "First line", show=False, id="tree.first"),
         Binding("G,end,ctrl+end", "last", "Last line", show=False, id="tree.last"),
         shared_key("next_match", "n", "match(1)", "Next match", MOVING),
@@ -222,7 +222,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         names = {head: f"H{head.head}{'*' if head in shown.pins else ''}" for head in heads}
         longest, off = max(map(len, names.values())), set(shown.off.heads)
         rest = room - longest - 1
-        lines = in_columns(numbers, rest - (len(OFF) + 1 if off & set(heads) else 0))
+        lines = align_numbers(numbers, rest - (len(OFF) + 1 if off & set(heads) else 0))
         notes: dict[Head, str] = {}
         for head, line in zip(heads, lines, strict=True):
             ways = (OFF,) if head in off else (stores.labels.of(head), stores.labels.short(head), "")
@@ -261,7 +261,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
             self._session.change(selected=found[place])
             end = " · from the top again" if step > 0 else " · from the end again"
             said = f"/{shown.searched}  {place + 1} of {len(found)}{end if is_round else ''}"
-        self.post_message(Told(said))
+        self.post_message(Notice(said))
 
     def action_page(self, pages: float) -> None:
         """Go as many lines up or down as are in view, less one."""

@@ -19,11 +19,11 @@ from textual.reactive import Reactive
 from textual.widgets import Input
 from textual.widgets.input import Selection
 
-from tui.drawing.text import harmless, quoted
+from tui.drawing.text import escape_text, quote_text
 from tui.state.overview_measures import MEASURES
 from tui.state.tree_search import is_condition
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import Told
+from tui.toolkit.messages import Notice
 from tui.toolkit.screen import is_displayed
 
 OF_EDITING = "field."
@@ -69,7 +69,7 @@ def _seen(character: str) -> str:
     >>> _seen("a"), _seen("\u200d"), _seen("\ufe0f"), _seen("\U0001f3fd")
     ('a', '◌', '◌', '◌')
     """
-    is_seen = harmless(character)[:1] != "\\" or character == "\\"
+    is_seen = escape_text(character)[:1] != "\\" or character == "\\"
     return character if is_seen else "◌"
 
 
@@ -263,7 +263,7 @@ class NameInput(CompletingField):
 
     def say_none(self, text: str) -> None:
         """Say that no name has the word in it."""
-        self.post_message(Told(f"no {self.named} has {quoted(_word(text))} in its name"))
+        self.post_message(Notice(f"no {self.named} has {quote_text(_word(text))} in its name"))
 
 
 class FilterInput(NameInput):

@@ -24,10 +24,10 @@ from engine.values.table import Cell
 from tui.drawing.cells import CURSOR, halved_cells, merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
 from tui.drawing.measure_map import HeadGrid, Line, MeasureMap, MeasureScale, fewest_lines, glyphs_of, lay_out_heads
-from tui.drawing.numbers import brief, within
+from tui.drawing.numbers import brief_number, fit_number
 from tui.drawing.plots import bars
 from tui.drawing.text import first_fitting
-from tui.toolkit.keys import lines_of, paging
+from tui.toolkit.keys import lines_of, paging_bindings
 from tui.widgets.scroll_area import CellGrid
 
 _UNDEFINED, _OUTSIDE = 252, 251
@@ -54,7 +54,7 @@ class HeadMap(CellGrid):
         Binding("down,j", "move(1, 0)", "Next layer", show=False, id="overview.down"),
         Binding("left,h", "move(0, -1)", "Previous head", show=False, id="overview.left"),
         Binding("right,l", "move(0, 1)", "Next head", show=False, id="overview.right"),
-        *paging("overview", "A page of layers"),
+        *paging_bindings("overview", "A page of layers"),
         Binding("home", "edge(False)", "First head of the layer", show=False, id="overview.first_head"),
         Binding("end", "edge(True)", "Last head of the layer", show=False, id="overview.last_head"),
         Binding("gg,ctrl+home", "row_edge(False)", "First layer", show=False, id="overview.first"),
@@ -437,7 +437,7 @@ class ExtremeHeads(Widget, can_focus=False):
 
 def _value(cell: Cell | None) -> str:
     """Write a value in as many characters as a list has room for."""
-    return within(cell, 7) if isinstance(cell, int | float) else ""
+    return fit_number(cell, 7) if isinstance(cell, int | float) else ""
 
 
 _WIDEST_BAR = 4
@@ -497,7 +497,7 @@ class Histogram(Widget, can_focus=False):
         """Count, and paint bars, and below them the scale with a mark under the cursor's bar."""
         rows, ink, value = self.size.height - 1, self._head_map.ink, self._head_map.value
         signs, styles = self._head_map.glyphs, self._head_map.level_styles
-        low, high = brief(scale.low, _DIGITS), brief(scale.high, _DIGITS)
+        low, high = brief_number(scale.low, _DIGITS), brief_number(scale.high, _DIGITS)
         room = self.size.width - len(low) - len(high) - 2
         if rows < 1 or room < 1:
             return []

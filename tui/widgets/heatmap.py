@@ -22,13 +22,13 @@ from textual.strip import Strip
 from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapWindow, PooledBlock, PooledMap, Pooling
 from engine.values.errors import EngineError
-from tui.drawing.cells import CURSOR, cell_width, figures_in, halved_cells, in_cell, merged_cells
-from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, largest_on, legend, usual_scale
+from tui.drawing.cells import CURSOR, cell_width, halved_cells, merged_cells, pad_cell, weights_in_row
+from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, default_scale, legend, scale_top
 from tui.drawing.map_layout import ACROSS, BOTH_SIDES, Axes, Sides, axes_of, fitting_block
-from tui.drawing.ramps import legible
-from tui.drawing.readout import of_block, of_difference, of_weight
-from tui.toolkit.keys import command, lines_of, paging
-from tui.toolkit.messages import Numbered, Told
+from tui.drawing.ramps import legible_styles
+from tui.drawing.readout import block_readout, difference_readout, weight_readout
+from tui.toolkit.keys import command_binding, lines_of, paging_bindings
+from tui.toolkit.messages import Notice, NumbersToggled
 from tui.widgets.scroll_area import ScrollArea, least_scroll
 
 SCROLLED = 128
@@ -179,7 +179,7 @@ class Heatmap(ScrollArea, can_focus=True):
         Binding("down,j", "move(1, 0)", "Next query", show=False, id="heatmap.down"),
         Binding("left,h", "move(0, -1)", "Previous key", show=False, id="heatmap.left"),
         Binding("right,l", "move(0, 1)", "Next key", show=False, id="heatmap.right"),
-        *paging("heatmap", "A page of queries"),
+        *paging_bindings("heatmap", "A page of queries"),
         Binding("ctrl+left", "key_page(-1)", "A page left", show=False, id="heatmap.page_left"),
         Binding("ctrl+right", "key_page(1)", "A page right", show=False, id="heatmap.page_right"),
         Binding("home", "key_edge(False)", "First key", show=False, id="heatmap.first_key"),
@@ -191,9 +191,9 @@ class Heatmap(ScrollArea, can_focus=True):
         Binding("N", "find(-1)", "Previous match", show=False, id="heatmap.previous_found"),
         Binding("greater_than_sign", "zoom(True)", "Zoom in", show=False, id="heatmap.zoom_in"),
         Binding("less_than_sign", "zoom(False)", "Zoom out", show=False, id="heatmap.zoom_out"),
-        command("heatmap.fit", "fit", "The whole map, or single weights"),
-        command("heatmap.numbers", "numbers", "Weights as numbers, or as colours alone"),
-        command("heatmap.pooling", "pooling", "Largest weight of each cell, or mean"),
+        command_binding("heatmap.fit", "fit", "The whole map, or single weights"),
+        command_binding("heatmap.numbers", "numbers", "Weights as numbers, or as colours alone"),
+        command_binding("heatmap.pooling", "pooling", "Largest weight of each cell, or mean"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "heatmap--label",
@@ -300,7 +300,7 @@ class Heatmap(ScrollArea, can_focus=True):
     def scale(self) -> Scale:
         """How weights become colours."""
         keys = len(self._source.tokens[1]) if self._source is not None else 0
-        return self._chosen_scale or usual_scale(keys)
+        return self._chosen_scale or default_scale(keys)
 
     @property
     def cursor(self) -> tuple[int, int]:
@@ -339,11 +339,11 @@ class Heatmap(ScrollArea, can_focus=True):
             return ""
         tokens, drawn = (pooled.query_tokens, pooled.key_tokens), pooled.window.pooling
         if pooled.window.block > 1:
-            return of_block(block, *tokens, width, drawn=drawn)
+            return block_readout(block, *tokens, width, drawn=drawn)
         if pooled.is_signed:
-            return of_difference(block, *tokens, width)
+            return difference_readout(block, *tokens, width)
         source = self._source
-        return of_weight(
+        return weight_readout(
             block, *tokens, width, source.row(block.place[0]) if source is not None and source.is_whole else None
         )
 
@@ -482,7 +482,7 @@ class Heatmap(ScrollArea, can_focus=True):
     def _has_map(self) -> bool:
         """Say whether there is a map for a key, and to the person where there is none."""
         if self.pooled is None:
-            self.post_message(Told("no map yet"))
+            self.post_message(Notice("no map yet"))
         return self.pooled is not None
 
     def action_move(self, rows: int, columns: int) -> None:
@@ -522,7 +522,7 @@ class Heatmap(ScrollArea, can_focus=True):
             return
         place = self._followed, _largest(row)
         if place == self.looked_at:
-            self.post_message(Told("this is the row's largest weight"))
+            self.post_message(Notice("this is the row's largest weight"))
         self.move_to(*place)
 
     def found(self, text: str) -> tuple[int, ...]:
@@ -548,12 +548,14 @@ class Heatmap(ScrollArea, can_focus=True):
             return
         found = self.found(self._searched)
         if not found:
-            self.post_message(Told(f"no token has {self._searched}" if self._searched else "no token was searched yet"))
+            self.post_message(
+                Notice(f"no token has {self._searched}" if self._searched else "no token was searched yet")
+            )
             return
         after = sum(each <= self.cursor[0] if step > 0 else each < self.cursor[0] for each in found)
         place = (after if step > 0 else after - 1) % len(found)
         self.go_to_token(found[place])
-        self.post_message(Told(f"/{self._searched}  {place + 1} of {len(found)}"))
+        self.post_message(Notice(f"/{self._searched}  {place + 1} of {len(found)}"))
 
     def action_zoom(self, is_in: bool) -> None:
         """Make cells of half or twice as many queries and keys; say where that cannot be."""
@@ -561,9 +563,9 @@ class Heatmap(ScrollArea, can_focus=True):
         if not self._has_map():
             return
         if is_in and viewport.block == 1 and not is_halved:
-            self.post_message(Told(SINGLE))
+            self.post_message(Notice(SINGLE))
         elif not is_in and (viewport.is_whole or self._is_single):
-            self.post_message(Told("the whole map is in view"))
+            self.post_message(Notice("the whole map is in view"))
         elif is_in:
             self._zoom(viewport.block if is_halved else viewport.block // 2)
         else:
@@ -575,7 +577,7 @@ class Heatmap(ScrollArea, can_focus=True):
         if not self._has_map():
             return
         if self._is_single:
-            self.post_message(Told(f"the whole map is in view; {SINGLE}"))
+            self.post_message(Notice(f"the whole map is in view; {SINGLE}"))
         else:
             self._zoom(1 if self._viewport.is_whole else None)
 
@@ -591,13 +593,13 @@ class Heatmap(ScrollArea, can_focus=True):
         if not self._has_map():
             return
         if self._viewport.block == 1:
-            self.post_message(Told(SINGLE))
+            self.post_message(Notice(SINGLE))
         else:
             self._turn(replace(self._viewport, pooling="mean" if self._viewport.pooling == "max" else "max"))
 
     def action_numbers(self) -> None:
         """Have all maps hold their weights as numbers, or colours alone."""
-        self.post_message(Numbered(not self.is_numbered))
+        self.post_message(NumbersToggled(not self.is_numbered))
 
     def _note_room(self) -> None:
         """Have the line of keys begin with what can be done: zoom in, out, or neither."""
@@ -657,7 +659,7 @@ class Heatmap(ScrollArea, can_focus=True):
     @property
     def largest(self) -> float:
         """The upper end of the scale, unless that is logarithmic."""
-        return 0.0 if self.pooled is None else largest_on(self.scale, self.pooled)
+        return 0.0 if self.pooled is None else scale_top(self.scale, self.pooled)
 
     @property
     def _levels(self) -> Levels:
@@ -732,7 +734,7 @@ class Heatmap(ScrollArea, can_focus=True):
             self._levels_now, self._styles_now = self._levels.in_view(self.pooled, *self.window), self._styles
             if self.is_numbered and len(self._styles_now) > 1:
                 faint = self.get_component_rich_style("heatmap--label")
-                styles = legible(self._styles_now, None)
+                styles = legible_styles(self._styles_now, None)
                 self._styles_now = tuple(faint if each.bgcolor == faint.bgcolor else each for each in styles)
         return super().render_lines(crop)
 
@@ -783,11 +785,11 @@ class Heatmap(ScrollArea, can_focus=True):
         """Paint one line of a row of cells, equal neighbours as one segment; the cursor's stands in brackets."""
         width, cursor = self._axes.cell, self._cell
         levels, style = self._levels_now[row - queries.start], self.get_component_rich_style
-        figures = figures_in(pooled, row, keys, width) if has_figures else []
+        figures = weights_in_row(pooled, row, keys, width) if has_figures else []
         blank = " " * width
         glyphs = [blank if self.is_numbered else (each * width)[:width] for each in self._levels.cells]
         others = {
-            NOT_FINITE: (in_cell("?", width) if self.is_numbered else "?" * width, style("heatmap--cell")),
+            NOT_FINITE: (pad_cell("?", width) if self.is_numbered else "?" * width, style("heatmap--cell")),
             ABSENT: (blank, style("heatmap--label")),
         }
         paint = partial(merged_cells, glyphs=glyphs, styles=self._styles_now, others=others)

@@ -15,10 +15,10 @@ from textual.strip import Strip
 
 from tui.drawing.lens_map import LensMap, cell_width
 from tui.drawing.levels import Ink, Levels
-from tui.drawing.numbers import brief
-from tui.drawing.ramps import legible
+from tui.drawing.numbers import brief_number
+from tui.drawing.ramps import legible_styles
 from tui.drawing.text import fit, label
-from tui.toolkit.keys import lines_of, paging
+from tui.toolkit.keys import lines_of, paging_bindings
 from tui.widgets.scroll_area import CellGrid
 
 _SHADES = " ░▒▓█"
@@ -39,7 +39,7 @@ class LensGrid(CellGrid):
         Binding("down,j", "move(-1, 0)", "Layer before", show=False, id="lens.down"),
         Binding("left,h,comma", "move(0, -1)", "Previous token", show=False, id="lens.left"),
         Binding("right,l,full_stop", "move(0, 1)", "Next token", show=False, id="lens.right"),
-        *paging("lens", "A page of layers"),
+        *paging_bindings("lens", "A page of layers"),
         Binding("home", "edge(False)", "First token", show=False, id="lens.first_token"),
         Binding("end", "edge(True)", "Last token", show=False, id="lens.last_token"),
         Binding("gg,ctrl+home", "row_edge(True)", "Last layer", show=False, id="lens.first"),
@@ -77,7 +77,7 @@ class LensGrid(CellGrid):
         """The style of each level by its background, with letters that can be read on it; or the one that all have."""
         is_signed = self.shown is not None and self.shown.is_signed
         styles = self.styles_of_levels("lens--cell", is_signed=is_signed)
-        return legible(styles, self.get_component_rich_style("lens--cell").color) if len(styles) > 1 else styles
+        return legible_styles(styles, self.get_component_rich_style("lens--cell").color) if len(styles) > 1 else styles
 
     @property
     def lines(self) -> int:
@@ -212,7 +212,7 @@ class LensGrid(CellGrid):
         if self.shown is None or self._scale is None:
             return []
         plain, styles = Style(), self.level_styles
-        high = brief(self._scale.largest)
+        high = brief_number(self._scale.largest)
         low, high = (f"-{high}", f"+{high}") if self._scale.is_signed else ("0", high)
         levels = [Segment(" ", Style(bgcolor=style.bgcolor)) for style in styles]
         signs = "".join(self._scale.cells) if self._scale.is_signed else _SHADES

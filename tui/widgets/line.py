@@ -46,7 +46,7 @@ class TitleLine(Line):
         """Write as much of a title as there is room for, now and after a change of size."""
         self._title = title
         self.show(title.within(self._room))
-        if isinstance(self.parent, Framed):
+        if isinstance(self.parent, Frame):
             self.parent.write_title(title)
 
     def refresh_title(self) -> None:
@@ -57,14 +57,14 @@ class TitleLine(Line):
     def _room(self) -> int:
         """The cells of the line; where it is not seen, as its frame has the title, those of what is in the frame."""
         around = self.parent
-        return self.content_size.width or (around.content_size.width if isinstance(around, Framed) else 0)
+        return self.content_size.width or (around.content_size.width if isinstance(around, Frame) else 0)
 
     def on_resize(self) -> None:
         """Write what there is room for now."""
         self.refresh_title()
 
 
-class Framed(Vertical):
+class Frame(Vertical):
     """A part of the screen that has its title in the first line, or on a large screen in the frame around it.
 
     Parameters

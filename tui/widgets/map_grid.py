@@ -20,7 +20,7 @@ from tui.widgets.line import TitleLine
 
 
 @dataclass(frozen=True, eq=False)
-class Titled:
+class TitledMap:
     """One of the maps.
 
     Attributes
@@ -73,7 +73,7 @@ class MapGrid(Container):
         """Begin with one cell; more are made when there are more maps."""
         yield from self._cells
 
-    def show(self, maps: Sequence[Titled], scale: Scale | None = None, *, is_numbered: bool = False) -> None:
+    def show(self, maps: Sequence[TitledMap], scale: Scale | None = None, *, is_numbered: bool = False) -> None:
         """Show maps; the linear scale of all goes to the largest weight of any.
 
         Parameters

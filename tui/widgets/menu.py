@@ -8,7 +8,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.widgets import OptionList
 
-from tui.toolkit.keys import lines_of, paging
+from tui.toolkit.keys import lines_of, paging_bindings
 
 
 class Choices(OptionList, inherit_bindings=False):
@@ -20,7 +20,7 @@ class Choices(OptionList, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("gg,home,ctrl+home", "first", "First line", show=False, id="menu.first"),
         Binding("G,end,ctrl+end", "last", "Last line", show=False, id="menu.last"),
-        *paging("menu"),
+        *paging_bindings("menu"),
     ]
 
     def on_click(self, event: events.Click) -> None:

@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from tui.drawing.levels import Ink, choose_ink
 from tui.drawing.ramps import level_styles
-from tui.drawing.text import centred
+from tui.drawing.text import centre_text
 from tui.toolkit.application import sends_ascii_only
 from tui.toolkit.themes import palette_of
 
@@ -82,7 +82,7 @@ class ScrollArea(ScrollView, PlacedBars, inherit_bindings=False):
     def message_line(self, message: str, y: int, style: Style) -> Strip:
         """Paint a line of a message that is centred in the widget."""
         width, height = self.size
-        text = centred(message, width, height)[y]
+        text = centre_text(message, width, height)[y]
         return Strip([Segment(text, style if text.strip() else Style(bgcolor=style.bgcolor))], width)
 
     @property

@@ -18,11 +18,11 @@ from textual.strip import Strip
 
 from engine.values.attention import PooledMap
 from tui.drawing.cells import halved_cells
-from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, largest_on, legend, usual_scale
+from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, default_scale, legend, scale_top
 from tui.drawing.map_layout import GAP, Tiles, lay_out_tiles
 from tui.drawing.text import fit
-from tui.toolkit.keys import lines_of, paging
-from tui.toolkit.messages import RoomChanged, Told
+from tui.toolkit.keys import lines_of, paging_bindings
+from tui.toolkit.messages import Notice, RoomChanged
 from tui.widgets.scroll_area import ItemArea
 
 
@@ -40,7 +40,7 @@ class SmallMaps(ItemArea):
         Binding("h,left", "step(-1, 0)", "Previous head", show=False, id="heads.previous"),
         Binding("j,down", "step(0, 1)", "Head below", show=False, id="heads.down"),
         Binding("k,up", "step(0, -1)", "Head above", show=False, id="heads.up"),
-        *paging("heads"),
+        *paging_bindings("heads"),
         Binding("gg,home,ctrl+home", "edge(False)", "First head", show=False, id="heads.first"),
         Binding("G,end,ctrl+end", "edge(True)", "Last head", show=False, id="heads.last"),
         Binding("enter", "views.open_map('maps')", "Enlarge the head's map", show=False, id="heads.open"),
@@ -120,12 +120,14 @@ class SmallMaps(ItemArea):
     @property
     def scale(self) -> Scale:
         """How weights become colours."""
-        return self._chosen_scale or usual_scale(max((len(each.key_tokens) for each in self.maps.values()), default=0))
+        return self._chosen_scale or default_scale(
+            max((len(each.key_tokens) for each in self.maps.values()), default=0)
+        )
 
     @property
     def largest(self) -> float:
         """The upper end of the scale unless it is logarithmic: the largest weight of all maps."""
-        return max((largest_on(self.scale, each) for each in self.maps.values()), default=0.0)
+        return max((scale_top(self.scale, each) for each in self.maps.values()), default=0.0)
 
     @property
     def position(self) -> int | None:
@@ -166,7 +168,7 @@ class SmallMaps(ItemArea):
     def go(self, number: int) -> None:
         """Go to a head, if there is one, and tell so; say where there is none at all."""
         if not self._tiles.count:
-            self.post_message(Told("no maps yet"))
+            self.post_message(Notice("no maps yet"))
         elif number != self.cursor and 0 <= number < self._tiles.count:
             self._picked = number
             self._move(number)

@@ -23,7 +23,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.drawing.levels import Ink, Scale, choose_ink
-from tui.drawing.numbers import brief
+from tui.drawing.numbers import brief_number
 from tui.drawing.plots import (
     LINE,
     LOWEST,
@@ -45,9 +45,9 @@ from tui.drawing.plots import (
     span_of,
     ticks_of,
 )
-from tui.drawing.text import centred, fit, fit_end, harmless
-from tui.toolkit.keys import paging
-from tui.toolkit.messages import Told
+from tui.drawing.text import centre_text, escape_text, fit, fit_end
+from tui.toolkit.keys import paging_bindings
+from tui.toolkit.messages import Notice
 
 _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
 """Reading order of the plots: what forms the QK circuit and the circuit, then the same for OV."""
@@ -73,7 +73,7 @@ class SpectraView(Widget, can_focus=True):
         Binding("l", "move(1)", "Next singular value", show=False, id="spectra.next"),
         Binding("left", "arrow(-1)", "Previous singular value, or Δ one less", show=False, id="spectra.left"),
         Binding("right", "arrow(1)", "Next singular value, or Δ one more", show=False, id="spectra.right"),
-        *paging("spectra", "Ten singular values", "Five singular values"),
+        *paging_bindings("spectra", "Ten singular values", "Five singular values"),
         Binding("gg,home,ctrl+home", "edge(False)", "First singular value", show=False, id="spectra.first"),
         Binding("end,G,ctrl+end", "edge(True)", "Last singular value", show=False, id="spectra.last"),
         Binding("up,k", "select(-1)", "Matrix above", show=False, id="spectra.up"),
@@ -135,7 +135,7 @@ class SpectraView(Widget, can_focus=True):
     def show_message(self, text: str) -> None:
         """Show a sentence in place of the curves."""
         self._curves = ()
-        self._message = "\n".join(harmless(line) for line in text.split("\n"))
+        self._message = "\n".join(escape_text(line) for line in text.split("\n"))
         self._arrange()
         self.refresh()
 
@@ -178,12 +178,12 @@ class SpectraView(Widget, can_focus=True):
         """Say in plain text what is under the cursor, in fewer words where ``width`` is small."""
         if not self._curves:
             return ""
-        return harmless(read_value(self._curves[self._selected], self._at, width))
+        return escape_text(read_value(self._curves[self._selected], self._at, width))
 
     def _has_curves(self) -> bool:
         """Say whether there are curves for a key, and to the person where there are none."""
         if not self._curves:
-            self.post_message(Told("no spectra yet"))
+            self.post_message(Notice("no spectra yet"))
         return bool(self._curves)
 
     def action_move(self, values: int) -> None:
@@ -220,7 +220,7 @@ class SpectraView(Widget, can_focus=True):
         if self._curves:
             return Strip.blank(width, self.rich_style)
         style = self.get_component_rich_style("spectra--message")
-        return Strip([Segment(centred(self._message, width, height)[y], style)], width)
+        return Strip([Segment(centre_text(self._message, width, height)[y], style)], width)
 
     def on_resize(self) -> None:
         """Choose the grid for the new size."""
@@ -261,7 +261,7 @@ class SpectraView(Widget, can_focus=True):
         spans = [span_of(curve, self.scale) for curve in self._curves]
         rows = rows_of(self._room.height // (self._grid.rows if self._grid else 1))
         ticks = [ticks_of(span, rows) for span in spans]
-        label_width = max((len(brief(tick, 3)) for each in ticks for tick in each), default=0)
+        label_width = max((len(brief_number(tick, 3)) for each in ticks for tick in each), default=0)
         for number, plot in self._shown():
             cursor = self._at if number == self._selected else None
             plot.draw(
@@ -374,7 +374,7 @@ class SpectrumPlot(Widget, can_focus=False):
         label_style, is_selected = self.get_component_rich_style("spectra--label"), self._cursor is not None
         if y == 0 and self.curve is not None:
             name = self.get_component_rich_style(f"spectra--name{'-cursor' if is_selected else ''}")
-            return Strip([Segment(f" {harmless(self.curve.matrix)} ", name), Segment(self._words, label_style)])
+            return Strip([Segment(f" {escape_text(self.curve.matrix)} ", name), Segment(self._words, label_style)])
         if self._foot and y == len(self._drawn.marks) + 1:
             return Strip([Segment(self._foot, label_style)])
         if not 0 < y <= len(self._drawn.marks):
@@ -408,15 +408,15 @@ class SpectrumPlot(Widget, can_focus=False):
         across = max(width - left - 1, 0)
         self._drawn = draw_plot(curve, self._span, across, rows, baseline=self._baseline, cursor=self._cursor)
         self._foot = f"{'':{left}}{index_line(len(curve.values), across)}" if height >= _AIRY else ""
-        words = harmless(curve.summary)
+        words = escape_text(curve.summary)
         if left:
             self._labels = [f"{'':{left - 1}}│"] * rows
             for tick in self._ticks:
-                self._labels[row_of(tick, self._span, rows)] = f"{brief(tick, 3):>{left - 1}}┤"
+                self._labels[row_of(tick, self._span, rows)] = f"{brief_number(tick, 3):>{left - 1}}┤"
         else:
             self._labels = [""] * rows
-            words = harmless(f"{brief(self._span.foot, 3)}…{brief(self._span.top, 3)} ") + words
-        room = max(width - cell_len(harmless(curve.matrix)) - 4, 0)
+            words = escape_text(f"{brief_number(self._span.foot, 3)}…{brief_number(self._span.top, 3)} ") + words
+        room = max(width - cell_len(escape_text(curve.matrix)) - 4, 0)
         while cell_len(words) > room and (fewer := words.split(" "))[2:]:
             words = " ".join(fewer[:-2])  # each number with its name: no part of one may be taken for it
         self._words = " " + fit(words, room)

@@ -318,7 +318,7 @@ def widest(cells: Sequence[Cell], write: Callable[[Cell], str]) -> int:
     return max(least, widest([*texts[: MEASURED - len(extremes)], *extremes], write))
 
 
-def fitted(columns: Columns, room: int, lines: int = LOW) -> Columns:
+def fit_columns(columns: Columns, room: int, lines: int = LOW) -> Columns:
     """Be sparing where columns do not all fit.
 
     Then tokens are cut, and what a row is of where the first column beside it would be. Names that are wider than

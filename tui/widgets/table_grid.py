@@ -18,13 +18,13 @@ from textual.strip import Strip
 
 from engine.values.filters import Filter
 from engine.values.table import Cell, Row
-from tui.drawing.numbers import short, within
-from tui.drawing.text import centred, harmless
-from tui.toolkit.keys import lines_of, paging
-from tui.toolkit.messages import Told
+from tui.drawing.numbers import fit_number, short_number
+from tui.drawing.text import centre_text, escape_text
+from tui.toolkit.keys import lines_of, paging_bindings
+from tui.toolkit.messages import Notice
 from tui.widgets.scroll_area import ScrollArea, least_scroll
-from tui.widgets.table_columns import Columns, fitted
-from tui.widgets.table_rows import Arrangement, Wanted, arrange
+from tui.widgets.table_columns import Columns, fit_columns
+from tui.widgets.table_rows import Arrangement, TableRequest, arrange
 
 AT_ONCE = 2000
 """Rows up to which filtering and sorting take a few milliseconds; more are seen to on a thread of their own."""
@@ -55,7 +55,7 @@ class TableGrid(ScrollArea, can_focus=True):
         Binding("k,up", "step(-1, 0)", "Previous row", show=False, id="table.up"),
         Binding("l,right", "step(0, 1)", "Next column", show=False, id="table.right"),
         Binding("h,left", "step(0, -1)", "Previous column", show=False, id="table.left"),
-        *paging("table"),
+        *paging_bindings("table"),
         Binding("gg,ctrl+home", "row_edge(False)", "First row", show=False, id="table.first"),
         Binding("G,ctrl+end", "row_edge(True)", "Last row", show=False, id="table.last"),
         Binding("home", "column_edge(False)", "First column", show=False, id="table.first_column"),
@@ -213,7 +213,7 @@ class TableGrid(ScrollArea, can_focus=True):
         elif self._shape != (names, len(rows)):
             self._place = None
         self._shape = names, len(rows)
-        self._want(Wanted(names, rows, places, frozen, kept_by, sort, columns))
+        self._want(TableRequest(names, rows, places, frozen, kept_by, sort, columns))
 
     def show_message(self, message: str) -> None:
         """Say why there are no rows."""
@@ -247,7 +247,7 @@ class TableGrid(ScrollArea, can_focus=True):
             self.is_moved, self._place, self.cursor = False, None, (0, self.cursor[1])
         self._want(replace(self._wanted, sort=None if is_descending is None else (column, is_descending)))
 
-    def _want(self, wanted: Wanted) -> None:
+    def _want(self, wanted: TableRequest) -> None:
         """Have a table arranged, beside the event loop where it is large; until it is, what was there stays."""
         is_at_work, self._wanted = not self.is_arranged and len(self._wanted.rows) > AT_ONCE, wanted
         if len(wanted.rows) <= AT_ONCE:
@@ -288,7 +288,7 @@ class TableGrid(ScrollArea, can_focus=True):
 
     def text(self, cell: Cell) -> str:
         """Write one cell."""
-        return short(cell) if isinstance(cell, int | float) else harmless(cell or "")
+        return short_number(cell) if isinstance(cell, int | float) else escape_text(cell or "")
 
     def on_resize(self) -> None:
         """Give the columns the room that there is now; the cursor's stays in view, and none is seen from its middle."""
@@ -308,7 +308,7 @@ class TableGrid(ScrollArea, can_focus=True):
     def _lay_out(self) -> None:
         """Fit the columns into the room; a message has none."""
         if not self.message:
-            self._columns = fitted(self._shown.columns, self._room, self.size.height)
+            self._columns = fit_columns(self._shown.columns, self._room, self.size.height)
             self.virtual_size = Size(self._columns.scrolled_width(self._room), len(self.order) + self.head)
             self.refresh()
 
@@ -331,7 +331,7 @@ class TableGrid(ScrollArea, can_focus=True):
             return self._title_line(y - self.head, style).adjust_cell_length(width, style)
         line = y - self.head + self.scroll_offset.y
         if self.why_none and not self.order:
-            return Strip([Segment(centred(self.why_none, width, height - self.head)[y - self.head], plain)], width)
+            return Strip([Segment(centre_text(self.why_none, width, height - self.head)[y - self.head], plain)], width)
         if line >= len(self.order):
             return Strip.blank(width, Style(bgcolor=plain.bgcolor))
         is_current = line == self.cursor[0]
@@ -371,7 +371,7 @@ class TableGrid(ScrollArea, can_focus=True):
         def write(column: int, room: int, _: bool) -> str:
             cell, written = cells[column], text(cells[column])
             if isinstance(cell, float) and len(written) > room:  # as many digits as a column at the edge has room for
-                written = within(cell, room, digits=2)
+                written = fit_number(cell, room, digits=2)
             return self._columns.cell(column, written, room)
 
         return self._line(write, style, marked)
@@ -426,7 +426,7 @@ class TableGrid(ScrollArea, can_focus=True):
     def action_step(self, rows: int, columns: int) -> None:
         """Move by rows and columns."""
         if not self.order:
-            self.post_message(Told(self.why_none or NO_ROWS))
+            self.post_message(Notice(self.why_none or NO_ROWS))
         self.is_moved = self.is_moved or bool(rows)
         self.put(self.cursor[0] + rows, self.cursor[1] + columns)
 
@@ -445,13 +445,13 @@ class TableGrid(ScrollArea, can_focus=True):
     def action_sort(self) -> None:
         """Sort by the cursor's column, largest first; again: smallest first; again: as the rows came."""
         if self.row is None:
-            self.post_message(Told("no rows to sort"))
+            self.post_message(Notice("no rows to sort"))
         else:
             self.sort_by(self.column)
 
     def action_choose(self, what: str) -> None:
         """Say which row a person wants to go to, or why there is none."""
-        self.post_message(Told(self.why_none or NO_ROWS) if self.row is None else self.Chosen())
+        self.post_message(Notice(self.why_none or NO_ROWS) if self.row is None else self.Chosen())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave Enter to what the table is in where no row can be chosen, or none leads to anything.

@@ -19,7 +19,7 @@ _SHAPE = re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TableRequest:
     """A table, and what a person wants to see of it.
 
     Attributes
@@ -41,7 +41,7 @@ class Wanted:
     sort: tuple[str, bool] | None = None
     columns: Columns | None = None
 
-    def is_of_same_cells(self, other: Wanted) -> bool:
+    def is_of_same_cells(self, other: TableRequest) -> bool:
         """Say whether another one shows the same columns of the same rows."""
         return self.rows is other.rows and (self.places, self.frozen) == (other.places, other.frozen)
 
@@ -58,13 +58,13 @@ class Arrangement:
     order : the same from the first line to the last.
     """
 
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: TableRequest = field(default_factory=TableRequest)
     columns: Columns = field(default_factory=Columns)
     kept: Sequence[int] = ()
     order: Sequence[int] = ()
 
 
-def arrange(wanted: Wanted, before: Arrangement, write: Callable[[Cell], str]) -> Arrangement:
+def arrange(wanted: TableRequest, before: Arrangement, write: Callable[[Cell], str]) -> Arrangement:
     """Filter and sort rows, and measure columns; what is as it was before is not worked out again.
 
     Parameters
@@ -88,15 +88,15 @@ def arrange(wanted: Wanted, before: Arrangement, write: Callable[[Cell], str]) -
         return Arrangement(wanted, columns, kept, kept)
     name, is_descending = wanted.sort
     place = wanted.names.index(name)
-    return Arrangement(wanted, columns, kept, ordered(kept, [row[place] for row in rows], is_descending))
+    return Arrangement(wanted, columns, kept, sort_places(kept, [row[place] for row in rows], is_descending))
 
 
-def ordered(places: Sequence[int], cells: Sequence[Cell], is_descending: bool) -> list[int]:
+def sort_places(places: Sequence[int], cells: Sequence[Cell], is_descending: bool) -> list[int]:
     """Sort places of rows by a column's cells; those without anything come last either way.
 
     Examples
     --------
-    >>> ordered([0, 1, 2, 3], [2.0, "", 3, "b"], True)
+    >>> sort_places([0, 1, 2, 3], [2.0, "", 3, "b"], True)
     [3, 2, 0, 1]
     """
     present = [place for place in places if not _is_missing(cells[place])]

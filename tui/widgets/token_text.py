@@ -19,12 +19,12 @@ from textual.widget import Widget
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from tui.drawing.levels import NOT_FINITE, Ink
-from tui.drawing.ramps import legible
-from tui.drawing.text import Flow, Piece, fit, flow, harmless
-from tui.drawing.token_spelling import strip_of
+from tui.drawing.ramps import legible_styles
+from tui.drawing.text import Flow, Piece, escape_text, fit, flow
+from tui.drawing.token_spelling import token_strip
 from tui.toolkit.application import sends_ascii_only
-from tui.toolkit.keys import lines_of, paging
-from tui.toolkit.messages import Told
+from tui.toolkit.keys import lines_of, paging_bindings
+from tui.toolkit.messages import Notice
 from tui.widgets.scroll_area import ItemArea, least_scroll
 
 
@@ -39,7 +39,7 @@ class TokenText(ItemArea):
         Binding("right,l", "move(1)", "Next token", show=False, id="text.right"),
         Binding("up,k", "line(-1)", "Line above", show=False, id="text.up"),
         Binding("down,j", "line(1)", "Line below", show=False, id="text.down"),
-        *paging("text"),
+        *paging_bindings("text"),
         Binding("gg,home,ctrl+home", "edge(False)", "First token", show=False, id="text.first"),
         Binding("G,end,ctrl+end", "edge(True)", "Last token", show=False, id="text.last"),
     ]
@@ -189,7 +189,7 @@ class TokenText(ItemArea):
         for piece in line:
             level = int(self._levels[piece.token])
             coloured = self._ink is Ink.COLOUR and level != NOT_FINITE
-            style = legible(self._styles, usual)[level] if coloured else token_style
+            style = legible_styles(self._styles, usual)[level] if coloured else token_style
             if piece.token in self._special and not coloured:  # else their brackets do, at no bytes for a look more
                 style += Style(bold=True)
             is_here = piece.token == self.cursor
@@ -207,7 +207,7 @@ class TokenText(ItemArea):
         """Ask for the cursor to be on a token, or on the nearest; say so where there is none."""
         token = min(max(number, 0), len(self._labels) - 1)
         if not self._labels:
-            self.post_message(Told("no text yet"))
+            self.post_message(Notice("no text yet"))
         elif token != self.cursor:
             self.post_message(self.Moved(self, token))
 
@@ -260,7 +260,7 @@ class TokenLine(Widget, can_focus=False):
         """Write the tokens."""
         width = self.content_size.width
         if isinstance(self._found, EngineError):
-            return Text(fit(harmless(str(self._found)), width), "italic", no_wrap=True)
+            return Text(fit(escape_text(str(self._found)), width), "italic", no_wrap=True)
         if self._found is None:
             return Text("")
-        return strip_of(self._found, width, at=self._at)
+        return token_strip(self._found, width, at=self._at)

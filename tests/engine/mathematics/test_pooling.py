@@ -13,7 +13,7 @@ from engine.values.attention import AttentionMap, AttentionMaps, MapName, MapWin
 from engine.values.errors import Superseded
 from tests.tui.widgets.heatmaps import attention
 from tui.drawing.map_layout import fitting_block
-from tui.drawing.readout import of_block
+from tui.drawing.readout import block_readout
 
 
 def by_hand(shown: AttentionMap, block: int, row: int, column: int) -> tuple[float, tuple[int, int], float]:
@@ -135,15 +135,15 @@ def test_the_readout_of_a_block_leaves_out_what_does_not_fit_the_ranges_and_the_
     block = pooled.at(6, 0)
     query, key = block.place
     tokens = shown.query_tokens, shown.key_tokens
-    full = of_block(block, *tokens, 200)
+    full = block_readout(block, *tokens, 200)
     assert full == (
         f"max {block.largest:.4f}  mean {block.mean:.4f}  sum {block.total:.4f}  queries 96–99, keys 0–15  "
         f'at {query} "{tokens[0][query]}" → {key} "{tokens[1][key]}"'
     )
     for width in range(54, 100):
-        line = of_block(block, *tokens, width)
+        line = block_readout(block, *tokens, width)
         assert len(line) <= width
         assert "96–99" in line
         assert f"{block.largest:.4f}" in line
-    assert "sum" not in of_block(block, *tokens, 70)
-    assert f"mean {block.mean:.4f}" in of_block(block, *tokens, 54, drawn="mean"), "the number that is drawn"
+    assert "sum" not in block_readout(block, *tokens, 70)
+    assert f"mean {block.mean:.4f}" in block_readout(block, *tokens, 54, drawn="mean"), "the number that is drawn"

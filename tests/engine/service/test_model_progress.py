@@ -22,8 +22,8 @@ from tests.exporting import run
 from tests.opening import PATIENCE, start_engine
 from tests.tui.explorer import explorer, settle, shown, until
 from tui.cli.headless import StatusLine
-from tui.drawing.progress import describe
-from tui.toolkit.messages import SentenceAdvanced
+from tui.drawing.progress import progress_text
+from tui.toolkit.messages import SentenceProgress
 
 SENTENCE = "The cat sat on the mat."
 
@@ -110,7 +110,7 @@ def test_reports_are_few_and_the_time_left_is_that_of_the_layers_left(clock: Clo
     for each in told[4:-1]:
         assert each.remaining == pytest.approx(0.1 * (40 - each.done))
     assert told[-1].finished
-    assert describe(told[-2]).startswith(f"reading the sentence {told[-2].done} / 40 layers · 1 s left")
+    assert progress_text(told[-2]).startswith(f"reading the sentence {told[-2].done} / 40 layers · 1 s left")
     telling.end()
     assert [each.finished for each in told].count(True) == 1
 
@@ -176,7 +176,7 @@ async def test_the_pane_says_how_far_a_mean_over_layers_is(
 
 
 def test_only_the_newest_report_waits_to_be_drawn() -> None:
-    first, second = (SentenceAdvanced(Progress("reading the sentence", done, 40, "layers")) for done in (1, 2))
+    first, second = (SentenceProgress(Progress("reading the sentence", done, 40, "layers")) for done in (1, 2))
     assert second.can_replace(first)
 
 
@@ -219,7 +219,7 @@ def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch:
 def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.values.progress.REPORT_SECONDS", 0.0)
     lines: list[str] = []
-    monkeypatch.setattr(StatusLine, "show", lambda self, progress: lines.append(describe(progress)))
+    monkeypatch.setattr(StatusLine, "show", lambda self, progress: lines.append(progress_text(progress)))
     done = run(tiny_model("gpt2"), "attention", "--text", SENTENCE, "--layer", "0")
     assert done.exit_code == 0
     assert "reading the sentence 1 / 2 layers" in " ".join(lines)

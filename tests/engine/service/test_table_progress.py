@@ -25,7 +25,7 @@ from tests.tiny_models import VOCABULARY
 from tests.tui.explorer import explorer, settle, shown, until
 from tui.app.explorer import Explorer
 from tui.cli.headless import StatusLine
-from tui.drawing.progress import describe
+from tui.drawing.progress import progress_text
 from tui.views.table_view import TablePane
 
 TEXT = "The cat sat on the mat."
@@ -235,7 +235,7 @@ async def test_while_escape_stops_a_sweep_the_foot_does_not_say_that_it_shows_al
 
 def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, told_at_once: None) -> None:
     lines: list[str] = []
-    monkeypatch.setattr(StatusLine, "show", lambda self, progress: lines.append(describe(progress)))
+    monkeypatch.setattr(StatusLine, "show", lambda self, progress: lines.append(progress_text(progress)))
     done = run(tiny_model("gpt2", with_head=True), "lens", "--text", TEXT)
     assert done.exit_code == 0
     assert "following the residual stream 5 / 6 layers run" in " ".join(lines)

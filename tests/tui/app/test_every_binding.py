@@ -12,7 +12,7 @@ from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tui.cli.keymap import classes_with_keys
 from tui.screens.palette import Palette
 from tui.screens.sentences_screen import SentencesScreen
-from tui.toolkit.keys import paging
+from tui.toolkit.keys import paging_bindings
 from tui.views.tree import HeadTree
 from tui.widgets.field import EDITING, OF_EDITING
 from tui.widgets.heatmap import Heatmap
@@ -161,7 +161,7 @@ async def test_boxes_have_their_keys_too() -> None:
         await type_keys(pilot, "escape")
         await settle(pilot)
         assert len(app.screen_stack) == 1
-        assert {binding.id for binding in paging("menu")} <= {each.id for _, each in Menu._merge_bindings()}
+        assert {binding.id for binding in paging_bindings("menu")} <= {each.id for _, each in Menu._merge_bindings()}
 
 
 async def test_the_line_of_the_palette_is_edited_like_any_other_and_ctrl_c_leaves_it() -> None:

@@ -15,7 +15,7 @@ from engine.values.outline import HOW_TO_COMPARE
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app.explorer import Explorer
-from tui.drawing.readout import of_difference
+from tui.drawing.readout import difference_readout
 from tui.screens.export_screen import ExportScreen
 from tui.screens.sentences_screen import SentencesScreen
 from tui.views.compare_view import ComparePane
@@ -215,7 +215,7 @@ async def test_a_colon_opens_a_model_and_does_in_the_view_what_is_named(tiny_mod
 @pytest.mark.parametrize("width", range(16, 60))
 def test_the_readout_of_a_difference_has_its_number_however_narrow_it_is(width: int) -> None:
     block = PooledBlock(range(3, 4), range(12, 13), -0.25, (3, 12), -0.25, (0.75, 0.5))
-    line = of_difference(block, ("<|start|>",) * 20, ("<|start|>",) * 20, width)
+    line = difference_readout(block, ("<|start|>",) * 20, ("<|start|>",) * 20, width)
     assert "-0.2500" in line.replace("−", "-")
     assert cell_len(line) <= width
     assert re.search(r"\bq(?:uery)? ?3\b", line)

@@ -16,7 +16,7 @@ from tests.tui.explorer import PATIENCE, explorer, hold, type_keys
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.cli import launch
-from tui.toolkit.application import begin
+from tui.toolkit.application import start_work
 
 MOUSE = (MouseDown, MouseMove, MouseUp, MouseScrollDown)
 
@@ -46,7 +46,7 @@ async def test_a_view_that_comes_when_the_program_is_being_left_is_no_error() ->
             app.exit()
             app.views.show_view(CIRCUITS.name)
 
-        begin(app, show, "view")
+        start_work(app, show, "view")
     assert app.unforeseen is None
     assert app.return_code == 0
 
@@ -65,7 +65,7 @@ async def test_work_that_begins_once_all_work_has_been_ended_ends_too(monkeypatc
 
     def end_all_and_begin_more(workers: WorkerManager) -> None:
         end_all(workers)
-        asyncio.get_running_loop().call_soon(lambda: begun.append(begin(workers._app, wait, "late")))
+        asyncio.get_running_loop().call_soon(lambda: begun.append(start_work(workers._app, wait, "late")))
 
     async def wait() -> None:
         await asyncio.Event().wait()

@@ -17,7 +17,7 @@ from textual.theme import BUILTIN_THEMES
 from tests.tui.painted import NASTY
 from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, bounds_of, choose_ink, legend, levels_of
 from tui.drawing.map_layout import lay_out, lay_out_blocks
-from tui.drawing.numbers import brief
+from tui.drawing.numbers import brief_number
 from tui.drawing.plots import (
     LINE,
     MOST_LINES,
@@ -41,7 +41,7 @@ from tui.drawing.plots import (
     ticks_of,
 )
 from tui.drawing.ramps import lightness, ramp
-from tui.drawing.text import ROOM, centred, clusters, fit, harmless, label, stacked
+from tui.drawing.text import ROOM, centre_text, clusters, escape_text, fit, label, stack_text
 from tui.drawing.token_spelling import SUBSCRIPTS
 from tui.toolkit.line_filters import ascii_cells
 
@@ -170,15 +170,15 @@ def test_the_legend_keeps_to_the_width_by_leaving_words_and_numbers_out(ink: Ink
 
 def test_brief_numbers_are_short_whatever_they_are() -> None:
     for value in (0.0, 1.0, 0.001, 3.14159, 99.97, 12345.6, 1e-300, 1e30, 9.99999e5, math.nan, math.inf):
-        assert len(brief(value, 3)) <= 7
-    assert brief(math.nan) == "nan"
+        assert len(brief_number(value, 3)) <= 7
+    assert brief_number(math.nan) == "nan"
 
 
 def test_a_number_is_written_in_one_form_whichever_side_of_it_rounding_leaves_it() -> None:
     below, above = 0.001 - 1e-17, 0.001 + 1e-17
     assert below < 0.001 < above
-    assert {brief(each, 3) for each in (0.00099999999, below, 0.001, above, 0.0010000001)} == {"0.001"}
-    assert brief(0.00094, 2) == "9e-4"
+    assert {brief_number(each, 3) for each in (0.00099999999, below, 0.001, above, 0.0010000001)} == {"0.001"}
+    assert brief_number(0.00094, 2) == "9e-4"
 
 
 def curve(*values: float, baseline: list[float] | None = None, matrix: str = "QK") -> Curve:
@@ -345,7 +345,7 @@ def test_every_plot_has_a_place_and_is_walked_to_once(grid: Grid, count: int) ->
 
 @pytest.mark.parametrize("token", NASTY)
 def test_no_label_holds_a_control_character_or_a_half_of_a_surrogate_pair(token: str) -> None:
-    for text in (harmless(token), label(token), fit(harmless(token), 7), *stacked(label(token), 6, 2)):
+    for text in (escape_text(token), label(token), fit(escape_text(token), 7), *stack_text(label(token), 6, 2)):
         assert not [c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
         text.encode("utf-8")
 
@@ -361,7 +361,7 @@ def test_fitted_text_has_exactly_its_width(token: str, width: int) -> None:
 @pytest.mark.parametrize("token", NASTY)
 @pytest.mark.parametrize("height", [0, 1, 2, 6])
 def test_stacked_text_is_two_cells_wide_on_every_line(token: str, height: int) -> None:
-    lines = stacked(label(token), height, 2)
+    lines = stack_text(label(token), height, 2)
     assert [cell_len(line) for line in lines] == [2] * height
 
 
@@ -377,24 +377,24 @@ def test_labels_drop_the_spaces_around_a_token_unless_it_has_nothing_else() -> N
 
 def test_combining_marks_stay_with_their_letter_and_a_lone_mark_gets_a_circle() -> None:
     assert list(clusters("e\u0301a")) == [("e\u0301", 1), ("a", 1)]
-    assert harmless("\u0301x") == "◌\u0301x"
+    assert escape_text("\u0301x") == "◌\u0301x"
 
 
 @pytest.mark.parametrize("joiner", ["\u200d", "\ufe0e", "\ufe0f", "\U0001f3fb", "\U0001f3ff"])
 def test_what_joins_or_colours_is_seen_where_it_is_all_there_is(joiner: str) -> None:
     escaped = joiner.encode("unicode_escape").decode()
-    assert harmless(joiner) == label(joiner) == escaped
-    assert harmless(f" {joiner}{joiner}") == f" {escaped}", "the second has what it belongs to"
-    assert harmless(f"\U0001f44d{joiner}") == "\U0001f44d"
+    assert escape_text(joiner) == label(joiner) == escaped
+    assert escape_text(f" {joiner}{joiner}") == f" {escaped}", "the second has what it belongs to"
+    assert escape_text(f"\U0001f44d{joiner}") == "\U0001f44d"
 
 
 @pytest.mark.parametrize("text", ["हि", "हिन्दी", "ि", "কো", "हींa"])
 def test_a_spacing_mark_has_a_cell_of_its_own_behind_its_letter(text: str) -> None:
-    shown = harmless(text)
+    shown = escape_text(text)
     marks = sum(unicodedata.category(each) == "Mc" for each in text)
     letters = sum(unicodedata.category(each)[0] == "L" for each in text) or 1  # a lone mark stands on a circle
     assert cell_len(shown) == letters + marks
-    assert harmless(shown) == shown
+    assert escape_text(shown) == shown
     assert shown.replace(ROOM, "").removeprefix("◌") == text
     assert len(ascii_cells(shown)) == cell_len(shown)
     for width in range(1, 8):
@@ -406,7 +406,7 @@ def test_a_spacing_mark_has_a_cell_of_its_own_behind_its_letter(text: str) -> No
 def test_wide_characters_are_never_cut_in_half() -> None:
     assert fit("日本語", 5) == "日本…"
     assert fit("日本語", 4) == "日… "
-    assert stacked("日本", 3, 2) == ["  ", "日", "本"]
+    assert stack_text("日本", 3, 2) == ["  ", "日", "本"]
 
 
 def test_known_signs_have_a_likeness_in_ascii() -> None:
@@ -414,10 +414,15 @@ def test_known_signs_have_a_likeness_in_ascii() -> None:
 
 
 def test_a_message_is_broken_between_words_and_centred() -> None:
-    assert centred("type a sentence: press i", 16, 4) == [" " * 16, "type a sentence:", "    press i     ", " " * 16]
-    assert centred("a", 1, 1) == ["a"]
-    assert centred("abcdef", 3, 1) == ["ab…"]
-    assert centred("", 3, 2) == ["   ", "   "]
+    assert centre_text("type a sentence: press i", 16, 4) == [
+        " " * 16,
+        "type a sentence:",
+        "    press i     ",
+        " " * 16,
+    ]
+    assert centre_text("a", 1, 1) == ["a"]
+    assert centre_text("abcdef", 3, 1) == ["ab…"]
+    assert centre_text("", 3, 2) == ["   ", "   "]
 
 
 def test_rows_are_numbered_and_right_aligned_beside_the_cells() -> None:

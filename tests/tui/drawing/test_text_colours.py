@@ -12,7 +12,7 @@ from tests.opening import no_hurry, open_reader
 from tests.tui.explorer import explorer, screen_text, shown
 from tests.tui.painted import good_terminal
 from tests.tui.views.test_coloured_text import TEXT, pane_of, press
-from tui.drawing.ramps import PALETTES, in_pairs, legible, level_styles
+from tui.drawing.ramps import PALETTES, legible_styles, level_styles, pair_levels
 from tui.drawing.readout import largest_weights
 from tui.toolkit.line_filters import ascii_cells
 
@@ -31,7 +31,7 @@ async def test_text_has_half_the_maps_colours_and_says_what_the_token_under_the_
         assert in_text[::2] == in_text[1::2]
         assert len(set(in_text)) == 8
         assert all(colour in in_map[2 * pair : 2 * pair + 2] for pair, colour in enumerate(in_text[::2]))
-        assert [style.bgcolor for style in in_pairs(heatmap._styles)] == in_text
+        assert [style.bgcolor for style in pair_levels(heatmap._styles)] == in_text
         legend = pane.legend_line.shown
         assert {legend.get_style_at_offset(app.console, at).bgcolor for at in range(len(legend))} >= set(in_text)
         assert f"token 3 of {len(weights)} · itself {weights[3, 3]:.3f} · " in shown(pane.readout_line)
@@ -69,10 +69,13 @@ def test_letters_can_be_read_on_every_level_and_are_of_few_colours(ground: tuple
     ramps = {palette: level_styles(ground, colours, palette)[1:] for palette in PALETTES}
     ramps["signed"] = level_styles(ground, colours, is_signed=True)
     for palette, styles in ramps.items():
-        for style in (*legible(styles, usual), *legible(styles, None)):
+        for style in (*legible_styles(styles, usual), *legible_styles(styles, None)):
             dark, light = sorted((luminance(style.color), luminance(style.bgcolor)))
             assert (light + 0.05) / (dark + 0.05) > 4.5
-        types = {(each.color and each.color.type, each.bgcolor and each.bgcolor.type) for each in legible(styles, None)}
+        types = {
+            (each.color and each.color.type, each.bgcolor and each.bgcolor.type)
+            for each in legible_styles(styles, None)
+        }
         assert all(ink is ground for ink, ground in types), "ink is of the palette that is behind it"
-        of_small_weights = sum(style.color == usual for style in legible(styles, usual))
+        of_small_weights = sum(style.color == usual for style in legible_styles(styles, usual))
         assert of_small_weights >= 5 or palette == "cividis", "which most are"

@@ -33,8 +33,8 @@ from tests.tui.painted import NASTY
 from tests.tui.screens.choosing import opening_screen, words
 from tui.app.explorer import Explorer
 from tui.drawing import text
-from tui.drawing.progress import describe, duration
-from tui.drawing.text import clusters, harmless, path_within
+from tui.drawing.progress import duration, progress_text
+from tui.drawing.text import clusters, escape_text, path_within
 from tui.screens.chooser import ChooserScreen
 from tui.screens.model_list import ago, enter_does
 
@@ -558,16 +558,16 @@ def test_times_are_written_no_finer_than_they_are_known() -> None:
     ]  # fmt: skip
     from engine.values.progress import Progress
 
-    assert describe(Progress("downloading x", 5_000_000, 20_000_000, "bytes", 1e6, "file 2 of 3")) == (
+    assert progress_text(Progress("downloading x", 5_000_000, 20_000_000, "bytes", 1e6, "file 2 of 3")) == (
         "downloading x  5.0 / 20.0 MB · 1.0 MB/s · 15 s left · file 2 of 3"
     )
-    assert describe(Progress("asking the Hub for x", 0, 0, "")) == "asking the Hub for x …"
+    assert progress_text(Progress("asking the Hub for x", 0, 0, "")) == "asking the Hub for x …"
 
 
 @pytest.mark.parametrize("name", ["/a/folder/of/models", "gpt2", *NASTY, "".join(NASTY)])
 @pytest.mark.parametrize("width", [0, 1, 2, 9, 60])
 def test_of_a_long_name_as_much_of_its_end_is_shown_as_there_is_room_for(name: str, width: int) -> None:
-    whole, found = harmless(name), path_within(name, width)
+    whole, found = escape_text(name), path_within(name, width)
     if cell_len(whole) <= width:
         assert found == whole
         return

@@ -17,7 +17,7 @@ from tests.tui.explorer import explorer, screen_text, settle, type_keys
 from tests.tui.painted import NASTY, good_terminal
 from tests.tui.painted_explorer import PaintedExplorer, stale
 from tui.app.start import Start
-from tui.toolkit.line_filters import Settled, ascii_cells, settled_cells
+from tui.toolkit.line_filters import SafeCharacters, ascii_cells, safe_cells
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 """One picture of three people, which the toolkit takes for two cells, and terminals for two or for six."""
@@ -26,7 +26,7 @@ FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 def test_a_line_takes_as_many_cells_in_either_way_and_terminals_agree_on_them() -> None:
     for parts in itertools.product([*NASTY, FAMILY * 2, "\u2764\ufe0f\ufe0f", "x"], repeat=2):
         text = "".join(parts)
-        assert cell_len(settled := settled_cells(text)) == cell_len(text), ascii(text)
+        assert cell_len(settled := safe_cells(text)) == cell_len(text), ascii(text)
         assert sum(map(cell_len, settled)) == cell_len(text), "no character's width depends on the others"
         assert len(ascii_cells(settled)) == cell_len(text), ascii(text)
 
@@ -34,7 +34,7 @@ def test_a_line_takes_as_many_cells_in_either_way_and_terminals_agree_on_them() 
 def test_no_character_is_let_through_that_joins_turns_the_direction_or_moves_the_cursor() -> None:
     unsettled = {"\ufe0e", "\ufe0f", *map(chr, range(0x1F3FB, 0x1F400))}
     for character in map(chr, (*range(0x3100), *range(0xF900, 0x10000), *range(0x1F300, 0x1F600), 0xD800, 0xE0041)):
-        (line,) = Settled().apply([Segment(f"a{character}b")], Color(0, 0, 0))
+        (line,) = SafeCharacters().apply([Segment(f"a{character}b")], Color(0, 0, 0))
         is_settled = (
             unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in unsettled
         )

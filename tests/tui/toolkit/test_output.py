@@ -19,7 +19,7 @@ from textual.strip import Strip
 
 from tests.tui.explorer import explorer, settle, type_keys
 from tests.tui.painted import NASTY, TerminalPicture, good_terminal
-from tui.drawing.text import harmless
+from tui.drawing.text import escape_text
 from tui.toolkit.output import RESET, Difference, LastFrame
 
 CONSOLE = Console(color_system="truecolor", force_terminal=True, width=40)
@@ -69,9 +69,9 @@ def test_what_follows_a_spacing_mark_is_in_its_place_on_terminals_that_give_it_a
 ) -> None:
     monkeypatch.setattr("tests.tui.painted.cell_len", lambda each: taken if category(each) == "Mc" else cell_len(each))
     frame, picture = LastFrame(), TerminalPicture()
-    picture.write(sent(frame, line((f"a{harmless('हिन्दी')}", RED), ("│b", BLUE), (f"{harmless('ि')}c", RED))))
+    picture.write(sent(frame, line((f"a{escape_text('हिन्दी')}", RED), ("│b", BLUE), (f"{escape_text('ि')}c", RED))))
     assert [picture.cells[0, column][0] for column in (0, 6, 7, 10)] == ["a", "│", "b", "c"]
-    assert sent(frame, line((f"a{harmless('हिन्दी')}", RED), ("│b", BLUE), (f"{harmless('ि')}c", RED))) == ""
+    assert sent(frame, line((f"a{escape_text('हिन्दी')}", RED), ("│b", BLUE), (f"{escape_text('ि')}c", RED))) == ""
 
 
 @pytest.mark.parametrize("system", ["standard", "256", "truecolor"])

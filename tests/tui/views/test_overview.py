@@ -19,7 +19,7 @@ from tests.opening import worked_out
 from tests.tui.explorer import explorer, screen_text, settle, shown
 from tui.app.explorer import Explorer
 from tui.app.start import Start
-from tui.drawing.numbers import short
+from tui.drawing.numbers import short_number
 from tui.state.overview_measures import GROUPS, MEASURES, by_spread, overview_fields
 from tui.views.table_view import TablePane
 
@@ -57,7 +57,7 @@ async def test_it_is_the_opening_view_with_the_focus_in_the_tree(tiny_model: Tin
         assert on_map(app) == expected
         first = expected[Head("decoder", 0, 0)]
         larger = sum(float(str(cell)) > float(str(first)) for cell in expected.values())
-        assert readout(app).startswith(f"L0H0 = {short(float(str(first)))}  ")
+        assert readout(app).startswith(f"L0H0 = {short_number(float(str(first)))}  ")
         assert " × chance " in readout(app)
         assert f"place {larger + 1}/{len(expected)}" in readout(app)
         await pilot.press("j", "right_curly_bracket")

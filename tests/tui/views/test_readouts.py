@@ -12,7 +12,7 @@ from engine.values.heads import Head
 from engine.values.table import RANK_COLUMNS
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, shown, until
-from tui.drawing.readout import of_measure
+from tui.drawing.readout import measure_readout
 from tui.views.table_view import TablePane
 from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
@@ -151,7 +151,7 @@ async def test_the_names_over_the_tree_go_with_it_and_come_back_with_it() -> Non
 
 @pytest.mark.parametrize("width", range(9, 60))
 def test_a_narrow_readout_of_a_measure_names_the_head_before_all_else(width: int) -> None:
-    line = of_measure("decoder L10H7", 29, 30.9, "4/32", "previous", width)
+    line = measure_readout("decoder L10H7", 29, 30.9, "4/32", "previous", width)
     assert len(line) <= width
     assert "L10H7" in line
     assert "29" in line

@@ -34,7 +34,7 @@ from tests.opening import open_folder, worked_out
 from tests.tui.explorer import explorer, screen_text, settle, shown, titled, type_keys
 from tui.app.explorer import Explorer
 from tui.cli.headless import run_export
-from tui.drawing.numbers import within
+from tui.drawing.numbers import fit_number
 from tui.drawing.titles import Part
 from tui.export.request import Request
 from tui.views.switcher import WEIGHTS_WIDTH
@@ -281,7 +281,7 @@ async def test_what_a_table_is_about_is_seen_in_little_room(size: tuple[int, int
                 line = lines[region.y + grid.head + number][region.x : region.right]
                 value = row[place]
                 assert isinstance(value, int | float)
-                written = {within(value, digits, digits=2) for digits in range(4, 10)}
+                written = {fit_number(value, digits, digits=2) for digits in range(4, 10)}
                 assert written & set(re.findall(r"[-+.e\d]+", line)), line
             assert measure != "value" or "weight" in shown(pane(app).readout_line)
         if size[0] == 80:

@@ -19,20 +19,20 @@ from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, write_adapter
 from tests.tui.explorer import explorer, screen_text, settle, shown, until
-from tui.drawing.numbers import short, within
+from tui.drawing.numbers import fit_number, short_number
 from tui.drawing.plots import Curve, Line, read_value
-from tui.drawing.readout import largest_weights, of_measure, of_number, of_weight
+from tui.drawing.readout import largest_weights, measure_readout, number_readout, weight_readout
 from tui.drawing.text import fit
 from tui.drawing.titles import (
     Part,
     Title,
     cell_part,
-    fact,
+    difference_part,
+    fact_part,
     head_part,
     layer_part,
-    less_part,
     map_part,
-    not_of,
+    mean_part,
     off_part,
 )
 from tui.toolkit.line_filters import ascii_cells
@@ -66,9 +66,9 @@ def test_chance_is_called_so_wherever_it_stands_and_no_number_is_cut(width: int)
     block = pool(causal, MapWindow(1, range(2), range(2))).at(1, 0)
     curve = Curve("QK", np.array([2.0, 1.125]), np.array([1.5, 1.25]), "")
     lines = (
-        of_weight(block, tokens, tokens, width),
-        of_measure("L11H3", 0.4229, 0.296, "3/32", "", width),
-        of_number("qk_symmetry", -0.0142212345, 0.03125, width),
+        weight_readout(block, tokens, tokens, width),
+        measure_readout("L11H3", 0.4229, 0.296, "3/32", "", width),
+        number_readout("qk_symmetry", -0.0142212345, 0.03125, width),
         read_value(curve, 1, width),
         read_value(replace(curve, baseline=None, lines=(Line("other", np.array([3.0, 0.03125])),)), 1, width),
     )
@@ -82,15 +82,19 @@ def test_chance_is_called_so_wherever_it_stands_and_no_number_is_cut(width: int)
 def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
     for value in (42751.2, 346240.0, -0.0012345, 0.00012345, -99.96, 9999.7, 1e-300):
         for width in (7, 8, 9):
-            assert len(within(value, width)) <= width
-            assert float(within(value, width)) == pytest.approx(value, rel=0.2)
-        assert len(short(abs(value))) <= 9
+            assert len(fit_number(value, width)) <= width
+            assert float(fit_number(value, width)) == pytest.approx(value, rel=0.2)
+        assert len(short_number(abs(value))) <= 9
 
 
 def test_numbers_of_one_column_have_as_many_digits_and_stand_in_one_form() -> None:
     column = (0.001041, 0.00097234, 0.0123449, 0.00041186, -0.00031256)
-    assert [short(value) for value in column] == ["0.001041", "0.0009723", "0.01234", "0.0004119", "-0.0003126"]
-    assert [short(value) for value in (9.87654e-7, 123456.7, -4.4449e-12)] == ["9.877e-07", "1.235e+05", "-4.445e-12"]
+    assert [short_number(value) for value in column] == ["0.001041", "0.0009723", "0.01234", "0.0004119", "-0.0003126"]
+    assert [short_number(value) for value in (9.87654e-7, 123456.7, -4.4449e-12)] == [
+        "9.877e-07",
+        "1.235e+05",
+        "-4.445e-12",
+    ]
 
 
 def test_a_filter_that_would_be_cut_within_a_number_is_cut_before_it() -> None:
@@ -102,7 +106,7 @@ def test_a_filter_that_would_be_cut_within_a_number_is_cut_before_it() -> None:
 
 
 ONE, TWO = outline_of("decoder"), outline_of("encoder", "cross")
-OTHER, ALL_ON = less_part(), fact("with all heads on", " · ")
+OTHER, ALL_ON = difference_part(), fact_part("with all heads on", " · ")
 
 
 def one(layer: int, head: int) -> Part:
@@ -122,12 +126,12 @@ def off(*heads: tuple[int, int], by_mean: bool = False, is_difference: bool = Fa
 
 
 def cell_of(mean: MapName | None, query: int, asked: str, key: int, read: str, gap: str = " ") -> Part:
-    return replace(not_of(mean or MapName("decoder", 0, 0), cell_part((query, key), asked, read)), gap=gap)
+    return replace(mean_part(mean or MapName("decoder", 0, 0), cell_part((query, key), asked, read)), gap=gap)
 
 
 MEAN, ROLLOUT = MapName("decoder", 0, None), MapName("decoder", None, None, is_rollout=True)
 NINE = tuple((0, number) for number in range(9))
-ABLATION = [fact("token ' Where'"), fact("p before 0.179"), fact("logit 9.888")]
+ABLATION = [fact_part("token ' Where'"), fact_part("p before 0.179"), fact_part("logit 9.888")]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +154,7 @@ ABLATION = [fact("token ' Where'"), fact("p before 0.179"), fact("logit 9.888")]
         ("attention", [map_of(None, None), OTHER], 22, "mean · other−this"),
         ("attention", [map_of(1, None), off((0, 3), is_difference=True)], 24, "mean of L1 · 1 off−on"),
         ("attention", [map_of(1, None), off((0, 3), is_difference=True)], 30, "mean of L1 · 1 off less all on"),
-        ("heads", [layer_part(1), fact("3 of 8 heads", " · "), off(*NINE)], 23, "heads L1 · 9 heads off"),
+        ("heads", [layer_part(1), fact_part("3 of 8 heads", " · "), off(*NINE)], 23, "heads L1 · 9 heads off"),
         ("explain", [one(0, 0), cell_of(None, 12, '", key 1 "', 7, " the")], 24, "explain L0H0 q 12 k 7"),
         (
             "explain", [across(1, 2), cell_of(None, 0, "<s>", 0, "a  b · c")], 43,
@@ -165,7 +169,8 @@ ABLATION = [fact("token ' Where'"), fact("p before 0.179"), fact("logit 9.888")]
         ("explain", [across(1, 2), cell_of(None, 120, "a", 110, "b")], 22, "cross L1H2 q 120 k 110"),
         ("circuits", [one(1, 2), Part("Δ = 1234, past the context", " ")], 20, "L1H2 Δ = 1234, past…"),
         (
-            "predictions", [fact("position 16"), fact("at '.'"), fact("chance 4.9e-04")], 24, "predictions position 16",
+            "predictions", list(map(fact_part, ("position 16", "at '.'", "chance 4.9e-04"))), 24,
+            "predictions position 16",
         ),
         ("ablation", ABLATION, 40, "ablation token ' Where'  p before 0.179"),
         ("ablation", ABLATION, 38, "ablation token ' Where'"),
@@ -173,7 +178,7 @@ ABLATION = [fact("token ' Where'"), fact("p before 0.179"), fact("logit 9.888")]
             "compare difference", [Part("L1H3 less L1H2", " "), off((1, 2))], 38, "difference L1H3 less L1H2 · 1 off",
         ),
         (
-            "overview", [Part("qk_identity_distance", " "), fact("ε 0.01"), fact("32 heads")], 28,
+            "overview", [Part("qk_identity_distance", " "), fact_part("ε 0.01"), fact_part("32 heads")], 28,
             "qk_identity_distance",
         ),
         ("composition", [head_part(Head("encoder", 0, 0), TWO)], 23, "encoder L0H0"),
@@ -206,7 +211,7 @@ SWEPT = ("3 of 12 layers, stopped, 9 goes on", "stopped, 9 goes on", "stopped")
 def test_of_a_title_the_state_stays_with_the_views_name_and_a_filter_stays_longer_than_facts(
     width: int, seen: str
 ) -> None:
-    parts, hints = [off((1, 2), gap=" "), fact("token ' a'")], ("→ 2 more columns", "→ 2 more")
+    parts, hints = [off((1, 2), gap=" "), fact_part("token ' a'")], ("→ 2 more columns", "→ 2 more")
     count = ("20 of 48 so far", "20/48")
     title = Title.of("ablation", parts, state=SWEPT, count=count, words="change > 0", hints=hints)
     assert title.within(width).plain == seen

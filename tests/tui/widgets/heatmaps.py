@@ -14,7 +14,7 @@ from tests.tui.painted import PaintedApp
 from tui.drawing import map_layout
 from tui.drawing.levels import Scale
 from tui.drawing.map_layout import axes_of
-from tui.toolkit.messages import Numbered, Told
+from tui.toolkit.messages import Notice, NumbersToggled
 from tui.widgets.heatmap import Heatmap, MapSource
 
 
@@ -69,10 +69,10 @@ class HeatmapApp(PaintedApp):
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
         self.moves.append((*message.heatmap.cursor, message.heatmap.value))
 
-    def on_told(self, message: Told) -> None:
-        self.said.append(message.said)
+    def on_notice(self, message: Notice) -> None:
+        self.said.append(message.text)
 
-    def on_numbered(self, message: Numbered) -> None:
+    def on_numbers_toggled(self, message: NumbersToggled) -> None:
         self.is_numbered = message.is_numbered
         self.draw()
 

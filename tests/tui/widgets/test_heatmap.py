@@ -15,7 +15,7 @@ from tests.tui.painted import NASTY, good_terminal
 from tests.tui.widgets.heatmaps import CURSOR_STYLE, HeatmapApp, attention, keep_cells_small, rgb, show
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import ramp
-from tui.drawing.readout import of_block
+from tui.drawing.readout import block_readout
 from tui.toolkit.line_filters import ascii_cells
 from tui.widgets.heatmap import Heatmap, MapSource
 
@@ -171,7 +171,7 @@ async def test_the_readout_names_query_key_and_weight() -> None:
             "0.5000  q 2 k 2",
         ]
     block = pool(causal, MapWindow(2, range(2), range(2))).at(0, 1)
-    assert [of_block(block, "abcd", "abcd", width) for width in (60, 20)] == [
+    assert [block_readout(block, "abcd", "abcd", width) for width in (60, 20)] == [
         "masked  queries 0–1, keys 2–3",
         "masked  q 0–1 k 2–3",
     ]

@@ -14,7 +14,7 @@ from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKey
 from tests.tui.explorer import explorer, settle, type_keys
 from tests.tui.painted import NASTY, good_terminal
 from tests.tui.widgets.heatmaps import HeatmapApp, attention, keep_cells_small, rgb, show
-from tui.drawing.cells import WIDTH, figure
+from tui.drawing.cells import WIDTH, format_weight
 from tui.drawing.ramps import LEGIBLE, contrast, ramp
 from tui.views.compare_view import ComparePane
 from tui.widgets.heatmap import Heatmap
@@ -34,7 +34,7 @@ def numbers(app: HeatmapApp, header: int, gutter: int, rows: int, columns: int) 
 
 def test_a_weight_is_written_as_near_as_its_characters_can_say() -> None:
     for value in (*np.geomspace(1e-44, 1.0, 300), *np.random.default_rng(0).random(300)):
-        written = figure(float(np.float32(value)), is_signed=False)
+        written = format_weight(float(np.float32(value)), is_signed=False)
         assert len(written) <= WIDTH - 1
         if written == "~0":
             assert value < 1e-9
@@ -46,8 +46,8 @@ def test_a_weight_is_written_as_near_as_its_characters_can_say() -> None:
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_difference_keeps_its_sign(sign: int) -> None:
     for value in np.geomspace(1e-30, 1.0, 200):
-        written = figure(sign * float(value), is_signed=True)
-        assert written == "~0" or written == ("+" if sign > 0 else "-") + figure(float(value), is_signed=False)
+        written = format_weight(sign * float(value), is_signed=True)
+        assert written == "~0" or written == ("+" if sign > 0 else "-") + format_weight(float(value), is_signed=False)
         assert len(written) <= WIDTH
         assert written not in ("+0", "-0")
 
@@ -185,7 +185,7 @@ async def test_a_map_too_wide_for_its_numbers_follows_the_cursor() -> None:
         await pilot.pause()
         assert app.heatmap.cursor == (29, 29)
         lines = [app.picture.line(row) for row in range(20)]
-        assert any(figure(float(shown.weights[29, 29]), is_signed=False) in line for line in lines)
+        assert any(format_weight(float(shown.weights[29, 29]), is_signed=False) in line for line in lines)
         app.assert_nothing_is_stale()
         for key in ("left", "up", "home", "left", "end", "gg", "unbound:heatmap.numbers", "G"):
             await pilot.press(*key if key == "gg" else (key,))

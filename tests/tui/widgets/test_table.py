@@ -14,11 +14,11 @@ from textual.pilot import Pilot
 from engine.values.filters import Filter, parse_filter
 from engine.values.table import Cell
 from tests.tui.painted import PaintedApp, good_terminal
-from tui.drawing.numbers import within
+from tui.drawing.numbers import fit_number
 from tui.widgets import table_grid
-from tui.widgets.table_columns import Columns, fitted
+from tui.widgets.table_columns import Columns, fit_columns
 from tui.widgets.table_grid import TableGrid
-from tui.widgets.table_rows import ordered
+from tui.widgets.table_rows import sort_places
 
 
 @pytest.fixture(autouse=True)
@@ -327,7 +327,7 @@ async def test_in_ascii_everything_is_ascii() -> None:
 @pytest.mark.parametrize("width", range(20, 60, 3))
 async def test_no_number_is_cut_where_a_column_does_not_fit(width: int) -> None:
     made: list[tuple[Cell, ...]] = [("H0", -0.12345, 98765.0, 0.00013579, -2.4680e-7, "word")]
-    whole = {within(cell, room, digits=2) for cell in made[0] if isinstance(cell, float) for room in range(3, 11)}
+    whole = {fit_number(cell, room, digits=2) for cell in made[0] if isinstance(cell, float) for room in range(3, 11)}
     numbers = [cell for cell in made[0] if isinstance(cell, float)]
     assert all(any(abs(float(text) / number - 1) < 0.05 for number in numbers) for text in whole - {"…"})
     async with TableApp().run_test(size=(width, 6)) as pilot:
@@ -343,8 +343,8 @@ async def test_no_number_is_cut_where_a_column_does_not_fit(width: int) -> None:
 
 def test_tokens_are_cut_only_where_numbers_behind_them_would_not_fit() -> None:
     made = Columns.of(("token", "projection"), [[" considerable"], [-0.1234]], 0, str)
-    assert fitted(made, 27).widths == (13, 10)
-    assert fitted(made, 26).widths == (8, 10)
+    assert fit_columns(made, 27).widths == (13, 10)
+    assert fit_columns(made, 26).widths == (8, 10)
 
 
 def test_layers_beside_a_word_keep_their_place_at_the_right() -> None:
@@ -391,29 +391,29 @@ async def test_a_wheel_scrolls_by_a_measure_with_its_chance_and_to_both_ends() -
 
 def test_shapes_and_numbers_in_texts_are_sorted_by_their_size() -> None:
     cells = ("2048x192", "all", "768x192", "10", "9", "", "192")
-    assert [cells[place] for place in ordered(range(7), cells, False)] == [
+    assert [cells[place] for place in sort_places(range(7), cells, False)] == [
         "9", "10", "192", "768x192", "2048x192", "all", "",
     ]  # fmt: skip
-    assert ordered(range(7), cells, True)[0] == 1
+    assert sort_places(range(7), cells, True)[0] == 1
 
 
 def test_names_go_on_two_lines_and_rows_names_give_way_where_more_is_seen_so() -> None:
     names, rows = ("term", "from_layer", "from_head", "value"), [("a rather long name", 1, 2, -0.1234)]
     columns = Columns.of(names, list(zip(*rows, strict=True)), 1, str)
-    assert fitted(columns, 60).head == 1
-    narrow = fitted(columns, 30)
+    assert fit_columns(columns, 60).head == 1
+    narrow = fit_columns(columns, 30)
     assert (narrow.head, narrow.widths[:2]) == (2, (len("a rather long name"), len("layer")))
-    narrow = fitted(columns, 20)
+    narrow = fit_columns(columns, 20)
     assert narrow.head == 1, "two lines would show no more"
     assert narrow.widths[:2] == (20 - 2 - len("from_layer"), len("from_layer"))
-    assert fitted(columns, 3).widths[0] == 5, "of what a row is of a little is kept"
+    assert fit_columns(columns, 3).widths[0] == 5, "of what a row is of a little is kept"
 
 
 @pytest.mark.parametrize("room", range(13, 60))
 def test_every_number_has_its_cells_beside_what_stays_at_the_left_whatever_its_name_is(room: int) -> None:
     names = ("stack", "layer", "head", "q_participation_ratio", "from_layer", "a_name_without_end_x", "token")
     rows: list[tuple[Cell, ...]] = [("decoder", 1, "all", 0.1234, 11, 0.4321, " considerable")]
-    made = fitted(Columns.of(names, list(zip(*rows, strict=True)), 3, str), room)
+    made = fit_columns(Columns.of(names, list(zip(*rows, strict=True)), 3, str), room)
     free = room - (made.edge if made.frozen else 0)
     assert made.frozen == (3 if room >= 22 else 0), "stack, layer and head take 5, 3 and 3 at least, and gaps of 2"
     for place, name in enumerate(names):
@@ -468,7 +468,7 @@ async def test_rows_stay_where_they_are_while_one_goes_sideways_and_few_lines_ar
 async def test_beside_a_token_its_number_is_seen() -> None:
     names, rows = ("layer", "token", "probability"), [("embedding", " yellow", 0.012345)]
     columns = Columns.of(names, zip(*rows, strict=True), 1, str)
-    shown = dict(fitted(columns, 22).in_view(0, 22))
+    shown = dict(fit_columns(columns, 22).in_view(0, 22))
     assert len(shown[1]) >= len("yellow")
     assert len(shown[2]) >= len("0.012")
 

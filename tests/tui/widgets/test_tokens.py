@@ -9,7 +9,7 @@ from engine.values.attention import Sentence, Spelling
 from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, until
-from tui.drawing.token_spelling import meaning, spell_all, strip_of
+from tui.drawing.token_spelling import spell_tokens, token_meaning, token_strip
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,14 @@ def test_special_tokens_look_otherwise_than_the_same_text(model_type: str, text:
     is_words = model_type == "bert"
     tokenizer = tiny_models.word_piece_tokenizer() if is_words else tiny_models.byte_level_tokenizer()
     sentence = Tokenizer(tokenizer).read(text, 64)
-    labels = spell_all(sentence.tokens, sentence.spellings_along(sentence.tokens))
+    labels = spell_tokens(sentence.tokens, sentence.spellings_along(sentence.tokens))
     assert list(labels) == expected.split(" ")
 
 
 def test_a_token_of_some_bytes_is_named_as_files_name_it_beside_the_character() -> None:
-    assert meaning(Spelling("text", " 中", 2), "\\xb8") == '\\xb8: some bytes of "中"'
-    assert meaning(Spelling("text"), "the") == ""
-    assert meaning(Spelling("added"), "[CLS]") == "not typed"
+    assert token_meaning(Spelling("text", " 中", 2), "\\xb8") == '\\xb8: some bytes of "中"'
+    assert token_meaning(Spelling("text"), "the") == ""
+    assert token_meaning(Spelling("added"), "[CLS]") == "not typed"
 
 
 def test_what_a_decoder_reads_begins_with_a_special_token() -> None:
@@ -53,11 +53,11 @@ def test_the_strip_keeps_the_token_at_the_cursor_in_view_and_says_the_count() ->
     sentence = Sentence("".join(words), tuple(range(200)), words, 200, (Spelling("text"),) * 200, limit=512)
     for width in (30, 60, 120):
         for at in (0, 700, len(sentence.text)):
-            strip = strip_of(sentence, width, at=at)
+            strip = token_strip(sentence, width, at=at)
             assert strip.cell_len == width
             assert strip.plain.endswith("200/512 tokens")
         assert " word199│" in strip.plain
-        assert "word0│" in strip_of(sentence, width).plain
+        assert "word0│" in token_strip(sentence, width).plain
 
 
 def test_the_strip_follows_the_cursor_past_bytes_special_tokens_and_unknown_words() -> None:
@@ -80,7 +80,7 @@ def test_the_strip_follows_the_cursor_past_bytes_special_tokens_and_unknown_word
         (47, "│word"),
         (55, "start"),
     ):
-        assert token in strip_of(sentence, 48, at=at).plain, at
+        assert token in token_strip(sentence, 48, at=at).plain, at
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "bert"])
