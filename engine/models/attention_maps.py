@@ -1,7 +1,7 @@
-"""A layer's attention maps: found among what its module returns, and laid into one array.
+"""A layer's attention maps: finding them in what its module returns, and storing them in one array.
 
-Most modules return their probabilities as their last four-dimensional tensor. Others are known by the name of their
-class in transformers, where what is said of them here can be read.
+Most modules return their probabilities as their last four-dimensional tensor. The others are listed here by their class
+in transformers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 
 SLACK = {torch.bfloat16: 0.05, torch.float16: 0.05}
-"""How far rounding may bring a sum of probabilities from one, by dtype; a thousandth in wider types."""
+"""How far a sum of probabilities may be from one by rounding, by dtype; a thousandth in wider types."""
 
 REASONS: Mapping[str, str] = {
     "BigBirdBlockSparseAttention": "it attends in sparse blocks, some of them random",
@@ -38,14 +38,14 @@ REASONS: Mapping[str, str] = {
     "PerceiverSelfAttention": "its queries are latents, which are no tokens",
     "YosoSelfAttention": "it estimates its attention by hashing and never has the probabilities",
 }
-"""Why there is no map of tokens by tokens, by attention class."""
+"""Why a class of attention modules has no map of tokens by tokens."""
 
 
 def probabilities_of(module: nn.Module, returned: Any, heads: int, tokens: int, sentences: int = 1) -> Tensor | None:
-    """Find the probabilities (sentences, heads, queries, keys) in all that an attention module returned.
+    """Find the probabilities (sentences, heads, queries, keys) in what an attention module returned.
 
-    Modules that work in blocks pad the tokens, of which ``tokens`` are the sentence's. None is given where there is
-    nothing of that shape that sums to at most one.
+    Modules that work in blocks pad the sentence, which has ``tokens`` keys. Gives None where nothing has this shape and
+    sums to at most one.
     """
     kind = type(module).__name__
     if kind not in _CONVERSIONS:
@@ -57,9 +57,9 @@ def probabilities_of(module: nn.Module, returned: Any, heads: int, tokens: int, 
 
 
 def reason_without_map(module: nn.Module, returned: Any, heads: int, queries: int, keys: int) -> str | None:
-    """Say in a few words why what an attention module returned is no map of its heads over queries and keys.
+    """Say why what an attention module returned is no map of its heads over queries and keys.
 
-    None where it holds NaN or infinite numbers, which is for `engine.models.loaded_model` to say.
+    None where it holds NaN or infinite numbers; `engine.models.loaded_model.why_no_numbers` explains these.
     """
     known = REASONS.get(type(module).__name__)
     if known is not None:
@@ -78,10 +78,14 @@ def reason_without_map(module: nn.Module, returned: Any, heads: int, queries: in
 def returned_probabilities(returned: Any, sentences: int, heads: int) -> Tensor | None:
     """Pick the probabilities (sentences, heads, queries, keys) out of what an attention module returns.
 
-    They are its last four-dimensional tensor: T5 returns its position bias, of the same shape, before them. Where a
-    softmax goes over two kinds of keys, each has its part of it.
+    They are its last four-dimensional tensor: T5 returns its position bias, of the same shape, before them. A softmax
+    over two kinds of keys is returned in two parts.
     """
-    found = four_dimensional(returned)
+    parts = list(returned.values()) if isinstance(returned, dict) else returned
+    parts = parts if isinstance(parts, (tuple, list)) else ()
+    if parts and all(isinstance(part, tuple) for part in parts):
+        parts = parts[0]
+    found = [part for part in parts if isinstance(part, Tensor) and part.ndim == 4]
     if found and found[-1].shape[:2] != (sentences, heads):
         found = [_by_head(found[-1], sentences, heads)]
     if not found or found[-1].shape[:2] != (sentences, heads):
@@ -97,21 +101,12 @@ def returned_probabilities(returned: Any, sentences: int, heads: int) -> Tensor 
 
 
 def is_distribution(weights: Tensor) -> bool:
-    """Say whether weights (…, keys) can be probabilities: none below zero, and no sum above one."""
+    """Say whether weights (…, keys) can be probabilities: none is negative, and no sum is above one."""
     return bool(weights.amin() >= 0) and bool(weights.sum(-1).amax() <= 1 + SLACK.get(weights.dtype, 1e-3))
 
 
-def four_dimensional(returned: Any) -> list[Tensor]:
-    """List the four-dimensional tensors that a module returns; of a tuple of tuples, those of the first."""
-    parts = list(returned.values()) if isinstance(returned, dict) else returned
-    parts = parts if isinstance(parts, (tuple, list)) else ()
-    if parts and all(isinstance(part, tuple) for part in parts):
-        parts = parts[0]
-    return [part for part in parts if isinstance(part, Tensor) and part.ndim == 4]
-
-
 def _by_head(part: Tensor, sentences: int, heads: int) -> Tensor:
-    """Bring other orders into (sentences, heads, queries, keys): XLNet's, and Longformer's band around each query."""
+    """Convert XLNet's order of axes, or Longformer's band around each query, to (sentences, heads, queries, keys)."""
     is_band = part.shape[0] == sentences and part.shape[2] == heads and part.shape[3] % 2 == 1
     if not is_band or part.shape[2:] == (sentences, heads):
         return part.permute(2, 3, 0, 1)
@@ -119,15 +114,9 @@ def _by_head(part: Tensor, sentences: int, heads: int) -> Tensor:
 
 
 def _dense_band(part: Tensor) -> Tensor:
-    """Lay a band out on the diagonal (Beltagy et al. 2020, Longformer): entry j of row i is key i + j − window.
+    """Place a band (sentences, queries, heads, 2 · window + 1) on the diagonal: (sentences, heads, queries, queries).
 
-    Parameters
-    ----------
-    part : (sentences, queries, heads, 2 · window + 1); in the middle of its last axis is what a query gives itself.
-
-    Returns
-    -------
-    weights : (sentences, heads, queries, queries)
+    Entry j of row i is key i + j − window (Beltagy et al. 2020, Longformer).
     """
     band = part.transpose(1, 2)  # (sentences, heads, queries, 2 · window + 1)
     queries, width = band.shape[2:]
@@ -140,23 +129,23 @@ def _dense_band(part: Tensor) -> Tensor:
 def _softmax_of_scores(tensors: list[Tensor], tokens: int) -> Tensor | None:
     """Take the softmax of the masked scores that a module returns in place of its probabilities.
 
-    ProphetNet's cross-attention has the queries of the sentence first, then those that predict further tokens.
+    ProphetNet's cross-attention puts the queries that predict further tokens after those of the sentence.
     """
     scores = tensors[-1]
     return scores[:, :, :tokens].softmax(dim=-1) if scores.ndim == 4 else None
 
 
 def _band_without_padding(tensors: list[Tensor], tokens: int) -> Tensor | None:
-    """Lay a band out, without what the module has padded; with global tokens there is a second part, and no map."""
+    """Place a band on the diagonal, without padding; with global tokens there is a second part, and no map."""
     if len(tensors) != 2 or tensors[1].ndim != 4 or tensors[1].shape[-1] % 2 == 0:
         return None
     return _dense_band(tensors[1])[..., :tokens, :tokens]
 
 
 def _dense_blocks(tensors: list[Tensor], tokens: int) -> Tensor | None:
-    """Lay blocks out in place, each with the keys of the block before, its own and the next (Guo et al. 2022, LongT5).
+    """Place blocks (sentences, blocks, heads, block, 3 · block) on the diagonal (Guo et al. 2022, LongT5).
 
-    They are (sentences, blocks, heads, block, 3 · block).
+    A block has the keys of the block before, its own and those of the next.
     """
     blocks = tensors[-1]
     if blocks.ndim != 5 or blocks.shape[-1] != 3 * blocks.shape[-2]:
@@ -165,7 +154,7 @@ def _dense_blocks(tensors: list[Tensor], tokens: int) -> Tensor | None:
     rows = blocks.transpose(1, 2).flatten(2, 3)[:, :, :tokens]  # (sentences, heads, queries, 3 · block)
     queries = torch.arange(tokens, device=rows.device)[:, None]
     keys = (queries // length - 1) * length + torch.arange(3 * length, device=rows.device)  # (queries, 3 · block)
-    is_token = (keys >= 0) & (keys < tokens)  # others are padding
+    is_token = (keys >= 0) & (keys < tokens)  # the others are padding
     dense = rows.new_zeros(*rows.shape[:2], tokens, tokens)
     return dense.scatter_add(-1, keys.clamp(0, tokens - 1).expand(rows.shape), rows * is_token)
 
@@ -181,9 +170,9 @@ _CONVERSIONS: Mapping[str, Callable[[list[Tensor], int], Tensor | None]] = {
 
 
 def attend_in_full(model: Any) -> None:
-    """Let every token of a model with block-sparse attention see all others, as BigBird does for short sentences.
+    """Give a model with block-sparse attention full attention, as BigBird has for short sentences.
 
-    It replaces attention modules, so that those found before are no longer the model's.
+    This replaces its attention modules.
     """
     for module in list(model.modules()):
         if hasattr(module, "set_attention_type"):
@@ -191,9 +180,9 @@ def attend_in_full(model: Any) -> None:
 
 
 def longest_in_full(model: Any) -> int | None:
-    """Say up to how many tokens BigBird attends in full though it is made for sparse blocks; None is without limit.
+    """Give the longest sentence, in tokens, to which a block-sparse BigBird attends in full; None for any length.
 
-    The number is that of ``BigBirdModel.forward``: global, sliding and random blocks, and as many random ones to spare.
+    The formula is that of ``BigBirdModel.forward``: global, sliding and twice the random blocks.
     """
     config = model.config
     if getattr(config, "attention_type", None) != "block_sparse" or not hasattr(config, "num_random_blocks"):
@@ -201,24 +190,18 @@ def longest_in_full(model: Any) -> int | None:
     return int((5 + 2 * config.num_random_blocks) * config.block_size)
 
 
-# The array
-
-
 SMALL = 2**24
-"""Bytes that are there wherever a model is loaded, so that it is not asked whether they are free."""
+"""Bytes that are taken to be free wherever a model is loaded."""
 
 TOGETHER = 64
-"""Queries whose weights are written together, from the first key that any of them sees to the last."""
+"""Queries that are written together, from the first key that any of them sees to the last."""
 
 ROW_PAGES = 4
-"""Pages of memory from which on a row of one head's map gives those back that lie behind what its query sees."""
+"""Pages of memory that a head's row needs for the heads to be stored one after the other."""
 
 
 def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, states: int = 0) -> None:
-    """Refuse a sentence of which one layer's maps do not fit, of which ``copies`` are held while they are made.
-
-    Beside them ``states`` bytes are kept. Raises `EngineError` when there is less memory than they need.
-    """
+    """Raise `EngineError` where ``copies`` of one layer's maps and ``states`` further bytes do not fit into memory."""
     needed = heads * queries * keys * np.dtype(np.float32).itemsize
     free = memory.free_memory() if copies * needed + states > SMALL else None
     if free is not None and copies * needed + states > free:
@@ -230,29 +213,24 @@ def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, states:
 
 
 def add_block(maps: NDArray[np.float32], first: int, block: Tensor, layers: int = 1) -> None:
-    """Add a block (heads, some queries, keys), which begins with the query ``first``, to maps that began as zeros.
+    """Add a block (heads, some queries, keys), whose first query is ``first``, to the mean over so many layers.
 
-    What a mask hides, half of the weights where queries look back only, is never written: it takes no memory.
-
-    Parameters
-    ----------
-    layers : of how many layers the maps are the mean.
+    Keys that a mask hides are never written: in `pages_of_zeros` they take no memory.
     """
     places = torch.from_numpy(maps)[:, first : first + block.shape[1]]
     for some, place in zip(block.split(TOGETHER, 1), places.split(TOGETHER, 1), strict=True):
-        looked_at = some.amax((0, 1)).nonzero()  # none is below zero, and NaN is not zero
+        looked_at = some.amax((0, 1)).nonzero()  # NaN is not zero either
         if len(looked_at):
             seen = slice(int(looked_at[0]), int(looked_at[-1]) + 1)
             place[..., seen] += some[..., seen].to(place) / layers
 
 
 def pages_of_zeros(shape: tuple[int, int, int]) -> NDArray[np.float32]:
-    """Make room for large maps (heads, queries, keys): zeros, laid out so that what a mask hides takes little.
+    """Give zeros for large maps (heads, queries, keys), of which only pages that are written take memory.
 
-    The operating system fills them with memory page by page, where they are written. NumPy's own arrays ask for pages
-    of two mebibytes, of which a row of a map would take all for the half that its mask lets it use. A row of a short
-    map has few pages, so that all heads' weights for a query and a key are one run there. Of long rows they are not,
-    for a single head would be read in steps.
+    NumPy's own arrays ask for pages of two mebibytes, larger than what a mask hides of a row. A row of a short map has
+    few pages, so there the heads are the last axis in memory; with long rows they are the first, which reads a single
+    head without steps.
 
     Examples
     --------
@@ -264,9 +242,9 @@ def pages_of_zeros(shape: tuple[int, int, int]) -> NDArray[np.float32]:
     size = numbers * np.dtype(np.float32).itemsize
     if sys.platform == "win32":
         pages = mmap.mmap(-1, size)
-    else:  # pages of a mapping that may be shared would be filled by reading them
+    else:  # reading a page of a shared mapping would fill it
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # of Linux, where pages may be large unasked
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # on Linux, where pages may be large by default
         pages.madvise(mmap.MADV_NOHUGEPAGE)
     made = np.frombuffer(pages, np.float32, numbers)
     if keys * np.dtype(np.float32).itemsize < ROW_PAGES * mmap.PAGESIZE:

@@ -1,16 +1,15 @@
-"""Direct logit attribution: what each head's output, added to the residual stream, gives to the logit of a token.
+"""Direct logit attribution: what each head's output adds to the logit of a token.
 
-With the scale of norms held fixed, the logit is a sum over what was added to the residual stream (Elhage et al. 2021, A
-Mathematical Framework for Transformer Circuits). Here that sum is taken with the model's own code. For the token that
-is predicted at, everything but the heads is held as it was: what the first block reads, what MLPs give, the scales of
-norms. Then the blocks are run with no head on, with each head on alone, and with all. What a head adds to the logit
-when it is on alone is its contribution, through whatever norms, multipliers and projections lie on its way; what there
-is with none is the rest. That these add up to the model's own logit is checked, and where they do not the model is
-declined: its heads then do not simply add up.
+With the scales of norms held fixed, the logit is a sum over what was added to the residual stream (Elhage et al. 2021,
+A Mathematical Framework for Transformer Circuits). This module takes that sum with the model's own code. At the token
+that is predicted from, everything but the heads is held fixed: what the first block reads, what MLPs write, the scales
+of norms. The blocks then run with no head on, with each head on alone, and with all heads on. A head's contribution is
+what it adds to the logit when it is on alone, through all norms, multipliers and projections on its way. The model is
+declined where the contributions and the logit without heads do not add up to the model's own logit.
 
-The rest is taken apart in the same way: what is lost when the embedding, or what one block's MLP gives, is left out, is
-its contribution, and what stays when all of these are left out is that of the biases. Where they do not add up to the
-rest, as in a model that scales MLPs by what the embedding is, it stays whole.
+The logit without heads is split in the same way: the contribution of the embedding, or of one block's MLP, is what is
+lost without it, and what stays without all of them comes from the biases. Where these do not add up, as in a model that
+scales MLPs by the embedding, the part stays whole and is called the rest.
 """
 
 from __future__ import annotations
@@ -25,41 +24,42 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from engine.models.attention_capture import Check
 from engine.models.interventions import HeldNorm, first_tensor, is_norm, replace_states, states_at_token
-from engine.models.predictions import CLOSE, Check, MeasuredLogit, Predictor, Prompt
+from engine.models.predictions import CLOSE, MeasuredLogit, Predictor, Prompt
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
 from engine.values.progress import TAKING_APART
 
 ROWS_AT_ONCE = 512
-"""Heads that are tried at a time, at most."""
+"""Heads per run, at most."""
 
 LOGITS_AT_ONCE = 1 << 26
-"""Logits that are computed at a time, at most: 256 MB."""
+"""Logits per run, at most: 256 MB."""
 
-AROUND = 2
-"""Runs beside those that try heads: on the sentence, and with none on and another beginning."""
+OTHER_RUNS = 2
+"""Runs besides those with heads on: on the sentence, and with no head on and another input of the first block."""
 
 ROUNDINGS = 8
-"""Roundings of the model's numbers that lie between what the unembedding gives and final logits that follow it."""
+"""Rounding errors, in units of the dtype's epsilon, between the unembedding's logits and final logits equal to them."""
 
 Part = tuple[float, float]
-"""What something adds to what is measured, and the root mean square of what it adds to that of tokens at random."""
+"""What a part adds to the measured logit, and the root mean square of what it adds to that of a random token."""
 
 
 @dataclass(frozen=True)
 class Contributions:
-    """What a logit is made of.
+    """The parts of a logit.
 
     Attributes
     ----------
-    logit : of the token; where a cap follows the unembedding, the one before the cap.
-    measured : what the contributions add up to: that logit, or by how much it is above another token's.
-    heads : by head, in the order of the model.
-    others : of what is no head, by what it is and the number of its block, if it has one: the embedding, MLPs, whole
-        blocks without attention, and biases; or the rest, where it does not fall into these.
-    is_before_cap : whether the logit is not the final one.
+    logit : of the token; where a cap follows the unembedding, the logit before the cap.
+    measured : the sum of the contributions: that logit, or how far it is above another token's.
+    heads : in the order of the model.
+    others : by name and number of the block, if it is of one: the embedding, MLPs, whole blocks without attention, and
+        biases; or the rest, where it cannot be split.
+    is_before_cap : whether a cap follows.
     """
 
     logit: float
@@ -72,7 +72,7 @@ class Contributions:
 def contributions(
     predictor: Predictor, prompt: Prompt, measured: MeasuredLogit, vocabulary: int, check: Check
 ) -> Contributions:
-    """Take a token's logit apart, or its difference from another's, of as many tokens as the model has.
+    """Split a token's logit, or its difference from another's, into the parts that heads and MLPs add.
 
     Raises
     ------
@@ -81,19 +81,18 @@ def contributions(
     at_once = _at_once(vocabulary)
     of_heads = 1 + sum(layer.heads for layer in _layers(predictor))
     of_others = 2 + len(predictor.stream.blocks)
-    runs = AROUND + math.ceil(of_heads / at_once) + math.ceil(of_others / at_once)
+    runs = OTHER_RUNS + math.ceil(of_heads / at_once) + math.ceil(of_others / at_once)
     with predictor.reporting(TAKING_APART, runs):
         return _Replay(predictor, prompt, check).contributions(measured)
 
 
 def _layers(predictor: Predictor) -> list[LayerOutline]:
-    """List the layers whose heads write to the stream that is predicted from."""
+    """List the layers whose heads write to the residual stream of the predicting stack."""
     layers = predictor.outline.attending_layers
     return [each for each in layers if each.stack in (predictor.stack, "cross") and predictor.is_run(each.name)]
 
 
 def _at_once(vocabulary: int) -> int:
-    """Say how many heads are tried at a time where there are so many logits."""
     return max(1, min(ROWS_AT_ONCE, LOGITS_AT_ONCE // vocabulary))
 
 
@@ -102,16 +101,16 @@ def _norm_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 class _Replay:
-    """One token's pass through a model, recorded so that it can be run again with some heads off.
+    """One token's pass through a model, recorded so that it can be repeated with some heads off.
 
-    What modules gave, and the norms that they were, is recorded by module, for one call after the other.
+    Outputs and norms are recorded by module, in the order of its calls.
     """
 
     def __init__(self, predictor: Predictor, prompt: Prompt, check: Check) -> None:
         self._predictor, self._prompt, self._check = predictor, prompt, check
-        self._layers = _layers(predictor)
-        self._names = [layer.name for layer in self._layers]
-        self._heads = [head for layer in self._layers for head in layer.head_names()]
+        layers = _layers(predictor)
+        self._names = [layer.name for layer in layers]
+        self._heads = [head for layer in layers for head in layer.head_names()]
         projections = {predictor.outputs.module(layer) for layer in self._names}
         self._attending = {
             number
@@ -135,7 +134,7 @@ class _Replay:
 
     @contextmanager
     def _recording(self) -> Iterator[None]:
-        """Keep what everything gives at the token while the model reads the sentence."""
+        """Record outputs and norms at the token while the model reads the sentence."""
         predictor, position, tokens = self._predictor, self._prompt.position, len(self._prompt.tokens)
 
         def keep(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
@@ -167,10 +166,10 @@ class _Replay:
     def _logits_with(
         self, on: Sequence[Head | None], first: Tensor | None = None, without: Sequence[Collection[int]] = ()
     ) -> tuple[Tensor, Tensor]:
-        """Run with one head on in each row, none (None), or all (a layer's name stands for all).
+        """Run with one head on in each row, none (None), or all (a layer's name).
 
-        What some blocks give beside their heads may be left out, by row and number. Logits, (rows, vocabulary), are the
-        final ones, and those that the unembedding gives before anything follows it.
+        ``without`` lists for each row the blocks whose own outputs, such as MLPs', are zero. Gives the final logits,
+        (rows, vocabulary), and those of the unembedding before anything follows it.
         """
         masks = {layer: self._mask(layer, on) for layer in self._names}
         predictor = self._predictor
@@ -208,7 +207,7 @@ class _Replay:
         return found, raw[0] if raw else found
 
     def _mask(self, layer: Head, on: Sequence[Head | None]) -> Tensor:
-        """Say which columns are on in which row: (rows, width); those that are no head's always are."""
+        """Give one for the columns that are on in each row, (rows, width); columns of no head are always on."""
         read = self._read[layer]
         outline = self._predictor.outline.layer(layer)
         mask = torch.ones(len(on), read.shape[-1], dtype=read.dtype, device=read.device)
@@ -220,12 +219,12 @@ class _Replay:
         return mask
 
     def contributions(self, measured: MeasuredLogit) -> Contributions:
-        """Take what is measured apart, trying some heads at a time, beside none of them in each run."""
+        """Split the measured logit; the first row of each run has no head on."""
         tried = [self._names[0], *self._heads]
         count = _at_once(len(self._logits))
         final, raw = first = self._logits_with([None, *tried[:count]])
         (elsewhere,), _ = self._logits_with([None], torch.zeros_like(self._states[0]))
-        if self._is_same(elsewhere, final[0]):  # then heads could not be followed to the end either
+        if self._is_same(elsewhere, final[0]):  # so no head would change it either
             raise self._refusal("its blocks do not pass on what they read")
         is_before_cap = not self._follows(final[:2], raw[:2])
         added = [_gains(first[is_before_cap], measured)]
@@ -251,7 +250,7 @@ class _Replay:
         return Contributions(logit, total, by_head, others, is_before_cap)
 
     def _others(self, measured: MeasuredLogit, count: int, is_before_cap: bool) -> dict[tuple[str, int | None], Part]:
-        """Say what is lost without the embedding, and without each block's MLP, and what stays without them all."""
+        """Give what is lost without the embedding and without each block's MLP, and what stays without them all."""
         blocks = range(len(self._predictor.stream.blocks))
         names: list[tuple[str, int | None]] = [("embedding", None)]
         names += [("MLP" if each in self._attending else "block", each) for each in blocks]
@@ -268,19 +267,19 @@ class _Replay:
         return {name: (value, abs(spread)) for name, (value, spread) in found.items()}
 
     def _is_same(self, some: Tensor, others: Tensor) -> bool:
-        """Say whether logits are the same but for rounding."""
+        """Say whether logits are equal up to rounding."""
         both = some.isfinite() & others.isfinite()  # some models rule tokens out by an infinite logit
         some, others = some[both].double(), others[both].double()
         return bool((some - others).abs().max() <= ROUNDINGS * torch.finfo(self._dtype).eps * others.abs().max())
 
     def _follows(self, final: Tensor, raw: Tensor) -> bool:
-        """Say whether the final logits gain what the unembedding gives, but for one factor for all tokens.
+        """Say whether final logits rise as those of the unembedding do, up to one factor for all tokens.
 
-        A cap is told by this and not by one token's sum, which comes out right where the cap is flat, or hardly bends.
+        They do not under a cap. One token's sum would not show it: it comes out right where the cap hardly bends.
         """
         read, gained = ((rows[1] - rows[0]).double() for rows in (raw, final))
         if read.shape != gained.shape:
-            return True  # more than one thing is made of what the unembedding gives
+            return True  # the unembedding has more than one use
         both = read.isfinite() & gained.isfinite()  # some models rule tokens out by an infinite logit
         read, gained, size = read[both], gained[both], final[final.isfinite()].abs().max()
         factor = (read @ gained) / (read @ read).clamp_min(torch.finfo(read.dtype).tiny)
@@ -292,25 +291,24 @@ class _Replay:
 
 
 def _held_parts(module: nn.Module, running: set[nn.Module]) -> Iterator[nn.Module]:
-    """Yield what of a block is held as it was: all that has weights, but for norms and output projections."""
+    """Yield the parts of a block that are held fixed: all that have weights but norms and output projections."""
     for part in module.children():
         if part in running:
             continue
         is_around = any(each in running for each in part.modules())
-        if is_around or (_takes_several(part) and any(True for _ in part.children())):
-            yield from _held_parts(part, running)  # what takes several things may add the stream to what it computes
+        if is_around or (_needs_several_inputs(part) and any(True for _ in part.children())):
+            yield from _held_parts(part, running)  # with several inputs it may add the stream
         elif any(True for _ in part.parameters()):
             yield part
 
 
-def _takes_several(module: nn.Module) -> bool:
-    """Say whether a module cannot be called with one thing alone."""
+def _needs_several_inputs(module: nn.Module) -> bool:
     taken = inspect.signature(module.forward).parameters.values()
     return sum(each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD for each in taken) > 1
 
 
 def _gains(logits: Tensor, measured: MeasuredLogit) -> Tensor:
-    """Give what each row but the first adds to that one's logits: (rows, 2), to what is measured, and by chance."""
+    """Give what each row but the first adds to the first row's logits: (rows, 2), measured and by chance."""
     nothing = logits[0]
     spread = [measured.spread(row - nothing if number else row) for number, row in enumerate(logits)]
     own = measured.of(logits)

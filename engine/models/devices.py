@@ -1,8 +1,8 @@
-"""Which device the work runs on, and where weights are that are spread over several.
+"""Choosing the device, and reading weights that accelerate has spread over several devices.
 
-accelerate wraps each module's ``forward`` in a model that is spread: its hook brings the weights from main memory or
-disk, runs the module and lets them go again, so that in between a parameter is a shape alone (on PyTorch's meta
-device). Whoever looks at parameters beside the module's own computing has them brought here.
+accelerate wraps each module's ``forward`` in a model that is spread: its hook loads the weights from main memory or
+disk, runs the module and unloads them. In between a parameter has a shape alone, on PyTorch's meta device. Code that
+reads parameters outside a module's ``forward`` loads them with the functions of this module.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from engine.values.errors import EngineError
 from engine.values.memory import FreeMemory
 
 NO_MEMORY = ("can't allocate memory", "out of memory", "ALLOC_FAILED", "STATUS_NOT_INITIALIZED")
-"""In what PyTorch says when memory is short: main memory, a GPU's for its context, and for handles of its libraries,
-of which only tensors have an error of their own."""
+"""Parts of PyTorch's messages for a lack of memory that has no error class of its own: in main memory, or on a GPU for
+its context and its libraries' handles."""
 
 
 def lacks_memory(error: RuntimeError) -> bool:
-    """Say whether something failed for want of memory."""
+    """Say whether an error is due to a lack of memory."""
     return isinstance(error, torch.OutOfMemoryError) or any(said in str(error) for said in NO_MEMORY)
 
 
 class CheckedLookups(TorchFunctionMode):
-    """Raises ``IndexError`` where a row is looked up that an embedding lacks, as PyTorch does on the CPU.
+    """Raises ``IndexError`` when a row is looked up that an embedding lacks, as PyTorch does on the CPU.
 
-    On a GPU its kernel fails an assertion, after which nothing computes there until the process ends.
+    On a GPU the kernel fails an assertion, after which the process cannot use the GPU any more.
     """
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Look at the places before they are looked up."""
+        """Check the rows of a lookup before it runs."""
         if func is nn.functional.embedding and len(args) > 1:
             places, rows = args[0], len(args[1])
             if places.device.type not in ("cpu", "meta") and places.numel():
@@ -67,29 +67,28 @@ def choose_device(wish: str) -> str:
 
 
 WITHOUT_FLOAT64 = frozenset({"mps"})
-"""Kinds of devices that compute in no wider type than float32: Apple's GPUs."""
+"""Kinds of devices without float64: Apple's GPUs."""
 
 
 def spectra_device(device: str) -> str:
-    """Say where float64 linear algebra runs."""
+    """Give the device for float64 linear algebra."""
     return "cpu" if device.partition(":")[0] in WITHOUT_FLOAT64 else device
 
 
 def widest_dtype(device: torch.device) -> torch.dtype:
-    """Give the widest type in which a device computes."""
+    """Give the widest floating-point dtype that a device has."""
     return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
 
 
 def widen(x: Tensor) -> Tensor:
-    """Take numbers in the widest type that their device has."""
+    """Convert to the widest dtype that the tensor's device has."""
     return x.to(widest_dtype(x.device))
 
 
 def free_of_gpus(device: str, alone: bool = False) -> list[FreeMemory]:
-    """Ask every GPU of CUDA what is free, the chosen one first or alone; none where there is no GPU.
+    """Give the free memory of every CUDA GPU, the chosen one first or alone; nothing without a GPU.
 
-    To be asked takes some of a GPU's memory, for as long as the program runs; where there is not even that, or others
-    have the GPU to themselves, none is free.
+    Asking a GPU takes some of its memory until the program ends.
     """
     if not torch.cuda.is_available():
         return []
@@ -101,15 +100,14 @@ def free_of_gpus(device: str, alone: bool = False) -> list[FreeMemory]:
 
 
 def free_memories() -> tuple[FreeMemory, ...]:
-    """Say what is free in main memory and on each GPU of CUDA."""
+    """Give the free memory of the machine and of each CUDA GPU."""
     return FreeMemory("cpu", memory.free_memory()), *free_of_gpus("cuda:0")
 
 
 def _free_of(number: int) -> int:
-    """Ask one GPU how many bytes are free."""
     try:
         return torch.cuda.mem_get_info(number)[0]
-    except RuntimeError:
+    except RuntimeError:  # too little memory to ask, or another process has the GPU to itself
         return 0
 
 
@@ -126,18 +124,18 @@ def _hooks(module: nn.Module) -> tuple[Any, ...]:
     return () if hook is None else tuple(getattr(hook, "hooks", (hook,)))
 
 
-def _bringing(module: nn.Module) -> Any:
-    """Give the hook that brings a module's own weights; None where they do not wait."""
+def _offload_hook(module: nn.Module) -> Any:
+    """Give the hook that loads a module's own weights; None where they stay loaded."""
     return next((hook for hook in _hooks(module) if getattr(hook, "offload", False)), None)
 
 
 def is_spread(model: nn.Module) -> bool:
-    """Say whether accelerate has laid a model out."""
+    """Say whether accelerate has spread a model over devices."""
     return any(_hooks(module) for module in model.modules())
 
 
 def computing_device(module: nn.Module) -> torch.device:
-    """Say where a module with a weight computes, wherever the weight waits."""
+    """Give the device on which a module with a weight computes, wherever the weight is kept."""
     wanted = [device for hook in _hooks(module) if (device := getattr(hook, "execution_device", None)) is not None]
     weight: Any = module.weight
     device = wanted[0] if wanted else weight.device
@@ -145,39 +143,39 @@ def computing_device(module: nn.Module) -> torch.device:
 
 
 def weight_of(module: nn.Module, name: str = "weight") -> Tensor:
-    """Give one of a module's own parameters, read from where it waits if it does."""
+    """Give one of a module's own parameters, read from where it is kept."""
     here: Any = getattr(module, name)
-    there: Tensor = _bringing(module).weights_map[name] if here.is_meta else here
+    there: Tensor = _offload_hook(module).weights_map[name] if here.is_meta else here
     return there.detach()
 
 
 @contextmanager
 def weights_loaded(*modules: nn.Module) -> Iterator[None]:
-    """Bring the weights of modules and of all their parts, and keep them for a while, whoever computes with them."""
+    """Load the weights of modules and of all their parts, and keep them loaded."""
     with ExitStack() as stack:
         for part in dict.fromkeys(part for module in modules for part in module.modules()):
-            hook = _bringing(part)
+            hook = _offload_hook(part)
             if hook is not None:
                 hook.pre_forward(part)
-                hook.offload = False  # it brings what the part is called with, and lets nothing go
-                stack.callback(_let_go, hook, part)
+                hook.offload = False  # it still moves the inputs, and unloads nothing
+                stack.callback(_unload, hook, part)
         yield
 
 
-def _let_go(hook: Any, part: nn.Module) -> None:
+def _unload(hook: Any, part: nn.Module) -> None:
     hook.offload = True
     hook.post_forward(part, None)
 
 
 def place_on_device(model: nn.Module, module: nn.Module, device: torch.device) -> None:
-    """Have a module beside a model that accelerate has laid out compute on a device.
+    """Make a module outside a spread model compute on a device.
 
-    Of the parameters that it shares with weights that wait, it gets copies; those that are tied are the same objects.
+    It gets copies of the parameters that it shares with offloaded weights, which are the same objects.
     """
     hooks: Any = importlib.import_module("accelerate.hooks")
     owners = {
         id(parameter): (owner, name)
-        for owner in model.modules() if _bringing(owner) is not None
+        for owner in model.modules() if _offload_hook(owner) is not None
         for name, parameter in owner.named_parameters(recurse=False)
     }  # fmt: skip
     for name, parameter in list(module.named_parameters(recurse=False)):

@@ -1,13 +1,12 @@
-"""Putting other numbers in the place of what a loaded model's modules read: heads switched off, other residual streams.
+"""Changing what a loaded model's modules read: switching heads off, and replacing the residual stream.
 
-What a head gives enters its output projection in columns of its own. Head h's numbers are the columns
-``h · value_head_dim`` to ``(h + 1) · value_head_dim`` of what the module of the output projection reads, as
-`engine.architectures.heads` cuts W_O. At zero, the head writes nothing; with the columns' mean over the sentence's
-tokens it writes the same at every token (mean ablation, Wang et al. 2023, arXiv 2211.00593).
+A head's output enters the output projection in columns of its own: head h has the columns ``h · value_head_dim`` to
+``(h + 1) · value_head_dim`` of what that module reads, as `engine.architectures.heads` cuts W_O. At zero, the head
+writes nothing; at their mean over the sentence's tokens, it writes the same at every token (mean ablation, Wang et al.
+2023, arXiv 2211.00593).
 
-Of the residual stream nothing is asked but that a model's blocks are called one after the other and hand on what they
-add to. What a model does after its last block (a norm, a head, a cap) is its own code: it is run by putting other
-states in the place of what the last block gives. Norms can be held: then they are linear in what they read.
+The residual stream is replaced between blocks, which a model calls one after the other. Whatever follows the last block
+(a norm, a head, a cap) runs in the model's own code. A norm whose scale is held fixed is linear in what it reads.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 
 TOKENS_AT_ONCE = 2048
-"""Tokens that the model reads at a time while heads are switched off one by one, copies of the sentence together."""
+"""Tokens per run while heads are switched off one by one, over all copies of the sentence."""
 
 LARGE = 1e3
-"""The size of what a norm is probed with, far above what it adds to a variance against division by zero."""
+"""Size of the numbers that probe a norm, far above the epsilon that it adds to a variance."""
 
 NORM_SLACK = 1e-3
-"""How far a norm's own numbers may be from the held ones, of the largest: half of bfloat16's rounding or less."""
+"""How far a norm's output may be from that of the held norm, relative to its largest number."""
 
 Change = Callable[[Head, Tensor], Tensor]
-"""Given a layer and what its output projection reads, (sentences, tokens, width), gives what it shall read."""
+"""Maps a layer and what its output projection reads, (sentences, tokens, width), to what it reads instead."""
 
 
 class OutputProjections:
-    """The output projections of a loaded model of transformers, layer by layer, and what they read."""
+    """The output projections of a loaded model of transformers, by layer, and changes to what they read."""
 
     def __init__(self, model: nn.Module, modules: Mapping[Head, AttentionModule]) -> None:
         self._model = model
@@ -49,7 +48,7 @@ class OutputProjections:
         self._found: dict[Head, nn.Module] | None = None
 
     def module(self, layer: Head) -> nn.Module:
-        """Give the module of a layer's output projection; `EngineError` where its heads go through none."""
+        """Give the module of a layer's output projection; `EngineError` where there is none."""
         found = self.layers.get(layer.whole_layer)
         if found is None:
             raise EngineError(
@@ -60,7 +59,7 @@ class OutputProjections:
 
     @property
     def layers(self) -> dict[Head, nn.Module]:
-        """The modules by layer, where there are any; they are looked for when they are first wanted."""
+        """The modules by layer, for the layers that have one."""
         if self._found is None:
             named = dict(self._model.named_modules())
             found = {name: output_projection(named, module) for name, module in self._modules.items()}
@@ -68,7 +67,7 @@ class OutputProjections:
         return self._found
 
     def columns(self, head: Head) -> slice:
-        """Say which columns of what its layer's output projection reads are a head's."""
+        """Give a head's columns of what its layer's output projection reads."""
         width = self._modules[head.whole_layer].outline.value_head_dim
         return slice(head.head * width, (head.head + 1) * width)
 
@@ -78,7 +77,7 @@ class OutputProjections:
 
         Raises
         ------
-        EngineError : afterwards, when one of them was not called, so that nothing was changed.
+        EngineError : at the end, when one of them was not called.
         """
         wanted = {layer.whole_layer for layer in layers}
         sharing: dict[nn.Module, list[Head]] = {}
@@ -87,16 +86,16 @@ class OutputProjections:
         done: set[Head] = set()
 
         def changer(names: list[Head]) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...] | None]:
-            waiting = iter(names)  # a module that layers share is called for one after the other
+            waiting = iter(names)  # layers that share a module call it in turn
 
             def hook(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
                 layer = next(waiting, None)
                 if layer not in wanted or layer is None:
                     return None
-                read, restore = by_sentence(args[0], sentences, isinstance(module, nn.Conv1d))
+                read, restore = split_sentences(args[0], sentences, isinstance(module, nn.Conv1d))
                 outline = self._modules[layer].outline
                 if read.shape[-1] < outline.heads * outline.value_head_dim:
-                    return None  # it reads some heads at a time, so that columns are not where they are in the file
+                    return None  # it reads a few heads at a time, whose columns are elsewhere
                 done.add(layer)
                 return (restore(change(layer, read)), *args[1:])
 
@@ -119,9 +118,9 @@ class OutputProjections:
     def switching(
         self, heads: Sequence[Head], means: Mapping[Head, Tensor] | None, *, one_by_one: bool = False
     ) -> AbstractContextManager[None]:
-        """Run the model with heads off by their layers' means, (width,), or by zero where these are None.
+        """Set heads to their layers' means, (width,), or to zero without means, while the model runs.
 
-        All are off in one sentence; one by one, the n-th is off in the n-th of as many copies of it.
+        All are off in one sentence, or the n-th is off in the n-th copy of it with ``one_by_one``.
         """
 
         def change(layer: Head, read: Tensor) -> Tensor:
@@ -135,7 +134,7 @@ class OutputProjections:
         return self.changing(heads, len(heads) if one_by_one else 1, change)
 
     def keeping_means(self, layers: Sequence[Head], means: dict[Head, Tensor]) -> AbstractContextManager[None]:
-        """Keep the mean over the tokens of what output projections read while the model reads one sentence."""
+        """Keep the mean over the tokens of what output projections read, while the model runs on one sentence."""
 
         def change(layer: Head, read: Tensor) -> Tensor:
             means[layer] = read.flatten(0, -2).float().mean(0)
@@ -144,11 +143,10 @@ class OutputProjections:
         return self.changing(layers, 1, change)
 
 
-def by_sentence(x: Tensor, sentences: int, has_tokens_last: bool) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """Bring what a projection reads into (sentences, tokens, width), and say how to bring it back.
+def split_sentences(x: Tensor, sentences: int, has_tokens_last: bool) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Give what a projection reads as (sentences, tokens, width), and the function that restores its layout.
 
-    Models hand it on as it is, with the tokens of all sentences one after the other, with the tokens first, or, where
-    the projection is a convolution, with the tokens last.
+    The tokens of all sentences may follow each other, or be the first axis, or the last one before a convolution.
     """
     if has_tokens_last:
         return x.mT, lambda each: each.mT
@@ -160,12 +158,12 @@ def by_sentence(x: Tensor, sentences: int, has_tokens_last: bool) -> tuple[Tenso
 
 
 def heads_per_run(heads: Sequence[Head], tokens: int) -> Iterator[list[Head]]:
-    """Part heads into those that are switched off in one run, each in a copy of a sentence of so many tokens."""
+    """Split heads into runs, each head with its own copy of a sentence of so many tokens."""
     left = list(heads)
     while left:
         count = min(max(1, TOKENS_AT_ONCE // tokens), len(left))
         if count == tokens > 1:
-            count -= 1  # else it could not be told which of two dimensions has the sentences
+            count -= 1  # else sentences and tokens would be axes of one length
         some, left = left[:count], left[count:]
         yield some
 
@@ -175,16 +173,15 @@ After = Callable[[nn.Module, tuple[Any, ...], Any], Any]
 
 
 def blocks_around(named: Mapping[str, nn.Module], paths: list[str]) -> tuple[nn.Module, ...]:
-    """Find the blocks of a stack: all that stand beside those with attention, in the lists that ``paths`` are in."""
+    """Find the blocks of a stack, with attention or without: all in the lists that hold the modules at ``paths``."""
     lists = [found[1] for path in paths if (found := re.match(r"(.*?)\.?\b\d+(\.|$)", path))]
     return tuple(block for name in dict.fromkeys(lists) for block in named[name].children())
 
 
 def states_at_token(x: Any, position: int | None, tokens: int) -> Tensor | None:
-    """Take one token's numbers, (1, width), of what a module reads or writes for one sentence; None where it has none.
+    """Copy one token's state, (1, width), or without a position all tokens', (tokens, width), from a module's tensor.
 
-    Without a position those of all tokens are taken, (tokens, width). Models keep a sentence as (1, tokens, width),
-    (tokens, 1, width) or (tokens, width), which is one after the other.
+    The tensor may be (1, tokens, width), (tokens, 1, width) or (tokens, width); gives None for any other.
     """
     if not isinstance(x, Tensor) or x.ndim not in (2, 3) or x.numel() != tokens * x.shape[-1]:
         return None
@@ -193,14 +190,14 @@ def states_at_token(x: Any, position: int | None, tokens: int) -> Tensor | None:
 
 
 def first_tensor(result: Any) -> Any:
-    """Take what a block hands on, which may be the first of several things."""
+    """Give what a block returns, or the first of several things that it returns."""
     return result[0] if isinstance(result, (tuple, list)) and result else result
 
 
 def replace_states(result: Any, states: Tensor, sentences: int | None = None) -> Any:
-    """Put other states, (sentences, width), in the place of those in what a module gives, one token each.
+    """Replace the states in what a module returns by others, (sentences, width), the same at each token.
 
-    They may be of more sentences than the module was given, if it is said of how many.
+    With ``sentences`` they may be of more sentences than the module was given.
     """
     whole = first_tensor(result)
     each = states.to(whole).reshape(-1, *[1] * (whole.ndim - 2), states.shape[-1])
@@ -209,20 +206,18 @@ def replace_states(result: Any, states: Tensor, sentences: int | None = None) ->
 
 
 class ResidualStream:
-    """The stream of the stack that a model predicts from; how often and when its blocks are called is seen."""
+    """The residual stream of the stack that a model predicts from, read and replaced at its blocks' calls."""
 
     def __init__(self, blocks: tuple[nn.Module, ...]) -> None:
         self.blocks = tuple(dict.fromkeys(blocks))
 
     @contextmanager
     def watching(self, position: int | None, tokens: int, seen: list[Tensor]) -> Iterator[None]:
-        """Keep one token's states, (1, width), in a list: before the first block, and after each one that is called.
-
-        Without a position those of all tokens are kept, (tokens, width).
+        """Append the states before the first block and after each call of a block, as `states_at_token` gives them.
 
         Raises
         ------
-        EngineError : when the blocks hand on something else than one state for each token.
+        EngineError : when the blocks pass on something else than one state for each token.
         """
         is_lost = False
 
@@ -247,9 +242,9 @@ class ResidualStream:
 
     @contextmanager
     def ending_with(self, calls: int, states: Tensor) -> Iterator[None]:
-        """Put states, (sentences, width), in the place of what the last of so many calls of blocks gives.
+        """Replace what the last of so many calls of blocks returns by states, (sentences, width).
 
-        The blocks themselves may be run on fewer sentences.
+        The blocks themselves may run on fewer sentences.
         """
         call = 0
 
@@ -263,7 +258,7 @@ class ResidualStream:
 
     @contextmanager
     def beginning_with(self, state: Tensor) -> Iterator[None]:
-        """Put a state, (1, width), in the place of what the first block reads, in every sentence."""
+        """Replace what the first block reads by a state, (1, width), in every sentence."""
         is_first = True
 
         def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -291,13 +286,13 @@ class ResidualStream:
 
 @dataclass(frozen=True)
 class HeldNorm:
-    """A norm as it treated some tokens: ``x → scale · gain ⊙ (x − mean(x)) + bias``, or without the mean.
+    """A norm with the scales of some tokens: ``x → scale · gain ⊙ (x − mean(x)) + bias``, or without the mean.
 
     Attributes
     ----------
     gain, bias : (..., width)
     scale : (..., 1) one over the standard deviation, or the root mean square, of each token.
-    is_centred : whether the mean is taken off.
+    is_centred : whether the mean is subtracted.
     """
 
     gain: Tensor
@@ -308,12 +303,11 @@ class HeldNorm:
     @classmethod
     @torch.no_grad()
     def of(cls, norm: nn.Module, read: Tensor, written: Tensor) -> HeldNorm | None:
-        """Find out what a norm does by probing it, and its scales from what it read and wrote, (..., width).
+        """Probe a norm, and take its scales from what it read and wrote, (..., width).
 
-        It may be a LayerNorm or an RMSNorm, with a gain that is counted from zero or one, or none, whatever it is
-        called; None stands for anything else.
+        Finds a LayerNorm or an RMSNorm, with a gain counted from zero or one, or without one; None for anything else.
         """
-        read = read.to(written.device)  # it may come from the device before
+        read = read.to(written.device)  # another device may have made it
         if read.shape[-1] % 2 or written.shape != read.shape:
             return None
         signs = torch.ones_like(read)
@@ -332,10 +326,7 @@ class HeldNorm:
     @classmethod
     @torch.no_grad()
     def number_by_number(cls, norm: nn.Module, read: Tensor, written: Tensor) -> HeldNorm | None:
-        """Find out what a norm does, with a gain of its own for each number that it read in float64.
-
-        So it gives again what it wrote even where it computes in float32.
-        """
+        """Give a norm with one gain per number, which repeats the output even where the norm computes in float32."""
         if written.shape != read.shape:
             return None
         bias = norm.forward(torch.zeros_like(read))
@@ -346,7 +337,7 @@ class HeldNorm:
         return cls(gain, bias, read.new_ones(()), is_centred)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Treat other numbers, (..., width), as those tokens were treated, in a wider dtype."""
+        """Norm other numbers, (..., width), in a wider dtype."""
         return self.scale * self.gain * _centre(widen(x.to(self.gain.device)), self.is_centred) + self.bias
 
 
@@ -355,5 +346,5 @@ def _centre(x: Tensor, is_centred: bool) -> Tensor:
 
 
 def is_norm(module: nn.Module) -> bool:
-    """Say whether a module is a norm, by its class; what has parts is something larger around one."""
+    """Say whether a module is a norm, by the name of its class; a module with parts is not."""
     return "norm" in type(module).__name__.lower() and not any(True for _ in module.children())

@@ -1,4 +1,4 @@
-"""A PyTorch module in memory as a model: of transformers, ``nn.MultiheadAttention``, or written by hand."""
+"""A PyTorch module in memory as a model: a model of transformers, ``nn.MultiheadAttention``, or a hand-written one."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ from engine.values.heads import Head
 from engine.values.outline import Parameter
 
 IN_MEMORY = "a module in memory"
-"""Where such a model is, in place of a folder."""
+"""The place of such a model, shown instead of a folder."""
 
-WATCHED = "heads were found by running the module, and by the names of its projections"
-"""Said of a model that is not one of transformers."""
+FOUND_BY_RUNNING = "heads were found by running the module, and by the names of its projections"
+"""The note on a model that is not of transformers."""
 
-WHOLE = "self"
-"""What an attention module is called that is the whole model."""
+WHOLE_MODEL = "self"
+"""The name of an attention module that is the whole model."""
 
 
 class ModuleSource(Source):
-    """A module whose heads are those of its parameters as they are now; nothing of it is changed.
+    """A module in memory, read with its parameters as they are now and never changed.
 
     Parameters
     ----------
     module : the model.
-    tokenizer : what makes ids of text, of any make; None has sentences typed as numbers.
-    name : what the model is called on screen; its class unless given.
-    example : what the model is called with, for one sentence: one argument or a tuple; made up unless given.
-    projections : names of the projections of queries, keys, values and outputs beside the attention, one name three
-        times where they are fused; only where the rules do not know them.
+    tokenizer : of transformers, or with ``encode`` and ``decode``; without one, sentences are typed as token numbers.
+    name : of the model on screen; its class by default.
+    example : an input of one sentence: one argument, a tuple or a dictionary; made up by default.
+    projections : names of the query, key, value and output projections where no rule knows them; a fused one is named
+        three times.
 
     Attributes
     ----------
-    found : by layer, attention that is no rule's.
+    found : the attention that was found by running the module, by layer.
     """
 
     def __init__(
@@ -79,28 +79,28 @@ class ModuleSource(Source):
             self._given = (Rule(query, key, value, output, layout),)
         self.found: dict[Head, FoundAttention] = {}
         self.tensors: Tensors = ModuleTensors(self.module)
-        self.anatomy = self._take_apart()
+        self.anatomy = self._find_anatomy()
 
-    def _take_apart(self) -> Anatomy:
-        """Find the heads by the rules where the module is of transformers, and by watching it compute where not."""
+    def _find_anatomy(self) -> Anatomy:
+        """Find the heads by the rules of transformers' models, else by running the module."""
         if any(".lora_A." in name for name in self.tensors.entries):
             raise EngineError(f"{self._name} has unmerged adapters; first run model = model.merge_and_unload()")
         by_rules: EngineError | None = None
         if isinstance(self.module, transformers.PreTrainedModel):
             try:
                 anatomy = read_anatomy(self._name, IN_MEMORY, self.settings(), self.tensors.entries)
-                notes = (*anatomy.outline.notes, *_parameters_left_out(self.module, anatomy))
+                notes = (*anatomy.outline.notes, *_notes_on_parameters(self.module, anatomy))
                 return replace(anatomy, outline=replace(anatomy.outline, notes=notes))
             except EngineError as error:
                 by_rules = error
         try:
             with evaluation_mode(self.module):
-                return self._of_calls()
+                return self._anatomy_of_calls()
         except EngineError as error:
             raise by_rules or error from error
 
-    def _of_calls(self) -> Anatomy:
-        """Find heads where the module is seen to compute attention, by the names of the projections around it."""
+    def _anatomy_of_calls(self) -> Anatomy:
+        """Find the heads where the module computes attention, by the names of the projections there."""
         self.example, seen = watch_call(self.module, self.example)
         paths = {part: path for path, part in self.module.named_modules()}
         joined = joined_heads(self.module)
@@ -116,22 +116,22 @@ class ModuleSource(Source):
                 continue
             try:
                 if path is None:
-                    place = next(iter(around), "") or WHOLE
+                    place = next(iter(around), "") or WHOLE_MODEL
                     raise EngineError(
                         f"{place} computes attention whose projections have no names that attn-tui knows; "
                         "give projections=, the names of its queries', keys', values' and outputs'"
                     )
-                found[path] = self._proven(path, calls, joined)
+                found[path] = self._fit_rule(path, calls, joined)
             except EngineError as error:
                 reasons[str(error)] = None
         if not found:
             raise EngineError(next(iter(reasons)))
-        modules = self._placed(list(found.values()))
+        modules = self._number_layers(list(found.values()))
         return anatomy_of(self._name, IN_MEMORY, type(self.module).__name__, modules, self.tensors.entries, None,
-                          (WATCHED, *reasons), stored=real)  # fmt: skip
+                          (FOUND_BY_RUNNING, *reasons), stored=real)  # fmt: skip
 
     def _rules(self, path: str) -> Iterator[Rule]:
-        """Yield every rule that a module's names fit, laid out and stored in each way that there is."""
+        """Yield every rule that a module's names fit, in each layout and either orientation."""
         for rule in (*self._given, *sorted(RULES, key=lambda rule: bool(rule.model_types))):
             is_plain = not (rule.latents or rule.output_first or rule.is_by_head)
             if is_plain and all(tensor_of(self.tensors.entries, path, name) for name in rule.needed):
@@ -140,14 +140,14 @@ class ModuleSource(Source):
                 for layout, turned in itertools.product(dict.fromkeys(layouts), (False, True)):
                     yield replace(rule, layout=layout, stored_transposed=rule.stored_transposed ^ turned)
 
-    def _proven(self, path: str, calls: list[ModuleCall], joined: Mapping[str, JoinedHeads]) -> FoundAttention:
-        """Cut a module by the first rule with which its heads give what it computes, or by one that fits its shapes."""
+    def _fit_rule(self, path: str, calls: list[ModuleCall], joined: Mapping[str, JoinedHeads]) -> FoundAttention:
+        """Cut a module into heads by the first rule that its own numbers prove, else by the best that fits."""
         best: FoundAttention | None = None
         most: tuple[bool, bool] = (False, False)
         failure: EngineError | None = None
         for rule in self._rules(path):
             try:
-                found = self._cut(path, rule, calls, joined)
+                found = self._cut_heads(path, rule, calls, joined)
                 proof = prove(found.described, read_layer(self.tensors, found.described), found.observed)
             except EngineError as error:
                 failure = failure or error
@@ -161,8 +161,10 @@ class ModuleSource(Source):
             raise failure or EngineError(f"{path} cannot be cut into heads")
         return best.marked(is_output_proven=most[0], are_scores_proven=most[1])
 
-    def _cut(self, path: str, rule: Rule, calls: list[ModuleCall], joined: Mapping[str, JoinedHeads]) -> FoundAttention:
-        """Cut a module by a rule, into as many heads as it is seen to compute with."""
+    def _cut_heads(
+        self, path: str, rule: Rule, calls: list[ModuleCall], joined: Mapping[str, JoinedHeads]
+    ) -> FoundAttention:
+        """Cut a module by a rule, into as many heads as it computes with."""
         entries, own = self.tensors.entries, dict(self.module.named_parameters(remove_duplicate=False))
         names = {matrix: tensor_of(entries, path, name) or "" for matrix, name in rule.projections.items()}
         if (bias := f"{names['O'].removesuffix('.weight')}.bias") in entries:
@@ -171,7 +173,7 @@ class ModuleSource(Source):
         needed = {id(each) for several in parameters.values() for each in several}
         call = next(each for each in reversed(calls) if needed <= {id(part) for part in each.module.parameters()})
         with ProjectionWatch(parameters).watching(call.module) as watch:
-            call.again()
+            call.repeat()
         config = {"num_attention_heads": len(watch.weights)}
         described = describe_attention(Head("decoder", 0), Found(path, rule), entries, config)
         observed, outline = watch.observation(call.module), described.outline
@@ -180,20 +182,20 @@ class ModuleSource(Source):
             raise EngineError(f"{path}: its projections read widths that do not match their shapes")
         return FoundAttention(described, call.module, parameters, observed)
 
-    def _placed(self, layers: list[FoundAttention]) -> dict[Head, AttentionModule]:
+    def _number_layers(self, layers: list[FoundAttention]) -> dict[Head, AttentionModule]:
         """Give each layer its stack and its number in it."""
-        is_causal = any(each.looks_back for each in layers)
+        default = "decoder" if any(each.is_causal for each in layers) else "encoder"
         stacks: dict[str, list[FoundAttention]] = {}
         for each in layers:
-            stacks.setdefault(each.stack(is_causal=is_causal), []).append(each)
+            stacks.setdefault(each.stack(default), []).append(each)
         modules: dict[Head, AttentionModule] = {}
         for stack, several in stacks.items():
             numbers = _layer_numbers([each.described.outline.module for each in several])
             for number, each in zip(numbers, several, strict=True):
-                nothing_kept = Observation(each.module, each.module)  # an example may be of many tokens
+                nothing_kept = Observation(each.module, each.module)  # frees the example's tensors
                 self.found[Head(stack, number)] = replace(each, observed=nothing_kept)
                 outline = each.described.outline
-                outline = replace(outline, stack=stack, layer=number, module=outline.module or WHOLE)
+                outline = replace(outline, stack=stack, layer=number, module=outline.module or WHOLE_MODEL)
                 modules[outline.name] = replace(each.described, outline=outline)
         return modules
 
@@ -202,13 +204,13 @@ class ModuleSource(Source):
         return module_parameters(self.module)
 
     def settings(self) -> Mapping[str, Any]:
-        """Give the configuration of a model of transformers, and nothing of another module."""
+        """Give the configuration of a model of transformers; empty for any other module."""
         config = getattr(self.module, "config", None)
         return settings_of_config(config) if isinstance(config, transformers.PretrainedConfig) else {}
 
 
 def _unwrap(module: nn.Module) -> nn.Module:
-    """Take a model out of what compiles it or spreads it over devices."""
+    """Take a model out of ``torch.compile`` and data-parallel wrappers."""
     while True:
         inner = getattr(module, "_orig_mod", None)
         if inner is None and isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
@@ -218,45 +220,39 @@ def _unwrap(module: nn.Module) -> nn.Module:
         module = inner
 
 
-def _parameters_left_out(module: nn.Module, anatomy: Anatomy) -> list[str]:
-    """Name a projection that keeps more than a weight and a bias, of which the heads know nothing."""
+def _notes_on_parameters(module: nn.Module, anatomy: Anatomy) -> list[str]:
+    """Name a projection with parameters besides its weight and bias, which the heads' matrices leave out."""
     paths = {name.removesuffix(".weight") for each in anatomy.modules.values() for name in each.weights.values()}
-    parts = [(path, part) for path, part in module.named_modules() if path in paths]
-    others = [
-        (path, name) for path, part in parts for name in dict(part.named_parameters()).keys() - {"weight", "bias"}
+    notes = [
+        f"{path} keeps {name} beside its weight, which its heads' matrices would leave out"
+        for path, part in module.named_modules()
+        if path in paths
+        for name in dict(part.named_parameters()).keys() - {"weight", "bias"}
     ]
-    return [
-        f"{path} keeps {name} beside its weight, which its heads' matrices would leave out" for path, name in others[:1]
-    ]
+    return notes[:1]
 
 
 @dataclass(frozen=True)
 class JoinedHeads:
-    """A matrix, or a bias, of all heads that a module keeps by head, as if it were one parameter.
-
-    Attributes
-    ----------
-    parts : the parameters.
-    join : makes one of them.
-    """
+    """One matrix or bias of all heads, made of parameters that the module keeps by head."""
 
     parts: Sequence[Tensor]
     join: Callable[[], Tensor]
 
     @property
     def conversion(self) -> Conversion:
-        """How it is read, as it is now."""
+        """How it is read, with the parameters as they are now."""
         made = self.join()
         entry = TensorEntry(tuple(made.shape), str(made.dtype).removeprefix("torch."))
         return Conversion(entry, lambda: self.join().detach().cpu())
 
 
 BY_HEAD = {"Q": "W_q", "K": "W_k", "V": "W_v", "O": "W_o"}
-"""What projections by head are called, by matrix, once they are joined."""
+"""Names of joined projections, by matrix."""
 
 
 def joined_heads(model: nn.Module) -> dict[str, JoinedHeads]:
-    """Join what is kept by head: the projections of single heads in a list, and parameters ``W_Q [heads, in, out]``."""
+    """Join the projections of single heads in a list, and parameters ``W_Q [heads, in, out]``."""
     joined: dict[str, JoinedHeads] = {}
     for path, module in model.named_modules():
         if isinstance(module, nn.ModuleList) and len({type(each) for each in module}) == 1 < len(module):
@@ -267,19 +263,19 @@ def joined_heads(model: nn.Module) -> dict[str, JoinedHeads]:
         for matrix, name in BY_HEAD.items():
             weight, bias = (getattr(module, f"{kind}_{matrix}", None) for kind in "Wb")
             if isinstance(weight, nn.Parameter) and weight.ndim == 3:
-                joined[sibling(path, f"{name}.weight")] = JoinedHeads([weight], partial(_together, weight, matrix))
+                joined[sibling(path, f"{name}.weight")] = JoinedHeads([weight], partial(_flatten_heads, weight, matrix))
                 if isinstance(bias, nn.Parameter):
                     joined[sibling(path, f"{name}.bias")] = JoinedHeads([bias], bias.flatten)
     return joined
 
 
-def _together(weight: Tensor, matrix: str) -> Tensor:
-    """Lay out (heads, in, out) as (heads · out, in), or of the output projection as (out, heads · in)."""
+def _flatten_heads(weight: Tensor, matrix: str) -> Tensor:
+    """Turn (heads, in, out) into (heads · out, in), or for the output projection into (out, heads · in)."""
     return weight.flatten(0, 1).T if matrix == "O" else weight.mT.flatten(0, 1)
 
 
 def _layer_numbers(paths: list[str]) -> Sequence[int]:
-    """Give each layer the first number in its name, where every name has one of its own, else its place."""
+    """Give each layer the first number in its name, or its place where these numbers are not unique."""
     numbers = [next(iter(numbers_of(path)), -1) for path in paths]
     return numbers if len(set(numbers)) == len(numbers) and -1 not in numbers else range(len(paths))
 

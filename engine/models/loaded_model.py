@@ -1,4 +1,4 @@
-"""A loaded model: what it is called with, its attention modules, which may have other names, and its parameters."""
+"""A loaded model of transformers: its inputs, its attention modules by path, and parameters that are broken."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 
 ASKING_FOR_BOXES = frozenset({"bros", "udop"})
-"""Types that read no text without boxes; others of pages make boxes that are zero by themselves."""
+"""Types that need a box on the page for each token; other types of pages make empty boxes themselves."""
 
 _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-"""Kinds of parameters that stand for any number of arguments, or none."""
+"""Kinds of parameters that take any number of arguments."""
 
 
 def vocabulary_size(model: Any) -> int:
-    """Say how many tokens a model knows; no more than it can be asked for, where it does not say."""
+    """Give the number of token ids that a model knows: rows of its embedding, or of its smallest one."""
     try:
         table = model.get_input_embeddings()
-    except (NotImplementedError, AttributeError):  # models of several towers, which have no one table
+    except (NotImplementedError, AttributeError):  # a model of several towers
         table = None
     if isinstance(table, nn.Embedding):
         return table.num_embeddings
@@ -41,11 +41,11 @@ def vocabulary_size(model: Any) -> int:
 
 
 def sentence_inputs(model: Any, words: Words, name: str, device: str, sentence: Sentence) -> dict[str, Any]:
-    """Give what a model of transformers is called with for a sentence, ids (1, tokens) each.
+    """Give the inputs of a model of transformers for a sentence, ids (1, tokens) each.
 
-    The decoder of an encoder–decoder model reads the same sentence after its start token, and without the last one,
-    which in training it is to predict. It is always given its ids: it would make up its own. Raises `EngineError` when
-    a sentence of token numbers has one that there is no token of, or the model reads no tokens, or not them alone.
+    The decoder of an encoder–decoder model reads its start token and the sentence without its last token, as in
+    training. Raises `EngineError` when a token number is not in the vocabulary, or the model needs other inputs than
+    tokens.
     """
     taken = inspect.signature(model.forward).parameters
     asked = [name for name, each in taken.items() if each.default is each.empty and each.kind not in _ANY_NUMBER]
@@ -70,35 +70,26 @@ def sentence_inputs(model: Any, words: Words, name: str, device: str, sentence: 
 
 
 def empty_boxes(ids: Tensor) -> Tensor:
-    """Give each token's box on a page, (sentences, tokens, 4), as zero."""
+    """Give an empty box on the page for each token, (sentences, tokens, 4)."""
     return torch.zeros(*ids.shape, 4, device=ids.device)
 
 
 def find_attention(model: nn.Module, anatomy: Anatomy) -> dict[Head, nn.Module]:
-    """Find every layer's attention module in a loaded model; `EngineError` when one is not there."""
+    """Find every layer's attention module in a loaded model; `EngineError` when one is missing."""
     named = dict(model.named_modules())
-    found: dict[Head, nn.Module] = {}
-    for layer, described in anatomy.modules.items():
-        path = find_path(named, own_path(described))
-        if path is None:
-            missing = described.outline.module
-            raise EngineError(
-                f"{anatomy.outline.name}: the loaded model has no module {missing}; attention maps cannot be read"
-            )
-        found[layer] = named[path]
-    return found
+    return {layer: named[require_path(named, own_path(module))] for layer, module in anatomy.modules.items()}
 
 
 def own_path(module: AttentionModule) -> str:
-    """Name a layer's attention module as the model does, where the checkpoint holds a block once for several layers."""
+    """Give the path of a layer's attention module in the model; a checkpoint may keep one for several layers."""
     return turn_of(module.outline.module, module.outline.layer)
 
 
 def find_path(modules: Mapping[str, nn.Module], path: str) -> str | None:
-    """Find what a loaded model calls a checkpoint's module, whose names may begin in another way, or be others.
+    """Find the path in a loaded model of a checkpoint's module, which may begin differently or be another.
 
-    It is the one whose name has the most in common with the path at its end, from the layer's number on at least;
-    without one, that which the rules find as the attention of that layer of that stack.
+    It is the path with the longest common ending, from the layer's number on at least; without one, the attention
+    module that the rules find for the same layer and stack.
     """
     if path in modules:
         return path
@@ -108,20 +99,20 @@ def find_path(modules: Mapping[str, nn.Module], path: str) -> str | None:
         end = f".{'.'.join(parts[begin:])}"
         found = [name for name in modules if f".{name}".endswith(end) and tower_of(name) is None]
         if found:
-            return found[0] if len(found) == 1 else _alike(modules, path)
-    return _alike(modules, path)
+            return found[0] if len(found) == 1 else _path_by_rules(modules, path)
+    return _path_by_rules(modules, path)
 
 
 def require_path(modules: Mapping[str, nn.Module], path: str) -> str:
-    """Find what a loaded model calls a checkpoint's module; `EngineError` when it has none."""
+    """Find the path in a loaded model of a checkpoint's module; `EngineError` when there is none."""
     found = find_path(modules, path)
     if found is None:
-        raise EngineError(f"the loaded model has no module {path}")
+        raise EngineError(f"the loaded model has no module {path}; it cannot read sentences, its spectra still work")
     return found
 
 
-def _alike(modules: Mapping[str, nn.Module], path: str) -> str | None:
-    """Find the one attention module that has a checkpoint module's layer, and does not belong to another stack."""
+def _path_by_rules(modules: Mapping[str, nn.Module], path: str) -> str | None:
+    """Find the only attention module that has a checkpoint module's layer number and is not of another stack."""
     stack = stack_named(path)
     fits = []
     for name, _ in loaded_attention(modules):
@@ -133,15 +124,15 @@ def _alike(modules: Mapping[str, nn.Module], path: str) -> str | None:
 
 
 def loaded_attention(modules: Mapping[str, nn.Module]) -> Iterator[tuple[str, Rule]]:
-    """Take a loaded model apart by the rules."""
+    """Find the attention modules of a loaded model by the rules."""
     names = (f"{path}.{name}" for path, module in modules.items() for name, _ in module.named_parameters(recurse=False))
     return attention_modules(names)
 
 
 def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, nn.Module]:
-    """Find the modules of a layer's queries and keys in a loaded model, the first steps of those that take two.
+    """Find the modules that project a layer's queries and keys, the first step where a projection has two.
 
-    Raises `EngineError` when there are none, for their weights belong to no module of their own.
+    Raises `EngineError` when their weights belong to no module of their own.
     """
     named = dict(model.named_modules())
     loaded = dict(loaded_attention(named))
@@ -158,7 +149,7 @@ def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, 
 
 
 def output_projection(named: Mapping[str, nn.Module], module: AttentionModule) -> nn.Module | None:
-    """Find the module of a layer's output projection, the first of two steps where it takes two; None without one."""
+    """Find the module of a layer's output projection, the first step where it has two; None without one."""
     path = find_path(named, own_path(module))
     if path is None:
         return None
@@ -168,7 +159,7 @@ def output_projection(named: Mapping[str, nn.Module], module: AttentionModule) -
 
 
 def find_sibling(named: Mapping[str, nn.Module], path: str, names: list[str]) -> nn.Module | None:
-    """Find the first of some modules beside another one; of a module around a projection, the projection."""
+    """Find the first of some modules beside another; for a wrapper around a projection, the projection."""
     for name in names:
         around = sibling(path, name)
         for inner in (f"{around}{ending}".removesuffix(".weight") for ending in ENDINGS):
@@ -183,9 +174,9 @@ def lacking_of(module: nn.Module) -> frozenset[str]:
 
 
 class RefusedChoices(TorchFunctionMode):
-    """Keeps a model whose checkpoint lacks parameters from choosing by what they take part in, as experts or keys.
+    """Raises `EngineError` when a model makes choices, such as of experts or keys, by parameters its checkpoint lacks.
 
-    They are NaN. To make places of that, answers, or other numbers, hides it, and raises `EngineError`.
+    These parameters are NaN, which a choice would hide: its result is an index or a truth value.
     """
 
     def __init__(self, lacking: list[str]) -> None:
@@ -195,7 +186,7 @@ class RefusedChoices(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Call a function, and look at what it was called with where it chooses."""
+        """Call a function; refuse NaN arguments where its result is a choice."""
         result = func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "")
         results = result if isinstance(result, tuple) else (result,)
@@ -208,7 +199,7 @@ class RefusedChoices(TorchFunctionMode):
 
 
 def lacking_parameters(model: nn.Module) -> list[str]:
-    """Name a model's parameters that its checkpoint lacks."""
+    """List the parameters of a model that its checkpoint lacks."""
     return [f"{path}.{own}" for path, module in model.named_modules() for own in sorted(lacking_of(module))]
 
 
@@ -217,10 +208,10 @@ def _lacks(names: list[str]) -> str:
 
 
 def broken_parameter(model: nn.Module, within: nn.Module, check: Callable[[], None]) -> str | None:
-    """Name the first parameter of a part of a loaded model that holds NaN or infinite numbers, and how many.
+    """Name the first parameter within a part of a model that holds NaN or infinite numbers, and how many.
 
-    Where all are numbers but those that the checkpoint lacks, these are said; where there are none of these, None is
-    given. ``check`` is called between parameters, of which a large model has many gigabytes.
+    Where all are finite, name a parameter that the checkpoint lacks, or give None. ``check`` is called between
+    parameters.
     """
     prefix = next(path for path, module in model.named_modules() if module is within)
     lacking = []
@@ -239,7 +230,7 @@ def broken_parameter(model: nn.Module, within: nn.Module, check: Callable[[], No
 
 
 def cause_of_nan(model: nn.Module, check: Callable[[], None]) -> str:
-    """Say why what a model gives is NaN: its weights, or the range of what it computes in."""
+    """Say why a model's results are NaN: its weights, or the range of its dtype."""
     if (broken := broken_parameter(model, model, check)) is not None:
         return broken
     dtype = next(model.parameters()).dtype
@@ -249,8 +240,7 @@ def cause_of_nan(model: nn.Module, check: Callable[[], None]) -> str:
 
 
 def why_no_numbers(model: nn.Module, module: nn.Module, check: Callable[[], None]) -> str:
-    """Say why an attention module returns NaN or infinite numbers: its own weights, else what it reads."""
-    if (broken := broken_parameter(model, module, check)) is not None:
-        return broken
-    cause = cause_of_nan(model, check)
-    return f"what it reads holds NaN or infinite numbers ({cause}); its spectra still work"
+    """Say why an attention module returns NaN or infinite numbers: its own weights, or what it reads."""
+    return broken_parameter(model, module, check) or (
+        f"what it reads holds NaN or infinite numbers ({cause_of_nan(model, check)}); its spectra still work"
+    )

@@ -1,4 +1,4 @@
-"""Making a model ready to read sentences: by transformers, with an adapter's changes, on a device or over several."""
+"""Loading a model to read sentences: a folder, an adapter on its base, or GGUF, on one device or over several."""
 
 from __future__ import annotations
 
@@ -27,19 +27,16 @@ from engine.values.memory import ACROSS_DEVICES
 
 @singledispatch
 def load_reader(source: Source, device: str, dtype: str) -> MapReader:
-    """Make a model ready to read sentences; `EngineError` when it cannot be run, saying why.
+    """Load a model to read sentences; `EngineError` says why it cannot run.
 
-    The device is as torch names it, or `engine.values.memory.ACROSS_DEVICES`; the dtype ``auto`` keeps the stored one.
+    The device is one of torch's names or `engine.values.memory.ACROSS_DEVICES`; the dtype ``auto`` is the stored one.
     """
     raise NotImplementedError(type(source))
 
 
 @singledispatch
 def words_of(source: Source) -> Words:
-    """Give what makes texts of a model's token ids, without loading the model.
-
-    Raises `EngineError` when there is none that opens.
-    """
+    """Load a model's tokenizer without the model; `EngineError` when none opens."""
     raise NotImplementedError(type(source))
 
 
@@ -65,7 +62,7 @@ def _(source: FolderSource) -> Words:
 def _(source: AdapterSource, device: str, dtype: str) -> MapReader:
     reader = load_reader(source.base, device, dtype)
     assert isinstance(reader, Reader)
-    _add_changes(reader.model, source)
+    _merge_adapter(reader.model, source)
     return reader
 
 
@@ -102,7 +99,7 @@ def _(source: LayoutSource) -> Words:
 
 @contextmanager
 def reporting_weights(report: Callable[[int, int], None]) -> Iterator[None]:
-    """Report how many bytes of a model's weights this thread has put in their place, and of how many.
+    """Report how many bytes of a model's weights this thread has loaded, and of how many.
 
     A model is made without memory first, and then each weight is put in its place.
     """
@@ -126,15 +123,15 @@ def reporting_weights(report: Callable[[int, int], None]) -> Iterator[None]:
 
 
 def input_device(model: Any) -> str:
-    """Say where a model that is spread over devices wants its token ids: where its embeddings compute."""
+    """Give the device on which the embeddings of a model over several devices compute."""
     return str(computing_device(model.get_input_embeddings()))
 
 
 def load_model(name: str, directory: Path, device: str, dtype: str, **options: Any) -> Any:
-    """Load a folder's model alone; ``options`` go to ``from_pretrained``.
+    """Load a folder's model without its tokenizer; ``options`` go to ``from_pretrained``.
 
-    With `ACROSS_DEVICES` accelerate fills one GPU after the other and then main memory. Raises `EngineError` when it
-    cannot be loaded, or does not fit.
+    With `ACROSS_DEVICES` accelerate fills one GPU after another and then main memory. Raises `EngineError` when the
+    model cannot be built or does not fit.
     """
     is_spread = device == ACROSS_DEVICES
     if is_spread:
@@ -157,17 +154,17 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
         raise EngineError(f"{name} cannot run a sentence: {why}; its spectra still work") from error
 
 
-def _add_changes(model: nn.Module, source: AdapterSource) -> None:
-    """Change the weights of a loaded base model in their place.
+def _merge_adapter(model: nn.Module, source: AdapterSource) -> None:
+    """Add an adapter's changes to the weights of its loaded base model.
 
-    Raises `EngineError` when the model has no such module, or keeps its weight in a form that nothing can be added to.
+    Raises `EngineError` when the base packs such a weight, or it is spread over devices.
     """
     named, name = dict(model.named_modules()), source.location.name
     for change in source.changes:
         module = named.get(find_path(named, change.module) or "")
         weight = getattr(module, "weight", None)
         if module is None and "lm_head" in change.module:
-            continue  # a head after the layers, which the maps do not need
+            continue  # reading sentences needs no head
         if not isinstance(weight, nn.Parameter) or not weight.is_floating_point():
             raise EngineError(
                 f"{name} changes {change.module}, which the loaded base model packs; use an unquantised base"

@@ -1,6 +1,6 @@
-"""Reading sentences with a PyTorch module that no library wrote, and seeing what its attention computes.
+"""Reading sentences with a hand-written PyTorch module by watching its attention compute.
 
-While a module computes, calls of PyTorch's functions pass through a function mode
+While the module runs, calls of PyTorch's functions pass through a function mode
 (``torch.overrides.TorchFunctionMode``), which keeps the probabilities of every softmax over scores and of every fused
 attention.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from engine.architectures.outline import AttentionModule
+from engine.models.attention_capture import Check
 from engine.models.devices import CheckedLookups, lacks_memory
 from engine.models.loaded_model import vocabulary_size
 from engine.models.predictions import Prompt, checked_position
@@ -35,43 +36,44 @@ from engine.values.outline import ModelOutline
 from engine.values.progress import READING, ProgressReporter, Tell, tell_nobody
 
 EXAMPLE = "example"
-"""The sentence that stands for what a module was called with, where it reads vectors and no tokens."""
+"""The sentence to type for a module that reads vectors: it stands for the example that the module is called with."""
 
-OF_ONE = 1e-2
-"""How far the sum of probabilities may be from one, in the 16 bits that they may have been computed in."""
+SUM_SLACK = 1e-2
+"""How far a sum of probabilities computed in 16 bits may be from one."""
 
 FUSED, MULTI_HEAD = functional.scaled_dot_product_attention, functional.multi_head_attention_forward
-"""PyTorch's own attention, without projections and with them."""
+"""PyTorch's own attention functions, without projections and with them."""
 
-LENGTH = 11
-"""Tokens of an example; few sizes of models are equal to it."""
+EXAMPLE_TOKENS = 11
+"""Length of a made-up example; few widths in models are equal to it."""
 
 
 @dataclass(frozen=True)
 class ModuleCall:
-    """A module, and what it was called with."""
+    """A call of a module."""
 
     module: nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
-    def again(self) -> Any:
-        """Call the module once more, without a cache, which holds this very sentence."""
-        return self.module(*map(_afresh, self.args), **{name: _afresh(value) for name, value in self.kwargs.items()})
+    def repeat(self) -> Any:
+        """Call the module again, without a cache, which would hold the sentence already."""
+        args = (_without_cache(value) for value in self.args)
+        return self.module(*args, **{name: _without_cache(value) for name, value in self.kwargs.items()})
 
 
-def _afresh(value: Any) -> Any:
+def _without_cache(value: Any) -> Any:
     return None if type(value).__name__.endswith("Cache") else value
 
 
 @dataclass(frozen=True)
 class WatchedAttention:
-    """One computation of attention, of the first sentence where there are several.
+    """One computation of attention, for the first sentence of a batch.
 
     Attributes
     ----------
     calls : of the modules that were running, the innermost last.
-    weights : (heads, queries, keys) probabilities.
+    weights : probabilities, (heads, queries, keys).
     """
 
     calls: tuple[ModuleCall, ...]
@@ -79,7 +81,7 @@ class WatchedAttention:
 
 
 class AttentionWatch(TorchFunctionMode):
-    """Keeps every attention that is computed while it is entered, in ``seen``."""
+    """Keeps every computation of attention while it is entered, in ``seen``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +105,7 @@ class AttentionWatch(TorchFunctionMode):
         return result
 
     def look(self, func: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Look at a function that has been called."""
+        """Look at a call of a function; for subclasses."""
 
     def _keep(self, weights: Any) -> None:
         first = weights[0] if weights.ndim > 3 else weights
@@ -120,7 +122,7 @@ class AttentionWatch(TorchFunctionMode):
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Tensor:
-        """Compute PyTorch's own attention, which does not give its probabilities away, by its definition."""
+        """Compute PyTorch's fused attention by its definition, which has the probabilities that the function hides."""
         if enable_gqa:
             group = query.shape[-3] // key.shape[-3]
             key, value = key.repeat_interleave(group, -3), value.repeat_interleave(group, -3)
@@ -136,7 +138,7 @@ class AttentionWatch(TorchFunctionMode):
 
     @contextmanager
     def watching(self, model: nn.Module) -> Iterator[Self]:
-        """Watch a model, and know which of its modules is computing."""
+        """Watch a model without gradients, and keep track of the modules that are running."""
 
         def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self._running.append(ModuleCall(module, args, kwargs))
@@ -144,34 +146,29 @@ class AttentionWatch(TorchFunctionMode):
         def leave(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
             self._running.pop()
 
-        hooks = []
-        for module in model.modules():
-            hooks.append(module.register_forward_pre_hook(enter, with_kwargs=True))
-            hooks.append(module.register_forward_hook(leave, always_call=True))
-        fast = torch.backends.mha.get_fastpath_enabled()
-        torch.backends.mha.set_fastpath_enabled(False)  # it computes whole layers in one function
-        try:
+        with ExitStack() as stack:
+            for module in model.modules():
+                stack.enter_context(module.register_forward_pre_hook(enter, with_kwargs=True))
+                stack.enter_context(module.register_forward_hook(leave, always_call=True))
+            stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
+            torch.backends.mha.set_fastpath_enabled(False)  # it computes whole layers in one function
             with torch.no_grad(), self:
                 yield self
-        finally:
-            torch.backends.mha.set_fastpath_enabled(fast)
-            for hook in hooks:
-                hook.remove()
 
     @property
     def weights(self) -> Tensor:
-        """The probabilities of all heads that were seen, (heads, queries, keys), where they are of one kind."""
+        """The probabilities of all computations, (heads, queries, keys); `EngineError` where their shapes differ."""
         if len({each.weights.shape[1:] for each in self.seen}) != 1:
             raise EngineError("it computes several kinds of attention in one call; attn-tui follows one")
         return torch.cat([each.weights for each in self.seen])
 
 
 class ProjectionWatch(AttentionWatch):
-    """Keeps what products with some parameters read and write, too.
+    """Keeps what projections read and write, too.
 
     Parameters
     ----------
-    parameters : by matrix those that a projection is made of; and as ``bias`` the output projection's bias, if any.
+    parameters : of each projection, by matrix; and the output projection's bias as ``bias``, if it has one.
     """
 
     def __init__(self, parameters: Mapping[str, Sequence[Tensor]]) -> None:
@@ -184,9 +181,9 @@ class ProjectionWatch(AttentionWatch):
         self._written: Tensor | None = None
 
     def look(self, func: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Keep what stands before a parameter in a call, as in ``linear(x, W)``, ``x @ W`` and ``addmm(b, x, W)``."""
+        """Keep the argument before a parameter, as in ``linear(x, W)``, ``x @ W`` and ``addmm(b, x, W)``."""
         stored = [each.untyped_storage().data_ptr() if isinstance(each, Tensor) else 0 for each in args]
-        if func is MULTI_HEAD:  # whose arguments have the tokens first, and one sentence has no axis for it
+        if func is MULTI_HEAD:  # its arguments have the tokens first, and one sentence may have no axis
             reads = [each if each.ndim == 2 else each[:, 0] for each in (*args[:3], result[0])]
             self._reads, self._written = dict(zip("QKV", reads[:3], strict=True)), reads[3]
         elif isinstance(result, Tensor):
@@ -200,7 +197,7 @@ class ProjectionWatch(AttentionWatch):
                         self._written = _by_token(result + self._bias if is_apart else result)
 
     def observation(self, module: nn.Module) -> Observation:
-        """Give what was seen of a module in the form in which it is proven."""
+        """Give what was seen as `engine.models.proof.prove` takes it."""
         weights = self.weights
         counts = dict(zip("QKV", (weights.shape[1], weights.shape[2], weights.shape[2]), strict=True))
         reads = {matrix: self._reads[matrix][None, :count] for matrix, count in counts.items() if matrix in self._reads}
@@ -212,32 +209,32 @@ class ProjectionWatch(AttentionWatch):
 
 
 def _by_token(x: Tensor) -> Tensor:
-    """Lay out the numbers of tokens, whose heads may have an axis of their own, as (tokens of all sentences, width)."""
+    """Reshape to (tokens of all sentences, width); heads may have an axis of their own."""
     together = x.flatten(2) if x.ndim > 3 else x
     return together.detach().reshape(-1, together.shape[-1])
 
 
 @dataclass(frozen=True)
 class Example:
-    """Arguments of a module, for one sentence."""
+    """A module's arguments for one sentence."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: Any) -> Example | None:
-        """Take one argument, a tuple of them, or a dictionary of named ones; None stands for nothing."""
+        """Take one argument, a tuple of them, or a dictionary of named ones; None gives None."""
         if given is None or isinstance(given, dict):
             return None if given is None else cls((), given)
         return cls(given if isinstance(given, tuple) else (given,))
 
     @property
     def reads_tokens(self) -> bool:
-        """Whether a sentence of token ids can be put into it."""
+        """Whether an argument holds token ids."""
         return any(_is_ids(each) for each in (*self.args, *self.kwargs.values()))
 
     def with_ids(self, ids: tuple[int, ...]) -> Example:
-        """Put a sentence's token ids in the place of all there are."""
+        """Replace the token ids by those of another sentence."""
 
         def put(value: Any) -> Any:
             return torch.tensor([ids], device=value.device) if _is_ids(value) else value
@@ -250,11 +247,11 @@ def _is_ids(value: Any) -> bool:
 
 
 def watch_call(module: nn.Module, given: Example | None) -> tuple[Example, list[WatchedAttention]]:
-    """Call a module until a call goes through and attention is seen in it.
+    """Call a module with the given or made-up examples until one call computes attention.
 
     Raises
     ------
-    EngineError : when no call goes through, or none computes attention that can be seen.
+    EngineError : when no call succeeds, or none computes attention that can be seen.
     """
     failure, has_run = "attn-tui found no input for it", False
     for example in [given] if given is not None else _examples(module):
@@ -274,14 +271,14 @@ def watch_call(module: nn.Module, given: Example | None) -> tuple[Example, list[
 
 
 def _examples(module: nn.Module) -> Iterator[Example]:
-    """Make up arguments: token ids for what looks words up, else vectors of the widths that its parts read."""
+    """Make up arguments: token ids for modules with an embedding, and vectors of each width of its parameters."""
     generator = torch.Generator().manual_seed(0)
     parts = list(module.modules())
     like = next(module.parameters(), torch.zeros(1))
     has_tokens_first = any(isinstance(each, nn.MultiheadAttention) and not each.batch_first for each in parts)
 
     def vectors(width: int) -> Tensor:
-        x = torch.randn(1, LENGTH, width, generator=generator).to(like)
+        x = torch.randn(1, EXAMPLE_TOKENS, width, generator=generator).to(like)
         return x.transpose(0, 1) if has_tokens_first else x
 
     if isinstance(module, nn.MultiheadAttention):
@@ -291,20 +288,20 @@ def _examples(module: nn.Module) -> Iterator[Example]:
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     required = max(1, sum(each.default is each.empty and each.kind in positional for each in taken))
     for table in dict.fromkeys(each.num_embeddings for each in parts if isinstance(each, nn.Embedding)):
-        yield Example((torch.randint(table, (1, LENGTH), generator=generator).to(like.device),) * required)
+        yield Example((torch.randint(table, (1, EXAMPLE_TOKENS), generator=generator).to(like.device),) * required)
     for width in dict.fromkeys(width for each in module.parameters() for width in reversed(each.shape)):
         yield Example((vectors(width),) * required)
 
 
 @dataclass(frozen=True)
 class FoundAttention:
-    """One attention module of somebody else's.
+    """An attention module that was found by running the model.
 
     Attributes
     ----------
     described : how it is cut into heads.
     module : the innermost one that holds all projections.
-    parameters : what its projections are made of, as `ProjectionWatch` takes them.
+    parameters : of its projections, as `ProjectionWatch` takes them.
     observed : what it read and wrote when it was found.
     """
 
@@ -314,34 +311,33 @@ class FoundAttention:
     observed: Observation
 
     def marked(self, *, is_output_proven: bool, are_scores_proven: bool) -> FoundAttention:
-        """Mark what its own numbers show to take part besides its matrices."""
+        """Mark that other things than its matrices take part, as its own numbers show."""
         outline, module = self.described.outline, self.module
         marks = [] if are_scores_proven else ["scores beyond QK"]
         marks += [] if is_output_proven else ["outputs beyond OV"]
         if isinstance(module, nn.MultiheadAttention) and (module.bias_k is not None or module.add_zero_attn):
             marks = ["added key and value"]
-        return replace(
-            self, described=replace(self.described, outline=replace(outline, marks=(*marks, *outline.marks)))
-        )
+        outline = replace(outline, marks=(*marks, *outline.marks))
+        return replace(self, described=replace(self.described, outline=outline))
 
     @property
-    def looks_back(self) -> bool:
+    def is_causal(self) -> bool:
         """Whether no token looks at a later one."""
         probabilities = self.observed.probabilities
         assert probabilities is not None
         return probabilities.shape[-1] == probabilities.shape[-2] and not bool(probabilities.triu(1).any())
 
-    def stack(self, *, is_causal: bool) -> str:
-        """Say which stack it is in: across, where keys are of others than queries; else as its name or masks say."""
+    def stack(self, default: str) -> str:
+        """Name its stack: cross where queries and keys read different states, else as its path says, or the default."""
         reads = self.observed.reads
         if {"Q", "K"} <= reads.keys() and not torch.equal(reads["Q"], reads["K"]):
             return "cross"
         named = next((part for part in self.described.outline.module.split(".") if part in STACKS), None)
-        return named or ("decoder" if is_causal else "encoder")
+        return named or default
 
 
 class ModuleReader(MapReader):
-    """A module that no library wrote, which reads sentences; nothing of it is changed."""
+    """A hand-written module that reads sentences; it is not changed."""
 
     def __init__(
         self,
@@ -359,25 +355,25 @@ class ModuleReader(MapReader):
         self._calls: dict[nn.Module, ModuleCall] = {}
 
     def sharing_model(self) -> Self:
-        """Give another reader of the same module, which has read nothing yet; this one's sentence stays."""
+        """Give another reader of the same module, without a sentence."""
         other = copy.copy(self)
         other.sentence, other._calls, other.tell = None, {}, tell_nobody
         return other
 
     def _example_of_tokens(self, reason: str = "") -> Example:
-        """Give the example where it is of tokens; else that is said, with what it is the reason of."""
+        """Give the example; `EngineError` with a reason where it has no tokens."""
         if not self._example.reads_tokens:
             raise EngineError(f"{self._name} reads no tokens{reason}")
         return self._example
 
     @property
     def vocabulary(self) -> int:
-        """How many rows its smallest embedding has."""
+        """The number of rows of its smallest embedding."""
         self._example_of_tokens(" that random ones could stand for")
         return vocabulary_size(self._model)
 
-    def read(self, text: Text, check: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
-        """Run the module on a sentence, unless it is the one that was read last; none of its heads can be off."""
+    def read(self, text: Text, check: Check, off: Off = NOTHING_OFF) -> Sentence:
+        """Run the module on a sentence, unless it was read last; its heads cannot be switched off."""
         if off.heads:
             raise EngineError(f"{self._name} is not a transformers model; its heads cannot be switched off")
         if self.sentence is not None and self.sentence.text == text:
@@ -400,8 +396,8 @@ class ModuleReader(MapReader):
         self.sentence = sentence
         return sentence
 
-    def predicted(self, text: str, position: int | None, check: Callable[[], None]) -> tuple[Prompt, Tensor]:
-        """Read a sentence, and give what the module says comes after one of its tokens, the last unless it is named."""
+    def predicted(self, text: str, position: int | None, check: Check) -> tuple[Prompt, Tensor]:
+        """Read a sentence, and give the module's logits, (vocabulary,), at a position, by default the last."""
         example = self._example_of_tokens(", so it predicts none")
         if "decoder" not in self.outline.stacks:
             raise EngineError(
@@ -414,8 +410,8 @@ class ModuleReader(MapReader):
         self.sentence = sentence
         return Prompt(sentence, {}, sentence.tokens, place), self._logits(returned, place, len(sentence.ids))
 
-    def _run(self, example: Example, check: Callable[[], None]) -> Any:
-        """Call the model, keep what its attention modules are called with, and give what it returns."""
+    def _run(self, example: Example, check: Check) -> Any:
+        """Call the model, keep the calls of its attention modules, and give what it returns."""
         self.sentence = None
         calls: dict[nn.Module, ModuleCall] = {}
         telling = ProgressReporter(self.tell, READING, "layers")
@@ -443,11 +439,10 @@ class ModuleReader(MapReader):
         return returned
 
     def _logits(self, returned: Any, position: int, tokens: int) -> Tensor:
-        """Take the logits at a token out of what the module returned, told by their shape: (vocabulary,) float32.
+        """Find the logits at a token by their shape in what the module returned: (vocabulary,) float32.
 
-        They are the one tensor of one sentence that is as wide as an embedding has rows, and not as wide as the stream
-        that heads read. It is of all tokens, or of the last alone, as some modules are written that are to go on. Where
-        it holds probabilities already, their logarithms are the logits.
+        They are the only tensor that is as wide as an embedding has rows, and not as wide as the residual stream, for
+        all tokens or for the last alone. Of probabilities the logarithms are taken.
         """
         streams = {width for layer in self.outline.layers for width in (layer.d_model, layer.d_output)}
         tables = {each.num_embeddings for each in self._model.modules() if isinstance(each, nn.Embedding)} - streams
@@ -471,10 +466,10 @@ class ModuleReader(MapReader):
         own = logits[-1 if len(logits) == 1 else position].float().cpu()
         if bool(own.isnan().any()):
             raise EngineError(f"the logits that {self._name} gives here are NaN, so it predicts nothing")
-        return own.log() if bool((own >= 0).all()) and abs(float(own.sum()) - 1) < OF_ONE else own
+        return own.log() if bool((own >= 0).all()) and abs(float(own.sum()) - 1) < SUM_SLACK else own
 
-    def blocks(self, layer: Head, check: Callable[[], None]) -> Blocks:
-        """See the maps of one layer by calling its attention once more."""
+    def blocks(self, layer: Head, check: Check) -> Blocks:
+        """Give one layer's maps by calling its attention again."""
         if self.sentence is None:
             raise EngineError("no sentence has been read; type one")
         weights = self._watch(layer).weights
@@ -483,17 +478,17 @@ class ModuleReader(MapReader):
         yield (queries, keys), 0, weights
 
     def _watch(self, layer: Head) -> ProjectionWatch:
-        """Call a layer's attention once more as it was called, and see what it computes."""
+        """Repeat the call of a layer's attention, and watch it."""
         found = self._found[layer]
         if found.module not in self._calls:
             raise EngineError(
                 f"{self.outline.layer(layer).module} did not run on this sentence; it has no attention map"
             )
         with evaluation_mode(self._model), ProjectionWatch(found.parameters).watching(found.module) as watch:
-            self._calls[found.module].again()
+            self._calls[found.module].repeat()
         return watch
 
-    def observe(self, check: Callable[[], None]) -> dict[Head, Observation]:
+    def observe(self, check: Check) -> dict[Head, Observation]:
         """Watch every attention module while the model reads its example."""
         self._run(self._example, check)
         seen: dict[Head, Observation] = {}
@@ -502,6 +497,6 @@ class ModuleReader(MapReader):
             seen[head] = self._watch(head).observation(found.module)
         return seen
 
-    def scoring(self, layer: Head, check: Callable[[], None]) -> tuple[ScoreFormula, Tokens]:
-        """Refuse: what projects queries and keys has no module that is known by name."""
+    def scoring(self, layer: Head, check: Check) -> tuple[ScoreFormula, Tokens]:
+        """Refuse: the modules of its projections are not known by name."""
         raise EngineError(f"{self._name} is not a transformers model; its scores cannot be split into terms")

@@ -1,8 +1,8 @@
-"""What a model predicts at a token of a sentence: as it is, after each block, and with heads switched off.
+"""What a model predicts at a token: as it is, after each block, and with heads switched off.
 
-Reading maps takes no language-modelling head, so it is put on when a prediction is first asked for: the class with a
-head is made without memory (on PyTorch's meta device), the loaded model takes the place of its body, and the few
-tensors that are left are read from the checkpoint, or tied to the embedding as the class says.
+Reading maps needs no language-modelling head, so the head is added for the first prediction: the class with a head is
+made without memory (on PyTorch's meta device), the loaded model becomes its body, and the few other tensors are read
+from the checkpoint, or tied to the embedding.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from engine.architectures.tensors import Tensors
 from engine.architectures.vocabulary import UNEMBEDDINGS
 from engine.checkpoints.transformers_library import class_named, first_line, silence
 from engine.mathematics.tokens import root_mean_square
+from engine.models.attention_capture import Check
 from engine.models.devices import is_spread, place_on_device
 from engine.models.interventions import ResidualStream, blocks_around, heads_per_run
 from engine.models.model_loader import input_device
@@ -34,21 +35,19 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, Off
 from engine.values.progress import AVERAGING, FOLLOWING, PREDICTING, SWITCHING, ProgressReporter, Tell, in_heads
 
-Check = Callable[[], None]
-
 CLOSE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
-"""Of the largest logit: what rounding in a model's own arithmetic may add up to."""
+"""How far rounding in a model's own arithmetic may move a logit, relative to the largest."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A token of a sentence, and what is read there.
+    """A sentence, and the token of it at which the model predicts.
 
     Attributes
     ----------
     sentence : as it was typed.
-    inputs : what the model is called with, ids (1, tokens); a mask may stand in the place of the token.
-    tokens : the texts of those tokens among which the position is: the decoder's own where it has some.
+    inputs : of the model, ids (1, tokens); a mask may replace the token.
+    tokens : texts of the tokens that ``position`` counts: the decoder's where it reads its own.
     position : of the token, from 0.
     """
 
@@ -59,7 +58,7 @@ class Prompt:
 
 
 class Predictor:
-    """A loaded model with its head. Every ``check`` is called before each layer runs, and may raise to give up.
+    """A loaded model with its language-modelling head. ``check`` is called before each layer, and may raise to stop.
 
     Raises
     ------
@@ -76,7 +75,7 @@ class Predictor:
         self.words = reader.words
         self.model: Any = with_head(reader.model, tensors, outline.name, is_masked=self.is_masked)
         unembedding = unembedding_of(self.model)
-        assert unembedding is not None  # of a model that `with_head` gave
+        assert unembedding is not None  # `with_head` gives a model with one
         self.unembedding = unembedding
         self.outputs = reader.outputs
         paths = {module: path for path, module in reader.model.named_modules()}
@@ -88,7 +87,7 @@ class Predictor:
 
     @contextmanager
     def reporting(self, activity: str, runs: int, tell: Tell | None = None) -> Iterator[None]:
-        """Report how far the model is with so many runs."""
+        """Report progress over so many runs of the model."""
         unit = "layers" if runs == 1 else "layers run"
         with ProgressReporter(tell or self._reader.tell, activity, unit) as report:
             self._step = partial(report.step, runs * len(self._reader.modules))
@@ -98,15 +97,14 @@ class Predictor:
                 self._step = lambda: None
 
     def is_run(self, layer: Head) -> bool:
-        """Say whether a layer has taken part in anything that was predicted; what looks at an encoder may not."""
+        """Say whether a layer took part in any prediction; cross-attention may not."""
         return self._reader.modules[layer] in self._run_modules
 
     def prompt(self, text: str, position: int | None) -> Prompt:
-        """Find the token that a prediction is asked for.
+        """Give the model's inputs for a prediction at a position.
 
-        A model that fills in masks does so at the first mask of the sentence, or, where there is none or another
-        position is asked for, at that token, which a mask replaces. Without a position it is the last token, of a
-        masked model the last one that stands for text.
+        Without a position it is the last token; of a masked model the sentence's first mask, or else its last token of
+        text. A masked model reads a mask in place of the token.
 
         Raises
         ------
@@ -131,7 +129,7 @@ class Predictor:
         return Prompt(sentence, inputs, self.words.texts(read[0].tolist()), position)
 
     def logits(self, prompt: Prompt, check: Check) -> Tensor:
-        """Give the logits of the token after the one asked for, or of the mask: (vocabulary,) float32."""
+        """Give the logits of the token after the prompt's position, or of the mask: (vocabulary,) float32."""
         with self.reporting(PREDICTING, 1):
             return self.run(prompt, check, nullcontext())
 
@@ -144,7 +142,7 @@ class Predictor:
     def each_switched(
         self, prompt: Prompt, heads: Sequence[Head], check: Check, *, by_mean: bool
     ) -> Iterator[tuple[Head, Tensor]]:
-        """Give the logits with each of some heads switched off alone, as they are computed: (vocabulary,) float32."""
+        """Yield each head and the logits with this head switched off alone, (vocabulary,) float32."""
         means = self.means(prompt, check) if by_mean else None
         tokens = max(each.shape[1] for each in prompt.inputs.values() if isinstance(each, Tensor))
         tried = list(heads_per_run(heads, tokens))
@@ -158,7 +156,7 @@ class Predictor:
                 yield from zip(some, found, strict=True)
 
     def means(self, prompt: Prompt, check: Check) -> dict[Head, Tensor]:
-        """Give the means over the sentence's tokens of what output projections read with nothing off, by layer."""
+        """Give the means over the tokens of what output projections read with no head off, by layer."""
         key = repr([each.tolist() for each in prompt.inputs.values() if isinstance(each, Tensor)])
         if self._means[0] != key:
             means: dict[Head, Tensor] = {}
@@ -171,18 +169,18 @@ class Predictor:
     def lens(
         self, prompt: Prompt, at_once: int, check: Check, *, everywhere: bool
     ) -> Iterator[tuple[Tensor, slice, Tensor]]:
-        """Put the residual stream at the token, or at every token, through all that follows the last block.
+        """Run what follows the last block on the residual stream before and after each block, at one or every token.
 
         Yields
         ------
         states : (1 + blocks, tokens, width), before the first block and after every block; the same each time.
-        some : which states these logits are of, at most ``at_once``, with one block's after the other.
+        some : the range of the states, counted block by block, whose logits follow; at most ``at_once``.
         logits : (len(some), vocabulary) float32.
 
         Raises
         ------
-        EngineError : when there is no one residual stream, or what follows the last block is not a function of its
-            states alone.
+        EngineError : when there is no single residual stream, or what follows the last block needs more than its
+            states.
         """
         seen: list[Tensor] = []
         tokens, place = (len(prompt.tokens), prompt.position) if everywhere else (1, 0)
@@ -202,12 +200,11 @@ class Predictor:
                 yield states, some, self._logits_of_states(prompt, flat[some], len(seen) - 1, check)
 
     def _logits_of_states(self, prompt: Prompt, states: Tensor, calls: int, check: Check) -> Tensor:
-        """Put states, (states, width), through all that follows the last of so many calls of blocks.
+        """Give the logits, (states, vocabulary) float32, if the last of so many calls of blocks gave these states.
 
-        Logits, (states, vocabulary) float32, are what the model would predict if its blocks had given these states.
-        Raises `EngineError` when it needs more than them.
+        Raises `EngineError` when what follows needs more than the states, (states, width).
         """
-        for sentences in (1, len(states)):  # few models need as many sentences before the end as come out of it
+        for sentences in (1, len(states)):  # a few models need one sentence per state from the start
             try:
                 with self.stream.ending_with(calls, states):
                     found = self.run_tokens(prompt, sentences, check)
@@ -234,7 +231,7 @@ class Predictor:
         return self._run(prompt, 1, check, around)[0]
 
     def _run(self, prompt: Prompt, copies: int, check: Check, around: AbstractContextManager[None]) -> Tensor:
-        """Run the model on copies of a sentence, and unembed no token but the one that is asked for: (copies, …)."""
+        """Run the model on copies of a sentence, and unembed only the prompt's token: (copies, vocabulary) float32."""
         tokens, position = len(prompt.tokens), prompt.position
         inputs = {
             name: each.expand(copies, *each.shape[1:]) if isinstance(each, Tensor) else each
@@ -263,19 +260,19 @@ class Predictor:
 
 @dataclass(frozen=True)
 class MeasuredLogit:
-    """What is measured of logits: one token's, or by how much that is above another's.
+    """One token's logit, or its difference from another's.
 
     Attributes
     ----------
-    token : the token's id.
-    against : the id of the one whose logit is taken off; None for none.
+    token : id of the token.
+    against : id of the token whose logit is subtracted; None for none.
     """
 
     token: int
     against: int | None = None
 
     def of(self, logits: Tensor) -> Tensor:
-        """Measure it of logits, (…, vocabulary): (…) float64.
+        """Measure it in logits, (…, vocabulary): (…) float64.
 
         Examples
         --------
@@ -286,9 +283,9 @@ class MeasuredLogit:
         return own if self.against is None else own - logits[..., self.against].double()
 
     def spread(self, logits: Tensor) -> float:
-        """Give the root mean square of what is measured, were the tokens drawn at random of (vocabulary,) logits.
+        """Give its root mean square for tokens drawn at random from (vocabulary,) logits.
 
-        Of the difference of two, drawn one by one, that is √2 times the standard deviation.
+        For the difference of two draws that is √2 times the standard deviation.
         """
         if self.against is None:
             return float(root_mean_square(logits))
@@ -301,13 +298,13 @@ class MeasuredLogit:
 
 
 def token_named(words: Words, name: str, text: str, count: int) -> int:
-    """Find a token's id by its text, with a space before it or without, or by ``#`` and its id.
+    """Find a token's id by its text, with or without a leading space, or by ``#`` and its id.
 
-    What cannot be seen, such as a joiner, may be written as it is or as tables write it.
+    Invisible characters, such as joiners, may be typed as they are or as tables escape them.
 
     Raises
     ------
-    EngineError : when there is no such token among so many of the model that is called so.
+    EngineError : when the model's first ``count`` ids have no such token.
     """
     if text.startswith("#") and text[1:].isdigit():
         if int(text[1:]) >= count:
@@ -322,12 +319,7 @@ def token_named(words: Words, name: str, text: str, count: int) -> int:
 
 
 def checked_position(position: int | None, tokens: int) -> int:
-    """Give the position of a token of a sentence, the last unless it is named.
-
-    Raises
-    ------
-    EngineError : when the sentence has no such token.
-    """
+    """Give a token's position, by default the last; `EngineError` when the sentence has no such token."""
     place = tokens - 1 if position is None else position
     if not 0 <= place < tokens:
         raise EngineError(f"the sentence has no token {place}: its tokens are 0 to {tokens - 1}")
@@ -335,7 +327,7 @@ def checked_position(position: int | None, tokens: int) -> int:
 
 
 def _logits(result: Any) -> Tensor:
-    """Take the logits, (sentences, tokens, vocabulary), out of what a model returns."""
+    """Give the logits, (sentences, tokens, vocabulary), in what a model returns."""
     for name in ("logits", "prediction_logits"):
         if isinstance(found := getattr(result, name, None), Tensor):
             return found
@@ -347,23 +339,23 @@ def _logits(result: Any) -> Tensor:
 MAPPINGS = (
     "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_CAUSAL_LM_MAPPING", "MODEL_FOR_MASKED_LM_MAPPING",
 )  # fmt: skip
-"""Transformers' lists of classes with a head, in the order in which they are looked through."""
+"""transformers' lists of classes with a head, in the order in which they are searched."""
 
 ZERO_BUFFERS = ("final_logits_bias",)
-"""Buffers of heads that are zero where a checkpoint does not keep them."""
+"""Buffers of heads that are zero where a checkpoint lacks them."""
 
 OLD_ENDINGS = {"weight": "gamma", "bias": "beta"}
-"""What old checkpoints call the parameters of norms."""
+"""Names of the parameters of norms in old checkpoints."""
 
 
 def with_head(model: Any, tensors: Tensors, name: str, *, is_masked: bool) -> Any:
-    """Give a loaded model of transformers with its language-modelling head; the model itself where it has one already.
+    """Give a loaded model of transformers with its language-modelling head; the model itself where it has one.
 
-    It becomes a part of what is returned, and nothing of it is changed. ``is_masked`` says that it fills in masks.
+    The model becomes a part of the result and is not changed. ``is_masked`` looks for heads of masked models first.
 
     Raises
     ------
-    EngineError : when its type has no such head, or its checkpoint was saved without.
+    EngineError : when its type has no such head, or its checkpoint was saved without one.
     """
     if unembedding_of(model) is not None:
         return model
@@ -371,17 +363,17 @@ def with_head(model: Any, tensors: Tensors, name: str, *, is_masked: bool) -> An
     silence()
     for chosen in _classes(model.config, is_masked):
         try:
-            return _around(chosen, model, tensors)
+            return _wrap(chosen, model, tensors)
         except EngineError as error:
             reasons.append(str(error))
-        except Exception as error:  # whatever a class says of a configuration that is not for it
+        except Exception as error:  # whatever a class raises for another's configuration
             reasons.append(f"{chosen.__name__}: {first_line(error)}")
     reason = next(iter(reasons), "transformers has no class with one for its type")
     raise EngineError(f"{name} has no language-modelling head to predict with ({reason}); its maps and spectra work")
 
 
 def unembedding_of(model: Any) -> nn.Module | None:
-    """Give the module that turns a model's last states into logits; None where it has no head."""
+    """Give the module that makes logits of a model's last states; None without a head."""
     try:
         found = model.get_output_embeddings()
     except (NotImplementedError, AttributeError, TypeError):
@@ -390,7 +382,7 @@ def unembedding_of(model: Any) -> nn.Module | None:
 
 
 def _classes(config: Any, is_masked: bool) -> Iterator[Any]:
-    """Yield classes with a head that a model may have been saved from: the one it names, then those of its type."""
+    """Yield the classes with a head that fit a configuration: the class that it names, then those of its type."""
     found = [class_named(name, config) for name in getattr(config, "architectures", None) or ()]
     for mapping in [*MAPPINGS[2:], *MAPPINGS[:2]] if is_masked else MAPPINGS:
         entry = getattr(transformers, mapping).get(type(config), None)
@@ -398,13 +390,13 @@ def _classes(config: Any, is_masked: bool) -> Iterator[Any]:
     yield from dict.fromkeys(each for each in found if hasattr(each, "get_output_embeddings"))
 
 
-def _around(chosen: Any, model: Any, tensors: Tensors) -> Any:
-    """Make a class with a head around a loaded model."""
+def _wrap(chosen: Any, model: Any, tensors: Tensors) -> Any:
+    """Make a model of a class with a head around a loaded body."""
     with torch.device("meta"):
         whole = chosen(model.config).eval()
     if unembedding_of(whole) is None:
         raise EngineError(f"{chosen.__name__} writes no logits")
-    place = _place(whole, model)
+    place = _body_paths(whole, model)
     own = [name for name, _ in _tensors(whole) if not any(name.startswith(f"{path}.") for path in place)]
     for path in place:
         parent, _, leaf = path.rpartition(".")
@@ -424,8 +416,8 @@ def _around(chosen: Any, model: Any, tensors: Tensors) -> Any:
     return whole
 
 
-def _place(whole: Any, model: Any) -> tuple[str, ...]:
-    """Say which parts of a class with a head the loaded model is: the one of its type, or all that it has by name."""
+def _body_paths(whole: Any, model: Any) -> tuple[str, ...]:
+    """Give the paths that the loaded body takes in a class with a head: one of its type, or all its children's."""
     prefix = getattr(whole, "base_model_prefix", "")
     paths = [prefix, *(f"{prefix}.{name}" for name, _ in getattr(whole, prefix, nn.Module()).named_children())]
     paths += [name for name, _ in whole.named_children()]
@@ -445,15 +437,12 @@ def _tensors(whole: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _fill(whole: nn.Module, name: str, tensors: Tensors, dtype: torch.dtype, device: torch.device) -> bool:
-    """Read a tensor of the head, in the dtype and to the place of the loaded model; False where it is not stored.
-
-    Unembeddings have had other names than they have now.
-    """
+    """Read a tensor of the head, in the loaded model's dtype and place; give False where it is not stored."""
     parent_name, _, leaf = name.rpartition(".")
     parent = whole.get_submodule(parent_name)
     names = [name, sibling(parent_name, OLD_ENDINGS.get(leaf, leaf))]
     if parent is unembedding_of(whole):
-        names += [f"{each}.{leaf}" for each in UNEMBEDDINGS]
+        names += [f"{each}.{leaf}" for each in UNEMBEDDINGS]  # names in older checkpoints
     stored = next((each for each in names if each in tensors.entries), None)
     if stored is not None:
         value = tensors.read(stored).to(device=device, dtype=dtype if dtype.is_floating_point else None)

@@ -1,12 +1,12 @@
-"""A model's own numbers against the heads that were cut from its files: two identities, layer by layer.
+"""Proving the heads cut from a model's files against the model's own numbers: two identities, layer by layer.
 
 x is what the projections read, out what the output projection wrote, A_h the attention probabilities.
 
 (a)  Σ_h A_h (x W_V,hᵀ + b_V,h) W_O,hᵀ + b_O = out
 (b)  softmax(scale · (x W_Qᵀ + b_Q)(x W_Kᵀ + b_K)ᵀ + mask) = A_h, with all positions at zero
 
-A wrong slice of any projection breaks one of them. Where a model does something beside the plain formula, the identity
-is tried with that, one modifier after the other, and the one it holds with is named.
+A wrong slice of any projection breaks one of them. For models that do more than the plain formula, modifiers are tried
+in turn, and the first with which the identity holds is named.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from engine.architectures.places import turn_of
 from engine.architectures.rules import Rule, sibling
 from engine.architectures.tensors import all_finite
 from engine.mathematics.scores import fit_scale
+from engine.models.attention_capture import HALVES, Check
 from engine.models.attention_maps import probabilities_of
 from engine.models.devices import weights_loaded, widen
 from engine.models.interventions import first_tensor
@@ -48,38 +49,38 @@ from engine.values.heads import Head
 from engine.values.outline import Finding, LayerProof
 
 TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
-"""Of the largest number: what rounding in a module's own arithmetic may add up to, by the dtype of its numbers."""
+"""How far rounding in a module's own arithmetic may move a number, relative to the largest, by dtype."""
 
 ROUNDINGS = 4
-"""How many roundings of the largest score may show in a probability, where scores are large."""
+"""How far a probability may be off, in rounding errors of the largest score."""
 
 SUM_SLACK = {torch.bfloat16: 3e-2, torch.float16: 5e-3}
-"""How far rows of probabilities may be from one by rounding alone; a thousandth in wider types."""
+"""How far a row's sum may be from one by rounding alone; a thousandth in wider types."""
 
-WHOLE_ROW = 0.5
-"""How much of a row the first sentence must tell of, for it to be compared."""
+LEAST_SHARE = 0.5
+"""Share of a row, at least, that the comparable keys must have for the row to be compared."""
 
 TELLING = 1e-12
-"""Probabilities below this say more about rounding than about a score."""
+"""Least probability that tells a score; smaller ones are mostly rounding."""
 
 PARTS = {
     "Q": ("query", "query_bias", "gate", "gate_bias"), "K": ("key", "key_bias"),
     "V": ("value", "value_bias"), "O": ("output", "output_bias"),
 }  # fmt: skip
-"""What a layer's weights hold of each projection."""
+"""Fields of `LayerWeights`, by projection."""
 
 BEYOND = frozenset({
     "differential pairs", "residual convolution", "landmarks", "dynamic mask", "short convolution",
     "output scaled by a sink", "relative position terms", "hashed attention", "outputs beyond OV", "scores beyond QK",
     "terms beside the heads",
 })  # fmt: skip
-"""Marks of what depends on the sentence in ways that the identities do not cover."""
+"""Marks of layers that the identities do not cover."""
 
-UNHELD = "the scores depend on more than queries and keys, such as the model's own positions"
-"""Said of scores that do not follow from queries and keys where positions could not be held still."""
+POSITIONS_NOT_HELD = "the scores depend on more than queries and keys, such as the model's own positions"
+"""The note where scores do not follow from queries and keys, and positions could not be held at zero."""
 
 ROUNDING_MODULES = frozenset({"Linear8bitLt"})
-"""Projections that do not compute what their weights say, but nearly."""
+"""Projections that round their inputs."""
 
 VALUE_NORMS = ("v_norm", "v_layernorm", "value_norm", "value_layernorm", "kv_norm")
 QUERY_NORMS = ("q_norm", "q_layernorm", "query_norm", "query_layernorm", "q_b_norm")
@@ -88,34 +89,31 @@ CONVOLUTIONS = {"K": ("k_sconv",), "V": ("v_sconv",)}
 QUERY_KEY_NORM, ROTARY_KEY_NORM = ("qk_norm",), ("k_rope_only_layernorm",)
 OUTPUT_NORMS = ("attn_sub_norm", "sub_norm", "inner_attn_ln", "o_norm")
 GATES = ("gate_proj", "g_proj", "g")
-"""What models call the modules beside the projections that act on values, queries, keys and heads' outputs."""
+"""Names in models of the modules that act on values, queries, keys and heads' outputs."""
 
 LATENT_SCALES = {"Q": ("mla_scale_q_lora", "q_lora_scale"), "K": ("mla_scale_kv_lora", "kv_lora_scale")}
 VALUE_SCALE, CLIP = "v_scale", "clip_qkv"
-"""What attention modules call the numbers that they multiply latents and values by, and at which they cut them off."""
+"""Names in attention modules of the factors on latents and on values, and of the bound at which they are clipped."""
 
 Attempt = tuple[str, float, float]
-"""What a model does beside a plain formula, how far that is from its own numbers, and the largest that are rounded."""
+"""The modifiers of a formula, its residual, and the largest number that rounding affects."""
 
 ROW_LENGTH, DRAWN_TOKENS = 9, 50_000
-"""Tokens of a random row, and from how many of the vocabulary they are drawn."""
-
-HALVES = frozenset({torch.float16, torch.bfloat16})
-
+"""Tokens of a random row, and the number of first ids that they are drawn from."""
 
 POSITION_KEYS = {
     "xlnet": (".r", ".seg_embed"), "funnel": (".r_kernel", ".seg_embed"), "inkling_text": (".r_proj.weight",),
 }  # fmt: skip
-"""How parameters end, by type, that make scores of relative positions and segments: zero, they add nothing."""
+"""Endings of the parameters, by type, that make scores of relative positions and segments; at zero they add nothing."""
 
 POSITION_TABLES = {"roformer": "embed_positions"}
-"""The table of rotations, by type, whose rows are all the first one while positions are held."""
+"""The table of rotations, by type; its first row replaces all rows while positions are held at zero."""
 
 WAVE = 4000
-"""Samples of sound, of which an encoder of waves makes about ten states."""
+"""Samples of sound, from which an encoder of waves makes about ten states."""
 
 STATES = 10
-"""States that an encoder of sound makes which takes several frames together for each."""
+"""States for which an encoder of sound with several frames per state gets frames."""
 
 
 @dataclass
@@ -124,15 +122,15 @@ class Observation:
 
     Attributes
     ----------
-    module : the module itself, whose norms can be called.
-    key_value_module : the module that keys and values are of, another one's where layers share them.
+    module : the module, whose norms can be called.
+    key_value_module : the module that makes keys and values: another layer's where layers share them.
     projections : the modules of its projections by matrix, and the norms of first steps as ``norm Q``.
-    reads : by matrix, what its projection (the first step of two) read, (sentences, tokens, width); of O
+    reads : by matrix, what its projection (the first step of two) read, (sentences, tokens, width); for O
         (sentences, tokens, heads · value_head_dim).
     written : what the output projection wrote, (sentences, tokens, d_output).
     probabilities : (sentences, heads, queries, keys), or None where the module does not return them.
     positions_are_held : whether all positions were zero, or the model has no rotations.
-    loaded_as : the half precision of the weights of a module that was run in float32; None for any other.
+    loaded_as : the half precision of weights that were run in float32; None for others.
     """
 
     module: nn.Module
@@ -145,20 +143,11 @@ class Observation:
     loaded_as: torch.dtype | None = None
 
 
-def observe(
-    model: Any, modules: Mapping[Head, AttentionModule], device: str, check: Callable[[], None]
-) -> dict[Head, Observation]:
-    """Run a model on two rows of random tokens, with all positions held at zero where it takes positions.
+def observe(model: Any, modules: Mapping[Head, AttentionModule], device: str, check: Check) -> dict[Head, Observation]:
+    """Run a model of transformers, with eager attention, on two rows of random tokens, at position zero where it can.
 
     Rotations are then equal and cancel in q · k, so that the scores follow from the weights alone. The tokens are the
-    same each time, and none of them is padding.
-
-    Parameters
-    ----------
-    model : of transformers, with eager attention.
-    modules : the attention modules by layer.
-    device : where it reads them.
-    check : called before every attention module; it may raise to give up.
+    same each time, without padding. ``check`` is called before every attention module and may raise to stop.
 
     Raises
     ------
@@ -200,13 +189,9 @@ def observe(
 
 
 def inputs_at_position_zero(model: Any, ids: Tensor, d_source: int | None = None) -> dict[str, Any]:
-    """Give what a model is called with so that positions cancel: an explicit mask, no cache, all positions zero.
+    """Give a model's inputs for ids (sentences, tokens): an explicit mask, no cache, all positions zero.
 
-    Parameters
-    ----------
-    model : of transformers.
-    ids : (sentences, tokens)
-    d_source : width of the states of an encoder that a decoder without one of its own looks at; None where none does.
+    ``d_source`` is the width of encoder states, made up for a decoder that attends to an encoder outside the model.
     """
     config, taken = model.config, inspect.signature(model.forward).parameters
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
@@ -218,7 +203,7 @@ def inputs_at_position_zero(model: Any, ids: Tensor, d_source: int | None = None
         inputs["bbox"] = empty_boxes(ids)
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in taken:
         inputs["decoder_input_ids"] = ids.flip(1)
-        if channels := getattr(getattr(config, "decoder_config", None), "num_channels", 0):  # of sound, as Dia's
+        if channels := getattr(getattr(config, "decoder_config", None), "num_channels", 0):  # Dia
             inputs["decoder_input_ids"] = ids.flip(1)[..., None].expand(*ids.shape, channels)
     elif d_source is not None and "encoder_hidden_states" in taken:
         inputs["encoder_hidden_states"] = drawn(*ids.shape, d_source).to(model.dtype)
@@ -226,7 +211,7 @@ def inputs_at_position_zero(model: Any, ids: Tensor, d_source: int | None = None
     if shape is not None and "input_features" in taken:
         del inputs["input_ids"], inputs["attention_mask"]
         inputs["input_features"] = drawn(len(ids), *shape)
-    elif "input_ids" not in taken and "input_values" in taken:  # the wave itself, as Moonshine's
+    elif "input_ids" not in taken and "input_values" in taken:  # Moonshine reads the wave
         wave = drawn(len(ids), WAVE)
         del inputs["input_ids"]
         inputs |= {"input_values": wave, "attention_mask": torch.ones_like(wave, dtype=ids.dtype)}
@@ -238,18 +223,18 @@ def inputs_at_position_zero(model: Any, ids: Tensor, d_source: int | None = None
 
 
 def _shape_of_frames(config: Any) -> tuple[int, int] | None:
-    """Say of what shape an encoder of sound reads frames; None where it reads none that are known."""
-    if hasattr(config, "num_mel_bins") and hasattr(config, "max_source_positions"):  # as Whisper's
+    """Give the shape of the frames that an encoder of sound reads; None for an unknown one."""
+    if hasattr(config, "num_mel_bins") and hasattr(config, "max_source_positions"):  # Whisper
         return config.num_mel_bins, 2 * config.max_source_positions
     encoders: tuple[Any, Any] = getattr(config, "encoder_config", None), config
     for encoder in encoders:
-        if hasattr(encoder, "subsampling_factor") and hasattr(encoder, "num_mel_bins"):  # as Parakeet's, or alone
+        if hasattr(encoder, "subsampling_factor") and hasattr(encoder, "num_mel_bins"):  # Parakeet
             return STATES * encoder.subsampling_factor, encoder.num_mel_bins
     return None
 
 
 def _hold_positions(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Hand a module that makes rotations positions that are all zero, whoever counts them."""
+    """Give a module that makes rotations positions that are all zero."""
     call = inspect.signature(module.forward).bind(*args, **kwargs)
     positions = call.arguments.get("position_ids")
     if isinstance(positions, Tensor):
@@ -259,7 +244,7 @@ def _hold_positions(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
 
 @contextmanager
 def _position_tables_at_zero(model: Any, model_type: str) -> Iterator[None]:
-    """Give a model's own tables of positions the same row everywhere, and put them back."""
+    """Give a model's tables of positions the same row everywhere, and restore them at the end."""
     keys, table = POSITION_KEYS.get(model_type, ()), POSITION_TABLES.get(model_type)
     tables = [path for path, _ in model.named_parameters() if path.endswith(keys) or path.split(".")[-2:-1] == [table]]
     with weights_loaded(*(model.get_submodule(path.rpartition(".")[0]) for path in tables)):
@@ -276,16 +261,16 @@ def _position_tables_at_zero(model: Any, model_type: str) -> Iterator[None]:
 
 
 class _ModuleWatch:
-    """Keeps what one attention module and its projections read and write; a module that runs again is kept once."""
+    """Keeps what one attention module and its projections read and write, the first time that they run."""
 
-    def __init__(self, seen: Observation, module: AttentionModule, sentences: int, check: Callable[[], None]) -> None:
+    def __init__(self, seen: Observation, module: AttentionModule, sentences: int, check: Check) -> None:
         self._seen, self._module, self._check = seen, module, check
         self._sentences = sentences
         self._calls = 0
 
     @contextmanager
     def watching(self, named: Mapping[str, nn.Module], paths: Mapping[str, str], loaded: Rule | None) -> Iterator[None]:
-        """Watch the module and its projections, under the names of the file's rule or of the loaded model's."""
+        """Watch the module and its projections, by the names of the checkpoint's rule or the loaded model's."""
         rule, seen = self._module.rule, self._seen
         rules = [each for each in (rule, loaded) if each is not None]
         uses: dict[str, str] = {}
@@ -305,10 +290,10 @@ class _ModuleWatch:
                 else:
                     raise EngineError(f"the loaded model has no module {sibling(self._module.outline.module, name)}")
             if uses:
-                stack.enter_context(weights_loaded(seen.module))  # so that it computes with these very parameters
+                stack.enter_context(weights_loaded(seen.module))  # so that it computes with these parameter objects
                 parameters = {id(getattr(seen.module, name)): matrix for name, matrix in uses.items()}
                 stack.enter_context(_EinsumWatch(parameters, self._keep))
-            seen.module.forward = partial(self._run, seen.module.forward)  # accelerate may have replaced it, too
+            seen.module.forward = partial(self._run, seen.module.forward)  # may be accelerate's
             try:
                 yield
             finally:
@@ -321,7 +306,7 @@ class _ModuleWatch:
         self._calls += 1
         self._check()
         seen = self._seen
-        half = half_precision(seen.module)  # None too where another watch has brought it to float32
+        half = half_precision(seen.module)  # None if another watch has made it float32
         with nullcontext() if half is None else in_float32(seen.module):
             if half is not None:
                 args, kwargs = _converted((args, kwargs), HALVES, torch.float32)
@@ -336,12 +321,12 @@ class _ModuleWatch:
         self._keep(matrix, *(each.mT if is_convolution else each for each in (args[0], first_tensor(result))))
 
     def _keep(self, matrix: str, read: Tensor, written: Tensor) -> None:
-        """Keep what a projection read; where a module calls it for several sequences, one after the other."""
+        """Keep what a projection read; a module may call it for several parts of the sequence in turn."""
         seen = self._seen
         read, written = (
             each.transpose(0, 1) if each.ndim > 2 and each.shape[0] != self._sentences == each.shape[1] else each
             for each in (read.detach(), written.detach())
-        )  # some have the tokens first
+        )  # some models have the tokens first
         if matrix == "O":
             if seen.written is None:
                 seen.reads["O"], seen.written = read, written
@@ -352,7 +337,7 @@ class _ModuleWatch:
 
 
 class _EinsumWatch(TorchFunctionMode):
-    """Watches products with parameters that belong to no module of their own, by their ids."""
+    """Watches products with parameters, by their ids, that belong to no module of their own."""
 
     def __init__(self, uses: Mapping[int, str], keep: Callable[[str, Tensor, Tensor], None]) -> None:
         super().__init__()
@@ -369,9 +354,9 @@ class _EinsumWatch(TorchFunctionMode):
 
 @contextmanager
 def in_float32(*modules: nn.Module) -> Iterator[None]:
-    """Bring the weights of modules and of all their parts, those of half precision as float32.
+    """Load the weights of modules and of all their parts as float32 where they are of half precision.
 
-    What they do is then seen without their rounding. The weights are given back as they were, bit by bit.
+    The modules then compute without half precision's rounding. At the end the weights are restored bit by bit.
     """
     with weights_loaded(*modules):
         parts = [part for module in modules for each in (module.parameters(), module.buffers()) for part in each]
@@ -387,7 +372,7 @@ def in_float32(*modules: nn.Module) -> Iterator[None]:
 
 
 def half_precision(module: nn.Module) -> torch.dtype | None:
-    """Give the half precision that a module computes in, or None where it has none."""
+    """Give a module's half precision; None in wider types."""
     return next((each.dtype for each in module.parameters() if each.dtype in HALVES), None)
 
 
@@ -396,21 +381,21 @@ def _converted(values: Any, of: Collection[torch.dtype], dtype: torch.dtype) -> 
 
 
 def prove(module: AttentionModule, weights: LayerWeights, seen: Observation) -> LayerProof:
-    """Check both identities for one layer: its heads as they were cut, against what its module read and wrote."""
-    if missing := _what_is_missing(seen):
+    """Check both identities for one layer: its heads against what its module read and wrote."""
+    if missing := _missing(seen):
         nothing = Finding(None, math.nan, missing)
         return LayerProof(module.outline.name, nothing, nothing)
     assert seen.probabilities is not None
     assert seen.written is not None
     with in_float32(seen.module, seen.key_value_module, *seen.projections.values()):
         case = Case(module, _as_loaded(module, weights, seen.loaded_as), seen, seen.probabilities, seen.written)
-        scores = _first_that_holds(case, _scores(case), seen.probabilities)
+        scores = _first_that_holds(case, _try_scores(case), seen.probabilities)
         if scores.holds is False and not seen.positions_are_held:
-            scores = Finding(None, scores.residual, UNHELD)
-        return LayerProof(module.outline.name, _first_that_holds(case, _outputs(case), seen.written), scores)
+            scores = Finding(None, scores.residual, POSITIONS_NOT_HELD)
+        return LayerProof(module.outline.name, _first_that_holds(case, _try_outputs(case), seen.written), scores)
 
 
-def _what_is_missing(seen: Observation) -> str:
+def _missing(seen: Observation) -> str:
     if seen.written is None:
         return "it did not run on the sentence, or calls its projections in a way that attn-tui cannot hook"
     if not all_finite(seen.written):
@@ -423,7 +408,7 @@ def _what_is_missing(seen: Observation) -> str:
 
 
 def _as_loaded(module: AttentionModule, weights: LayerWeights, dtype: torch.dtype | None) -> LayerWeights:
-    """Round weights as they were when the model was loaded in half precision; those that take two steps stay."""
+    """Round weights as loading them in half precision did; products of two steps stay."""
     if dtype is None:
         return weights
     in_two_steps = {*module.latents, *("O" if module.output_first else "")}
@@ -432,15 +417,15 @@ def _as_loaded(module: AttentionModule, weights: LayerWeights, dtype: torch.dtyp
     return replace(weights, **{name: part.to(dtype) for name, part in parts.items() if part is not None})
 
 
-def _first_that_holds(case: Case, tries: Iterator[Attempt], seen: Tensor) -> Finding:
-    """Try modifiers in turn, the plain formula first; without one that holds give the smallest residual."""
+def _first_that_holds(case: Case, attempts: Iterator[Attempt], seen: Tensor) -> Finding:
+    """Give the first attempt that holds, or else the smallest residual."""
     tolerance, loaded_as = TOLERANCES[seen.dtype], case.seen.loaded_as
     if loaded_as is not None and (case.module.latents or case.module.output_first):
         smallest = min(float(each.min()) for each in case.weights.epsilons.values())
-        if smallest < torch.finfo(loaded_as).eps:  # what was rounded as it was loaded, of which the product is known
+        if smallest < torch.finfo(loaded_as).eps:  # both steps were rounded, but only their product is known
             tolerance = max(tolerance, TOLERANCES[loaded_as])
     best = math.inf
-    for modifier, residual, size in tries:
+    for modifier, residual, size in attempts:
         if residual <= max(tolerance, ROUNDINGS * torch.finfo(seen.dtype).eps * size):
             return Finding(True, residual, modifier)
         best = min(best, residual)
@@ -454,7 +439,7 @@ def _first_that_holds(case: Case, tries: Iterator[Attempt], seen: Tensor) -> Fin
 
 @dataclass(frozen=True)
 class Case:
-    """One layer that is being checked: its heads as they were cut, what its module did, and the norms beside it."""
+    """One layer's heads, and what its module read and wrote."""
 
     module: AttentionModule
     weights: LayerWeights
@@ -463,7 +448,7 @@ class Case:
     written: Tensor
 
     def child(self, names: tuple[str, ...]) -> Any:
-        """Find a module beside the projections by one of its names, or None."""
+        """Find a module beside the projections by one of these names, or None."""
         is_of_keys = names in (KEY_NORMS, VALUE_NORMS)
         owner = self.seen.key_value_module if is_of_keys else self.seen.module
         children = dict(owner.named_children())
@@ -471,16 +456,13 @@ class Case:
 
     @property
     def clip(self) -> float:
-        """Give the size at which the module cuts queries, keys and values off; infinite where it does not."""
+        """The bound to which the module clips queries, keys and values; infinite without one."""
         module: Any = self.seen.module
         clip = getattr(module, CLIP, getattr(getattr(module, "config", None), CLIP, None))
         return math.inf if clip is None else float(clip)
 
     def rows(self, matrix: str) -> tuple[Tensor, list[str]]:
-        """Project what the module read by head, and do what it does to that before norms, which is named.
-
-        It is (sentences, heads or key/value heads, tokens, rows).
-        """
+        """Give queries, keys or values before norms, (sentences, heads, tokens, rows), and the modifiers applied."""
         name, names = {"Q": "query", "K": "key", "V": "value"}[matrix], list[str]()
         bias = getattr(self.weights, f"{name}_bias")
         rows = rows_by_head(self.seen.reads[matrix], getattr(self.weights, name), bias)
@@ -497,7 +479,7 @@ class Case:
         return rows, names
 
     def latent_size(self, matrix: str) -> Tensor | None:
-        """Give what a first step's norm multiplies a token's latent by, (sentences, 1, tokens, 1), or None."""
+        """Give the factor of a first step's norm on each token's latent, (sentences, 1, tokens, 1), or None."""
         latent = self.module.latents.get(matrix)
         if latent is None:
             return None
@@ -512,20 +494,20 @@ class Case:
         return widen((size * next((scale for scale in scales if scale is not None), 1.0))[:, None])
 
     def call(self, module: nn.Module, rows: Tensor) -> Tensor:
-        """Call one of the model's own modules in the dtype that it has while its layer is checked."""
+        """Call one of the model's own modules, in float32 at least."""
         with torch.inference_mode():
             dtype = torch.promote_types(self.written.dtype, torch.float32)
             result: Tensor = module(rows.to(dtype)).to(rows)
         return result
 
     def call_on_all_heads(self, module: nn.Module, rows: Tensor) -> Tensor:
-        """Call a module on the rows of all heads of a token together, (sentences, heads, tokens, rows)."""
+        """Call a module on the rows of all heads of a token together; rows are (sentences, heads, tokens, rows)."""
         written = self.call(module, rows.transpose(1, 2).flatten(2))
         by_head: Tensor = written.unflatten(2, (rows.shape[1], -1)).transpose(1, 2)
         return by_head
 
     def convolved(self, names: tuple[str, ...], rows: Tensor) -> Tensor | None:
-        """Call the module's convolution over tokens, where it has one that can be called with rows alone."""
+        """Call the module's convolution over tokens, if it has one that needs only the rows."""
         convolution = self.child(names)
         if convolution is None:
             return None
@@ -536,31 +518,31 @@ class Case:
 
 
 def rows_by_head(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Project (sentences, tokens, width) by head, in float64 where there is one: (sentences, heads, tokens, rows)."""
+    """Project (sentences, tokens, width) by head in the widest dtype: (sentences, heads, tokens, rows)."""
     rows = torch.einsum("btd,hrd->bhtr", widen(x), widen(weight.to(x.device)))
     return rows if bias is None else rows + bias[None, :, None].to(rows)
 
 
-# (a) What a layer's heads write, added up, is what its attention writes.
+# (a) The outputs of a layer's heads add up to what its attention writes.
 
 
-def _outputs(case: Case) -> Iterator[Attempt]:
-    """Try (a): values, perhaps normed; mixed by the probabilities; perhaps normed or gated; written."""
+def _try_outputs(case: Case) -> Iterator[Attempt]:
+    """Try (a) with values as they are, scaled or normed, and mixed by the probabilities."""
     value, names = case.rows("V")
-    yield from _written(case, _mixed(case, value), names)
+    yield from _try_writing(case, _mix(case, value), names)
     marks = case.module.outline.marks
     if "output scaled by a sink" in marks:
-        yield from _written(case, _mixed(case, value) * _sink_scale(case), [*names, "output scaled by a sink"])
+        yield from _try_writing(case, _mix(case, value) * _sink_scale(case), [*names, "output scaled by a sink"])
     if "differential pairs" in marks:
-        yield from _written(case, _pairs(case, value), [*names, "differential pairs"])
+        yield from _try_writing(case, _mix_pairs(case, value), [*names, "differential pairs"])
     scale = getattr(case.seen.module, VALUE_SCALE, None)
     if isinstance(scale, float):
-        yield from _written(case, _mixed(case, value * scale), [*names, "value scale"])
+        yield from _try_writing(case, _mix(case, value * scale), [*names, "value scale"])
     if (norm := case.child(VALUE_NORMS)) is not None:
-        yield from _written(case, _mixed(case, case.call(norm, value)), [*names, "value norm"])
+        yield from _try_writing(case, _mix(case, case.call(norm, value)), [*names, "value norm"])
 
 
-def _mixed(case: Case, value: Tensor) -> Tensor:
+def _mix(case: Case, value: Tensor) -> Tensor:
     """Mix values by the probabilities: (sentences, heads, queries, value_head_dim)."""
     return case.probabilities.to(value) @ value.repeat_interleave(case.weights.group, 1)
 
@@ -575,8 +557,8 @@ def _sink_scale(case: Case) -> Tensor:
     return scale
 
 
-def _pairs(case: Case, value: Tensor) -> Tensor:
-    """Subtract the second half of the heads from the first, each with both halves of the values (Ye et al. 2024)."""
+def _mix_pairs(case: Case, value: Tensor) -> Tensor:
+    """Mix values by differential attention: the first half of the heads minus the second (Ye et al. 2024)."""
     module: Any = case.seen.module
     probabilities = case.probabilities.to(value)
     halves = [half.repeat(1, 2, 1, 1).repeat_interleave(case.weights.group, 1) for half in value.chunk(2, 1)]
@@ -591,11 +573,11 @@ def _pairs(case: Case, value: Tensor) -> Tensor:
     return by_token.transpose(1, 2)
 
 
-def _written(case: Case, mixed: Tensor, names: list[str]) -> Iterator[Attempt]:
-    """Write what the heads have mixed, plainly, and by way of a norm or a gate where the module has one."""
+def _try_writing(case: Case, mixed: Tensor, names: list[str]) -> Iterator[Attempt]:
+    """Compare what the heads write with the module, as it is and with the module's norm or gate."""
     weights = case.weights
     written = case.written.reshape(mixed.shape[0], mixed.shape[2], -1).to(mixed)
-    if (tail := _tail(case)) is not None:
+    if (tail := _write_tail(case)) is not None:
         written, names = written - tail.to(mixed), [*names, "outputs beside the heads"]
 
     def residual(heads: Tensor) -> float:
@@ -603,17 +585,17 @@ def _written(case: Case, mixed: Tensor, names: list[str]) -> Iterator[Attempt]:
         total = total if weights.output_bias is None else total + weights.output_bias.to(total)
         return float((total - written).abs().max() / written.abs().max().clamp_min(1e-30))
 
-    handed_on = [(names, mixed)]
+    variants = [(names, mixed)]
     if (norm := case.child(OUTPUT_NORMS)) is not None:
-        handed_on += [([*names, "output norm"], normed) for normed in _output_normed(case, norm, mixed)]
-    for said, heads in handed_on:
+        variants += [([*names, "output norm"], normed) for normed in _output_normed(case, norm, mixed)]
+    for said, heads in variants:
         yield ", ".join(said), residual(heads), 1.0
         for gate in _gates(case, heads):
             yield ", ".join([*said, "output gate"]), residual(heads * gate), 1.0
 
 
 def _output_normed(case: Case, norm: nn.Module, mixed: Tensor) -> Iterator[Tensor]:
-    """Norm all heads' outputs together, and each head's by itself where the norm's gain is no wider."""
+    """Norm all heads' outputs together, or each head's alone, as the width of the norm's gain allows."""
     gain = getattr(norm, "weight", None)
     width = gain.numel() if isinstance(gain, Tensor) else None
     if width in (None, mixed.shape[1] * mixed.shape[3]):
@@ -622,8 +604,8 @@ def _output_normed(case: Case, norm: nn.Module, mixed: Tensor) -> Iterator[Tenso
         yield case.call(norm, mixed)
 
 
-def _tail(case: Case) -> Tensor | None:
-    """Write what the output projection reads after the heads, in columns that are no head's."""
+def _write_tail(case: Case) -> Tensor | None:
+    """Give what the output projection writes from the columns after the heads'; None without such columns."""
     if not case.module.rule.has_tail:
         return None
     own = case.module.outline.heads * case.module.outline.value_head_dim
@@ -633,7 +615,7 @@ def _tail(case: Case) -> Tensor | None:
 
 
 def _gates(case: Case, mixed: Tensor) -> Iterator[Tensor]:
-    """Compute what an output gate may multiply the heads by, (sentences, heads, queries, value_head_dim or 1)."""
+    """Yield the factors that an output gate may apply, (sentences, heads, queries, value_head_dim or 1)."""
     x = case.seen.reads["Q"]
     heads = mixed.shape[1]
     if case.weights.gate is not None:
@@ -650,11 +632,11 @@ def _gates(case: Case, mixed: Tensor) -> Iterator[Tensor]:
                 yield squash(by_head)
 
 
-# (b) Where a layer's heads look follows from their queries and keys.
+# (b) A layer's attention follows from its queries and keys.
 
 
-def _scores(case: Case) -> Iterator[Attempt]:
-    """Try (b): queries and keys, perhaps normed; their products scaled, capped, or with a bias of the positions."""
+def _try_scores(case: Case) -> Iterator[Attempt]:
+    """Try (b) with queries and keys as they are or normed."""
     (query, of_query), (key, of_key) = case.rows("Q"), case.rows("K")
     names = list(dict.fromkeys([*of_query, *of_key]))
     actual = case.probabilities.to(query)
@@ -662,29 +644,29 @@ def _scores(case: Case) -> Iterator[Attempt]:
     if bool(((sums > 0) & (sums < 1 - SUM_SLACK.get(case.probabilities.dtype, 1e-3))).any()):
         names = [*names, "attention sink"]
     actual = actual / sums.clamp_min(1e-30)
-    yield from _softmaxes(case, query, key, actual, names)
+    yield from _try_softmax(case, query, key, actual, names)
     both = case.child(QUERY_KEY_NORM)
     norms = case.child(QUERY_NORMS) or both, case.child(KEY_NORMS) or both
     if norms != (None, None):
         query, key = _normed(case, norms[0], query), _normed(case, norms[1], key)
-        yield from _softmaxes(case, query, key, actual, [*names, "query/key norm"])
+        yield from _try_softmax(case, query, key, actual, [*names, "query/key norm"])
 
 
 def _normed(case: Case, norm: Any, rows: Tensor) -> Tensor:
-    """Norm each head's rows, or all heads' rows together where the gain is as wide as that; None norms nothing."""
+    """Norm each head's rows, or all heads' rows together, as the width of the gain says."""
     if norm is None:
         return rows
     gain = getattr(norm, "weight", None)
     if not isinstance(gain, Tensor) or gain.numel() == rows.shape[-1]:
         return case.call(norm, rows)
-    if gain.ndim == 2:  # each head has a gain of its own
+    if gain.ndim == 2:  # one gain per head
         return case.call(norm, rows.transpose(1, 2)).transpose(1, 2)
     return case.call_on_all_heads(norm, rows)
 
 
-def _softmaxes(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: list[str]) -> Iterator[Attempt]:
-    """Turn products of queries and keys into probabilities in every way that models do."""
-    query, key = (each.clamp(-case.clip, case.clip) for each in (query, key))  # modules clip behind norms
+def _try_softmax(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: list[str]) -> Iterator[Attempt]:
+    """Try the softmax of products of queries and keys: scaled, soft-capped, or with a position bias."""
+    query, key = (each.clamp(-case.clip, case.clip) for each in (query, key))  # modules clip after norms
     products = query @ key.repeat_interleave(case.weights.group, 1).mT
     unseen = actual == 0
 
@@ -695,11 +677,11 @@ def _softmaxes(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: li
 
     usual = query.shape[-1] ** -0.5
     yield ", ".join(names), *residual(usual * products)
-    fitted = _fitted_scale(products, actual)
+    fitted = _fit_scale(products, actual)
     stated = getattr(case.seen.module, "scaling", None)
     for scale in dict.fromkeys((1.0, *([stated] if isinstance(stated, float) else []), fitted)):
         yield ", ".join([*names, f"scale {scale:.4g}"]), *residual(scale * products)
-    by_head = torch.tensor([_fitted_scale(products[:, [h]], actual[:, [h]]) for h in range(products.shape[1])])
+    by_head = torch.tensor([_fit_scale(products[:, [h]], actual[:, [h]]) for h in range(products.shape[1])])
     each = by_head.to(products)[None, :, None, None]
     yield ", ".join([*names, "a scale for each head"]), *residual(each * products)
     config: Any = getattr(case.seen.module, "config", None)
@@ -707,29 +689,31 @@ def _softmaxes(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: li
     if cap:
         for scale in (usual, getattr(case.seen.module, "scaling", usual)):
             yield ", ".join([*names, "soft cap"]), *residual(cap * torch.tanh(scale * products / cap))
-    if len(actual) > 1:  # a bias of the positions is whatever the first sentence says; the others must then follow
+    if len(actual) > 1:  # the first sentence gives the position bias, the others must follow
         for scale in dict.fromkeys((usual, 1.0, fitted)):
-            yield ", ".join([*names, "bias of the positions"]), *_following(actual, scale * (products - products[:1]))
+            yield (
+                ", ".join([*names, "bias of the positions"]),
+                *_compare_rise(actual, scale * (products - products[:1])),
+            )
 
 
-def _following(actual: Tensor, rise: Tensor) -> tuple[float, float]:
-    """Compare with what the first sentence's probabilities and the others' rise in score say.
+def _compare_rise(actual: Tensor, rise: Tensor) -> tuple[float, float]:
+    """Compare probabilities with those of the first sentence times the exponential of the rise in score since it.
 
-    A probability of the first sentence that its dtype has rounded to nothing says nothing of the bias at its place, so
-    rows are compared over the keys that the first sentence tells of.
+    Only keys are compared whose probability in the first sentence is not rounded to zero.
     """
     telling = actual[:1] > TELLING
     told = (actual * telling).sum(-1, keepdim=True)
     expected = actual * telling / told.clamp_min(1e-30)
     predicted = (actual[:1].clamp_min(1e-30).log() + rise).masked_fill(~telling | (actual == 0), -torch.inf).softmax(-1)
-    off = (predicted.nan_to_num() - expected).abs().where(told > WHOLE_ROW, 0.0)
+    off = (predicted.nan_to_num() - expected).abs().where(told > LEAST_SHARE, 0.0)
     return float(off.max()), float(rise.masked_fill(actual == 0, 0.0).abs().max())
 
 
-def _fitted_scale(products: Tensor, actual: Tensor) -> float:
-    """Find the scale with which products differ between sentences as log-probabilities do, by least squares.
+def _fit_scale(products: Tensor, actual: Tensor) -> float:
+    """Fit the scale of the products to the log-probabilities by least squares.
 
-    Of one sentence they must do so between its keys, where no bias of the positions is added to them.
+    With several sentences their differences are fitted, which have no position bias.
     """
     telling = (actual > TELLING).all(0, keepdim=True)
     rise, run = actual.clamp_min(1e-30).log(), products

@@ -1,10 +1,10 @@
-"""What reads sentences and gives attention maps, and the readers of models of transformers.
+"""Readers of sentences: what they all give, and the reader of transformers' models.
 
-The model runs once, keeping what each attention module was called with; a layer's maps are then computed by calling
-just that module again. So memory holds one layer's maps, not all layers'. The run makes no maps where kernels can read
-(`engine.models.attention_capture`). In the second call the module's eager function is captured, and made for some
-queries after the other; a module outside the interface returns its probabilities as it was made to. The masks are
-explicit in both calls, so that the second sees what the first saw.
+The model runs once and keeps the inputs of each attention module; a layer's maps are then computed by calling that
+module alone, so that memory holds one layer's maps and not all layers'. The run makes no maps where a kernel can read
+(`engine.models.attention_capture`). The second call captures the module's eager function and computes it in blocks of
+queries; a module outside the interface returns its probabilities itself. Both calls get explicit masks, so they attend
+to the same keys.
 """
 
 from __future__ import annotations
@@ -71,28 +71,28 @@ from engine.values.outline import ModelOutline
 from engine.values.progress import READING, ProgressReporter, Tell, tell_nobody
 
 COPIES = 4
-"""Of a layer's maps, that its eager way holds at a time: scores, with the mask, their softmax, and what is kept."""
+"""Copies of a layer's maps that eager attention holds at once: scores, masked scores, their softmax, and the result."""
 
 SCORING_COPIES = 16
-"""Of a layer's maps, that taking its scores apart holds at a time: in float64, with all that gradients need."""
+"""Copies of a layer's maps that splitting its scores holds at once: in float64, with what gradients need."""
 
 STATES = 6
-"""Tensors as large as a layer's queries held beside its maps: queries, keys, values, and what comes of them."""
+"""Tensors of the size of a layer's queries that are held besides its maps: queries, keys, values and their results."""
 
 PIECE = 2**18
-"""Numbers of an activation that are computed at a time while a long sentence is read."""
+"""Numbers of an activation that are computed at once while a long sentence is read."""
 
 EARLIER_BYTES, EARLIER_SENTENCES = 256 * 2**20, 16
-"""How much is kept of the sentences before the one that was read last, and of how many."""
+"""Limits of what is kept of earlier sentences."""
 
 Tokens: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
-"""The texts along the axis of the queries and along that of the keys."""
+"""The token texts along the axis of the queries and along that of the keys."""
 
 Blocks: TypeAlias = Iterator[tuple[Tokens, int, Tensor]]
-"""Some queries' probabilities (heads, some queries, keys), after the tokens along both axes and the first query."""
+"""The tokens along both axes, the first query of a block, and its probabilities (heads, some queries, keys)."""
 
 Text: TypeAlias = str | tuple[int, ...]
-"""A sentence, or token ids in its place, special tokens included."""
+"""A sentence, or its token ids with the special tokens."""
 
 
 class MapReader(ABC):
@@ -101,9 +101,9 @@ class MapReader(ABC):
     Attributes
     ----------
     outline : of the model.
-    words : what makes ids of text.
-    tell : gets how far the reading of a long sentence is.
-    sentence : the one that was read last.
+    words : its tokenizer.
+    tell : receives progress.
+    sentence : the sentence that was read last.
     """
 
     outline: ModelOutline
@@ -114,39 +114,32 @@ class MapReader(ABC):
     @property
     @abstractmethod
     def vocabulary(self) -> int:
-        """How many token ids the model knows; `EngineError` when it reads no tokens."""
+        """The number of token ids that the model knows; `EngineError` when it reads no tokens."""
 
     @abstractmethod
     def sharing_model(self) -> Self:
-        """Give another reader of the same loaded model, which has read nothing yet; this one's sentence stays."""
+        """Give another reader of the same loaded model, without a sentence."""
 
     @abstractmethod
     def read(self, text: Text, check: Check, off: Off = NOTHING_OFF) -> Sentence:
-        """Run the model on a sentence, unless it was read before and is still kept.
+        """Run the model on a sentence with some heads off, unless that is still kept.
 
-        Parameters
-        ----------
-        check : called before every attention module.
-        off : heads that are switched off meanwhile.
-
-        Raises
-        ------
-        EngineError : when the sentence is empty, or the model fails on it.
+        ``check`` is called before every attention module. Raises `EngineError` when the sentence is empty, or the model
+        fails on it.
         """
 
-    def forget(self, text: str) -> None:  # noqa: B027  # where no more than the last one is kept
-        """Let go of what is kept of a sentence, unless it is the one that was read last."""
+    def forget(self, text: str) -> None:  # noqa: B027  # for readers that keep more than one
+        """Drop what is kept of a sentence, unless it was read last."""
 
     def ids_along(self, stack: str) -> tuple[int, ...]:
-        """Give the ids along the queries of a stack, of what was read last; a decoder may read others."""
+        """Give the token ids along a stack's queries; a decoder may read other tokens than the sentence's."""
         return () if self.sentence is None else self.sentence.ids
 
     @abstractmethod
     def blocks(self, layer: Head, check: Check) -> Blocks:
-        """Give the maps of all heads of one layer, for the sentence that was read last, in blocks of queries.
+        """Yield the maps of all heads of one layer for the sentence that was read last, in blocks of queries.
 
-        Raises `EngineError` when the layer was not run, has no maps to show, or they do not fit into memory, saying
-        why.
+        Raises `EngineError` when the layer was not run, has no maps to show, or they do not fit into memory.
         """
 
     @abstractmethod
@@ -155,16 +148,16 @@ class MapReader(ABC):
 
     @abstractmethod
     def scoring(self, layer: Head, check: Check) -> tuple[ScoreFormula, Tokens]:
-        """Take one layer's scores apart for the sentence that was read last, and give the tokens along both axes.
+        """Split one layer's scores for the sentence that was read last, and give the tokens along both axes.
 
         Raises `EngineError` when the layer was not run, or its scores are more than products of queries and keys.
         """
 
     def layer_maps(self, layer: Head | str, check: Check = lambda: None) -> AttentionMaps:
-        """Compute the maps of all heads of one layer, or their means over a stack's layers, for the sentence read last.
+        """Compute the maps of all heads of a layer, or their means over a stack's layers, for the sentence read last.
 
-        No more than one layer's maps are held; ``check`` is called between blocks of queries. Raises `EngineError` as
-        in `blocks`, and when layers differ in their number of heads, so that no head has a counterpart in the others.
+        Memory holds one layer's maps; ``check`` is called between blocks of queries. Raises `EngineError` as in
+        `blocks`, and when layers differ in their number of heads, so that they have no mean.
         """
         layers = [layer] if isinstance(layer, Head) else [each.name for each in self.outline.stack_layers(layer)]
         if not layers:
@@ -188,7 +181,7 @@ class MapReader(ABC):
                         report(done, len(layers))
                     else:
                         report(first + block.shape[1], shape[1])
-                    del block  # before there are those of the next queries
+                    del block  # before the next one is made
         finally:
             report.end()
         assert self.sentence is not None
@@ -196,19 +189,16 @@ class MapReader(ABC):
         return AttentionMaps(self.sentence, layers[0].stack, number, *tokens, weights)
 
 
-# Models of transformers
-
-
 @dataclass(frozen=True)
 class Reading:
-    """One sentence as it was read.
+    """What is kept of a sentence that was read.
 
     Attributes
     ----------
-    sentence : what was read.
-    calls : what each attention module is called with for its weights: what it was called with, but for a cache.
+    sentence : the sentence.
+    calls : the arguments with which each attention module returns its weights: those of the run, without a cache.
     nbytes : of these calls.
-    decoder_ids : what a decoder read; the sentence itself where that read no other.
+    decoder_ids : ids that the decoder read; the sentence's where it read these.
     tokens : along both axes of each stack's maps.
     """
 
@@ -220,12 +210,12 @@ class Reading:
 
 
 class _AllCalled(Exception):
-    """Every attention module has been called: what the model does from there on, nobody looks at."""
+    """Every attention module has been called, so the run can end."""
 
 
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Put a module into evaluation mode, and every part of it back afterwards."""
+    """Put a module into evaluation mode, and restore the mode of every part at the end."""
     states = {part: part.training for part in module.modules()}
     module.eval()
     try:
@@ -237,12 +227,12 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def borrowed_model(model: Any, attention: str = "eager") -> Iterator[None]:
-    """Put a model of transformers into evaluation mode and let it attend in a way, and give it back as it was."""
+    """Put a model of transformers into evaluation mode with an attention implementation, and restore it at the end."""
     configs = {id(part.config): part.config for part in model.modules() if hasattr(part, "config")}
     chosen = {key: getattr(config, "_attn_implementation", None) for key, config in configs.items()}
     try:
         with evaluation_mode(model):
-            for part in model.modules():  # of several towers each has a choice of its own
+            for part in model.modules():  # towers have implementations of their own
                 if getattr(getattr(part, "config", None), "_attn_implementation", "eager") not in (None, "eager"):
                     setter = getattr(part, "set_attn_implementation", None)
                     if setter is not None:
@@ -262,16 +252,16 @@ class Reader(MapReader):
     Parameters
     ----------
     anatomy : the model's layers and where their modules are.
-    model : itself, in the state in which it computes and not learns.
-    words : what makes ids of text.
+    model : the model, in evaluation mode unless it is borrowed.
+    words : its tokenizer.
     device : where the model is.
-    is_borrowed : whether it belongs to somebody else, who finds it afterwards as it was.
+    is_borrowed : whether it belongs to the caller, so that every call leaves it as it was.
 
     Attributes
     ----------
     modules : every layer's attention module.
     outputs : the layers' output projections.
-    inputs : gives what the model is called with for a sentence.
+    inputs : maps a sentence to the model's inputs.
     reads_with_kernels : whether the model attends through `engine.models.attention_capture`.
     """
 
@@ -294,7 +284,7 @@ class Reader(MapReader):
         self._bringing = weights_loaded if is_spread(model) else nullcontext
         self._checking = nullcontext if device == "cpu" else CheckedLookups
         makes_biases = any(isinstance(part, nn.Embedding) for each in self.modules.values() for part in each.modules())
-        self._copies = 1 if self.reads_with_kernels and not makes_biases else COPIES  # T5's bias is as large as maps
+        self._copies = 1 if self.reads_with_kernels and not makes_biases else COPIES  # a bias has a map's size
         layers = self.outline.attending_layers
         self._heads = max((layer.heads for layer in layers), default=1)
         width = max((layer.heads * layer.head_dim for layer in layers), default=0)
@@ -303,35 +293,34 @@ class Reader(MapReader):
         self.inputs = partial(sentence_inputs, model, words, self.outline.name, device)
         self.sentence: Sentence | None = None
         self._reading: Reading | None = None
-        self._readings: dict[tuple[Text, Off], Reading] = {}  # it is the last of these
+        self._readings: dict[tuple[Text, Off], Reading] = {}  # the last one read is the last here
 
     def sharing_model(self) -> Self:
-        """Give another reader of the same loaded model, which has read nothing yet; this one's sentence stays."""
+        """Give another reader of the same loaded model, without a sentence."""
         other = copy.copy(self)
         other._readings, other._reading, other.sentence, other.tell = {}, None, None, tell_nobody
         return other
 
     @property
     def vocabulary(self) -> int:
-        """How many rows its embedding has."""
+        """The number of rows of its embedding."""
         return vocabulary_size(self.model)
 
     def forget(self, text: str) -> None:
-        """Let go of what is kept of a sentence, unless it is the one that was read last."""
+        """Drop what is kept of a sentence, unless it was read last."""
         for key in list(self._readings)[:-1]:
             if key[0] == text:
                 del self._readings[key]
 
     def ids_along(self, stack: str) -> tuple[int, ...]:
-        """Give the ids along the queries of a stack, of what was read last; a decoder may read others."""
+        """Give the token ids along a stack's queries; a decoder may read other tokens than the sentence's."""
         reading = self._reading
         return () if reading is None else reading.sentence.ids if stack == "encoder" else reading.decoder_ids
 
     def read(self, text: Text, check: Check, off: Off = NOTHING_OFF) -> Sentence:
-        """Run the model on a sentence, and keep what its attention modules are called with.
+        """Run the model on a sentence, and keep the arguments of its attention modules.
 
-        The run ends at the last of them: what follows is that layer's mixing and, in a model that has one, the logits
-        of all tokens, which are by far the largest of all that a sentence makes.
+        The run ends at the last of them. It would end with the logits of all tokens, the largest tensor of all.
         """
         readings = self._readings
         earlier = readings.pop((text, off), None)
@@ -355,7 +344,7 @@ class Reader(MapReader):
         inputs = self.inputs(sentence)
         report = ProgressReporter(self.tell, READING, "layers")
         calls: dict[Head, inspect.BoundArguments] = {}
-        waiting: dict[nn.Module, list[Head]] = {}  # layers may share a module, which is called for one after the other
+        waiting: dict[nn.Module, list[Head]] = {}  # layers that share a module call it in turn
         for layer, module in self.modules.items():
             waiting.setdefault(module, []).append(layer)
 
@@ -366,7 +355,7 @@ class Reader(MapReader):
                 signature = inspect.signature(module.forward)
                 calls[waiting[module].pop(0)] = call = signature.bind(*args, **kwargs)
                 for name, value in call.arguments.items():
-                    if isinstance(value, transformers.Cache):  # which would hold this very sentence
+                    if isinstance(value, transformers.Cache):  # it would hold the sentence already
                         call.arguments[name] = None
                 if "output_attentions" in signature.parameters:
                     call.arguments["output_attentions"] = True
@@ -403,9 +392,9 @@ class Reader(MapReader):
         return sentence
 
     def _refuse_unknown(self, sentence: Sentence, error: EngineError) -> None:
-        """Say of a sentence that the model failed on which of its tokens there is no embedding of, if any."""
+        """Name the first token without an embedding in a sentence on which the model failed, if there is one."""
         if isinstance(error.__cause__, (TypeError, ValueError)):
-            return  # it asks for more than tokens, or for others
+            return  # the model needs other inputs
         for number, text in zip(sentence.ids, sentence.tokens, strict=True):
             if number >= self.vocabulary:
                 raise EngineError(
@@ -414,14 +403,14 @@ class Reader(MapReader):
                 ) from error
 
     @contextmanager
-    def running(self, tokens: int, check: Check, way: AttentionFunction | None = None) -> Iterator[None]:
-        """Let the model, or what is built around it or a part of it, run; `EngineError` when it fails.
+    def running(self, tokens: int, check: Check, attention: AttentionFunction | None = None) -> Iterator[None]:
+        """Let the model or a part of it run; `EngineError` when it fails.
 
-        Attention modules attend as sentences are read, with kernels where they can, unless another way is given;
-        ``check`` is called between the blocks of what has no kernel.
+        Its modules attend with ``attention``, by default as sentences are read: with kernels where they can. ``check``
+        is called between blocks of queries where they cannot.
         """
         before = ATTENTION.set(
-            way or (partial(attend_with_kernel, check) if self.reads_with_kernels else attend_eagerly)
+            attention or (partial(attend_with_kernel, check) if self.reads_with_kernels else attend_eagerly)
         )
         try:
             sparing = split_activations(self.model) if tokens**2 > AT_ONCE else nullcontext()
@@ -430,12 +419,10 @@ class Reader(MapReader):
         except EngineError:
             raise
         except _AllCalled as end:
-            # In some versions of Python the frame that throws it in here holds it, and it, by its traceback, that
-            # frame: with them the states of the last block would stay until the collector comes.
-            end.__traceback__ = None
+            end.__traceback__ = None  # whose frames would keep the last block's states until garbage is collected
         except Exception as error:  # whatever a model's own code raises
             if isinstance(error, RuntimeError) and lacks_memory(error):
-                self._readings, self._reading = {}, None  # the sentence that is wanted comes before those that were
+                self._readings, self._reading = {}, None  # frees memory for the next try
                 raise EngineError(f"{tokens} tokens do not fit on {self._device}; type a shorter sentence") from error
             raise EngineError(
                 f"{self.outline.name} fails on this sentence: {first_line(error)}; try another one"
@@ -446,8 +433,8 @@ class Reader(MapReader):
     def blocks(self, layer: Head, check: Check) -> Blocks:
         """Call one layer's attention module again, and compute its eager function in blocks of queries.
 
-        A module that does more with its probabilities than to make them once and hand them on, or is outside the
-        interface, is called as it was made to be.
+        A module that does more with its probabilities than return them, or is outside the interface, is called with its
+        own code.
         """
         reading = self._reading
         if reading is None or layer not in reading.calls:
@@ -458,12 +445,12 @@ class Reader(MapReader):
         captured: list[EagerCall] = []
 
         def capture(eager: EagerCall) -> AttentionResult:
-            """Keep the call of the eager function, and give something small that stands for what it computes."""
+            """Keep the call of the eager function, and give a small stand-in for its result."""
             query, key, value = eager.query, eager.key, eager.value
             if captured or (query.shape[1], query.shape[2], key.shape[2]) != shape:
                 raise ValueError("it attends twice, or to other tokens")
-            # Nobody looks at what the heads would write, so the eager function mixes one column of the values only.
-            # What lies apart would be laid together for every block anew, and keeps in memory what it lies between.
+            # Only the weights are used, so one column of the values will do. Slices are copied: each block would copy
+            # them again, and they keep the whole tensor in memory.
             states = query.contiguous(), key.contiguous(), value[..., :1].contiguous()
             captured.append(EagerCall(eager.eager, eager.module, *states, eager.mask, eager.settings))
             stand_ins.append(query.new_zeros(()).expand(1, *shape))
@@ -483,7 +470,7 @@ class Reader(MapReader):
                         if weights is None or weights.ndim != 4 or not is_distribution(weights[0]):
                             raise self._no_map(layer, reason_without_map(module, (weights,), *shape), check)
                         yield tokens, first, weights[0]
-                        del weights  # before there are those of the next block
+                        del weights  # before the next block makes its own
                 return
             except MODEL_ERRORS as error:
                 raise self._failure(error, shape) from error
@@ -497,36 +484,32 @@ class Reader(MapReader):
             raise
         found = probabilities_of(module, returned, heads, shape[2])
         if found is not None and self.sentence and found.shape[3] == shape[1] + len(self.sentence.ids):
-            tokens = (
-                tokens[0],
-                (*tokens[0], *self.sentence.tokens),
-            )  # one softmax over the decoder's own and the encoder's
+            tokens = tokens[0], (*tokens[0], *self.sentence.tokens)  # one softmax over the decoder's and encoder's keys
         if found is None or found.shape[2:] != (len(tokens[0]), len(tokens[1])):
             raise self._no_map(layer, reason_without_map(module, returned, *shape), check)
         del returned
         yield tokens, 0, found[0]
 
     def _failure(self, error: Exception, shape: tuple[int, int, int]) -> EngineError:
-        """Say of a layer's module that failed whether for want of memory."""
+        """Give the error for a layer's module that failed, by whether memory was short."""
         if isinstance(error, RuntimeError) and lacks_memory(error):
             return EngineError(f"the maps of {shape[1]} tokens do not fit on {self._device}; type a shorter sentence")
         return NoMap(f"{self.outline.name} cannot show this layer's maps: {first_line(error)}; its spectra still work")
 
     def _no_map(self, layer: Head, reason: str | None, check: Check) -> NoMap:
-        """Say why a layer has no map: for a reason that is known, or for numbers that are none."""
-        reason = (
-            f"{reason}; its spectra still work" if reason else why_no_numbers(self.model, self.modules[layer], check)
-        )
+        """Give the error for a layer without a map, by a known reason or because its numbers are not finite."""
+        reason = f"{reason}; its spectra still work" if reason else None
+        reason = reason or why_no_numbers(self.model, self.modules[layer], check)
         return NoMap(f"{layer.stack} {layer} of '{self.outline.model_type}' has no map to show: {reason}")
 
     def _not_read(self, layer: Head) -> EngineError:
-        """Say that there is no sentence, or that a layer took no part in reading it."""
+        """Give the error for a layer that did not run, or for no sentence."""
         if self._reading is None:
             return EngineError("no sentence has been read; type one")
         return NoMap(f"{layer.stack} {layer} did not run on this sentence and has no map to show; its spectra work")
 
     def scoring(self, layer: Head, check: Check) -> tuple[ScoreFormula, Tokens]:
-        """Take one layer's scores apart by calling its attention module again, in float64 too."""
+        """Split one layer's scores by calling its attention module again, in float64 too."""
         reading = self._reading
         if reading is None or layer not in reading.calls:
             raise self._not_read(layer)
@@ -553,16 +536,16 @@ class Reader(MapReader):
             ) from error
 
     def observe(self, check: Check) -> dict[Head, Observation]:
-        """Watch every attention module while the model reads two rows of random tokens, for `prove`."""
+        """Watch every attention module while the model reads two rows of random tokens."""
         with self._state():
             return observe(self.model, self.anatomy.modules, self._device, check)
 
 
 @contextmanager
 def split_activations(model: nn.Module) -> Iterator[None]:
-    """Let the activations of a model of transformers be computed a piece after the other for a while.
+    """Compute the activations of a model of transformers in pieces, which takes less memory.
 
-    Each number's result depends on that number alone, so it is the same in pieces, and takes less memory beside it.
+    Each result depends on one number alone, so it stays the same.
     """
     changed = [
         module for module in model.modules()

@@ -1,4 +1,4 @@
-"""How a type rotates its queries and keys by their positions, with the frequencies that transformers computes."""
+"""How a type rotates queries and keys by their positions, with the frequencies that transformers computes."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from engine.values.errors import EngineError
 from engine.values.outline import LayerOutline, ModelOutline
 
 NO_ROTATION = Rotation(torch.empty(0), False)
-"""That of a layer whose scores do not depend on positions."""
+"""The rotation of a layer without positions."""
 
 FIXED_SCALING = frozenset({"default", "linear", "llama3", "yarn", "proportional"})
-"""Kinds of scaling whose frequencies do not change with the length of a sentence."""
+"""Kinds of scaling with the same frequencies for sentences of any length."""
 
 
 def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any], tensors: Tensors) -> Rotation:
-    """Find how a layer's keys are rotated; where its type rotates none in it, by no frequency.
+    """Find how a layer's keys are rotated; without frequencies where the layer rotates none.
 
-    Norms that a type puts on queries and keys, before or after it rotates them, are left out, as they are of QK; so is
-    what it multiplies a query by for its position, which all the scores of that query share.
+    Norms of queries and keys are left out, as they are in QK; so is a factor on a query for its position, which all its
+    scores share.
 
     Parameters
     ----------
     settings : the model's, or its text model's.
-    tensors : of the checkpoint, in which some types keep what they have learned about their frequencies.
+    tensors : of the checkpoint; some types learn factors of their frequencies.
 
     Raises
     ------
-    EngineError : when the type has no rotary positions that are known, or they depend on the sentence.
+    EngineError : when the type has no known rotary positions, or they depend on the sentence.
     """
     config = _configuration(outline, layer, settings)
     rotary = ROTARY_TYPES.get(config.model_type or settings["model_type"])
@@ -64,21 +64,21 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
 
 
 def is_reordered(config: Any) -> bool:
-    """Say whether a model puts the dimensions of queries and keys into another order before it rotates them."""
+    """Say whether a model reorders the dimensions of queries and keys before it rotates them."""
     rotary = ROTARY_TYPES.get(config.model_type)
     return rotary is not None and rotary.is_reordered and bool(getattr(config, "rope_interleave", True))
 
 
 def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any]) -> Any:
-    """Read a model's configuration, or that of the side of it that a layer is in.
+    """Make the configuration of a model, or of the part of it that has a layer.
 
-    Where a text model is inside a larger one, the settings are the text model's already.
+    For a text model inside a larger one, ``settings`` are the text model's.
     """
     silence()
     own = {name: value for name, value in settings.items() if name not in ("text_config", "text_encoder")}
     inner = settings.get("text_config")
     if isinstance(inner, Mapping) and inner.get("model_type") == own["model_type"]:
-        own = dict(inner)  # what the larger model is told by the same name may be of another part
+        own = dict(inner)  # a setting of the same name may be another part's
     try:
         with IMPORTING:
             import transformers
@@ -98,7 +98,7 @@ def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping
 
 
 def _is_rotated(config: Any, rotary: RotaryType, layer: LayerOutline) -> bool:
-    """Say whether a layer rotates anything: some attend without positions, by their kind or by a list."""
+    """Say whether a layer rotates its keys; some layers do not, by their kind or by a list."""
     if layer.stack == "cross" or not rotary.is_rotated:
         return False
     if rotary.is_sliding_alone:
@@ -106,7 +106,7 @@ def _is_rotated(config: Any, rotary: RotaryType, layer: LayerOutline) -> bool:
     kinds, given = getattr(config, "layer_types", None), getattr(config, "rope_parameters", None) or {}
     if kinds and given.get(kinds[layer.layer], given) is None:
         return False
-    flags = getattr(config, "no_rope_layers", None)  # which, despite its name, holds 1 for a layer that rotates
+    flags = getattr(config, "no_rope_layers", None)  # 1 stands for a layer that rotates
     bases = getattr(config, "layer_rope_theta", None)
     return all(bool(each[layer.layer]) for each in (flags, bases) if each)
 
@@ -114,7 +114,7 @@ def _is_rotated(config: Any, rotary: RotaryType, layer: LayerOutline) -> bool:
 def _frequencies(
     outline: ModelOutline, config: Any, rotary: RotaryType, layer: LayerOutline
 ) -> tuple[Tensor, int | None]:
-    """Compute the frequencies of a layer, (pairs,) radians per token, and up to which length of sentence they hold."""
+    """Compute a layer's frequencies, (pairs,) radians per token, and the longest sentence that has them."""
     width = layer.head_dim if rotary.width == "" else getattr(config, rotary.width or "", 0)
     if width:
         exponents = torch.arange(0, width, 2, dtype=torch.float64) / width
@@ -136,7 +136,7 @@ def _frequencies(
         config.rope_parameters = {**given, "rope_theta": bases[layer.layer]}
     try:
         with IMPORTING:
-            module = importlib.import_module(_code(type(config)))
+            module = importlib.import_module(_modeling_code(type(config)))
         _, own_name = PARTS.get((outline.model_type, layer.stack), ("", ""))
         made = [
             each(config) for name, each in vars(module).items()
@@ -153,8 +153,8 @@ def _frequencies(
     return frequencies, longest
 
 
-def _code(configured: type[Any]) -> str:
-    """Name the module that a configuration's type is written in; some types run another one's code."""
+def _modeling_code(configured: type[Any]) -> str:
+    """Name the module with the model's code; some types run another type's."""
     own = configured.__module__.replace(".configuration_", ".modeling_")
     if importlib.util.find_spec(own) is not None:
         return own

@@ -1,10 +1,9 @@
-"""How a model makes the scores of one layer: its own queries and keys, each as a function of what it was made of.
+"""The formula of one layer's scores: its queries and keys, each as a function of what its projection read.
 
-Nothing is known of a model's positions, norms or scale by name. Its attention module is called again on what it was
-called with, in float64, and what passes through PyTorch's functions is kept: the product of queries and keys, and what
-the softmax is taken of. A query's derivative by what its projection wrote is all that was done to it since, rotations
-included; a norm's size is held as it is, for it is one number of the token. What is added beside the product (a bias of
-the positions, a mask) is what the scores are when all queries are zero as they meet the keys.
+No positions, norms or scales are known by name. The attention module is called again on its own inputs, in float64, and
+PyTorch's functions are watched: the product of queries and keys, and the input of the softmax. The derivative of a
+query by its projection's output covers everything between them, rotations included; the scale of a norm is held fixed,
+as one number of the token. What is added to the products (a position bias, a mask) is the score at queries of zero.
 """
 
 from __future__ import annotations
@@ -27,43 +26,42 @@ from engine.models.interventions import HeldNorm, is_norm
 from engine.values.errors import EngineError
 
 SOFTMAXES = frozenset({functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax})
-"""What turns scores into probabilities, as it can be called."""
+"""Functions that turn scores into probabilities."""
 
 ADDING = frozenset({torch.baddbmm, Tensor.baddbmm})
-"""Functions that multiply queries with keys, and take first what the product is added to."""
+"""Functions that multiply, and whose first argument is added to the product."""
 
 MULTIPLYING = ADDING | {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm}
-"""Functions with which models multiply queries with keys."""
+"""Functions with which models multiply queries by keys."""
 
 EXACT = 1e-5
-"""Of the largest score, how far the formula may be from what the module computes in float64; some cast in between."""
+"""How far the formula may be from the module's float64 scores, relative to the largest; some modules cast down."""
 
 NUMBERS_AT_ONCE = 2**23
-"""Of what projections wrote, times the rows it is differentiated for, that are held at once."""
+"""Numbers of gradients that are held at once."""
 
-UNPRESSED = 0.9
-"""Of a cap, below which scores tell what they were before it."""
+BELOW_CAP = 0.9
+"""Share of a cap below which a score tells what it was before the cap."""
 
 CALLS = 4
-"""Of a module, to take its scores apart: as it is, in float64, without a query, and on nothing read."""
+"""Calls of a module for its formula: as it is, in float64, with queries of zero, and with inputs of zero."""
 
-HIDING = 9999.0
-"""What a mask takes off a score at least; where no weight is left then, the key is hidden."""
-
+MASKED = 9999.0
+"""Size of the least mask that hides a key, if its weight is zero too."""
 
 UNSEEN = torch.empty(0)
-"""In the place of what has not been computed."""
+"""Stands for what has not been computed."""
 
 
 @dataclass
 class WatchedScores:
-    """What one call of an attention module made.
+    """The scores of one call of an attention module.
 
     Attributes
     ----------
-    query, key : (heads, queries, r) and (heads, keys, r), as they met.
+    query, key : factors of the product, (heads, queries, r) and (heads, keys, r).
     scores, weights : (heads, queries, keys) before and after the softmax.
-    products : how many products of queries and keys there were.
+    products : number of products of queries and keys.
     """
 
     query: Tensor = UNSEEN
@@ -74,9 +72,9 @@ class WatchedScores:
 
 
 class ScoreWatch(TorchFunctionMode):
-    """Keeps the product of queries and keys, and the softmax after it, in ``seen``; ``shape`` is heads, queries, keys.
+    """Keeps the product of queries and keys, and the softmax after it, in ``seen``.
 
-    Queries may be made zero before they meet keys.
+    ``shape`` is heads, queries, keys. With ``is_zero`` the queries are zero in the product.
     """
 
     def __init__(self, shape: tuple[int, int, int], is_zero: bool = False) -> None:
@@ -100,7 +98,7 @@ class ScoreWatch(TorchFunctionMode):
         return result
 
     def _multiply(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Keep queries and keys if it is these that are multiplied."""
+        """Keep the factors if they have the shapes of queries and keys."""
         names = ("batch1", "batch2") if func in ADDING else ("input", "other", "mat2")
         given = [*args, *(kwargs[name] for name in names if name in kwargs)]
         query, key = given[1:3] if func in ADDING else given[:2]
@@ -109,7 +107,7 @@ class ScoreWatch(TorchFunctionMode):
         if not is_of_heads or (query.shape[-2], key.shape[-1]) != (queries, keys):
             return func(*args, **kwargs)
         self.seen.products += 1
-        every_key = key.expand(*query.shape[:-2], *key.shape[-2:])  # where all heads share one
+        every_key = key.expand(*query.shape[:-2], *key.shape[-2:])  # all heads may share one
         self.seen.query, self.seen.key = query.flatten(0, -3), every_key.flatten(0, -3).mT
         if self._is_zero:
             silent = torch.zeros_like(query)
@@ -120,14 +118,13 @@ class ScoreWatch(TorchFunctionMode):
 
 @dataclass
 class _Linearised:
-    """A module whose projections begin the gradients anew, and whose norms are affine, of one call in float64.
+    """Hooks for one call in float64 that start gradients at the projections' outputs and hold norms fixed.
 
     Attributes
     ----------
-    norms : by norm's module, what it is in each of its calls, which queries and keys may share; made where it is not
-        there yet.
-    share : what the projections' inputs are multiplied by.
-    read, written : by projection's module.
+    norms : by module, one held norm per call, made in the first run; queries and keys may share a module.
+    share : factor on the projections' inputs.
+    read, written : inputs and outputs, by projection.
     """
 
     norms: dict[nn.Module, list[HeldNorm | None]] = field(default_factory=dict)
@@ -136,20 +133,19 @@ class _Linearised:
     written: dict[nn.Module, Tensor] = field(default_factory=dict)
     _calls: Counter[nn.Module] = field(default_factory=Counter)
 
-    def read_share(self, projection: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Give a projection a share of what it reads."""
+    def scale_input(self, projection: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return (args[0] * self.share, *args[1:])
 
     def cut(self, projection: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
-        """Begin the gradients anew at what a projection wrote."""
+        """Start gradients at a projection's output."""
         written = result[0] if isinstance(result, tuple) else result
         leaf = written.detach().clone().requires_grad_()
         self.read[projection], self.written[projection] = args[0].detach(), leaf
-        passed_on = leaf.clone()  # which may be changed in place
+        passed_on = leaf.clone()  # the module may change it in place
         return (passed_on, *result[1:]) if isinstance(result, tuple) else passed_on
 
     def hold(self, norm: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
-        """Let a norm be the affine function that it is once its size is known."""
+        """Replace a norm by the affine function that it is at a fixed scale."""
         if len(args) != 1 or not isinstance(result, Tensor):
             return result
         known, call = self.norms.setdefault(norm, []), self._calls[norm]
@@ -161,31 +157,31 @@ class _Linearised:
 
 
 class ScoreFormula:
-    """One layer's scores for one sentence; each is ``cap(scale · q·k)`` and something added.
+    """One layer's scores for one sentence: ``cap(scale · q·k) + added``.
 
     Attributes
     ----------
-    dtype : in which the module computes.
-    scores, weights : (heads, queries, keys) before and after the softmax, as the module computes them in its own dtype.
-    added : (heads, queries, keys) what is added beside the product.
-    seen : (heads, queries, keys) whether a key is not hidden by a mask.
+    dtype : of the module.
+    scores, weights : (heads, queries, keys) before and after the softmax, in the module's dtype.
+    added : (heads, queries, keys)
+    seen : (heads, queries, keys) whether no mask hides the key.
     scales : (heads,)
 
     Parameters
     ----------
-    name : of the layer, as errors say it.
+    name : of the layer, for errors.
     module : the attention module.
-    projections : the modules of its queries and keys, the first steps of those that take two, by matrix.
+    projections : the modules of its queries and keys by matrix, the first step where a projection has two.
     call : the arguments of its call, without a cache.
     shape : heads, queries, keys.
-    step : called before each call of the module, of which there are `CALLS`; it may raise to give up.
+    step : called before each of the `CALLS` calls of the module; may raise to stop.
 
     Raises
     ------
-    EngineError : when its scores are not products of queries and keys and something added.
+    EngineError : when its scores have another form.
     """
 
-    @torch.inference_mode(False)  # whatever mode the caller is in: gradients are needed
+    @torch.inference_mode(False)  # gradients are needed in any mode of the caller
     def __init__(
         self,
         name: str,
@@ -211,9 +207,9 @@ class ScoreFormula:
         self.added = self._without_sink(self._in_float64(_Linearised(norms), is_zero=True))
         self._of_nothing = self._in_float64(_Linearised(norms, share=0.0))
         self.scores = self._without_sink(own)
-        self.seen = (self.weights > 0) | (self.added > -HIDING)
+        self.seen = (self.weights > 0) | (self.added > -MASKED)
         self._cap, self.scales = self._formula(self._without_sink(self._made) - self.added)
-        del self._step  # and whatever it holds
+        del self._step  # it may hold a lot
 
     def _as_it_is(self) -> WatchedScores:
         self._step()
@@ -230,7 +226,7 @@ class ScoreFormula:
         parts = _copied({**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}, dtype)
         with ExitStack() as stack, torch.enable_grad():
             for projection in set(self._projections.values()):
-                stack.enter_context(projection.register_forward_pre_hook(linearised.read_share))
+                stack.enter_context(projection.register_forward_pre_hook(linearised.scale_input))
                 stack.enter_context(projection.register_forward_hook(linearised.cut))
             for part in self._module.modules():
                 if is_norm(part):
@@ -240,7 +236,7 @@ class ScoreFormula:
         return self._check(watch.seen)
 
     def _check(self, made: WatchedScores) -> WatchedScores:
-        """Refuse a module whose scores do not come of one product of queries and keys."""
+        """Refuse scores that are not made of one product of queries and keys."""
         if made.scores is UNSEEN:
             raise self._refusal("does not take the softmax of products of queries and keys")
         if made.products > 1:
@@ -251,9 +247,9 @@ class ScoreFormula:
         return EngineError(f"{self._name} {why}; its scores cannot be split into terms")
 
     def _without_sink(self, made: WatchedScores) -> Tensor:
-        """Give the scores of tokens, (heads, queries, keys) float64; where a sink stands beside them, as they were.
+        """Give the scores without those of a sink, (heads, queries, keys) float64.
 
-        A module with a sink takes a row's largest score off all of them first; what became of the sink tells how much.
+        A module with a sink subtracts each row's largest score; the sink's own score tells how much that was.
         """
         scores, keys = widen(made.scores.detach()), self._shape[2]
         if scores.shape[-1] == keys:
@@ -264,15 +260,15 @@ class ScoreFormula:
         return scores[..., :keys] - scores[..., keys:] + widen(sinks.detach())[:, None, None]
 
     def _formula(self, made: Tensor) -> tuple[float | None, Tensor]:
-        """Find the cap, if there is one, and each head's scale with which products make scores."""
+        """Find the cap, if there is one, and each head's scale."""
         products = widen((self._made.query @ self._made.key.mT).detach())
         seen, made = self.seen, torch.where(self.seen, made, 0.0)
         cap = getattr(getattr(self._module, "config", None), "attn_logit_softcapping", None)
-        tells, raw = seen, made
+        is_below, raw = seen, made
         if cap is not None:
-            tells = seen & (made.abs() < UNPRESSED * cap)
-            raw = cap * torch.atanh(torch.where(tells, made / cap, 0.0))
-        used = torch.where(tells, products, 0.0)
+            is_below = seen & (made.abs() < BELOW_CAP * cap)
+            raw = cap * torch.atanh(torch.where(is_below, made / cap, 0.0))
+        used = torch.where(is_below, products, 0.0)
         scales = (used * raw).sum((1, 2)) / used.square().sum((1, 2)).clamp_min(torch.finfo(used.dtype).tiny)
         off = torch.where(seen, _cap_scores(scales[:, None, None] * products, cap) - made, 0.0)
         if bool(off.abs().amax() <= EXACT * made.abs().amax()):
@@ -280,7 +276,7 @@ class ScoreFormula:
         raise self._refusal("has scores that are not a scaled product of query and key plus a term")
 
     def capped(self, score: float) -> float:
-        """Give what a cap makes of a score; the score itself where there is none."""
+        """Apply the cap, if there is one, to a score."""
         return float(_cap_scores(torch.tensor(score, dtype=torch.float64), self._cap))
 
     @torch.inference_mode(False)
@@ -310,7 +306,7 @@ class ScoreFormula:
 
 
 def _slopes(made: Tensor, written: Tensor, place: int) -> tuple[Tensor, Tensor]:
-    """Differentiate one token's query or key, (r,), by what was written of it: columns that matter, (r, columns)."""
+    """Differentiate a token's query or key, (r,), by its projection's output: columns that matter, (r, columns)."""
     rows = torch.eye(len(made), dtype=made.dtype, device=made.device)
     parts = []
     for some in rows.split(max(1, NUMBERS_AT_ONCE // written.numel())):
@@ -326,7 +322,7 @@ def _cap_scores(scores: Tensor, cap: float | None) -> Tensor:
 
 
 def _copied(value: Any, dtype: torch.dtype | None) -> Any:
-    """Copy tensors in what a module is called with so that gradients can go through them, floats to a dtype if any."""
+    """Copy a call's tensors so that gradients can pass through them, floats to the dtype, if one is given."""
 
     def copied(each: Any) -> Any:
         if not isinstance(each, Tensor):

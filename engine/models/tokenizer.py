@@ -1,4 +1,4 @@
-"""From typed text to the ids a model reads, and to token texts that any screen can show."""
+"""From typed text to the ids that a model reads, and from ids to token texts that any screen can show."""
 
 from __future__ import annotations
 
@@ -18,57 +18,56 @@ from engine.values.display_text import visible
 from engine.values.errors import EngineError
 
 Frame = tuple[tuple[int, ...], tuple[int, ...]]
-"""The ids of special tokens before, and after, a sentence."""
+"""The ids of the special tokens before and after a sentence."""
 
 LONGEST_TEXT = 10_000_000
-"""Characters that a tokenizer's own rewriting may make of a text."""
+"""Longest text, in characters, that a tokenizer's rewriting may make."""
 
 REWRITING = ("normalizer", "pre_tokenizer", "post_processor")
-"""Parts of a tokenizer that change a text, or what was made of it."""
+"""Parts of a ``tokenizer.json`` that change a text or its tokens."""
 
 UNLIMITED = 1_000_000
-"""A tokenizer without a limit of its own says a far larger number."""
+"""Lengths from here on are no limit: a tokenizer without one states a far larger number."""
 
 _PLAIN_BYTES = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-"""The bytes that byte-level tokenizers spell as the character of the same number (Radford et al. 2019, GPT-2)."""
+"""Bytes that byte-level tokenizers write as the character of the same number (Radford et al. 2019, GPT-2)."""
 
 _BYTES = {chr(byte): byte for byte in _PLAIN_BYTES} | {
     chr(0x100 + place): byte for place, byte in enumerate(sorted(set(range(0x100)) - set(_PLAIN_BYTES)))
 }
-"""What such tokenizers write for each byte: the others are numbered on from 256."""
+"""The byte for each character of such tokenizers; the other bytes are numbered on from 256."""
 
 _PLACEHOLDER = re.compile(r"<.+>|\[.+\]")
-"""How tokens are written that stand for no text, such as ``[unused7]``, ``<extra_id_0>``, or for a byte, ``<0x0A>``."""
+"""Tokens that stand for no text, such as ``[unused7]`` and ``<extra_id_0>``, or for a byte, such as ``<0x0A>``."""
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
-"""How SentencePiece spells a byte of a character that it does not know."""
+"""A byte of an unknown character, as SentencePiece writes it."""
 
 VOCABULARY_FILE = re.compile(r"(tokenizer\.|tekken|vocab|merges|spiece|sentencepiece).*|.*\.(model|tiktoken)")
-"""How the files of tokenizers' vocabularies are called, besides what the tokenizers of a type say of theirs."""
+"""Names of vocabulary files, besides those that a tokenizer's class lists."""
 
 _BROKEN = re.compile(r"\\x|<0x")
-"""In texts of tokens, what those have that are but some bytes of a character."""
+"""Marks, in token texts, of bytes that are only a part of a character."""
 
 _LONGEST_CHARACTER = 8
-"""Tokens that one broken character may begin and end in: four bytes, each perhaps with whole characters beside it."""
-
+"""Most tokens over which one character can be broken."""
 
 PASSED_ON = (EngineError, KeyboardInterrupt, SystemExit)
-"""What is raised within a tokenizer and is no fault of it."""
+"""Exceptions raised within a tokenizer that are not its own."""
 
 EMPTY = "the sentence is empty; type some words"
 NO_TOKENS = "the tokenizer finds no tokens in this sentence; type some words"
-"""Said of a sentence of which nothing is left."""
+"""Messages for a sentence without tokens."""
 
 
 class Words(ABC):
-    """What turns text into the ids that a model reads, and ids into texts that a screen can show.
+    """Turns text into the ids that a model reads, and ids into texts that a screen can show.
 
     Attributes
     ----------
-    limit : the longest sentence it is made for, in tokens, or None.
-    mask : the id of the token that masked models fill in, or None.
-    special : the ids of tokens that stand for no text.
+    limit : longest sentence, in tokens, that it is made for, or None.
+    mask : id of the token that masked models fill in, or None.
+    special : ids of tokens that stand for no text.
     """
 
     limit: int | None = None
@@ -77,9 +76,9 @@ class Words(ABC):
 
     @abstractmethod
     def read(self, text: str, context: int | None) -> Sentence:
-        """Turn a sentence into ids, shortened to a model's context where it must be.
+        """Turn a sentence into ids, cut to a model's context.
 
-        Raises `EngineError` when nothing comes of it, or it is refused.
+        Raises `EngineError` when it has no tokens, or the tokenizer refuses it.
         """
 
     @abstractmethod
@@ -87,27 +86,27 @@ class Words(ABC):
         """Give the text of each id."""
 
     def known(self, rows: int) -> Sequence[int]:
-        """List the ids below a number of embedding rows that are tokens; rows may be there for padding alone."""
+        """List the ids of tokens among the rows of an embedding, some of which may be padding."""
         return range(rows)
 
     def ordinary(self, rows: int) -> Sequence[int]:
-        """List those of the `known` ids that stand for text, and are neither special nor placeholders."""
+        """List the `known` ids that stand for text, without special tokens and placeholders."""
         return self.known(rows)
 
     def frame(self) -> Frame:
-        """Give the special tokens that are put around a sentence."""
+        """Give the special tokens around a sentence."""
         return (), ()
 
     def _sentence(self, text: str, ids: tuple[int, ...], context: int | None) -> Sentence:
-        """Put together a sentence of which nothing is known but its ids."""
+        """Make a sentence of its ids alone."""
         kept = ids[:context]
         return Sentence(text, kept, self.texts(kept), len(ids), limit=context)
 
 
 def _has_vocabulary(directory: Path, tokenizer: Any) -> bool:
-    """Say whether a folder holds the vocabulary of its tokenizer; without one transformers makes up an empty one.
+    """Say whether a folder has its tokenizer's vocabulary; without it transformers makes up an empty one.
 
-    Tokenizers of bytes and of code points have none, and say so.
+    Classes for bytes and code points list no vocabulary files.
     """
     own = getattr(tokenizer, "vocab_files_names", None)
     names = {each.name for each in directory.iterdir()}
@@ -115,7 +114,7 @@ def _has_vocabulary(directory: Path, tokenizer: Any) -> bool:
 
 
 def _is_broken(raw: bytes) -> bool:
-    """Say whether bytes are no whole characters."""
+    """Say whether bytes are not whole characters."""
     try:
         raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -124,9 +123,9 @@ def _is_broken(raw: bytes) -> bool:
 
 
 def _text_growth(tokenizer: Mapping[str, Any]) -> int:
-    """Say how many times as long a text may become by what a ``tokenizer.json`` does before and after it is cut.
+    """Bound how many times longer a ``tokenizer.json`` can make a text.
 
-    What one replacement writes may be replaced again by another whose pattern has some of its characters.
+    A replacement can replace what another has written, if its pattern shares a character with that.
     """
     steps = [value for _, value in walk({name: tokenizer.get(name) for name in REWRITING}, "tokenizer.json")]
     replacing = [each for each in steps if isinstance(each, dict) and each.get("type") == "Replace"]
@@ -135,7 +134,7 @@ def _text_growth(tokenizer: Mapping[str, Any]) -> int:
     for each in replacing:
         pattern, length = each["pattern"], len(each["content"])
         if "Regex" in pattern:
-            again *= length + 1  # which may fit between any two characters
+            again *= length + 1  # it may match between any two characters
         elif written.isdisjoint(pattern["String"]):
             once = max(once, length)
         else:
@@ -145,7 +144,7 @@ def _text_growth(tokenizer: Mapping[str, Any]) -> int:
 
 
 class Tokenizer(Words):
-    """A model's own tokenizer, with token texts as people read them (`` the``, not ``Ġthe`` or ``▁the``)."""
+    """A model's own tokenizer, with token texts as people write them (`` the``, not ``Ġthe`` or ``▁the``)."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -180,11 +179,11 @@ class Tokenizer(Words):
                     f"{directory} has no tokenizer, or an empty one; its spectra work, attention needs one"
                 )
             found = cls(tokenizer)
-            found.frame()  # asks it for all that it is asked for later
+            found.frame()  # tries what is needed later
             return found
         except PASSED_ON:
             raise
-        except BaseException as error:  # those of Rust panic where a search takes too long
+        except BaseException as error:  # Rust code panics where a search takes too long
             why = first_line(error)
             raise EngineError(
                 f"{directory} has a tokenizer that does not open ({why}); its spectra work, attention needs one"
@@ -212,17 +211,14 @@ class Tokenizer(Words):
         return Sentence(text, ids, texts, full_length, tuple(spellings), limit)
 
     def _ids_and_marks(self, text: str, **settings: Any) -> list[tuple[int, bool]]:
-        """Tokenize without padding, which a tokenizer may add unasked; say of each id whether it stands for no text.
-
-        Raises `EngineError` when the tokenizer fails.
-        """
+        """Tokenize without padding, which some tokenizers add; give each id, and whether it stands for no text."""
         if self._growth * len(text) > LONGEST_TEXT:
             raise EngineError(f"the tokenizer makes the text {self._growth} times as long; type a shorter sentence")
         try:
             encoded = self._tokenizer(text, return_special_tokens_mask=True, **settings)
         except PASSED_ON:
             raise
-        except BaseException as error:  # as when it is opened
+        except BaseException as error:  # as in `of_folder`
             why = first_line(error)
             raise EngineError(f"the tokenizer cannot read this sentence ({why}); type another one") from error
         ids: list[int] = list(encoded["input_ids"])
@@ -231,10 +227,7 @@ class Tokenizer(Words):
         return [(each, bool(mark)) for each, is_kept, mark in zip(ids, kept, added, strict=True) if is_kept]
 
     def _join_parts(self, ids: Sequence[int], spellings: list[Spelling]) -> None:
-        """Say of tokens whose bytes are no characters by themselves which text they make together.
-
-        Bytes that make no text with their neighbours either stand for themselves.
-        """
+        """Give tokens that are parts of one character the text that they make together."""
         raw = [self._bytes(name) for name in self._tokenizer.convert_ids_to_tokens(list(ids))]
         begin = 0
         while begin < len(raw):
@@ -252,7 +245,7 @@ class Tokenizer(Words):
             begin = end
 
     def _bytes(self, token: str | None) -> bytes:
-        """Give the bytes of a token where it is spelled by bytes; none of one that is spelled in another way."""
+        """Give the bytes of a token that is spelled by bytes; empty for others."""
         if token is None:
             return b""
         if (byte := _BYTE_TOKEN.fullmatch(token)) is not None:
@@ -262,9 +255,9 @@ class Tokenizer(Words):
         return bytes(_BYTES[character] for character in token)
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Give each token's text, with what cannot be shown escaped; of an id that is no token, ``#`` and the id.
+        """Give each token's text, without the tokenizer's spelling of spaces and bytes; ``#`` and the id for no token.
 
-        A tokenizer's own spelling of spaces and bytes is undone; bytes that are no UTF-8 by themselves become escapes.
+        What cannot be shown, and bytes that are no UTF-8 by themselves, are escaped.
         """
         texts = []
         for each, name in zip(ids, self._tokenizer.convert_ids_to_tokens(list(ids)), strict=True):
@@ -272,17 +265,17 @@ class Tokenizer(Words):
             if name is not None and each not in self.special:
                 if not self._is_byte_level:
                     text = name.replace("▁", " ")
-                elif all(character in _BYTES for character in name):  # else it was added, and is spelled as it is
+                elif all(character in _BYTES for character in name):  # added tokens are spelled as they are
                     text = bytes(_BYTES[character] for character in name).decode(errors="backslashreplace")
             texts.append(visible(text))
         return tuple(texts)
 
     def known(self, rows: int) -> list[int]:
-        """List the ids below a number of rows that are tokens."""
+        """List the ids in the vocabulary, below a number of rows."""
         return sorted({each for each in self._tokenizer.get_vocab().values() if each < rows})
 
     def ordinary(self, rows: int) -> list[int]:
-        """List the ids below a number of rows that stand for text: no special tokens, no placeholders in brackets."""
+        """List the ids that stand for text: no special tokens, no placeholders in brackets."""
         return sorted(
             {
                 each
@@ -292,17 +285,17 @@ class Tokenizer(Words):
         )
 
     def frame(self) -> Frame:
-        """Give the special tokens that the tokenizer puts before, and after, a sentence."""
+        """Give the special tokens that the tokenizer puts before and after a sentence."""
         ids = [each for each, _ in self._ids_and_marks("a")]
         text = [place for place, each in enumerate(ids) if each not in self.special]
         return (tuple(ids[: text[0]]), tuple(ids[text[-1] + 1 :])) if text else ((), ())
 
 
 class TokenNumbers(Words):
-    """Sentences written as token numbers, for a model that came without a tokenizer."""
+    """Sentences typed as token numbers, for a model without a tokenizer."""
 
     def read(self, text: str, context: int | None) -> Sentence:
-        """Read numbers between spaces or commas, in brackets or not."""
+        """Read numbers with spaces or commas between, in brackets or not."""
         parts = text.strip().strip("[]()").replace(",", " ").split()
         if not parts or not all(part.isascii() and part.isdigit() for part in parts):
             raise EngineError("this model came without a tokenizer; type token numbers, such as 5 17 3")
@@ -314,7 +307,7 @@ class TokenNumbers(Words):
 
 
 class Codec(Words):
-    """A tokenizer that knows no more than ``encode(text)`` and ``decode(ids)``."""
+    """A tokenizer with ``encode(text)`` and ``decode(ids)`` alone."""
 
     def __init__(self, codec: Any) -> None:
         self._codec = codec
@@ -337,16 +330,13 @@ class Codec(Words):
         return tuple(visible(str(self._codec.decode([each]))) for each in ids)
 
     def known(self, rows: int) -> range:
-        """List all ids below the codec's own number of tokens, where it says one."""
+        """List all ids below the codec's own number of tokens, if it has one."""
         tokens = getattr(self._codec, "n_vocab", rows)
         return range(min(rows, tokens) if isinstance(tokens, int) else rows)
 
 
 def words_from(tokenizer: Any) -> Words:
-    """Take a tokenizer of transformers, anything with ``encode`` and ``decode``, or None.
-
-    Raises `EngineError` when it is none of these.
-    """
+    """Wrap a tokenizer of transformers, anything with ``encode`` and ``decode``, or None; `EngineError` for others."""
     if tokenizer is None:
         return TokenNumbers()
     if hasattr(tokenizer, "convert_ids_to_tokens"):
@@ -357,9 +347,9 @@ def words_from(tokenizer: Any) -> Words:
 
 
 def words_of_folder(directory: Path, trust_remote_code: bool = False) -> Words:
-    """Load the tokenizer in a folder; where no file of one is there, sentences are token numbers.
+    """Load the tokenizer in a folder, or read token numbers where it has no file of one.
 
-    Raises `EngineError` when there is one that does not open.
+    Raises `EngineError` when a tokenizer does not open.
     """
     try:
         return Tokenizer.of_folder(directory, trust_remote_code, **tokenizer_options(directory, trust_remote_code))
