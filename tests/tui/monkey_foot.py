@@ -71,14 +71,14 @@ async def silent(app: PaintedExplorer, press: Press, rest: Rest) -> AsyncIterato
         await rest()
         if has_ended(app) or app.screen is not screen or app.engine is not engine or app.told != told:
             continue
-        if not app.main.key_line._said and app.picture.cells == before:
+        if not app.main.key_line._message and app.picture.cells == before:
             yield f"{key} ({word}) is offered and does nothing:\n{screen_text(app)}"
 
 
 async def _at_rest(app: PaintedExplorer, rest: Rest) -> dict[tuple[int, int], tuple[str, str]]:
     """Take away what goes with the next key, once all that was pressed is done, and give what is on the screen then."""
     await rest()
-    app.main.key_line.hush()
+    app.main.key_line.clear_message()
     app.clear_notifications()
     await rest()
     return dict(app.picture.cells)

@@ -218,7 +218,7 @@ class Explorer(TerminalApp):
 
     def on_typed(self) -> None:
         """Take away what was said since the last key."""
-        self.main.key_line.hush()
+        self.main.key_line.clear_message()
 
     def on_command(self, binding: str) -> None:
         """Put away the lines for the first minute with a key that they name, which is about the head that they name."""
@@ -294,7 +294,7 @@ class Explorer(TerminalApp):
     @on(Notice)
     def _told(self, event: Notice) -> None:
         """Say why a key did nothing, or what it did out of sight."""
-        self.main.key_line.say(event.text)
+        self.main.key_line.show_message(event.text)
 
     def _forget(self, text: str) -> None:
         """Have the engine know nothing more of a sentence."""
@@ -432,7 +432,7 @@ class Explorer(TerminalApp):
         if named or self.engine.is_comparing:
             start_work(self, partial(self._compare_with, named), "change model", is_alone=False)
         else:
-            self.main.key_line.say("no second model is open; :vs and a model's name compare with one")
+            self.main.key_line.show_message("no second model is open; :vs and a model's name compare with one")
 
     async def _compare_with(self, named: str) -> None:
         """Open the present model anew beside another one, once it is clear that both can be compared."""
@@ -581,7 +581,7 @@ class Explorer(TerminalApp):
         if self._driver is None or not self._driver.can_suspend or not hasattr(signal, "SIGTSTP"):
             return
         if os.getsid(0) == os.getpid():
-            self.main.key_line.say(NO_SHELL)
+            self.main.key_line.show_message(NO_SHELL)
             return
         with self.suspend():
             os.killpg(0, signal.SIGTSTP)

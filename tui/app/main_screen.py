@@ -221,7 +221,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
     def _follow(self, changed: frozenset[str]) -> None:
         """Take away what was said of another head or view; learn what the model's page says."""
         if changed & SUBJECTS:
-            self.key_line.hush()
+            self.key_line.clear_message()
         if "selected" in changed and self.stores is not None:
             self.draw_guide()
             if self.session.shown.selected is None:
@@ -398,10 +398,10 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.views.settle()
         rows = self.views.rows_with_heads
         if self.stores is None or (rows is not None and rows.head_here is None):
-            self.key_line.say("" if rows is None else rows.why_no_head)
+            self.key_line.show_message("" if rows is None else rows.why_no_head)
             return
         head = self.session.shown.selected if rows is None else rows.head_here
-        self.key_line.say(self._switch(head) or say_off(self.session.shown.off, key_of(self, "app.all_on")))
+        self.key_line.show_message(self._switch(head) or say_off(self.session.shown.off, key_of(self, "app.all_on")))
 
     def _switch(self, head: Head | None) -> str:
         """Switch a head off, or on again, or say why that cannot be."""
@@ -419,7 +419,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         """Switch all heads on again."""
         off = self.session.shown.off
         self.switch_off(replace(off, heads=()))
-        self.key_line.say("" if off.heads else ALL_ON)
+        self.key_line.show_message("" if off.heads else ALL_ON)
 
     def action_by_mean(self) -> None:
         """Switch heads off by their mean over the sentence's tokens, or by zero again; say so where none is off."""
@@ -427,7 +427,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.switch_off(replace(off, by_mean=not off.by_mean))
         if not off.heads:
             way = "zero" if off.by_mean else "its mean"
-            self.key_line.say(f"no head is off; {key_of(self, 'app.switch')} switches one off, now by {way}")
+            self.key_line.show_message(f"no head is off; {key_of(self, 'app.switch')} switches one off, now by {way}")
 
     def action_pin(self) -> None:
         """Pin the head of the row under the cursor, or the selected one, or unpin it; the tree shows which are."""
@@ -435,7 +435,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
         self.views.settle()
         if self.stores is None or self.views.awaits_row:
-            self.key_line.say(NO_ROWS)
+            self.key_line.show_message(NO_ROWS)
             return
         row = self.views.row_head
         head = self.session.shown.selected if row is None else row
@@ -449,7 +449,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             pinned = ", ".join(pins)
             still = f"{pinned} still pinned" if pinned else "none is pinned"
             is_pinned = f"{pinned} pinned; {key_of(self, 'app.compare')} compares"
-            self.key_line.say(is_pinned if name in pins else f"{name} unpinned; {still}")
+            self.key_line.show_message(is_pinned if name in pins else f"{name} unpinned; {still}")
 
     def action_stop_or_view(self, view: str) -> None:
         """Stop what is worked out, or else go to a view."""

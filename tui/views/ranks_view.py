@@ -166,7 +166,7 @@ class RanksPane(RowsPane):
         else:
             self.session.change(epsilon=epsilon)
 
-    @on(TableGrid.Turned)
+    @on(TableGrid.ColumnsScrolled)
     @on(TableGrid.Arranged)
     def show_chance(self) -> None:
         """Write what chance gives below the columns that are in view, which others may be by now."""

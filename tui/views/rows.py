@@ -130,7 +130,7 @@ class RowsPane(Pane):
         """Say what is shown and how far, how many rows a filter leaves, and how many columns are to the right."""
         self._title = title, state
         left, rows = self.counts
-        self.grid.say_none(self.why_none if rows and not left else "")
+        self.grid.explain_none(self.why_none if rows and not left else "")
         has_filter, beyond = self.narrowing is not None, self.grid.beyond
         self.title_line.show_title(
             Title.of(
@@ -143,7 +143,7 @@ class RowsPane(Pane):
             )
         )
 
-    @on(TableGrid.Turned)
+    @on(TableGrid.ColumnsScrolled)
     def refresh_title(self) -> None:
         """Write the title again."""
         self.set_title(*self._title)

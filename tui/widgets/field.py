@@ -1,4 +1,4 @@
-"""What every line has that text is typed into, and lines that complete names: of columns, or of measures."""
+"""Text fields: what all have in common, and those that complete names of columns or measures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tui.toolkit.messages import Notice
 from tui.toolkit.screen import is_displayed
 
 OF_EDITING = "field."
-"""What the ids of keys begin with that edit what is typed."""
+"""Prefix of the ids of editing keys."""
 
 EDITING = (
     ("left", "left", "cursor_left", "A character left"),
@@ -54,15 +54,15 @@ EDITING = (
     ("paste", "ctrl+v", "paste", "Paste"),
     ("submit", "enter", "submit", "Accept"),
 )
-"""What keys do in a line that is typed into: the last word of their ids, the keys, the action, in words."""
+"""Editing keys: the last word of their ids, the keys, the action, and a description."""
 
 INVISIBLE = "Cf"
-"""Unicode's category of what is not seen and changes what is, such as joiners; it is pasted like letters."""
+"""Unicode's category of invisible format characters, such as joiners."""
 
 
 @lru_cache(4096)
 def _seen(character: str) -> str:
-    """Give what is drawn for a character in a line: of one that joins others, or colours skin, a sign of its own.
+    """Return what a field draws for a character: a sign for joiners, skin tones and other invisible characters.
 
     Examples
     --------
@@ -74,11 +74,11 @@ def _seen(character: str) -> str:
 
 
 class Field(Input, inherit_bindings=False):
-    """An input that ctrl+c leaves, unless the person has selected text in it, which it copies.
+    """A text field; ctrl+c copies a selection made by the user, or else leaves.
 
     Attributes
     ----------
-    leaving : the action by which it is left.
+    leaving : the action that leaves it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -86,58 +86,58 @@ class Field(Input, inherit_bindings=False):
     ]
 
     leaving: ClassVar[str] = "leave"
-    cursor_blink = Reactive(False, init=False)  # a blinking one sends bytes all the time
+    cursor_blink = Reactive(False, init=False)  # blinking would send bytes all the time
     _offered: Selection | None = None
 
     def offer_to_replace(self) -> None:
-        """Select all, so that what is typed next takes its place; of that nothing is copied, for nobody chose it."""
+        """Select all, so that typing replaces it; ctrl+c does not copy this selection."""
         self.select_all()
         self._offered = self.selection
 
     def watch_selection(self) -> None:
-        """Take any other selection for the person's own."""
+        """Take any other selection for the user's own."""
         if self.selection != self._offered:
             self._offered = None
 
     @property
     def focusable(self) -> bool:
-        """Whether it can be typed into: not while the view that it is of is out of sight, though the toolkit would."""
+        """Whether it can be typed into: not while its view is hidden, unlike in Textual."""
         return super().focusable and is_displayed(self)
 
     @property
     def _drawn(self) -> str:
-        """What is typed, a sign in the place of each character that is not seen and that terminals take for a width."""
+        """The text with a sign for each invisible character, whose width terminals disagree on."""
         return "".join(map(_seen, self.value))
 
     @property
     def _value(self) -> Text:
-        """What is drawn, a character for each that is typed."""
+        """The text as it is drawn."""
         return Text(self._drawn, no_wrap=True, overflow="ignore", end="")
 
     def _position_to_cell(self, position: int) -> int:
-        """Give the cell of a place in what is typed, as it is drawn."""
+        """Return the cell at which a position of the text is drawn."""
         return cell_len(expand_tabs_inline(self._drawn[:position], 4))
 
     def _cell_offset_to_index(self, offset: int) -> int:
-        """Give the place in what is typed that is drawn at a cell."""
+        """Return the position of the text that is drawn at a cell."""
         at = offset + self.scroll_offset.x
         ends = accumulate(map(cell_len, self._drawn))
         return next((place for place, end in enumerate(ends) if at < end), max(0, min(at, len(self.value))))
 
     def on_key(self, event: events.Key) -> None:
-        """Take characters that join others, of which emoji and some scripts are made, when they are typed as well."""
+        """Accept invisible characters too, which emoji and some scripts need."""
         if event.character is not None and category(event.character) == INVISIBLE:
             event.stop()
             self.replace(event.character, *self.selection)
 
     def _on_paste(self, event: events.Paste) -> None:
-        """Put the pasted text where the cursor is, or in the place of what is selected; lines one behind the other."""
+        """Insert all pasted lines as one; Textual takes only the first."""
         event.prevent_default()
         event.stop()
         self.replace(" ".join(event.text.splitlines()), *self.selection)
 
-    async def action_copy(self) -> None:  # type: ignore[override]  # actions may be either, the toolkit's is not
-        """Copy what the person has selected; where nothing is, leave."""
+    async def action_copy(self) -> None:  # type: ignore[override]  # Textual awaits either
+        """Copy the user's selection; without one, leave."""
         if self.selected_text and self._offered is None:
             super().action_copy()
         else:
@@ -145,20 +145,20 @@ class Field(Input, inherit_bindings=False):
 
 
 class CompletingField(Field):
-    """A line in which a key completes what stands before the cursor, and the next time otherwise."""
+    """A field in which a key completes the text before the cursor; pressed again, in another way."""
 
     _completed: tuple[str, str, int] | None = None
 
     def completions(self, text: str) -> tuple[str, ...]:
-        """List what a text may become."""
+        """Return the possible completions of a text."""
         raise NotImplementedError
 
     def say_none(self, text: str) -> None:
-        """Say that a text can become nothing."""
+        """Tell the user that a text has no completion."""
         raise NotImplementedError
 
     def action_complete(self, step: int) -> None:
-        """Complete what stands before the cursor; again: the next way, or the one before."""
+        """Complete the text before the cursor; pressed again, the next or the previous way."""
         before, after = self.value[: self.cursor_position], self.value[self.cursor_position :]
         text, place = before, 0
         if self._completed is not None and self._completed[0] == before:
@@ -175,11 +175,11 @@ class CompletingField(Field):
 
 
 _WORD = re.compile(r"""[^\s<>=()!"']*$""")
-"""The word that ends where the cursor is."""
+"""The word before the cursor."""
 
 
 def candidates(word: str, columns: Sequence[str]) -> tuple[str, ...]:
-    """List the columns that a word may become: those that begin with it, then those that hold it.
+    """Return the columns that begin with a word, then those that contain it.
 
     Examples
     --------
@@ -191,23 +191,17 @@ def candidates(word: str, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _word(text: str) -> str:
-    """Give the word that a text ends with."""
     match = _WORD.search(text)
     return match[0] if match else ""
 
 
 class NameInput(CompletingField):
-    """An input that completes names, such as those of columns.
-
-    Parameters
-    ----------
-    name : of the line.
-    placeholder : says what can be typed.
+    """A field that completes names, such as those of columns.
 
     Attributes
     ----------
     columns : the names.
-    named : what they are the names of.
+    named : the kind of name, in words.
     """
 
     named = "column"
@@ -228,10 +222,10 @@ class NameInput(CompletingField):
     leaving = "clear"
 
     class Finished(Message):
-        """The filter is complete once what was typed before has been put into it."""
+        """The filter is complete."""
 
     class Cleared(Message):
-        """The line is left: all rows are wanted again."""
+        """The user left the line and wants all rows again."""
 
     def __init__(self, name: str, placeholder: str) -> None:
         super().__init__(placeholder=placeholder, compact=True, select_on_focus=False, name=name, classes="pane-filter")
@@ -239,17 +233,17 @@ class NameInput(CompletingField):
 
     @property
     def completed(self) -> str:
-        """The column's name that was completed just now, if one was."""
+        """The column's name that was just completed, if any."""
         if self._completed is None or self._completed[0] != self.value[: self.cursor_position]:
             return ""
         return _word(self._completed[0])
 
     def finish(self) -> None:
-        """Say so when all that was typed by now is in it."""
+        """Post that the filter is complete."""
         self.post_message(self.Finished())
 
     async def action_submit(self) -> None:
-        """Take a key that some remapping has left to the toolkit for the same."""
+        """Finish: a remapped Enter may still reach Textual's action."""
         self.finish()
 
     def action_clear(self) -> None:
@@ -257,17 +251,17 @@ class NameInput(CompletingField):
         self.post_message(self.Cleared())
 
     def completions(self, text: str) -> tuple[str, ...]:
-        """Put each name in the place of the last word of a text that has that word in it."""
+        """Replace the last word of a text by each matching name."""
         word = _word(text)
         return tuple(f"{text.removesuffix(word)}{name}" for name in candidates(word, self.columns))
 
     def say_none(self, text: str) -> None:
-        """Say that no name has the word in it."""
+        """Tell the user that no name contains the word."""
         self.post_message(Notice(f"no {self.named} has {quote_text(_word(text))} in its name"))
 
 
 class FilterInput(NameInput):
-    """The line that a table's filter is typed into."""
+    """The field for a table's filter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "clear", "All rows", id="filter.clear")]
 
@@ -276,7 +270,7 @@ class FilterInput(NameInput):
 
 
 class MeasureInput(NameInput):
-    """The line that a measure's name is typed into."""
+    """The field for a measure's name."""
 
     named = "measure"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "clear", "Leave", id="overview.leave")]
@@ -288,22 +282,22 @@ class MeasureInput(NameInput):
 
     @property
     def word(self) -> str:
-        """What is typed."""
+        """The text in lower case."""
         return self.value.strip().lower()
 
     @property
     def found(self) -> tuple[str, ...]:
-        """The measures that hold what is typed, the one that is meant first."""
+        """The matching measures, best match first."""
         return candidates(self.word, self.columns)
 
     @property
     def is_of_table(self) -> bool:
-        """Whether a condition is typed, which no map takes."""
+        """Whether the text is a condition, which only a table takes."""
         return is_condition(self.word)
 
     @property
     def why_none(self) -> str:
-        """Say that no measure is called so, or where a condition leads."""
+        """Why no measure matches, or what the typed condition would do."""
         if self.is_of_table:
             return f"{key_of(self.app, 'overview.take')} filters the table of all heads by that"
         return f"there is no measure '{self.value.strip()}'; {key_of(self.app, 'overview.leave')} goes back"

@@ -1,4 +1,4 @@
-"""All heads of a model as cells of layers × heads, with a cursor: one measure at a glance; and bars of its values."""
+"""All heads of a model as cells, layers by heads: one measure at a glance; and its extremes and histogram."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from tui.toolkit.keys import lines_of, paging_bindings
 from tui.widgets.scroll_area import CellGrid
 
 _UNDEFINED, _OUTSIDE = 252, 251
-"""Stand in place of a level where nothing is defined, and where a layer has no such head."""
+"""Stand for a level: where the measure is undefined, and where the layer has no such head."""
 
 EXTREMES = 10
-"""Heads that are listed with the largest values, and with the smallest."""
+"""Heads listed with the largest values, and with the smallest."""
 
 LIST_WIDTH = 19
-"""Columns of a list of heads with their values and short labels."""
+"""Columns of a list of heads with values and short labels."""
 
 
 class HeadMap(CellGrid):
-    """Shows a measure of all heads and moves a cursor over them, by keys and by the mouse.
+    """Shows one measure of all heads, with a cursor for keys and mouse.
 
     Attributes
     ----------
-    shown : the measure's values; None where nothing is known yet.
-    scale : how they become levels; None where none of them is finite.
+    shown : the measure's values; None while nothing is known.
+    scale : turns them into levels; None while no value is finite.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -77,13 +77,13 @@ class HeadMap(CellGrid):
     """
 
     class Moved(Message):
-        """A person moved the cursor to another head."""
+        """The user moved the cursor to another head."""
 
     class Chosen(Message):
-        """A person wants to go into the head under the cursor."""
+        """The user wants to open the head under the cursor."""
 
     class LaidOut(Message):
-        """The cells have another size, or the map another number of lines."""
+        """The size of the cells or the number of lines has changed."""
 
     def __init__(self) -> None:
         super().__init__(name="overview")
@@ -97,18 +97,17 @@ class HeadMap(CellGrid):
 
     @property
     def level_styles(self) -> tuple[Style, ...]:
-        """The style of each level by its background, or the one that all glyphs have."""
+        """The style of each level: a background, or one style for all glyphs."""
         styles = self.styles_of_levels("overview--cell", is_signed=self._is_signed)
         return styles if self._is_signed or len(styles) == 1 else styles[1:]
 
     @property
     def glyphs(self) -> tuple[str, ...]:
-        """What is written in a cell of each level."""
+        """The characters of each level's cell."""
         return glyphs_of(self.ink, 2 if self.grid is None else self.grid.width, self._is_signed)
 
     @property
     def _is_signed(self) -> bool:
-        """Whether the measure has a sign."""
         return self.scale is not None and self.scale.is_signed
 
     @property
@@ -121,34 +120,34 @@ class HeadMap(CellGrid):
 
     @property
     def value(self) -> float | None:
-        """The value of the head under the cursor; None where it has none."""
+        """The value of the head under the cursor; None without one."""
         cell = None if self.shown is None or self.head is None else self.shown.cell(self.head)
         return None if cell is None or isinstance(cell, str) else float(cell)
 
     @property
     def lines(self) -> int:
-        """How many lines the whole map takes, with the heads' numbers."""
+        """Number of lines of the whole map, with the line of head numbers."""
         return 1 + (0 if self.grid is None else len(self.grid.lines))
 
     def open(self, layers: tuple[LayerOutline, ...]) -> None:
-        """Show a model's heads, of which nothing is known yet."""
+        """Show the heads of a model, with no values yet."""
         self.rows, self.cursor, self.shown, self.scale = layers, (0, 0), None, None
         self.lay_out_cells()
 
     def allow(self, room: Size) -> None:
-        """Say how much room it may take; only where each layer has no line of its own there two share one."""
+        """Set the room for the map; two layers share a line only where one line each does not fit."""
         self._room = room
         self.lay_out_cells()
 
     def cell_area(self, room: Size) -> int:
-        """Say how many characters a head would have in a room; 0 where not all heads would be in view."""
+        """Return the characters per head in a room; 0 where not all heads would be in view."""
         if not self.rows or room.width < 1 or room.height < 2 or self._is_halved(room):
             return 0
         grid = self._grid_in(room, is_halved=False)
         return grid.width * grid.height if grid.fits(room.width, room.height - 1) else 0
 
     def show(self, shown: MeasureMap, scale: MeasureScale | None) -> None:
-        """Draw a measure, if it is another one, or has other values."""
+        """Draw a measure; repaint only if it has changed."""
         before = self.shown, self.scale
         self.shown, self.scale = shown, scale
         self.lay_out_cells()
@@ -179,7 +178,7 @@ class HeadMap(CellGrid):
             self.refresh(Region(0, 0, width, 1), *seen)
 
     def reveal(self) -> None:
-        """Scroll as little as brings the cursor into view, once there is one: a map that is not seen has no room."""
+        """Scroll as little as possible to bring the cursor into view, with the heading of its stack."""
         grid = self.grid
         if grid is None or not self.size:
             return
@@ -190,7 +189,7 @@ class HeadMap(CellGrid):
         self.reveal_cells(range(column, column + grid.width), lines, room)
 
     def lay_out_cells(self) -> None:
-        """Choose the size of the cells, unless it is for the same pane and the same ink as before."""
+        """Choose the size of the cells, unless nothing that it depends on has changed."""
         room = self._room or self.size
         is_halved = self._is_halved(room)
         wanted = (self.rows, room, self.ink, self._is_signed, is_halved)
@@ -205,26 +204,24 @@ class HeadMap(CellGrid):
         self.virtual_size = Size(grid.gutter + grid.columns * grid.width, 1 + len(grid.lines))
         if is_other:
             self.refresh()
-            self.call_after_refresh(self.reveal)  # another size can be scrolled only once it is laid out
+            self.call_after_refresh(self.reveal)  # a new size can be scrolled only once it is laid out
             self.post_message(self.LaidOut())
 
     def _is_halved(self, room: Size) -> bool:
-        """Say whether two layers share a line in a room."""
         return self.has_half_blocks and 1 + fewest_lines(self.rows) > room.height
 
     def _grid_in(self, room: Size, *, is_halved: bool) -> HeadGrid:
-        """Choose the size of the cells for a room."""
         is_narrow_told = self.ink is Ink.COLOUR or not self._is_signed
         return lay_out_heads(self.rows, room.width, room.height - 1, is_narrow_told=is_narrow_told, is_halved=is_halved)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Paint some lines; what all of them need is found once."""
+        """Paint some lines; compute the levels once for all of them."""
         if self.grid is not None and self.shown is not None:
             self._levels = self._levels_of(self.shown, self.grid)
         return super().render_lines(crop)
 
     def _levels_of(self, shown: MeasureMap, grid: HeadGrid) -> NDArray[np.uint8]:
-        """Compute the levels of all cells, (layers, heads of the widest)."""
+        """Compute the levels of all cells, (layers, heads of the widest layer)."""
         found = np.full(len(shown.cells), ABSENT, dtype=np.uint8)
         if self.scale is not None:
             found = self.scale.levels(shown.values, self.ink, len(self.glyphs))
@@ -240,7 +237,7 @@ class HeadMap(CellGrid):
         return levels
 
     def render_line(self, y: int) -> Strip:
-        """Paint the numbers of heads, or a line of a layer's cells."""
+        """Paint the line of head numbers, or a line of a layer's cells."""
         width, grid = self.size.width, self.grid
         plain = self.get_component_rich_style("overview--label")
         blank = Style(bgcolor=plain.bgcolor)
@@ -263,7 +260,7 @@ class HeadMap(CellGrid):
         return Strip([name, gap, *cells]).adjust_cell_length(width, blank)
 
     def _cells(self, line: Line, grid: HeadGrid) -> Iterator[Segment]:
-        """Paint the cells of a line's layer, or of two that share it."""
+        """Paint the cells of a line: of one layer, or of two that share it."""
         first, *second = (self._levels_with_cursor(row) for row in line.rows)
         others = self._others(grid.width)
         if not grid.is_halved:
@@ -275,7 +272,6 @@ class HeadMap(CellGrid):
         yield from halved_cells(first, below, colours, others, len(others[CURSOR][0]))
 
     def _levels_with_cursor(self, row: int) -> NDArray[np.uint8]:
-        """Give the levels of a layer's cells, the cursor in place of one if it is there."""
         levels: NDArray[np.uint8] = self._levels[row]
         if row == self.cursor[0]:
             levels = levels.copy()
@@ -283,7 +279,7 @@ class HeadMap(CellGrid):
         return levels
 
     def _header(self, grid: HeadGrid, left: int, plain: Style) -> Strip:
-        """Paint the numbers of heads, that of the cursor's column set off."""
+        """Paint the numbers of heads; highlight that of the cursor's column."""
         text, marked = grid.header(self.cursor[1])
         segments = [
             Segment(text[: marked.start], plain),
@@ -293,7 +289,7 @@ class HeadMap(CellGrid):
         return Strip([Segment(" " * grid.gutter, plain), *Strip(segments).crop(left, left + self.size.width)])
 
     def _others(self, width: int) -> Mapping[int, tuple[str, Style]]:
-        """Give what is written where there is no level: nothing known, nothing defined, endless, no head."""
+        """Return the characters and style of cells without a level: unknown, undefined, infinite, or no head."""
         style = self.get_component_rich_style
         unknown, undefined, endless = "∙×∞"
         before = " " * (width - 1)
@@ -306,10 +302,9 @@ class HeadMap(CellGrid):
         }
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the head that was clicked; a click on the cursor goes into the head.
+        """Put the cursor on the clicked head; open the head if the cursor is there already.
 
-        A click on the name of a layer goes to that layer; of two that share a line, to the other one where the cursor
-        is on one of them.
+        A click on a layer's name goes to that layer; where two share a line, clicks alternate between them.
         """
         offset, grid = event.get_content_offset(self), self.grid
         if offset is None or grid is None:
@@ -328,13 +323,13 @@ class HeadMap(CellGrid):
             self.click(row, column)
 
     def _row_at(self, rows: tuple[int, ...], share: float) -> int | None:
-        """Say which of a line's layers is meant.
+        """Find the clicked layer of a line.
 
         Parameters
         ----------
-        rows : that the line shows.
-        share : how far down in the line the mouse is; 0 of most terminals, which tell no more than the line. There
-            it is the one that the cursor is on, or the upper one.
+        rows : layers that the line shows.
+        share : how far down in the line the mouse is; 0 from most terminals, which report only the line. Then it is the
+            layer with the cursor, or the upper one.
         """
         if len(rows) < 2:
             return rows[0] if rows else None
@@ -342,19 +337,14 @@ class HeadMap(CellGrid):
         return rows[is_lower]
 
     def action_page(self, pages: float) -> None:
-        """Move by as many layers as are in view, less one."""
+        """Move by the layers in view, less one."""
         lines = self.scrollable_content_region.height - 1
         rows = lines if self.grid is None else self.grid.rows_in(lines)
         self.action_move(lines_of(pages, rows - 1), 0)
 
 
 class ExtremeHeads(Widget, can_focus=False):
-    """Lists the heads with the largest and the smallest values of a map; a click on one puts the cursor on it.
-
-    Parameters
-    ----------
-    head_map : which shows the values.
-    """
+    """Lists the heads with the largest and the smallest values of a map; a click moves the map's cursor."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"extremes--head", "extremes--cursor", "extremes--label"}
@@ -376,11 +366,11 @@ class ExtremeHeads(Widget, can_focus=False):
         self._lists: tuple[tuple[Head, ...], tuple[Head, ...]] = ((), ())
 
     def follow(self, label_of: Callable[[Head], Sequence[str]]) -> None:
-        """Paint what the map shows by now.
+        """Show what the map shows now.
 
         Parameters
         ----------
-        label_of : gives what is said behind a head, in full and shorter.
+        label_of : gives the labels of a head, in full and shorter.
         """
         shown, head = self._head_map.shown, self._head_map.head
         self._lists = ((), ()) if shown is None else shown.extremes(EXTREMES)
@@ -393,14 +383,14 @@ class ExtremeHeads(Widget, can_focus=False):
 
     @property
     def _columns(self) -> int:
-        """Whether both lists stand beside each other."""
+        """Number of lists side by side: two, or one with both below each other."""
         return 2 if self.size.width >= 2 * LIST_WIDTH else 1
 
     def _entry(self, column: int, y: int) -> Head | str | None:
-        """Give the head of a line, or the heading; None where there is neither."""
+        """Return the head or the heading on a line of a list; None where there is neither."""
         largest, smallest = self._lists
         if self._columns == 1 and largest:
-            least = (self.size.height - 3) // 2  # headings, and a line between both
+            least = (self.size.height - 3) // 2  # two headings and a line between the lists
             lines = ["largest", *largest[:least], None, "smallest", *smallest[:least]]
         else:
             lines = ["smallest", *smallest] if column else ["largest", *largest]
@@ -414,7 +404,6 @@ class ExtremeHeads(Widget, can_focus=False):
         return Strip(cells).adjust_cell_length(self.size.width, Style(bgcolor=plain.bgcolor))
 
     def _cells(self, entry: Head | str | None, width: int, plain: Style) -> Iterator[Segment]:
-        """Paint a head with its value and its label, or a heading."""
         if not isinstance(entry, Head):
             yield Segment(f"{entry or '':{width}}", plain)
             return
@@ -427,7 +416,7 @@ class ExtremeHeads(Widget, can_focus=False):
         yield Segment(f"{label:{max(width - len(number), 0)}}", plain)
 
     def on_click(self, event: events.Click) -> None:
-        """Put the map's cursor on the head that was clicked."""
+        """Put the map's cursor on the clicked head."""
         offset = event.get_content_offset(self)
         if offset is not None:
             entry = self._entry(offset.x // (self.size.width // self._columns), offset.y)
@@ -436,24 +425,19 @@ class ExtremeHeads(Widget, can_focus=False):
 
 
 def _value(cell: Cell | None) -> str:
-    """Write a value in as many characters as a list has room for."""
+    """Format a value for the narrow list."""
     return fit_number(cell, 7) if isinstance(cell, int | float) else ""
 
 
 _WIDEST_BAR = 4
-"""Columns that a bar takes at most."""
+"""Columns per bar at most."""
 
 _DIGITS = 3
-"""Of the numbers at both ends."""
+"""Digits of the numbers at both ends."""
 
 
 class Histogram(Widget, can_focus=False):
-    """Bars of how many heads have which value of a map; below them the scale, which explains the map's colours.
-
-    Parameters
-    ----------
-    head_map : which shows the values.
-    """
+    """Bars that count the heads by value; the scale below explains the map's colours."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"histogram--bar", "histogram--cursor", "histogram--label"}
@@ -473,7 +457,7 @@ class Histogram(Widget, can_focus=False):
         self._lines: list[Strip] = []
 
     def follow(self) -> None:
-        """Paint what the map shows by now; where only its cursor is on another value, the scale alone."""
+        """Show what the map shows now; repaint the scale alone if only the cursor's value has changed."""
         head_map = self._head_map
         before, self._followed = self._followed, (head_map.shown, head_map.scale, head_map.value)
         if before[:2] != self._followed[:2]:
@@ -482,19 +466,19 @@ class Histogram(Widget, can_focus=False):
             self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Paint some lines; what all of them need is found once."""
+        """Paint some lines; draw the bars once for all of them."""
         shown, scale = self._head_map.shown, self._head_map.scale
         self._lines = [] if shown is None or scale is None else self._paint(shown, scale)
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """Give a line of bars, or the scale below them."""
+        """Return a line of bars, or the scale below them."""
         blank = Style(bgcolor=self.get_component_rich_style("histogram--label").bgcolor)
         line = self._lines[y] if y < len(self._lines) else Strip([])
         return line.adjust_cell_length(self.size.width, blank)
 
     def _paint(self, shown: MeasureMap, scale: MeasureScale) -> list[Strip]:
-        """Count, and paint bars, and below them the scale with a mark under the cursor's bar."""
+        """Draw the bars, and the scale with a mark under the cursor's bar."""
         rows, ink, value = self.size.height - 1, self._head_map.ink, self._head_map.value
         signs, styles = self._head_map.glyphs, self._head_map.level_styles
         low, high = brief_number(scale.low, _DIGITS), brief_number(scale.high, _DIGITS)

@@ -1,4 +1,4 @@
-"""An attention map in character cells, with labels on both axes and a cursor that reads the weights out."""
+"""An attention map in character cells, with labels on both axes and a cursor that reads out weights."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ from tui.toolkit.messages import Notice, NumbersToggled
 from tui.widgets.scroll_area import ScrollArea, least_scroll
 
 SCROLLED = 128
-"""Tokens up to which a map begins with its single weights, even where not all fit; a longer one begins whole."""
+"""Tokens up to which a map opens with one cell per weight, even if it has to scroll; a longer map opens whole."""
 
 Counts = tuple[int, int]
-"""Queries and keys, or rows and columns of cells."""
+"""Numbers of queries and keys, or of rows and columns of cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Viewport:
-    """A way of looking at a map of so many queries and keys.
+    """What part of a map is looked at, and in cells of what size.
 
     Attributes
     ----------
     counts : queries and keys of the map.
     cursor : query and key, from zero; with larger cells, those of one weight in the cell.
-    is_moved : whether a person has put the cursor there; until then it is where the last query looks most.
-    block : queries, and keys, of a cell.
+    is_moved : whether the user has moved the cursor; until then it is on the last query's largest weight.
+    block : queries, and keys, per cell.
     is_whole : whether the whole map is in view.
-    is_fitted : whether a person wants it to be, in a pane of another size too; None where nobody has chosen.
-    pooling : which weight stands for a cell.
+    is_fitted : whether the user wants that, also in a pane of another size; None before a choice.
+    pooling : which weight a cell shows.
     """
 
     counts: Counts = (0, 0)
@@ -62,11 +62,11 @@ class Viewport:
     pooling: Pooling = "max"
 
     def on(self, counts: Counts, fitting: Callable[[], int]) -> Viewport:
-        """Look at a map of some size: at another one of the same size in the same way, at any other from its beginning.
+        """Look at another map: as before if it has the same size, otherwise from its beginning.
 
         Parameters
         ----------
-        fitting : finds the smallest block with which all of it is in view.
+        fitting : finds the smallest block that brings the whole map into view.
         """
         is_fitted = self.is_fitted if counts == self.counts else None
         fits_in = fitting()
@@ -75,12 +75,12 @@ class Viewport:
         return replace(self, counts=counts, is_whole=is_whole, is_fitted=is_fitted, block=block).at(*self.cursor)
 
     def at(self, query: int, key: int) -> Viewport:
-        """Put the cursor on a weight, or on the nearest that the map has."""
+        """Put the cursor on the nearest weight of the map."""
         queries, keys = self.counts
         return replace(self, cursor=(max(min(query, queries - 1), 0), max(min(key, keys - 1), 0)))
 
     def step(self, rows: int, columns: int, block: int) -> Viewport:
-        """Go to the first query and key of the cell so many cells of a block away; at an edge the cursor stays."""
+        """Move by cells, to the first query and key of the new cell; at an edge the cursor stays."""
         query, key = (
             old if (cell := min(max(old // block + step, 0), (count - 1) // block)) == old // block else cell * block
             for old, step, count in zip(self.cursor, (rows, columns), self.counts, strict=True)
@@ -88,23 +88,23 @@ class Viewport:
         return self.at(query, key)
 
     def cell(self, block: int) -> tuple[int, int]:
-        """Give the row and column of the cell under the cursor, when cells are blocks of some size."""
+        """Return the row and column of the cell under the cursor, for blocks of some size."""
         return self.cursor[0] // block, self.cursor[1] // block
 
     @property
     def whole(self) -> MapWindow:
-        """All of the map, as it is looked at."""
+        """A window on the whole map."""
         rows, columns = (range(-(-count // self.block)) for count in self.counts)
         return MapWindow(self.block, rows, columns, self.pooling)
 
     def around(self, seen: tuple[range, range] | None, cells: Counts, share: float) -> MapWindow:
-        """Give what is in view and some more on every side; where nothing is in view yet, what is near the cursor.
+        """Return a window on what is in view and a margin on every side, or on the cursor's surroundings.
 
         Parameters
         ----------
-        seen : rows and columns of cells in view; None where those in view are of another size.
+        seen : rows and columns of cells in view; None where they have another size.
         cells : rows and columns that the pane has room for.
-        share : how much more, of what the pane has room for.
+        share : the margin, as a share of that room.
         """
         near = tuple(range(at - count, at + count) for at, count in zip(self.cell(self.block), cells, strict=True))
         rows, columns = (
@@ -115,30 +115,30 @@ class Viewport:
 
 
 UNSEEN = (32, 32)
-"""Rows and columns of cells to plan for while the widget is not on the screen."""
+"""Rows and columns of cells to plan for while the widget has no size."""
 
 SINGLE = "each cell is a single weight"
-"""Why there is nothing to zoom into, nor to choose from."""
+"""Message where zooming in or pooling does nothing."""
 
 Tokens = tuple[tuple[str, ...], tuple[str, ...]]
-"""The texts along the queries, and along the keys."""
+"""The texts along the queries and along the keys."""
 
 Weights = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class MapSource:
-    """A map, of which as much is had as is in view.
+    """A map that is fetched part by part, as it comes into view.
 
     Attributes
     ----------
-    key : what the map is of; the same map has the same key.
-    tokens : along both axes, as far as they are known before any of it has come.
-    window : gives a part of the map, or why there is none; None while it is to come.
-    row : gives all weights of a query; None while they are to come.
-    is_signed : whether it is of differences.
-    is_whole : whether all of it is at hand, so that any part comes at once.
-    spelled : writes the tokens of a part as people read them.
+    key : identifies the map.
+    tokens : along both axes, as far as they are known before any part has come.
+    window : returns a part, or the error instead; None while it is being computed.
+    row : returns all weights of a query; None while they are being computed.
+    is_signed : whether the values are differences.
+    is_whole : whether the whole map is in memory, so that any part comes at once.
+    spelled : replaces the tokens of a part by readable ones.
     """
 
     key: Hashable
@@ -151,7 +151,7 @@ class MapSource:
 
     @classmethod
     def of(cls, map: AttentionMap, key: Hashable) -> MapSource:
-        """Give a map that is all at hand."""
+        """Make a source of a map in memory."""
         tokens, other = (map.query_tokens, map.key_tokens), map.other
 
         def row(query: int) -> Weights:
@@ -162,16 +162,16 @@ class MapSource:
 
 
 class Heatmap(ScrollArea, can_focus=True):
-    """Shows one attention map and moves a cursor over it.
+    """Shows one attention map, with a cursor.
 
     Attributes
     ----------
-    key : what the map on screen is of; None where there is none.
-    part : what is painted of it, as it came.
-    pooled : the same with its tokens as people read them.
+    key : identifies the map on screen; None without one.
+    part : the painted part, as it came.
+    pooled : the same with readable tokens.
     scale : logarithmic, from 1e-4 to 1, or another one from zero to the map's largest value.
-    is_numbered : whether the cells hold their weights as numbers.
-    zooms : what zooming would begin with: going ``in`` or ``out``; nothing where single weights are all in view.
+    is_numbered : whether cells hold their weights as numbers.
+    zooms : how zooming would begin: ``in`` or ``out``; empty where all single weights are in view.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -218,7 +218,7 @@ class Heatmap(ScrollArea, can_focus=True):
     """
 
     class CursorMoved(Message):
-        """The cursor is on another cell, or its cell has another weight because another map is shown.
+        """The cursor is on another cell, or its cell has another weight because the map has changed.
 
         Attributes
         ----------
@@ -241,7 +241,7 @@ class Heatmap(ScrollArea, can_focus=True):
         self._viewport = Viewport()
         self._searched = ""
         self._followed: int | None = None
-        """The query whose largest weight is to be gone to once all of its weights have come."""
+        """The query whose largest weight the cursor goes to as soon as all its weights have come."""
         self._sides: Sides = BOTH_SIDES
         self._chosen_scale: Scale | None = None
         self._top: float | None = None
@@ -255,46 +255,46 @@ class Heatmap(ScrollArea, can_focus=True):
     def show(
         self, source: MapSource, scale: Scale | None = None, *, is_numbered: bool = False
     ) -> PooledMap | EngineError | None:
-        """Show what is in view of a map, and give that, or why there is nothing; None while it is still to come.
+        """Show what is in view of a map; return it, or the error instead, or None while it is being computed.
 
-        What is on the screen stays until it has come. The cursor stays on its weight as far as another map has it.
+        Until then the previous map stays. The cursor stays on its weight if the map has it.
 
         Parameters
         ----------
-        source : of the map.
-        scale : None for what is usual for as many keys.
-        is_numbered : whether the cells hold their weights as numbers.
+        source : the map.
+        scale : None for the default of its number of keys.
+        is_numbered : whether cells hold their weights as numbers.
         """
         looks = self.scale, self.is_numbered
         self._source, self._chosen_scale, self.is_numbered = source, scale, is_numbered
-        before, answer = self.part, self._look()
+        before, answer = self.part, self._fetch()
         self._follow_row()
         if self.part is before and looks != (self.scale, is_numbered):
             self._paint()
         return answer
 
     def show_message(self, text: str) -> None:
-        """Show a sentence in place of a map."""
+        """Show a message in place of a map."""
         if self.pooled is not None or text != self._message:
             self.part = self.pooled = self._source = self.key = None
             self._message = text
             self._paint()
 
     def share_scale(self, top: float | None) -> None:
-        """Let the linear scale end at another value than at this map's own largest, so that maps can be compared."""
+        """Let the linear scale end at another value than the map's own largest, so that maps can be compared."""
         if top != self._top:
             self._top = top
             self.refresh()
 
     def begin_as(self, other: Heatmap) -> None:
-        """Look at the map that is shown first as at another one, if it is of the same size."""
+        """Start with another map's viewport, which applies if the first map shown has the same size."""
         self._viewport = other._viewport
 
     def follow(self, other: Heatmap) -> None:
-        """Look at the same weight as in another map, in cells of the same size."""
+        """Look at the same weight as another map, in cells of the same size."""
         viewport = replace(other._viewport, counts=self._viewport.counts).at(*other.cursor)
         if self.pooled is not None and viewport != self._viewport:
-            self._turn(viewport)
+            self._change_viewport(viewport)
 
     @property
     def scale(self) -> Scale:
@@ -304,12 +304,12 @@ class Heatmap(ScrollArea, can_focus=True):
 
     @property
     def cursor(self) -> tuple[int, int]:
-        """The weight under the cursor: query and key, from zero; with larger cells, one of those in the cell."""
+        """Query and key of the weight under the cursor, from zero; with larger cells, of one weight in the cell."""
         return self._viewport.cursor
 
     @property
     def looked_at(self) -> tuple[int, int] | None:
-        """The weight that the readout names: the one under the cursor, or the largest of its cell."""
+        """Query and key of the weight in the readout: the one under the cursor, or the largest of its cell."""
         pooled, block = self.pooled, self._block
         if pooled is None or block is None:
             return None
@@ -317,7 +317,7 @@ class Heatmap(ScrollArea, can_focus=True):
 
     @property
     def value(self) -> float:
-        """What stands for the cell under the cursor; not a number where that has not come."""
+        """The weight that the cell under the cursor shows; NaN while it is being computed."""
         pooled, cell = self.pooled, self._cell
         if pooled is None or not pooled.holds(*cell):
             return float("nan")
@@ -325,15 +325,12 @@ class Heatmap(ScrollArea, can_focus=True):
 
     @property
     def is_masked(self) -> bool:
-        """Whether the mask hides all keys of the cell under the cursor from all its queries."""
+        """Whether the mask hides all of the cell under the cursor."""
         block = self._block
         return block is not None and block.is_masked
 
     def readout(self, width: int = 120) -> str:
-        """Say in plain text what is under the cursor, or nothing when no map is shown.
-
-        Tokens are cut and numbers left out until the line fits into ``width`` cells.
-        """
+        """Describe the cell under the cursor in a line of at most ``width`` cells; empty without a map."""
         pooled, block = self.pooled, self._block
         if pooled is None or block is None:
             return ""
@@ -348,7 +345,7 @@ class Heatmap(ScrollArea, can_focus=True):
         )
 
     def legend(self, width: int = 80) -> Text:
-        """Explain the levels in one line of at most ``width`` cells, by the weights between them."""
+        """Explain the levels in one line of at most ``width`` cells."""
         pooled = self.pooled
         if pooled is None:
             return Text("")
@@ -358,29 +355,29 @@ class Heatmap(ScrollArea, can_focus=True):
             return Text(f"{of} {'differences' if pooled.is_signed else 'weights'} as numbers".lstrip(), no_wrap=True)
         return legend(self._levels, self._styles, width, of)
 
-    # --- what is had of the map
+    # --- fetching
 
-    def _look(self) -> PooledMap | EngineError | None:
-        """Have what is to be seen, with as much around it of a long map, and paint it once it is there."""
+    def _fetch(self) -> PooledMap | EngineError | None:
+        """Fetch what is in view, and of a long map a margin around it; paint it once it is there."""
         source = self._source
         if source is None:
             return None
         painted = self.pooled if source.key == self.key else None
-        tokens = (painted.query_tokens, painted.key_tokens) if painted is not None else source.tokens
-        viewport = self._viewport.on((len(tokens[0]), len(tokens[1])), partial(self._fitting, tokens, source.is_signed))
+        tokens = source.tokens if painted is None else _tokens_of(painted)
+        viewport = self._on_map(self._viewport, tokens, source.is_signed)
         window = viewport.whole if source.is_whole else self._window(source, painted, viewport)
         if painted is not None and source.is_whole and painted.window == window:
             self._viewport = viewport
             return painted
         answer = source.window(window)
         if isinstance(answer, PooledMap) and (answer is not self.part or painted is None):
-            self._take(source, viewport, answer)
+            self._show_part(source, viewport, answer)
         elif painted is not None:
             self._viewport = viewport
         return answer
 
     def _window(self, source: MapSource, painted: PooledMap | None, viewport: Viewport) -> MapWindow:
-        """Choose what to ask for: nothing new where a part that is there, or on its way, holds what is near."""
+        """Choose the part to ask for; reuse one that is there, or was asked for, if it covers what is near."""
         seen = self.window if painted is not None and painted.window.block == viewport.block else None
         cells = self._room(source.tokens, max(viewport.block, 2), source.is_signed)
         near = viewport.around(seen, cells, 0.5)
@@ -390,20 +387,23 @@ class Heatmap(ScrollArea, can_focus=True):
         self._wanted = source.key, window
         return window
 
-    def _take(self, source: MapSource, viewport: Viewport, part: PooledMap) -> None:
-        """Paint what has come, and ask for what is to be seen and is not in it."""
+    def _show_part(self, source: MapSource, viewport: Viewport, part: PooledMap) -> None:
+        """Paint a part, and ask for what is in view but not in it."""
         self.part, self.pooled, self.key, self._message = part, source.spelled(part), source.key, ""
-        tokens = self.pooled.query_tokens, self.pooled.key_tokens
-        self._viewport = viewport.on((len(tokens[0]), len(tokens[1])), partial(self._fitting, tokens, source.is_signed))
-        if not self._viewport.is_moved and (place := _most_telling(self.pooled)) is not None:
+        self._viewport = self._on_map(viewport, _tokens_of(self.pooled), source.is_signed)
+        if not self._viewport.is_moved and (place := _last_query_largest(self.pooled)) is not None:
             self._viewport = self._viewport.at(*place)
         self._paint()
         self.post_message(self.CursorMoved(self))
         if not source.is_whole:
-            self._look()
+            self._fetch()
+
+    def _on_map(self, viewport: Viewport, tokens: Tokens, is_signed: bool) -> Viewport:
+        """Look at a map with these tokens."""
+        return viewport.on((len(tokens[0]), len(tokens[1])), partial(self._fitting, tokens, is_signed))
 
     def _fitting(self, tokens: Tokens, is_signed: bool) -> int:
-        """Find the smallest block with which the whole map is in view."""
+        """Find the smallest block that brings the whole map into view."""
         if self._fits_singly(tokens, is_signed):
             return 1
         queries, keys = map(len, tokens)
@@ -412,75 +412,78 @@ class Heatmap(ScrollArea, can_focus=True):
         return max(fitting_block(queries, keys, *self._room(tokens, 2, is_signed)), 2)
 
     def _fits_singly(self, tokens: Tokens, is_signed: bool) -> bool:
-        """Say whether the whole map is in view in single weights of a line each, or of several."""
+        """Return whether the whole map fits with one cell per weight."""
         rows, columns = self._room(tokens, 1, is_signed)
         return len(tokens[0]) <= rows and len(tokens[1]) <= columns
 
     @property
     def _fits_in(self) -> int:
         """The smallest block with which the whole map that is painted is in view."""
-        pooled = self.pooled
-        return 1 if pooled is None else self._fitting((pooled.query_tokens, pooled.key_tokens), pooled.is_signed)
+        return 1 if self.pooled is None else self._fitting(_tokens_of(self.pooled), self.pooled.is_signed)
 
     @property
     def _is_single(self) -> bool:
         """Whether all of the map that is painted is in view, in single weights of a line each, or of several."""
-        pooled = self.pooled
-        return pooled is None or self._fits_singly((pooled.query_tokens, pooled.key_tokens), pooled.is_signed)
+        return self.pooled is None or self._fits_singly(_tokens_of(self.pooled), self.pooled.is_signed)
 
     @property
     def _can_halve(self) -> bool:
-        """Whether cells can take half a line: not on a terminal without colours, nor with numbers in them."""
+        """Whether a cell can be half a character: that takes colours, and leaves no room for numbers."""
         return bool(self.size) and not self.is_numbered and self.has_half_blocks
 
     @property
     def _is_halved(self) -> bool:
-        """Whether a cell takes half a line: the whole map is wanted, and does not fit otherwise."""
+        """Whether cells are half a character: the whole map is wanted and does not fit otherwise."""
         return self._viewport.is_whole and self._can_halve and not self._is_single
 
     def _room(self, tokens: Tokens, block: int, is_signed: bool, *, is_halved: bool = False) -> Counts:
-        """Count the rows and columns of cells that the pane has room for."""
+        """Count the rows and columns of cells that fit into the pane."""
         (width, height), cell = self.size, cell_width(is_numbered=self.is_numbered, is_signed=is_signed)
         if not width or not height:
             return UNSEEN
         if block == 1 and (len(tokens[0]) > height or len(tokens[1]) * cell > width):
-            return 0, 0  # there is no need to lay out hundreds of labels to see that
+            return 0, 0  # without laying out hundreds of labels
         return axes_of(*tokens, block, width, height, 1 if is_halved else cell, self._sides).room(width, height)
 
     @property
+    def _block_size(self) -> int:
+        """Queries, and keys, per painted cell."""
+        return 1 if self.pooled is None else self.pooled.window.block
+
+    @property
     def _cell(self) -> tuple[int, int]:
-        """The row and column of the cell under the cursor, in the blocks that are painted."""
-        return self._viewport.cell(self.pooled.window.block if self.pooled is not None else 1)
+        """Row and column of the cell under the cursor."""
+        return self._viewport.cell(self._block_size)
 
     @property
     def _block(self) -> PooledBlock | None:
-        """What is in the cell under the cursor; None where that has not come."""
+        """The block under the cursor; None while it is being computed."""
         pooled, cell = self.pooled, self._cell
         return pooled.at(*cell) if pooled is not None and pooled.holds(*cell) else None
 
     # --- keys and the mouse
 
     def move_to(self, query: int, key: int) -> None:
-        """Put the cursor on a weight, or on the nearest that the map has."""
+        """Put the cursor on the nearest weight of the map."""
         self._followed = None
-        self._turn(replace(self._viewport.at(query, key), is_moved=True))
+        self._change_viewport(replace(self._viewport.at(query, key), is_moved=True))
 
-    def _turn(self, viewport: Viewport) -> None:
-        """Look at the map in another way."""
+    def _change_viewport(self, viewport: Viewport) -> None:
+        """Change the viewport."""
         before, self._viewport = self._viewport, viewport
         if self.pooled is None or viewport == before:
             return
         if (viewport.block, viewport.is_whole, viewport.pooling) != (before.block, before.is_whole, before.pooling):
-            self._look()
+            self._fetch()
             if viewport.block == before.block:
                 self._paint()  # the same part in cells of another size
-            self._note_room()
+            self._update_zoom_key()
         else:
             self._repaint_cursor(before)
         self.post_message(self.CursorMoved(self))
 
     def _has_map(self) -> bool:
-        """Say whether there is a map for a key, and to the person where there is none."""
+        """Return whether there is a map; tell the user if not."""
         if self.pooled is None:
             self.post_message(Notice("no map yet"))
         return self.pooled is not None
@@ -488,36 +491,34 @@ class Heatmap(ScrollArea, can_focus=True):
     def action_move(self, rows: int, columns: int) -> None:
         """Move the cursor by cells."""
         if self._has_map():
-            self.move_to(
-                *self._viewport.step(rows, columns, self.pooled.window.block if self.pooled is not None else 1).cursor
-            )
+            self.move_to(*self._viewport.step(rows, columns, self._block_size).cursor)
 
     def action_page(self, pages: float) -> None:
-        """Move the cursor by as many queries as are in view, less one."""
+        """Move the cursor by the queries in view, less one."""
         self.action_move(lines_of(pages, len(self.window[0]) - 1), 0)
 
     def action_key_page(self, pages: float) -> None:
-        """Move the cursor by as many keys as are in view, less one."""
+        """Move the cursor by the keys in view, less one."""
         self.action_move(0, lines_of(pages, len(self.window[1]) - 1))
 
     def action_key_edge(self, last: bool) -> None:
-        """Move the cursor to the row's first or last key."""
+        """Move the cursor to the first or last key."""
         if self._has_map():
             self.move_to(self.cursor[0], self._viewport.counts[1] if last else 0)
 
     def action_query_edge(self, last: bool) -> None:
-        """Move the cursor to the column's first or last query."""
+        """Move the cursor to the first or last query."""
         if self._has_map():
             self.move_to(self._viewport.counts[0] if last else 0, self.cursor[1])
 
     def action_largest(self) -> None:
-        """Go to the key that the query looks at most; say so where the cursor is there."""
+        """Move to the key with the query's largest weight."""
         if self._has_map() and (place := self.looked_at) is not None:
             self._followed = place[0]
             self._follow_row()
 
     def _follow_row(self) -> None:
-        """Go to the largest weight of the query that is followed, once all of its weights have come."""
+        """Move to the largest weight of the followed query once all its weights have come."""
         if self._followed is None or self._source is None or (row := self._source.row(self._followed)) is None:
             return
         place = self._followed, _largest(row)
@@ -526,12 +527,12 @@ class Heatmap(ScrollArea, can_focus=True):
         self.move_to(*place)
 
     def found(self, text: str) -> tuple[int, ...]:
-        """List the queries whose token has a text in it, in whatever case."""
+        """Return the queries whose token contains a text, ignoring case."""
         tokens, word = () if self.pooled is None else self.pooled.query_tokens, text.strip().lower()
         return tuple(at for at, token in enumerate(tokens) if word and word in token.lower())
 
     def go_to_token(self, query: int) -> None:
-        """Go to the row of a token, where that looks most as far as it is known."""
+        """Move to a query, and to its largest weight once it is known."""
         source = self._source
         self.move_to(query, self.cursor[1])
         if source is not None:
@@ -539,11 +540,11 @@ class Heatmap(ScrollArea, can_focus=True):
             self._follow_row()
 
     def search(self, text: str) -> None:
-        """Have the keys for the next and the previous token go to those with a text in them."""
+        """Set the text that the keys for the next and previous match look for."""
         self._searched = text
 
     def action_find(self, step: int) -> None:
-        """Go to the next or the previous token that was searched, and round at the ends; say which it is."""
+        """Move to the next or previous match, around the ends, and show its number."""
         if not self._has_map():
             return
         found = self.found(self._searched)
@@ -558,7 +559,7 @@ class Heatmap(ScrollArea, can_focus=True):
         self.post_message(Notice(f"/{self._searched}  {place + 1} of {len(found)}"))
 
     def action_zoom(self, is_in: bool) -> None:
-        """Make cells of half or twice as many queries and keys; say where that cannot be."""
+        """Halve or double the queries and keys per cell."""
         viewport, is_halved = self._viewport, self._is_halved
         if not self._has_map():
             return
@@ -573,7 +574,7 @@ class Heatmap(ScrollArea, can_focus=True):
             self._zoom(None if is_all else viewport.block * 2)
 
     def action_fit(self) -> None:
-        """Show the whole map, or where that is shown, single weights."""
+        """Show the whole map, or if it is whole already, single weights."""
         if not self._has_map():
             return
         if self._is_single:
@@ -582,36 +583,36 @@ class Heatmap(ScrollArea, can_focus=True):
             self._zoom(1 if self._viewport.is_whole else None)
 
     def _zoom(self, block: int | None) -> None:
-        """Make cells of another size, or show the whole map; smaller ones, where the largest weight of the cell is."""
+        """Change the block size, None for the whole map; smaller cells go to the largest weight of the old one."""
         is_whole = block is None
         viewport = replace(self._viewport, block=block or self._fits_in, is_whole=is_whole, is_fitted=is_whole)
         place = self.looked_at if viewport.block < self._viewport.block else None
-        self._turn(viewport if place is None else viewport.at(*place))
+        self._change_viewport(viewport if place is None else viewport.at(*place))
 
     def action_pooling(self) -> None:
-        """Change between the largest weight of each cell and the mean; say where a cell is one weight."""
+        """Switch between the largest weight of each cell and the mean."""
         if not self._has_map():
             return
         if self._viewport.block == 1:
             self.post_message(Notice(SINGLE))
         else:
-            self._turn(replace(self._viewport, pooling="mean" if self._viewport.pooling == "max" else "max"))
+            self._change_viewport(replace(self._viewport, pooling="mean" if self._viewport.pooling == "max" else "max"))
 
     def action_numbers(self) -> None:
-        """Have all maps hold their weights as numbers, or colours alone."""
+        """Switch between numbers and colours, in all maps."""
         self.post_message(NumbersToggled(not self.is_numbered))
 
-    def _note_room(self) -> None:
-        """Have the line of keys begin with what can be done: zoom in, out, or neither."""
+    def _update_zoom_key(self) -> None:
+        """Update the zoom key in the key line."""
         if not self.size:
-            return  # out of sight nothing is known of the room; there will most likely be as much as before
+            return  # a hidden map has no size; it will most likely have the old one again
         can_zoom_in = self._is_halved or self._viewport.block > 1
         before, self.zooms = self.zooms, "" if self._is_single else "in" if can_zoom_in else "out"
         if self.zooms != before:
             self.refresh_bindings()
 
     def on_click(self, event: events.Click) -> None:
-        """Move the cursor to the cell that was clicked, or by a label to its row or column alone."""
+        """Move the cursor to the clicked cell; a click on a label moves it to that row or column alone."""
         offset, pooled, axes = event.get_content_offset(self), self.pooled, self._axes
         if offset is None or pooled is None:
             return
@@ -624,28 +625,28 @@ class Heatmap(ScrollArea, can_focus=True):
             self.move_to(row * block if in_rows else query, column * block if in_columns else key)
 
     def on_resize(self) -> None:
-        """Keep the whole map in view, or the cursor, and have what there is room for now."""
+        """Keep the whole map, or the cursor, in view, and fetch what now has room."""
         part = self.part
-        self._look()
+        self._fetch()
         if self.part is part:
             self._paint()
-        self._note_room()
+        self._update_zoom_key()
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
-        """Have what has come into view."""
+        """Fetch what has come into view."""
         super().watch_scroll_x(old_value, new_value)
-        self._look()
+        self._fetch()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Have what has come into view."""
+        """Fetch what has come into view."""
         super().watch_scroll_y(old_value, new_value)
-        self._look()
+        self._fetch()
 
     # --- painting
 
     @property
     def window(self) -> tuple[range, range]:
-        """The rows and the columns of blocks in view."""
+        """The rows and columns of cells in view."""
         if self.pooled is None:
             return range(0), range(0)
         axes = self._axes
@@ -658,66 +659,61 @@ class Heatmap(ScrollArea, can_focus=True):
 
     @property
     def largest(self) -> float:
-        """The upper end of the scale, unless that is logarithmic."""
+        """Upper end of a scale that is not logarithmic."""
         return 0.0 if self.pooled is None else scale_top(self.scale, self.pooled)
 
     @property
     def _levels(self) -> Levels:
-        """How the values of the map become cells."""
         pooled, largest = self.pooled, self.largest
         is_signed = pooled is not None and pooled.is_signed
         return Levels(self.scale, largest if self._top is None or is_signed else self._top, self.ink, is_signed)
 
     @property
     def _styles(self) -> tuple[Style, ...]:
-        """The style of each level."""
         return self.styles_of_levels("heatmap--cell", is_signed=self._levels.is_signed)
 
     def _lay_out(self) -> None:
-        """Lay out the labels for the map and the pane."""
         pooled = self.pooled
         if pooled is not None:
             self._axes = self._axes_in(pooled, *self.size, self._sides)
 
     def _axes_in(self, pooled: PooledMap, width: int, height: int, sides: Sides) -> Axes:
-        """Lay out the labels for a pane of some size."""
         cell = 1 if self._is_halved else cell_width(is_numbered=self.is_numbered, is_signed=pooled.is_signed)
         return axes_of(pooled.query_tokens, pooled.key_tokens, pooled.window.block, width, height, cell, sides)
 
     def label_room(self, width: int, height: int) -> tuple[int, int]:
-        """Give the columns and lines that labels take in a pane of some size."""
+        """Return the columns and lines that labels take in a pane of some size."""
         axes = self._axes if self.pooled is None else self._axes_in(self.pooled, width, height, BOTH_SIDES)
         return axes.gutter, axes.header
 
     def label_on(self, sides: Sides) -> None:
-        """Leave out the labels of a side where another map has them."""
+        """Leave out the labels of a side that a neighbouring map shows."""
         if sides != self._sides:
             self._sides = sides
-            self._look()
+            self._fetch()
             self._paint()
 
     def _paint(self) -> None:
-        """Paint everything anew, with the cursor in view."""
+        """Repaint everything, with the cursor in view."""
         self._lay_out()
         before = self.virtual_size
         self.virtual_size = Size(*self._axes.size) if self.pooled is not None else Size(0, 0)
         self.refresh()
         self.reveal()
         if self.virtual_size != before:
-            self.call_after_refresh(self.reveal)  # another size can be scrolled only once it is laid out
-        self._note_room()
+            self.call_after_refresh(self.reveal)  # a new size can be scrolled only once it is laid out
+        self._update_zoom_key()
 
     def _repaint_cursor(self, before: Viewport) -> None:
-        """Scroll the cursor into view, and paint the lines that show it or did."""
+        """Bring the cursor into view, and repaint its old and its new lines."""
         self.reveal()
-        block = self.pooled.window.block if self.pooled is not None else 1
-        axes, (width, height) = self._axes, self.size
+        axes, block, (width, height) = self._axes, self._block_size, self.size
         lines = {axes.line_of(viewport.cell(block)[0]) - self.scroll_offset.y for viewport in (before, self._viewport)}
         rows = (Region(0, axes.header + line, width, axes.lines) for line in lines if 0 <= line < height - axes.header)
         self.refresh(Region(0, 0, width, axes.header), *rows)
 
     def reveal(self) -> None:
-        """Scroll as little as brings the cursor into view."""
+        """Scroll as little as possible to bring the cursor into view."""
         queries, keys = self.window
         if not queries or not keys:
             return
@@ -728,8 +724,8 @@ class Heatmap(ScrollArea, can_focus=True):
             self.scroll_at_once(left * self._axes.cell, self._axes.line_of(top))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Paint some lines; what all of them need is found once."""
-        self._lay_out()  # it is painted before it is told its new size
+        """Paint some lines; compute what all of them need once."""
+        self._lay_out()  # Textual paints before it posts the new size
         if self.pooled is not None:
             self._levels_now, self._styles_now = self._levels.in_view(self.pooled, *self.window), self._styles
             if self.is_numbered and len(self._styles_now) > 1:
@@ -739,7 +735,7 @@ class Heatmap(ScrollArea, can_focus=True):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """Paint one line: of the header, of a query's cells, or blank."""
+        """Paint a line of the header, a line of a query's cells, or a blank."""
         width = self.size.width
         if self.pooled is None:
             return self.message_line(self._message, y, self.get_component_rich_style("heatmap--message"))
@@ -761,14 +757,14 @@ class Heatmap(ScrollArea, can_focus=True):
         return Strip([*label, *cells]).adjust_cell_length(width, blank)
 
     def _label(self, row: int, plain: Style) -> list[Segment]:
-        """Write the label of a row, that of the cursor's row set off."""
+        """Write a row's label; highlight it in the cursor's row."""
         text = self._axes.rows[row]
         if row != self._cell[0]:
             return [Segment(text, plain)]
         return [Segment(text[:-1], self.get_component_rich_style("heatmap--label-cursor")), Segment(" ", plain)]
 
     def _header_line(self, y: int, keys: range) -> list[Segment]:
-        """Paint one line of the column labels, that of the cursor's column set off."""
+        """Paint a line of the column labels; highlight that of the cursor's column."""
         axes, style = self._axes, self.get_component_rich_style
         plain = style("heatmap--label")
         every_other = style("heatmap--label-other") if 1 < axes.cell < ACROSS else plain
@@ -782,7 +778,7 @@ class Heatmap(ScrollArea, can_focus=True):
     def _cells(
         self, pooled: PooledMap, row: int, queries: range, keys: range, *, has_figures: bool
     ) -> Iterator[Segment]:
-        """Paint one line of a row of cells, equal neighbours as one segment; the cursor's stands in brackets."""
+        """Paint one line of a row of cells, with brackets around the cursor's; equal neighbours are one segment."""
         width, cursor = self._axes.cell, self._cell
         levels, style = self._levels_now[row - queries.start], self.get_component_rich_style
         figures = weights_in_row(pooled, row, keys, width) if has_figures else []
@@ -806,7 +802,7 @@ class Heatmap(ScrollArea, can_focus=True):
         yield from paint(levels[at + 1 :], figures=figures[at + 1 :])
 
     def _halves(self, row: int, queries: range, keys: range) -> Iterator[Segment]:
-        """Paint two rows of cells as the halves of a line."""
+        """Paint two rows of cells as the upper and lower halves of a line."""
         cursor, style = self._cell, self.get_component_rich_style
         levels = self._levels_now[row - queries.start : row - queries.start + 2].copy()
         if cursor[0] - row in (0, 1) and cursor[1] in keys:
@@ -818,8 +814,12 @@ class Heatmap(ScrollArea, can_focus=True):
         yield from halved_cells(levels[0], lower, colours, others)
 
 
-def _most_telling(pooled: PooledMap) -> tuple[int, int] | None:
-    """Find the largest weight of the last query, or row of blocks; None where not all of it is there."""
+def _tokens_of(pooled: PooledMap) -> Tokens:
+    return pooled.query_tokens, pooled.key_tokens
+
+
+def _last_query_largest(pooled: PooledMap) -> tuple[int, int] | None:
+    """Return the largest weight of the last query, or row of blocks; None while not all of it is there."""
     queries, keys = (-(-len(each) // pooled.window.block) for each in (pooled.query_tokens, pooled.key_tokens))
     if not pooled.holds(queries - 1, 0) or len(pooled.window.columns) < keys:
         return None
@@ -828,5 +828,5 @@ def _most_telling(pooled: PooledMap) -> tuple[int, int] | None:
 
 
 def _largest(values: Weights) -> int:
-    """Find the finite value of the largest size."""
+    """Return the index of the finite value of largest size."""
     return int(np.where(np.isfinite(values), np.abs(values), 0).argmax())

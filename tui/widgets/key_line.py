@@ -1,4 +1,4 @@
-"""The line at the foot that says which keys work."""
+"""The line at the foot with the keys that work now."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from textual.widgets import Input
 from tui.toolkit.keys import in_declared_order, is_bound
 
 KEPT_BELOW = {"app.zoom": 60, "table.all_rows": math.inf, "explain.all_rows": math.inf}
-"""Cells that a line must have before a key gives way to others, by its binding's id.
+"""Width of the line from which a key gives way to others, by its binding's id.
 
-The narrower the line, the more a view needs all the room. What takes a filter away is there only while one holds.
+The narrower the line, the more useful zooming is. The key that removes a filter is listed only while there is one.
 """
 
 BOTH = {"app.next_head": ("app.previous_head", "app.next_head"), "app.more": ("app.more", "app.less")}
-"""Keys that stand beside the one that does the opposite, by their bindings' ids."""
+"""Keys that stand side by side because they do opposite things, by their bindings' ids."""
 
 GAP = "  "
-"""Stands between two keys."""
+"""Between two keys."""
 
 _OLD_NAMES = {new: old for old, new in KEY_NAME_REPLACEMENTS.items()}
-"""By which the toolkit still finds the characters of keys that it calls otherwise, such as ``slash``."""
+"""Textual's older names of keys such as ``slash``, by which it still finds their characters."""
 
 
 @dataclass(frozen=True)
 class _Key:
-    """A key, how it is written, what it does, whether it does so now, and on lines of how few cells it is kept."""
+    """A key and its word; ``kept_below`` is the width of the line below which it never gives way."""
 
     key: str
     display: str
@@ -47,12 +47,12 @@ class _Key:
 
     @property
     def width(self) -> int:
-        """Cells that it takes, without the gap that follows."""
+        """Cells that it takes, without the gap."""
         return cell_len(self.display) + 1 + cell_len(self.description)
 
 
 class KeyLine(Widget, can_focus=False):
-    """The keys as they are now, drawn by one widget: they change with the focus, and nothing is laid out for that."""
+    """Shows the keys in one widget, so that a change of focus lays out nothing."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"key-line--key"}
@@ -69,36 +69,36 @@ class KeyLine(Widget, can_focus=False):
     """
 
     leaves_out: Callable[[str], bool] = staticmethod(lambda name: False)
-    """Says of a binding, by its id, whether its key could now only say why it does nothing."""
+    """Whether a binding, by its id, can do nothing now and is left out."""
 
     def __init__(self) -> None:
         super().__init__()
         self._keys: tuple[_Key, ...] = ()
-        self._said = ""
+        self._message = ""
 
-    def say(self, text: str) -> None:
-        """Say something in the place of the keys, until the next one is pressed."""
-        self._said = text
+    def show_message(self, text: str) -> None:
+        """Show a message in place of the keys, until the next key."""
+        self._message = text
         self.refresh()
 
-    def hush(self) -> None:
+    def clear_message(self) -> None:
         """Show the keys again."""
-        if self._said:
-            self.say("")
+        if self._message:
+            self.show_message("")
 
     def on_mount(self) -> None:
-        """Follow the keys."""
+        """Subscribe to the screen's keys."""
         self.screen.bindings_updated_signal.subscribe(self, self._show_keys)
 
     def follow(self, screen: Screen[Any]) -> None:
-        """Show the keys of another screen that has come over this one, or of this one again."""
+        """Show the keys of a screen that has come over this one, or of this one again."""
         if screen is not self.screen:
             screen.bindings_updated_signal.unsubscribe(self)  # or it would follow twice
             screen.bindings_updated_signal.subscribe(self, self._show_keys)
         self._show_keys(screen)
 
     def _show_keys(self, screen: Screen[object]) -> None:
-        """Draw the keys again if they are others; without the terminal's focus, or under another screen, they stay."""
+        """Draw the keys if they have changed; ignore other screens, and an application without the focus."""
         if not self.app.app_focus or screen is not self.app.screen:
             return
         keys = tuple(self._worth_showing(screen))
@@ -107,10 +107,9 @@ class KeyLine(Widget, can_focus=False):
             self.refresh()
 
     def _worth_showing(self, screen: Screen[object]) -> Iterator[_Key]:
-        """Give the keys that have a word, of the focused widget before those of what it is in, or ask to be shown.
+        """Yield the keys with a word in ``foot_keys``, the focused widget first, and those that ask for it.
 
-        Words are the ``foot_keys`` of widgets, of screens and of the application, by the ids of the keys' bindings.
-        Keys of the application are at the end, and stay.
+        Keys of the application come last, and stay.
         """
         found: dict[str, tuple[Binding, bool]] = {}
         for each in in_declared_order(screen.active_bindings.values()):
@@ -130,12 +129,12 @@ class KeyLine(Widget, can_focus=False):
                 yield _Key(binding.key, display, word, enabled, kept_below)
 
     def _is_typed(self, each: ActiveBinding) -> bool:
-        """Say whether a key is typed into a field, or is about what is around it."""
+        """Return whether a key is left out while a field has the focus: it is text, or works anywhere."""
         typed = key_to_character(_OLD_NAMES.get(each.binding.key, each.binding.key))
         return each.binding.group is not None or (typed is not None and typed.isprintable())
 
     def _fitting(self) -> tuple[_Key, ...]:
-        """Leave out what there is no room for, from the left of those that stay."""
+        """Return the keys that fit; of those that may give way, the last go first."""
         keys = list(self._keys)
         while sum(key.width + len(GAP) for key in keys) > self.size.width + len(GAP):
             place = next(
@@ -147,9 +146,9 @@ class KeyLine(Widget, can_focus=False):
         return tuple(keys)
 
     def render(self) -> Text:
-        """Write the keys one after the other, or what is said."""
-        if self._said:
-            return Text(f" {self._said}")
+        """Write the keys, or the message."""
+        if self._message:
+            return Text(f" {self._message}")
         style = self.get_component_rich_style("key-line--key")
         line = Text()
         for key in self._fitting():
@@ -158,11 +157,11 @@ class KeyLine(Widget, can_focus=False):
         return line
 
     def on_click(self, event: events.Click) -> None:
-        """Press the key that was clicked."""
+        """Press the clicked key."""
         self.press_at(event.x)
 
     def press_at(self, column: int) -> None:
-        """Press the key that stands at a column of this line."""
+        """Press the key at a column of this line."""
         left = 0
         for key in self._fitting():
             if left <= column < left + key.width and key.enabled:
@@ -171,6 +170,6 @@ class KeyLine(Widget, can_focus=False):
 
 
 def _foot_keys(node: DOMNode) -> Mapping[str, str]:
-    """Give the words of keys that are shown while a node, or what is in it, has the focus, by their bindings' ids."""
+    """Return the words of the keys shown while a node or its content has the focus, by their bindings' ids."""
     words: Mapping[str, str] = getattr(node, "foot_keys", {})
     return words

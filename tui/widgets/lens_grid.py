@@ -1,4 +1,4 @@
-"""The lens as cells of layers × tokens, with a cursor: what the model would predict after each block."""
+"""The lens as cells, layers by tokens: what the model would predict after each block."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from tui.toolkit.keys import lines_of, paging_bindings
 from tui.widgets.scroll_area import CellGrid
 
 _SHADES = " ░▒▓█"
-"""What stands at the beginning of a cell where levels have no colour, smallest first."""
+"""Begin a cell where levels have no colour, smallest first."""
 
 
 class LensGrid(CellGrid):
-    """Shows the likeliest token at each layer and token, the last layer at the top, and moves a cursor over them.
+    """Shows the likeliest token at each layer and token, the last layer at the top.
 
     Attributes
     ----------
-    shown : what is drawn; None where a message stands in its place.
-    cursor : layer and token, each from 0; the embedding is layer 0.
+    shown : None while there is a message instead.
+    cursor : layer and token, from zero; layer 0 is the embedding.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -59,10 +59,10 @@ class LensGrid(CellGrid):
     """
 
     class Moved(Message):
-        """A person moved the cursor."""
+        """The user moved the cursor."""
 
     class Chosen(Message):
-        """A person wants to know what makes the token under the cursor."""
+        """The user wants to know what makes the token under the cursor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,14 +74,14 @@ class LensGrid(CellGrid):
 
     @property
     def level_styles(self) -> tuple[Style, ...]:
-        """The style of each level by its background, with letters that can be read on it; or the one that all have."""
+        """The style of each level: a background with legible letters on it, or one style for all."""
         is_signed = self.shown is not None and self.shown.is_signed
         styles = self.styles_of_levels("lens--cell", is_signed=is_signed)
         return legible_styles(styles, self.get_component_rich_style("lens--cell").color) if len(styles) > 1 else styles
 
     @property
     def lines(self) -> int:
-        """How many lines the whole map takes."""
+        """Number of lines of the whole map."""
         return 1 + self._height * len(self.shown.layers) if self.shown is not None else 0
 
     @property
@@ -89,7 +89,7 @@ class LensGrid(CellGrid):
         return 1 + max(map(len, self.shown.layers)) if self.shown is not None else 0
 
     def show(self, shown: LensMap, token: int | None) -> None:
-        """Draw a map; the cursor of another sentence begins at the last layer, and at a token, the last if None."""
+        """Draw a map; for another sentence the cursor starts at the last layer and a token, None for the last."""
         before, self.shown, self.message = self.shown, shown, ""
         if before is None or before.tokens != shown.tokens or before.layers != shown.layers:
             last = len(shown.tokens) - 1
@@ -99,13 +99,13 @@ class LensGrid(CellGrid):
         self.call_after_refresh(self.reveal)
 
     def show_message(self, message: str) -> None:
-        """Say why there is no map."""
+        """Show a message in place of a map."""
         self.shown, self.message = None, message
         self.virtual_size = Size(0, 0)
         self.refresh()
 
     def lay_out_cells(self) -> None:
-        """Choose the size of the cells: a second line has the number where there is room for it."""
+        """Choose the size of the cells: two lines, with the number in the second, if all of them fit."""
         shown = self.shown
         if shown is None:
             return
@@ -114,11 +114,11 @@ class LensGrid(CellGrid):
         self._height = 2 if 1 + 2 * len(shown.layers) < height else 1
         self._scale = shown.levels(self.ink)
         self._levels = self._scale.of(shown.values).tolist()
-        spare = max(0, width - self._gutter) % self._width  # so that it can be scrolled by whole cells to the end
+        spare = max(0, width - self._gutter) % self._width  # so that the last token can be scrolled to by whole cells
         self.virtual_size = Size(self._gutter + self._width * len(shown.tokens) + spare, self.lines)
 
     def _line_of(self, layer: int) -> int:
-        """Give the first line of a layer below that of the tokens: the last layer is at the top."""
+        """Return the first line of a layer, below the line of tokens."""
         assert self.shown is not None
         return (len(self.shown.layers) - 1 - layer) * self._height
 
@@ -183,12 +183,11 @@ class LensGrid(CellGrid):
         return Strip([name, *row]).adjust_cell_length(width, blank)
 
     def _header(self, shown: LensMap, token: int, plain: Style) -> Segment:
-        """Write a token of the sentence over its column."""
         style = self.get_component_rich_style("lens--label-cursor") if token == self.cursor[1] else plain
         return Segment(f" {fit(label(shown.tokens[token]), self._width - 1)}", style)
 
     def _cells(self, shown: LensMap, layer: int, *, is_first: bool) -> list[Segment]:
-        """Write a line of a layer's cells: the likeliest tokens, or below them the numbers they are coloured by."""
+        """Write a line of a layer's cells: the likeliest tokens, or below them the numbers that colour them."""
         styles, cursor = self.level_styles, self.get_component_rich_style("lens--cursor")
         first, values = shown.place(layer, 0) // shown.choices, shown.values[layer]
         cells = []
@@ -201,14 +200,14 @@ class LensGrid(CellGrid):
         return cells
 
     def _shade(self, level: int) -> str:
-        """Say by a character how high a level is, or of a difference how far from none and to which side."""
+        """Return the character of a level; of a difference with its sign."""
         assert self._scale is not None
         if self._scale.is_signed:
             return self._scale.cells[min(level, len(self._scale.cells) - 1)][0]
         return _SHADES[min(level * (len(_SHADES) - 1) // (Ink.SHADES.levels - 1), len(_SHADES) - 1)]
 
     def legend(self) -> list[Segment]:
-        """Show the levels between the numbers at both ends."""
+        """Return all levels between the numbers at both ends."""
         if self.shown is None or self._scale is None:
             return []
         plain, styles = Style(), self.level_styles
@@ -225,7 +224,7 @@ class LensGrid(CellGrid):
     # --- keys and the mouse
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the cell that was clicked; a click on the cursor chooses its token."""
+        """Put the cursor on the clicked cell; choose the cell if the cursor is there already."""
         offset, shown = event.get_content_offset(self), self.shown
         if offset is None or shown is None or offset.y < 1 or offset.x < self._gutter:
             return
@@ -235,6 +234,6 @@ class LensGrid(CellGrid):
             self.click(layer, token)
 
     def action_page(self, pages: float) -> None:
-        """Move down by as many layers as are in view, less one."""
+        """Move down by the layers in view, less one."""
         rows = (self.scrollable_content_region.height - 1) // self._height
         self.action_move(-lines_of(pages, rows - 1), 0)

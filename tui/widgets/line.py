@@ -12,18 +12,18 @@ from tui.drawing.titles import Title
 from tui.toolkit.keys import key_of
 
 _PICTURES = {**{code: 0x2400 + code for code in range(32)}, 0x7F: 0x2421}
-"""Unicode's picture of each control character, such as ␛; a name from a model's files may hold any of them."""
+"""The Unicode picture of each control character, such as ␛: names in a model's files may hold any."""
 
 
 class Line(Static):
-    """One line of text, shown literally, with no end of a line in it; it is redrawn only when it changes."""
+    """One line of literal text; line ends and control characters are shown as signs."""
 
     def __init__(self, *, classes: str) -> None:
         super().__init__("", markup=False, classes=classes)
         self.shown = Text()
 
     def show(self, text: Text | str) -> None:
-        """Change the text."""
+        """Change the text; redraw only if it differs."""
         if isinstance(text, str):
             text = Text(text)
         new = text.copy()
@@ -36,40 +36,40 @@ class Line(Static):
 
 
 class TitleLine(Line):
-    """The line over a part of the screen, which is written anew for each size."""
+    """A title that is shortened to its width."""
 
     def __init__(self, classes: str = "pane-title") -> None:
         super().__init__(classes=classes)
         self._title = Title()
 
     def show_title(self, title: Title) -> None:
-        """Write as much of a title as there is room for, now and after a change of size."""
+        """Write as much of a title as fits, now and whenever the width changes."""
         self._title = title
         self.show(title.within(self._room))
         if isinstance(self.parent, Frame):
             self.parent.write_title(title)
 
     def refresh_title(self) -> None:
-        """Write what there is room for now."""
+        """Fit the title to the current width."""
         self.show_title(self._title)
 
     @property
     def _room(self) -> int:
-        """The cells of the line; where it is not seen, as its frame has the title, those of what is in the frame."""
+        """Cells of the line; of the frame around it where the frame shows the title instead."""
         around = self.parent
         return self.content_size.width or (around.content_size.width if isinstance(around, Frame) else 0)
 
     def on_resize(self) -> None:
-        """Write what there is room for now."""
+        """Fit the title to the new width."""
         self.refresh_title()
 
 
 class Frame(Vertical):
-    """A part of the screen that has its title in the first line, or on a large screen in the frame around it.
+    """A part of the screen with a title in its first line, or on a large screen in the frame around it.
 
     Parameters
     ----------
-    key : the binding that leads here, by its id, if there is one; in the frame its key stands before the title.
+    key : id of the binding that leads here; its key stands before the title in the frame.
 
     Attributes
     ----------
@@ -84,12 +84,12 @@ class Frame(Vertical):
 
     @property
     def _key_label(self) -> str:
-        """The key that leads here, if it has one."""
+        """The key that leads here; empty without one."""
         try:
             key = key_of(self, self._key)
         except KeyError:
             return ""
-        return "" if key.startswith(":") and len(key) > 1 else key  # a name that is typed is the title itself
+        return "" if key.startswith(":") and len(key) > 1 else key  # a typed name would repeat the title
 
     @property
     def is_framed(self) -> bool:
@@ -98,7 +98,7 @@ class Frame(Vertical):
 
     def write_title(self, title: Title) -> None:
         """Write a title into the frame: what is shown at the left, its state at the right."""
-        key, room = self._key_label, self.outer_size.width - 6  # corners, a piece of the line and a blank at each end
+        key, room = self._key_label, self.outer_size.width - 6  # a corner, a piece of the line and a blank at each end
         before = cell_len(key) + bool(key)
         left, right = title.in_frame(max(room - before, 1))
         wanted = (key, left, right, room) if self.is_framed else ()
@@ -115,10 +115,10 @@ class Frame(Vertical):
         self.border_title = Content("").join(parts)
 
     def on_resize(self) -> None:
-        """Write what there is room for now."""
+        """Fit the title to the new width."""
         self.title_line.refresh_title()
 
 
 def _said(text: Text, style: str) -> Content:
-    """Give a piece of a title, its own styles before the one that all has."""
+    """Return a piece of a title; its own styles come before the common one."""
     return Content.from_rich_text(text).stylize_before(style)

@@ -1,4 +1,4 @@
-"""Several attention maps side by side, on one scale and with one cursor."""
+"""Several attention maps side by side, with one scale and one cursor."""
 
 from __future__ import annotations
 
@@ -21,20 +21,14 @@ from tui.widgets.line import TitleLine
 
 @dataclass(frozen=True, eq=False)
 class TitledMap:
-    """One of the maps.
-
-    Attributes
-    ----------
-    title : what stands above it.
-    map : where it is had from, or why there is none.
-    """
+    """A map, or the reason why there is none, with its title."""
 
     title: Title
     map: MapSource | str
 
 
 class MapCell(Vertical):
-    """A map below its title."""
+    """A title and a map below it."""
 
     DEFAULT_CSS = """
     MapCell { width: 1fr; height: 1fr; }
@@ -46,13 +40,13 @@ class MapCell(Vertical):
         self.heatmap = Heatmap(name="attention map" if not number else f"attention map {number + 1}")
 
     def compose(self) -> ComposeResult:
-        """Stack the title and the map."""
+        """Yield the title and the map."""
         yield self.title_line
         yield self.heatmap
 
 
 class MapGrid(Container):
-    """Shows maps beside each other; moving and zooming in one of them does so in all."""
+    """Shows maps side by side; moving and zooming in one of them does so in all."""
 
     DEFAULT_CSS = """
     MapGrid { width: 1fr; height: 1fr; layout: grid; grid-gutter: 0 1; }
@@ -61,7 +55,7 @@ class MapGrid(Container):
     """
 
     class Moved(Message):
-        """Something else is under the cursor."""
+        """The cursor or the weight under it has changed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,11 +64,11 @@ class MapGrid(Container):
         self._has_shared_labels = False
 
     def compose(self) -> ComposeResult:
-        """Begin with one cell; more are made when there are more maps."""
+        """Start with one map; `show` adds more."""
         yield from self._cells
 
     def show(self, maps: Sequence[TitledMap], scale: Scale | None = None, *, is_numbered: bool = False) -> None:
-        """Show maps; the linear scale of all goes to the largest weight of any.
+        """Show maps; on a linear scale, its end is the largest weight of any.
 
         Parameters
         ----------
@@ -104,23 +98,23 @@ class MapGrid(Container):
 
     @property
     def heatmaps(self) -> list[Heatmap]:
-        """The maps that are shown."""
+        """The maps in view."""
         return [cell.heatmap for cell in self._cells[: self._count]]
 
     @property
     def leading(self) -> Heatmap:
-        """The map with the focus, which the others follow, or else the first."""
+        """The map with the focus, which the others follow; without one, the first."""
         return next((each for each in self.heatmaps if each.has_focus), self._cells[0].heatmap)
 
     def on_resize(self) -> None:
-        """Choose the rows and columns for the new size."""
+        """Arrange the maps for the new size."""
         self._arrange()
 
     def _arrange(self) -> None:
-        """Share the room so that the maps are as large as they can be.
+        """Make the maps as large as possible.
 
-        Where all have the same tokens those at the left have the queries beside them, and those at the top the keys
-        above: their cells of the grid are larger by as much.
+        Maps with the same tokens share labels: those at the left show the queries, those at the top the keys. Their
+        cells of the grid are larger by the labels.
         """
         width, height = self.size
         columns = best_columns(self._count, width, height)
@@ -143,12 +137,12 @@ class MapGrid(Container):
             cell.display = number < self._count
             is_shared = self._has_shared_labels and number < self._count
             is_last = (number + 1) % columns == 0 or number == self._count - 1
-            cell.set_class(is_shared and not is_last, "-inner")  # one bar says how far all of a row are
+            cell.set_class(is_shared and not is_last, "-inner")  # one scrollbar serves all maps of a row
             cell.heatmap.label_on((number % columns == 0, number < columns) if is_shared else BOTH_SIDES)
 
     @on(Heatmap.CursorMoved)
     def _follow(self, event: Heatmap.CursorMoved) -> None:
-        """Let the others go where the map with the focus, or else the first, has gone."""
+        """Move the other maps to where the leading map has moved."""
         event.stop()
         for each in self.heatmaps:
             if each is not self.leading:
@@ -157,7 +151,7 @@ class MapGrid(Container):
 
 
 def best_columns(count: int, width: int, height: int) -> int:
-    """Choose in how many columns square maps become largest; of equal ones the fewest rows.
+    """Return the number of columns that makes square maps largest; among equals, the one with the fewest rows.
 
     Examples
     --------

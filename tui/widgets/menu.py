@@ -12,9 +12,9 @@ from tui.toolkit.keys import lines_of, paging_bindings
 
 
 class Choices(OptionList, inherit_bindings=False):
-    """A list to choose from, which pages go through; a click goes to a line, and the next one there takes it.
+    """A list to choose from: a click moves to a line, a second click takes it.
 
-    Lines up and down, and Enter, are keys of what it is in.
+    Keys for lines and Enter belong to the widget around it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -24,22 +24,22 @@ class Choices(OptionList, inherit_bindings=False):
     ]
 
     def on_click(self, event: events.Click) -> None:
-        """Go to the line that was clicked; the toolkit takes it at once."""
+        """Move to the clicked line; Textual would take it at once."""
         line = event.style.meta.get("option")
         if line is not None and line != self.highlighted and not self._options[line].disabled:
             event.prevent_default()
             self.highlighted = line
 
     def action_page_down(self) -> None:
-        """Go a page down; the toolkit fails where a line has not been laid out yet, or has no room to be."""
+        """Move a page down; Textual's version fails before all lines are laid out."""
         self.action_page(1)
 
     def action_page_up(self) -> None:
-        """Go a page up."""
+        """Move a page up."""
         self.action_page(-1)
 
     def action_page(self, pages: float) -> None:
-        """Go by as many lines as are in view, to one that can be chosen."""
+        """Move by the lines in view, to the nearest enabled one."""
         step = lines_of(pages, self.scrollable_content_region.height)
         at = max(0, min((self.highlighted or 0) + step, self.option_count - 1))
         enabled = [place for place, option in enumerate(self.options) if not option.disabled]
@@ -48,7 +48,7 @@ class Choices(OptionList, inherit_bindings=False):
 
 
 class Menu(Choices):
-    """A list to choose from that has these keys itself."""
+    """A list to choose from, with its own keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down,ctrl+n", "cursor_down", "Down", show=False, id="menu.down"),

@@ -1,4 +1,4 @@
-"""Small maps of many heads on one scale, with a cursor that keys and the mouse move from head to head."""
+"""Small maps of many heads on one scale, with a cursor on one head."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tui.widgets.scroll_area import ItemArea
 
 
 class SmallMaps(ItemArea):
-    """Shows a small map of each head, and moves a cursor over the heads.
+    """Shows a small map of each head.
 
     Attributes
     ----------
-    cursor : the number of the head under it, from zero; None where it is on none.
-    maps : by the number of the head, those that are drawn.
+    cursor : number of the head under it, from zero; None without one.
+    maps : the maps that are drawn, by the number of the head.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -59,7 +59,7 @@ class SmallMaps(ItemArea):
     """
 
     class Picked(Message):
-        """A person went to a head.
+        """The user moved to a head.
 
         Attributes
         ----------
@@ -71,7 +71,7 @@ class SmallMaps(ItemArea):
             super().__init__()
 
     class Entered(Message):
-        """A person clicked on the head under the cursor, to enlarge its map."""
+        """The user clicked on the head under the cursor, to enlarge its map."""
 
     def __init__(self) -> None:
         super().__init__(name="small maps")
@@ -86,13 +86,13 @@ class SmallMaps(ItemArea):
     # --- what is shown
 
     def lay_out(self, count: int, queries: int, keys: int) -> Tiles:
-        """Choose how so many maps of a size share this pane; a line has two rows where half a cell can be coloured."""
+        """Arrange maps of a size in this pane; a line shows two rows of them where half a cell can be coloured."""
         return lay_out_tiles(count, queries, keys, *self.size, 2 if self.has_half_blocks else 1)
 
     def show(
         self, tiles: Tiles, names: Sequence[str], maps: Mapping[int, PooledMap], scale: Scale | None = None
     ) -> None:
-        """Show maps by the number of the head, all in blocks of the size that the tiles are for; others may follow."""
+        """Show maps by the number of the head, in blocks of the size that the tiles are for; others may follow."""
         names, is_same = tuple(names), self.maps is maps and (self._tiles, self._chosen_scale) == (tiles, scale)
         if is_same and names == self._names:
             return
@@ -100,10 +100,10 @@ class SmallMaps(ItemArea):
         self._measure()
         self.refresh()
         if not is_same:
-            self.call_after_refresh(self.reveal)  # how far it can be scrolled is known then
+            self.call_after_refresh(self.reveal)  # only then is the scrolling range known
 
     def show_message(self, message: str, count: int = 0) -> None:
-        """Show a sentence in place of maps; between so many heads the cursor can be moved all the same."""
+        """Show a message in place of ``count`` maps; the cursor can still move between the heads."""
         self._tiles = replace(self._tiles, count=count)
         if message != self._message:
             self._message = message
@@ -112,7 +112,7 @@ class SmallMaps(ItemArea):
             self.refresh()
 
     def select(self, number: int | None) -> None:
-        """Put the cursor on a head, unless a person has gone on to another one since."""
+        """Put the cursor on a head, unless the user has moved on since."""
         if self._picked is None or number is None or number == self._picked:
             self._picked = None
             self._move(number)
@@ -126,12 +126,12 @@ class SmallMaps(ItemArea):
 
     @property
     def largest(self) -> float:
-        """The upper end of the scale unless it is logarithmic: the largest weight of all maps."""
+        """Upper end of a scale that is not logarithmic: the largest weight of all maps."""
         return max((scale_top(self.scale, each) for each in self.maps.values()), default=0.0)
 
     @property
     def position(self) -> int | None:
-        """Which map the cursor is on, counted from 1, where not all are in view at once."""
+        """Number of the map under the cursor, from 1, where not all maps are in view; else None."""
         is_scrolled = self.maps and self.virtual_size.height > self.size.height
         return self.cursor + 1 if is_scrolled and self.cursor is not None else None
 
@@ -149,12 +149,12 @@ class SmallMaps(ItemArea):
     # --- keys and the mouse
 
     def action_step(self, columns: int, rows: int) -> None:
-        """Go to another head, so many tiles away; past the end of a row to the next one, from nowhere to the first."""
+        """Move by tiles, past the end of a row into the next; without a cursor, to the first head."""
         self.is_under_mouse = False
         self.go(0 if self.cursor is None else self.cursor + columns + rows * self._tiles.columns)
 
     def action_page(self, pages: float) -> None:
-        """Go as many rows of maps up or down as are in view, as far as there are any."""
+        """Move by the rows of maps in view, as far as there are any."""
         rows = lines_of(pages, max(self.size.height // max(self._tiles.pitch[1], 1), 1))
         here = self.cursor or 0
         while rows and not 0 <= here + rows * self._tiles.columns < self._tiles.count:
@@ -162,11 +162,11 @@ class SmallMaps(ItemArea):
         self.action_step(0, rows)
 
     def action_edge(self, last: bool) -> None:
-        """Go to the first or the last head."""
+        """Move to the first or last head."""
         self.go(self._tiles.count - 1 if last else 0)
 
     def go(self, number: int) -> None:
-        """Go to a head, if there is one, and tell so; say where there is none at all."""
+        """Move to a head if it exists, and post that; tell the user where there are no heads."""
         if not self._tiles.count:
             self.post_message(Notice("no maps yet"))
         elif number != self.cursor and 0 <= number < self._tiles.count:
@@ -175,7 +175,7 @@ class SmallMaps(ItemArea):
             self.post_message(self.Picked(number))
 
     def _move(self, number: int | None) -> None:
-        """Draw the cursor over another head, and scroll until that is in view."""
+        """Move the cursor, repaint the names, and bring the head into view."""
         before, self.cursor = self.cursor, number
         if before == number:
             return
@@ -186,16 +186,16 @@ class SmallMaps(ItemArea):
         self.reveal()
 
     def item_at(self, x: int, y: int) -> int | None:
-        """Give the head whose map is at a column and a line."""
+        """Return the head whose map is at a column and a line."""
         return self._tiles.at(x, y) if self.maps else None
 
     def on_resize(self) -> None:
-        """Have maps pooled for the new size."""
+        """Have the maps pooled for the new size."""
         self._measure()
         self.post_message(RoomChanged())
 
     def notify_style_update(self) -> None:
-        """Have maps pooled for as many lines as the new theme's half blocks leave."""
+        """Have the maps pooled again: half blocks depend on the theme."""
         super().notify_style_update()
         if self.is_attached:
             self.post_message(RoomChanged())
@@ -203,42 +203,41 @@ class SmallMaps(ItemArea):
     # --- painting
 
     def reveal(self) -> None:
-        """Scroll until the map under the cursor is in view."""
+        """Scroll the map under the cursor into view."""
         if self.cursor is not None and self.cursor < self._tiles.count and self.maps:
             top = self._tiles.line_of(self.cursor, self.scroll_offset.y, self.size.height)
             self.scroll_at_once(0, top)
 
     def _measure(self) -> None:
-        """Say how much there is to scroll."""
+        """Set the size of what can be scrolled."""
         if self.maps:
             width = self._tiles.columns * self._tiles.pitch[0] - GAP
             self.virtual_size = Size(width, self._tiles.scrolled_height(self.size.height))
 
     @property
     def _scaled(self) -> Levels:
-        """How weights become cells."""
         return Levels(self.scale, self.largest, self.ink)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Paint some lines; how weights become levels is found once for all of them."""
+        """Paint some lines; compute the levels once for all of them."""
         self._levels = {}
         return super().render_lines(crop)
 
     def _levels_of(self, number: int) -> NDArray[np.uint8] | None:
-        """Sort a map's weights into levels, as large as they are drawn, (rows, columns); None where it has not come."""
+        """Compute a map's levels in the size in which they are drawn, (rows, columns); None before it has come."""
         if number not in self._levels and number in self.maps:
             levels = self._scaled.of(self.maps[number].values)
             self._levels[number] = levels.repeat(self._tiles.zoom_down, axis=0).repeat(self._tiles.zoom, axis=1)
         return self._levels.get(number)
 
     def render_line(self, y: int) -> Strip:
-        """Paint a line: of names, of maps, or of the message."""
+        """Paint a line of names, of maps, or of the message."""
         width, height = self.size
         blank = Style(bgcolor=self.get_component_rich_style("small--name").bgcolor)
         if self._message or not self._names:
             return self.message_line(self._message, y, self.get_component_rich_style("small--message"))
         row, inner = divmod(y + self.scroll_offset.y, self._tiles.pitch[1])
-        if inner == 0 and 0 < y == height - 1:  # names without anything of their maps
+        if inner == 0 and 0 < y == height - 1:  # names whose maps are out of view
             return Strip.blank(width, blank)
         segments: list[Segment] = []
         for number in range(row * self._tiles.columns, min((row + 1) * self._tiles.columns, self._tiles.count)):
@@ -247,14 +246,13 @@ class SmallMaps(ItemArea):
         return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
 
     def _label(self, number: int) -> Segment:
-        """Write the name over a map."""
         style = self.get_component_rich_style(f"small--name{'-cursor' if number == self.cursor else ''}")
         return Segment(fit(self._names[number], self._tiles.width), style)
 
     def _cells(self, number: int, line: int, blank: Style) -> Iterator[Segment]:
-        """Paint one line of a map, of a row of it or of two; blank where the map has not come.
+        """Paint one line of a map: one of its rows, or two; blank before the map has come.
 
-        Where no colour tells levels apart, one level's sign stands for both halves of a cell.
+        Without colours, one sign stands for both halves of a cell: that of the higher level.
         """
         levels, per_line, width = self._levels_of(number), self._tiles.rows_per_line, self._tiles.width
         if levels is None or line * per_line >= len(levels):

@@ -1,4 +1,4 @@
-"""The singular values of a head: one plot for each matrix, and a cursor that reads the values out."""
+"""The singular values of a head: one plot for each matrix, with a cursor that reads out values."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ from tui.toolkit.keys import paging_bindings
 from tui.toolkit.messages import Notice
 
 _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
-"""Reading order of the plots: what forms the QK circuit and the circuit, then the same for OV."""
+"""Reading order of the plots: Q and K with their circuit, then V and O with theirs."""
 
 _AIRY = 8
-"""Height from which a plot has a line at its foot, with numbers of values."""
+"""Height from which a plot has a line of value numbers at its foot."""
 
 
 class SpectraView(Widget, can_focus=True):
-    """Shows up to six curves and moves a cursor along them and between them.
+    """Shows up to six curves, with a cursor that moves along and between them.
 
     Attributes
     ----------
-    is_at_distance : whether the arrows change the distance of QK.
-    scale : of what is shown next: linear, from zero to the largest value, or logarithmic, over at most six decades.
+    is_at_distance : whether the arrow keys change the distance of QK.
+    scale : of the next curves: linear from zero, or logarithmic over at most six decades.
     """
 
     MOST = 6
@@ -89,14 +89,14 @@ class SpectraView(Widget, can_focus=True):
     """
 
     class DistanceMoved(Message):
-        """A person wants QK with the key so many tokens farther from the query."""
+        """The user changes the distance between query and key, by a number of tokens."""
 
         def __init__(self, step: int) -> None:
             self.step = step
             super().__init__()
 
     class CursorMoved(Message):
-        """The cursor is on another value, or its value is another because other curves are shown."""
+        """The cursor is on another value, or its value has changed with the curves."""
 
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
@@ -104,7 +104,7 @@ class SpectraView(Widget, can_focus=True):
         self._plots = [SpectrumPlot() for _ in range(self.MOST)]
         self._curves: tuple[Curve, ...] = ()
         self._selected = 0
-        self._asked_for = ""  # outlives messages and heads without this matrix, and so does the index
+        self._asked_for = ""  # this and the index outlive messages and heads without this matrix
         self._index = 0
         self.scale: Scale = "log"
         self._baseline = True
@@ -113,15 +113,15 @@ class SpectraView(Widget, can_focus=True):
         self._grid: Grid | None = None
 
     def compose(self) -> ComposeResult:
-        """Put the plots into the grid."""
+        """Yield the plots."""
         yield from self._plots
 
     def on_mount(self) -> None:
-        """Draw again when a theme changes what the terminal can carry; Textual itself sees to the colours."""
+        """Redraw when the theme changes what the terminal can show."""
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
 
     def show(self, curves: Sequence[Curve]) -> None:
-        """Show other curves; the cursor stays on the same matrix and the same number as far as they are there."""
+        """Show other curves; the cursor keeps its matrix and number if they exist."""
         known = {name: place for place, name in enumerate(_CIRCUITS)}
         drawable = [curve for curve in curves if curve.values.size][: self.MOST]
         self._curves = tuple(sorted(drawable, key=lambda curve: known.get(curve.matrix, len(known))))
@@ -133,7 +133,7 @@ class SpectraView(Widget, can_focus=True):
             self.post_message(self.CursorMoved())
 
     def show_message(self, text: str) -> None:
-        """Show a sentence in place of the curves."""
+        """Show a message in place of the curves."""
         self._curves = ()
         self._message = "\n".join(escape_text(line) for line in text.split("\n"))
         self._arrange()
@@ -141,81 +141,81 @@ class SpectraView(Widget, can_focus=True):
 
     @property
     def matrices(self) -> tuple[str, ...]:
-        """The matrices whose curves are shown."""
+        """The matrices of the curves."""
         return tuple(curve.matrix for curve in self._curves)
 
     @property
     def matrix(self) -> str:
-        """The matrix under the cursor, or nothing when nothing is shown."""
+        """The matrix under the cursor; empty without one."""
         return self._curves[self._selected].matrix if self._curves else ""
 
     @property
     def index(self) -> int:
-        """The number of the singular value under the cursor, from one."""
+        """Number of the singular value under the cursor, from one."""
         return self._at + 1
 
     @property
     def value(self) -> float:
-        """The singular value under the cursor; NaN when nothing is shown."""
+        """The singular value under the cursor; NaN without one."""
         return float(self._curves[self._selected].values[self._at]) if self._curves else float("nan")
 
     def toggle_baseline(self) -> None:
-        """Draw what chance would give, or leave it out."""
+        """Show or hide the values by chance."""
         self._baseline = not self._baseline
         self._draw()
 
     def move_to(self, matrix: str, index: int) -> None:
-        """Put the cursor on a value by its number, from one, or the nearest; ignore a matrix that is not shown."""
+        """Move to the nearest value of a matrix, by its number from one; ignore a matrix that is not shown."""
         names = [curve.matrix for curve in self._curves]
         if matrix in names:
             self._move(names.index(matrix), index - 1)
 
     def line_sign(self, number: int) -> tuple[str, Style]:
-        """Give the sign of a plot's line and its style, to explain which is whose."""
+        """Return the sign and style of a plot's line, for a legend."""
         return self._plots[0].sign(number), self._plots[0].line_style(number)
 
     def readout(self, width: int = 120) -> str:
-        """Say in plain text what is under the cursor, in fewer words where ``width`` is small."""
+        """Describe the value under the cursor in a line of ``width`` cells."""
         if not self._curves:
             return ""
         return escape_text(read_value(self._curves[self._selected], self._at, width))
 
     def _has_curves(self) -> bool:
-        """Say whether there are curves for a key, and to the person where there are none."""
+        """Return whether there are curves; tell the user if not."""
         if not self._curves:
             self.post_message(Notice("no spectra yet"))
         return bool(self._curves)
 
     def action_move(self, values: int) -> None:
-        """Move the cursor along the curve, up to its last value."""
+        """Move along the curve."""
         if self._has_curves():
             self._move(self._selected, min(self._at + values, len(self._curves[self._selected].values) - 1))
 
     def action_page(self, pages: float) -> None:
-        """Move the cursor along the curve by ten values, or by five."""
+        """Move along the curve by ten values per page."""
         self.action_move(int(10 * pages))
 
     def action_arrow(self, step: int) -> None:
-        """Change the distance where QK is shown at one; else move the cursor along the curve."""
+        """Change the distance of QK where there is one; else move along the curve."""
         if self.is_at_distance:
             self.post_message(self.DistanceMoved(step))
         else:
             self.action_move(step)
 
     def action_edge(self, last: bool) -> None:
-        """Move the cursor to the first or the last value."""
+        """Move to the first or last value."""
         if self._has_curves():
             self._move(self._selected, len(self._curves[self._selected].values) - 1 if last else 0)
 
     def action_select(self, places: int) -> None:
-        """Move the cursor to another matrix, up to the last: down a column of plots, then down the next."""
+        """Move to another matrix: down a column of plots, then down the next."""
         if self._has_curves():
             walk = (self._grid or Grid(1, len(self._curves))).walk(len(self._curves))
             place = min(max(walk.index(self._selected) + places, 0), len(walk) - 1)
             self._move(walk[place], self._index)
 
     def render_line(self, y: int) -> Strip:
-        """Paint the message, or what is behind the plots."""
+        """Paint the message, or the background of the plots."""
         width, height = self.size
         if self._curves:
             return Strip.blank(width, self.rich_style)
@@ -223,11 +223,11 @@ class SpectraView(Widget, can_focus=True):
         return Strip([Segment(centre_text(self._message, width, height)[y], style)], width)
 
     def on_resize(self) -> None:
-        """Choose the grid for the new size."""
+        """Arrange the plots for the new size."""
         self._arrange()
 
     def on_spectrum_plot_picked(self, message: SpectrumPlot.Picked) -> None:
-        """Move the cursor to where the mouse pointed."""
+        """Move the cursor to the clicked value."""
         message.stop()
         for number, plot in self._shown():
             if plot is message.plot:
@@ -235,18 +235,18 @@ class SpectraView(Widget, can_focus=True):
 
     @property
     def _at(self) -> int:
-        """The index under the cursor, from zero: the one asked for, or the last that the curve has."""
+        """Index of the value under the cursor, from zero: the wanted one, or the curve's last."""
         last = len(self._curves[self._selected].values) - 1 if self._curves else 0
         return min(self._index, last)
 
     def _shown(self) -> list[tuple[int, SpectrumPlot]]:
-        """List the numbers of the curves that are shown, each with its plot."""
+        """Return the numbers of the visible curves, each with its plot."""
         places = self._grid.places(len(self._curves)) if self._grid else [self._selected] if self._curves else []
         return list(zip(places, self._plots, strict=False))
 
     def _arrange(self) -> None:
-        """Share the pane between the curves; where it is too small for all, the selected one has it."""
-        self._room = self.size or self._room  # while it is hidden it has none, and will be shown in the old one
+        """Share the pane among the curves; where not all fit, the selected one has it."""
+        self._room = self.size or self._room  # a hidden view has no size; it will have the old one again
         is_drawn = all(curve.is_drawn for curve in self._curves)
         self._grid = choose_grid(len(self._curves), *self._room, LOWEST if is_drawn else LOWEST_LINES)
         grid = self._grid or Grid(1, 1)
@@ -257,7 +257,6 @@ class SpectraView(Widget, can_focus=True):
         self._draw()
 
     def _draw(self) -> None:
-        """Draw every curve that is shown."""
         spans = [span_of(curve, self.scale) for curve in self._curves]
         rows = rows_of(self._room.height // (self._grid.rows if self._grid else 1))
         ticks = [ticks_of(span, rows) for span in spans]
@@ -270,7 +269,7 @@ class SpectraView(Widget, can_focus=True):
             )  # fmt: skip
 
     def _move(self, number: int, index: int) -> None:
-        """Put the cursor on a value, by the numbers of the curve and of the value, both from zero."""
+        """Put the cursor on a value, by the numbers of curve and value from zero."""
         before = self._selected, self._at
         self._selected, self._index = number, max(index, 0)
         self._asked_for = self.matrix
@@ -284,7 +283,7 @@ class SpectraView(Widget, can_focus=True):
 
 
 class SpectrumPlot(Widget, can_focus=False):
-    """Paints one curve below a line of words; the cursor is drawn in it while it is the selected one."""
+    """Paints one curve below a line of words, and the cursor while this curve is selected."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -311,7 +310,7 @@ class SpectrumPlot(Widget, can_focus=False):
     """
 
     class Picked(Message):
-        """The mouse chose this plot, and in it the value with an index from zero (None beside the curve)."""
+        """A click on this plot, and the value there, from zero; None beside the curve."""
 
         def __init__(self, plot: SpectrumPlot, index: int | None) -> None:
             self.plot = plot
@@ -346,24 +345,24 @@ class SpectrumPlot(Widget, can_focus=False):
 
         Parameters
         ----------
-        curve, span : what is drawn, on which part of the number line.
-        ticks : the numbers of the axis.
-        label_width : cells that they have, the same in all plots so that they line up.
+        curve, span : what to draw, over which range of values.
+        ticks : numbers on the axis.
+        label_width : their width, the same in all plots so that they line up.
         baseline : whether chance is drawn.
-        cursor : index of the value under the cursor, from zero; None when another plot is the selected one.
+        cursor : index of the value under the cursor, from zero; None in a plot that is not selected.
         """
         self.curve, self._span, self._ticks, self._label_width = curve, span, ticks, label_width
         self._baseline, self._cursor = baseline, cursor
         self.refresh()
 
     def move_cursor(self, cursor: int | None) -> None:
-        """Put the cursor on another value, or take it away."""
+        """Move the cursor to another value, or remove it."""
         if cursor != self._cursor:
             self._cursor = cursor
             self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Paint some lines; what all of them need is found once."""
+        """Paint some lines; draw the curve once for all of them."""
         if self.curve is not None:
             self._compose_lines(self.curve, *self.size)
             self._styles = self._mark_styles()
@@ -386,7 +385,7 @@ class SpectrumPlot(Widget, can_focus=False):
         return Strip(segments)
 
     def on_click(self, event: events.Click) -> None:
-        """Report what was clicked."""
+        """Post the clicked plot and value."""
         offset = event.get_content_offset(self)
         if offset is None or self.curve is None:
             return
@@ -397,12 +396,11 @@ class SpectrumPlot(Widget, can_focus=False):
 
     @property
     def _is_coloured(self) -> bool:
-        """Whether this terminal and theme have colours that can be mixed."""
         ink = choose_ink(self.app.console.color_system, no_color=self.app.no_color, ansi=self.app.native_ansi_color)
         return ink is Ink.COLOUR
 
     def _compose_lines(self, curve: Curve, width: int, height: int) -> None:
-        """Decide what every line shows; a plot of one row has its numbers in the line of words."""
+        """Prepare all lines; a plot of one row has its range in the line of words."""
         rows = rows_of(height)
         left = self._label_width + 1 if rows > 1 else 0
         across = max(width - left - 1, 0)
@@ -418,11 +416,11 @@ class SpectrumPlot(Widget, can_focus=False):
             words = escape_text(f"{brief_number(self._span.foot, 3)}…{brief_number(self._span.top, 3)} ") + words
         room = max(width - cell_len(escape_text(curve.matrix)) - 4, 0)
         while cell_len(words) > room and (fewer := words.split(" "))[2:]:
-            words = " ".join(fewer[:-2])  # each number with its name: no part of one may be taken for it
+            words = " ".join(fewer[:-2])  # a number goes with its name, and never in part
         self._words = " " + fit(words, room)
 
     def _mark_styles(self) -> dict[int, Style]:
-        """Give the style of every mark, under the cursor and elsewhere."""
+        """Return the style of every mark, under the cursor and elsewhere."""
         style, is_coloured = self.get_component_rich_style, self._is_coloured
         label = style("spectra--label")
         marks = {
@@ -437,37 +435,30 @@ class SpectrumPlot(Widget, can_focus=False):
         return styles | {mark + UNDER_CURSOR: style("spectra--cursor") for mark in styles}
 
     def line_style(self, number: int) -> Style:
-        """Give the style of a line, and of its sign wherever that is explained."""
+        """Return the style of a line, also used by legends."""
         if not self._is_coloured:
             return self.get_component_rich_style("spectra--value-plain")
         return Style(color=Color.from_rgb(*line_colours(self.background_colors[1].rgb)[number]))
 
     def sign(self, number: int) -> str:
-        """Give the sign of a line."""
+        """Return the sign of a line."""
         return SIGNS[number]
 
 
 def rows_of(height: int) -> int:
-    """Give the rows of dots in a plot that is so high: but for its words, and the numbers of values below it."""
+    """Return the rows of dots in a plot of some height."""
     return max(height - (2 if height >= _AIRY else 1), 0)
 
 
 MOST_LINES = 4
-"""Lines that are given to it at most."""
+"""Lines of `HeadValues` at most."""
 
 GAP = 2
 
 
 @dataclass(frozen=True)
 class HeadValue:
-    """One head.
-
-    Attributes
-    ----------
-    sign, style : what stands for it.
-    name : of the head.
-    value : its value in words; empty where there is none.
-    """
+    """One head: its sign with a style, its name, and its value in words or empty."""
 
     sign: str
     style: Style
@@ -476,12 +467,7 @@ class HeadValue:
 
 
 class HeadValues(Static):
-    """Lists heads with their values, in columns, in as many lines as that takes.
-
-    Attributes
-    ----------
-    entries : what is listed.
-    """
+    """Lists heads with their values, in columns."""
 
     DEFAULT_CSS = """
     HeadValues { height: 1; padding: 0 1; color: $text; text-wrap: nowrap; }
@@ -497,7 +483,7 @@ class HeadValues(Static):
         self.on_resize()
 
     def on_resize(self) -> None:
-        """Put the entries in columns."""
+        """Arrange the heads in columns."""
         width = max(self.size.width, 10)
         values = max((6, *(cell_len(each.value) for each in self.entries)))
         names = min(max((cell_len(each.name) for each in self.entries), default=0), max(width - values - 2, 1))

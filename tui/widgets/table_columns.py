@@ -1,4 +1,4 @@
-"""The columns of a table: how wide they are, which are in view, and in which order one puts the rows."""
+"""The columns of a table: their widths, their titles, and which of them are in view."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tui.drawing.numbers import LONGEST
 from tui.drawing.text import fit, fit_end
 
 NARROW = 12
-"""Cells up to which a name stays on one line."""
+"""Width up to which a name stays on one line."""
 
 Title = tuple[str, str]
-"""The upper line, mostly empty, and the lower one."""
+"""Upper and lower line; the upper is mostly empty."""
 
 PLACES = {"rank": "#", "rank_other": "# other", "rank_after": "# after"}
-"""Columns that number a list; ranks are those of matrices."""
+"""Titles of columns that number a list; a "rank" elsewhere is that of a matrix."""
 
 
 def titles(columns: Sequence[str], cells: Sequence[int] | None = None) -> tuple[Title, ...]:
-    """Write over columns what they hold, in the words of their names; chance beside its measure is called just that.
+    """Write titles over columns, in the words of their names; a chance column beside its measure is just "chance".
 
     Parameters
     ----------
-    columns : the names, as files have them.
-    cells : how wide each column's cells are where there is little room, so that no name is wider without need.
+    columns : their names, as in files.
+    cells : widths of the columns' cells where room is scarce; names are broken down to them.
 
     Examples
     --------
@@ -50,14 +50,14 @@ def titles(columns: Sequence[str], cells: Sequence[int] | None = None) -> tuple[
 
 
 def _words(name: str) -> str:
-    """Write a column's name as words, with matrices in capitals, and a place in a list as ``#``."""
+    """Return a column's name as words, with matrices in capitals."""
     if name in PLACES:
         return PLACES[name]
     return " ".join(word.upper() if word.upper() in MATRICES else word for word in name.split("_"))
 
 
 def _on_two_lines(name: str, room: int) -> Title:
-    """Break a long name between two of its words, where that makes it narrowest."""
+    """Break a long name between the two words that make it narrowest."""
     places = [place for place, character in enumerate(name) if character == " "]
     if cell_len(name) <= room or not places:
         return "", name
@@ -66,53 +66,53 @@ def _on_two_lines(name: str, room: int) -> Title:
 
 
 WIDEST = 32
-"""Cells that a text takes at most; the line below the table shows all of it."""
+"""Width of a text at most; all of it stands below the table."""
 
 GAP = 2
 """Cells between two columns."""
 
 MEASURED = 300
-"""Rows up to which every cell is written to find out how wide its column is."""
+"""Rows up to which every cell is formatted to find the width of its column."""
 
 LEAST = 5
-"""Cells from which on a column of numbers is worth its place where it is cut."""
+"""Width below which a column of numbers is not worth showing."""
 
 
 LOW = 8
-"""Lines of a table below which each is a row's rather than the beginnings of names."""
+"""Lines of a table below which column names take one line each."""
 
 NARROW_NAME = 5
-"""Cells that what a row is of has at least, where what stands beside it would be cut."""
+"""Least width of the columns that name the row, where they give way to others."""
 
 LONG_NAME = 0.6
-"""The part of a line that what a row is of takes at most, so that numbers stay beside it."""
+"""Share of a line that these columns take at most, so that numbers fit beside them."""
 
 NARROW_TITLE = 3
-"""Cells that a column at the left keeps of its name, where no number beside it would fit."""
+"""Least width of such a column where no number would fit beside it."""
 
 NARROW_TOKEN = 8
-"""Cells that a token has at least where the columns do not all fit; all of it stands below the table too."""
+"""Least width of a token where not all columns fit; all of it stands below the table."""
 
 TOKENS_SHARE = 7
-"""The part of a line that a token takes at most there, so that its numbers stay beside it."""
+"""A token takes at most one over this of a line where not all columns fit."""
 
 SHORT_NAME = 8
-"""Cells up to which a name stays on one line in any case."""
+"""Width up to which a name always stays on one line."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns side by side, of which the first stay at the left while the others are scrolled.
+    """Columns side by side; the first ones stay at the left while the others scroll.
 
     Attributes
     ----------
     names : of the columns.
     frozen : how many stay at the left.
-    numeric : whether a column holds numbers.
-    titles : what stands over each.
-    widths : of each, in cells of the screen.
-    cells : how many of them each column's cells need, whatever its name is.
-    gap : cells between two.
+    numeric : whether each holds numbers.
+    titles : of each.
+    widths : of each.
+    cells : width that each column's cells need, without its title.
+    gap : cells between two columns.
     """
 
     names: tuple[str, ...] = ()
@@ -125,21 +125,21 @@ class Columns:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """Where each column begins while nothing is scrolled, and where one more would."""
+        """Where each column starts while nothing is scrolled, and where one more would."""
         return starts_of(self.widths, self.gap)
 
     @classmethod
     def of(
         cls, names: tuple[str, ...], by_column: Iterable[Sequence[Cell]], frozen: int, write: Callable[[Cell], str]
     ) -> Columns:
-        """Make columns as wide as their names and cells want to be.
+        """Make columns as wide as their titles and cells need.
 
         Parameters
         ----------
         names : of the columns.
         by_column : the cells of each.
-        frozen : how many columns stay at the left.
-        write : turns a cell into what is shown.
+        frozen : how many stay at the left.
+        write : formats a cell.
         """
         needed, numeric = list[int](), list[bool]()
         for name, cells in zip(names, by_column, strict=False):
@@ -151,13 +151,13 @@ class Columns:
 
     @classmethod
     def evenly(cls, names: tuple[str, ...], name_width: int, value_width: int, gap: int) -> Columns:
-        """Make columns of numbers that stay as wide whatever comes, behind one without a title that names the rows.
+        """Make columns of numbers with a fixed width, after one without a title for the names of the rows.
 
         Parameters
         ----------
-        names : of all, first that of the rows' names, which stays at the left.
+        names : of all, that of the rows' names first.
         name_width, value_width : in cells of the screen.
-        gap : cells between two.
+        gap : cells between two columns.
         """
         numbers = names[1:]
         widths = (name_width, *(value_width for _ in numbers))
@@ -166,21 +166,21 @@ class Columns:
 
     @property
     def head(self) -> int:
-        """Lines that the names take, whichever columns are in view: rows stay where they are as one goes on."""
+        """Lines of the titles, whichever columns are in view."""
         return 2 if any(upper for upper, _ in self.titles) else 1
 
     @property
     def edge(self) -> int:
-        """Where the first column begins that does not stay at the left."""
+        """Where the first scrolling column starts."""
         return self.starts[self.frozen]
 
     @property
     def width(self) -> int:
-        """Cells that all columns take side by side."""
+        """Width of all columns side by side."""
         return self._ends[-1] if self.widths else 0
 
     def scrolled_width(self, room: int) -> int:
-        """Give the width of all columns; if there is less room, so much that the last can begin at the edge."""
+        """Return the width of all columns, with enough space after them for the last to start at the edge."""
         width, edge = self.width, self.edge
         if width <= room:
             return width
@@ -188,11 +188,11 @@ class Columns:
         return max(width, first - edge + room)
 
     def beyond(self, left: int, room: int) -> int:
-        """Count the columns behind the last one that is seen whole; parameters as in `in_view`."""
+        """Count the columns to the right of the last one that is whole in view; parameters as in `in_view`."""
         return len(self.names) - max(self.frozen, bisect_right(self._ends, left + room))
 
     def in_view(self, left: int, room: int) -> Iterator[tuple[int, range]]:
-        """Go through the columns that are in view, each with where it is seen.
+        """Yield each column in view with its range of cells.
 
         Parameters
         ----------
@@ -210,15 +210,15 @@ class Columns:
                 painted = seen.stop
 
     def title(self, column: int, line: int, sort: tuple[str, bool] | None, room: int, *, is_free: bool) -> str:
-        """Write a line of a column's name, counted from the last, with a sign where it sorts the rows.
+        """Write a line of a column's title, with a sign where the column sorts the rows.
 
         Parameters
         ----------
         column : which.
         line : -1 for the last.
-        sort : the name of the column that sorts the rows, and whether the largest come first.
+        sort : name of the column that sorts the rows, and whether the largest come first.
         room : cells that there are.
-        is_free : whether the sign may stand in the cell behind them, where the name leaves it none.
+        is_free : whether the sign may take the cell to the right of them.
         """
         shown = self.titles[column][line]
         align: Literal["left", "right"] = "right" if self.numeric[column] else "left"
@@ -229,19 +229,19 @@ class Columns:
         return fit(signed, max(room, cell_len(signed)), align=align)
 
     def cell(self, column: int, text: str, room: int) -> str:
-        """Write a cell into the room it has; of a number that does not fit no digits, which would be read for it.
+        """Fit a formatted cell into its room; a number that does not fit becomes "…", never a part of it.
 
-        Where little is left of a column of numbers none is written: the small ones alone would stand there.
+        In a narrow rest of a column every number becomes "…", or only the small ones would show.
         """
         is_number = self.numeric[column]
         if is_number and text[-1:].isdigit() and (room < cell_len(text) or room < min(LEAST, self.widths[column])):
             text = "…"
-        if column < self.frozen and not is_number:  # what tells long names apart is at their end
+        if column < self.frozen and not is_number:  # long names differ at their end
             return fit_end(text, room)
         return fit(text, room, align="right" if is_number else "left")
 
     def at(self, x: int, left: int) -> int:
-        """Find the column at a cell of a line, while they are scrolled so far."""
+        """Return the column at a cell of a line."""
         place = x if x < self.edge else x + left
         return min(bisect_right(self.starts, place) - 1, len(self.names) - 1)
 
@@ -252,24 +252,24 @@ class Columns:
 
     @property
     def _firsts(self) -> tuple[int, ...]:
-        """Where those columns begin that can be the first behind those that stay: chance says nothing by itself."""
+        """Starts of the columns that may come first after the frozen ones: all but chance columns."""
         scrolled = range(self.frozen, len(self.names))
         return (*(self.starts[each] for each in scrolled if not self._is_chance(each)), self.starts[-1])
 
-    def turned(self, left: int, step: int) -> int:
-        """Give how far the columns are scrolled that are scrolled one further, or back, as a wheel does."""
+    def scroll_by_column(self, left: int, step: int) -> int:
+        """Return how far to scroll for one column more or less."""
         places = [each - self.edge for each in self._firsts[:-1]] or [0]
         at = bisect_right(places, left) if step > 0 else bisect_left(places, left) - 1
         return places[max(0, min(at, len(places) - 1))]
 
     def _is_chance(self, column: int) -> bool:
-        """Say whether a column is what chance gives for the one before it, which is scrolled with it."""
+        """Return whether a column is the chance of the one before it; the two scroll together."""
         return column > self.frozen and self.names[column] == f"{self.names[column - 1]}{CHANCE}"
 
-    def revealed(self, column: int, left: int, room: int) -> int:
-        """Scroll as little as brings a column into view, and with what chance gives the measure that it is of.
+    def scroll_to_column(self, column: int, left: int, room: int) -> int:
+        """Return how far to scroll to bring a column into view, together with its measure or chance.
 
-        A column begins where those that stay at the left end.
+        A column starts where the frozen ones end.
         """
         if column < self.frozen:
             return left
@@ -283,33 +283,33 @@ class Columns:
 
 
 def widths_of(cells: Sequence[int], over: Sequence[Title]) -> tuple[int, ...]:
-    """Give columns the cells that they need, and their names."""
+    """Return the widths that cells and titles need."""
     return tuple(
         max(needed, cell_len(upper), cell_len(lower)) for needed, (upper, lower) in zip(cells, over, strict=True)
     )
 
 
 def starts_of(widths: Sequence[int], gap: int = GAP) -> tuple[int, ...]:
-    """Say where each column begins, and where one more would."""
+    """Return where each column starts, and where one more would."""
     return tuple(accumulate((width + gap for width in widths), initial=0))
 
 
 def _is_number(cell: Cell, kind: Kind) -> bool:
-    """Say whether a cell holds a number; one that stands among words, as layers beside ``embedding``, is a text."""
+    """Return whether a cell holds a number; one in a column of words, as layers beside ``embedding``, is a text."""
     return isinstance(cell, int | float) or (kind not in TEXTS and isinstance(cell, str) and cell.isdecimal())
 
 
 def widest(cells: Sequence[Cell], write: Callable[[Cell], str]) -> int:
-    """Give how many cells of the screen a column's longest text takes; of very many rows not each is written for that.
+    """Return the width of a column's longest text; with many rows, format only the likely ones.
 
     Parameters
     ----------
     cells : of the column.
-    write : turns one into what is shown.
+    write : formats a cell.
     """
     if len(cells) <= MEASURED:
         return max((cell_len(write(cell)) for cell in cells), default=0)
-    kinds = set(map(type, cells))  # a table of all heads has many columns of nothing but floats
+    kinds = set(map(type, cells))  # most columns of the table of heads hold only floats
     texts = [cell for cell in cells if isinstance(cell, str)] if str in kinds else []
     whole = [cell for cell in cells if isinstance(cell, int)] if int in kinds else []
     extremes: list[Cell] = [max(texts, key=len, default=""), *([min(whole), max(whole)] if whole else [])]
@@ -319,16 +319,16 @@ def widest(cells: Sequence[Cell], write: Callable[[Cell], str]) -> int:
 
 
 def fit_columns(columns: Columns, room: int, lines: int = LOW) -> Columns:
-    """Be sparing where columns do not all fit.
+    """Save room where not all columns fit.
 
-    Then tokens are cut, and what a row is of where the first column beside it would be. Names that are wider than
-    what stands below them go on two lines if more columns are seen so, and are cut before a number is.
+    Tokens are cut, and so are the names of rows if the first column beside them would be. Titles wider than their cells
+    go on two lines if that shows more columns, and are cut before a number is.
 
     Parameters
     ----------
-    columns : as wide as they want to be.
-    room : cells of a line; of 0 nothing is known, as where a table has not been shown yet.
-    lines : of the table; where they are few, names take one unless more columns are seen with two.
+    columns : as wide as they need.
+    room : cells of a line; 0 if unknown, as before a table is shown.
+    lines : of the table; in a low one, titles take one line unless two show more columns.
     """
     if not room or columns.starts[-1] <= room:
         return columns
@@ -340,9 +340,9 @@ def fit_columns(columns: Columns, room: int, lines: int = LOW) -> Columns:
 
 
 def _sparing(columns: Columns, over: tuple[Title, ...], room: int) -> Columns:
-    """Cut tokens, then what stays at the left where it leaves too little, then names that are wider than what is left.
+    """Cut tokens, then the frozen columns if they leave too little, then titles wider than what is left.
 
-    Where nothing helps no column stays at the left, so that every one can be brought into view.
+    Where nothing helps no column is frozen, so that each can be brought into view.
     """
     widest_token = max(NARROW_TOKEN, room // TOKENS_SHARE)
     own = columns.widths if over is columns.titles else widths_of(columns.cells, over)
@@ -371,14 +371,14 @@ def _sparing(columns: Columns, over: tuple[Title, ...], room: int) -> Columns:
 
 
 def _give_way(widths: list[int], least: Sequence[int], edge: int, gap: int) -> None:
-    """Make the first columns narrower, the widest first, until they end where others should begin.
+    """Narrow the first columns, the widest first, until they end where the others should start.
 
     Parameters
     ----------
     widths : of all columns; changed.
-    least : how wide each of the first stays, unless it is narrower.
-    edge : where the others should begin.
-    gap : cells between two.
+    least : least width of each first column, unless it is narrower.
+    edge : where the others should start.
+    gap : cells between two columns.
     """
     lacking = starts_of(widths, gap)[len(least)] - edge
     for place in sorted(range(len(least)), key=lambda place: -widths[place]):

@@ -1,4 +1,4 @@
-"""A table of any size: what is in view of it is painted, and keys and the mouse move a cursor."""
+"""A table of any size; it paints only the rows and columns in view."""
 
 from __future__ import annotations
 
@@ -27,27 +27,26 @@ from tui.widgets.table_columns import Columns, fit_columns
 from tui.widgets.table_rows import Arrangement, TableRequest, arrange
 
 AT_ONCE = 2000
-"""Rows up to which filtering and sorting take a few milliseconds; more are seen to on a thread of their own."""
+"""Rows up to which filtering and sorting take milliseconds; more are arranged in a thread."""
 
 NO_ROWS = "no rows yet"
-"""Said where a key is about a row."""
+"""Message of a key that needs a row."""
 
 STRUCK = Style(strike=True)
-"""How a row is drawn whose head is switched off."""
+"""Style of the rows of heads that are switched off."""
 
 
 class TableGrid(ScrollArea, can_focus=True):
-    """Shows rows under named columns, with a cursor on one cell; any column can sort them.
+    """Shows rows under named columns, with a cursor on one cell; any column can sort the rows.
 
     Attributes
     ----------
-    message : what stands in the place of rows, if anything.
-    why_none : what stands below the names of the columns where a filter leaves no row.
-    cursor : the line and the column that it is on.
-    strikes : says of a row whether it is struck out; None where none is.
-    leads : says what the row under the cursor leads to: a head, a token, or nothing.
-    is_moved : whether a person has moved the cursor to its row since it was put where it was to begin with, or on the
-        first of rows that have been sorted, which nobody has chosen.
+    message : stands in place of the rows.
+    why_none : stands below the column names where a filter leaves no row.
+    cursor : line and column.
+    strikes : whether a row is struck out.
+    leads : what Enter opens for the row under the cursor: ``head``, ``token``, or nothing.
+    is_moved : whether the user chose the cursor's row, rather than the start or a new order.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -76,19 +75,19 @@ class TableGrid(ScrollArea, can_focus=True):
     """
 
     selects: ClassVar[bool] = False
-    """Whether what the cursor is on is selected, so that nothing but a person moves it to another row."""
+    """Whether the cursor selects; then only the user moves it to another row."""
 
     class Moved(Message):
         """The cursor is on another cell, or on another table's."""
 
     class Arranged(Message):
-        """Other rows are shown, or the same in another order."""
+        """Other rows are shown, or the same rows in another order."""
 
-    class Turned(Message):
+    class ColumnsScrolled(Message):
         """Other columns are in view."""
 
     class Chosen(Message):
-        """A person wants to go to what the row under the cursor is about."""
+        """The user wants to open what the row under the cursor is about."""
 
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
@@ -102,44 +101,44 @@ class TableGrid(ScrollArea, can_focus=True):
         self._shown = Arrangement()
         self._wanted = self._shown.wanted
         self._place: int | None = None
-        """The row that the cursor goes back to, where a filter or a message takes it away for a while."""
+        """The row to which the cursor returns once a filter or a message no longer hides it."""
         self._shape: tuple[tuple[str, ...], int] = ((), 0)
 
     # --- what is shown
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
+        """Names of the visible columns."""
         return self._columns.names
 
     @property
     def all_columns(self) -> tuple[str, ...]:
-        """The names of all columns, also of those that are left out."""
+        """Names of all columns."""
         return self._shown.wanted.names
 
     @property
     def rows(self) -> Sequence[Row]:
-        """All rows with all columns, as they came."""
+        """All rows with all columns, in their original order."""
         return self._shown.wanted.rows
 
     @property
     def order(self) -> Sequence[int]:
-        """Which of the rows stand on the screen, from the first line to the last."""
+        """Numbers of the rows on the screen, from top to bottom."""
         return self._shown.order
 
     @property
     def sort(self) -> tuple[str, bool] | None:
-        """The column that sorts the rows, and whether the largest come first; None as they came."""
+        """The column that sorts the rows, and whether the largest come first; None for the original order."""
         return self._wanted.sort
 
     @property
     def is_arranged(self) -> bool:
-        """Whether the rows stand as they were asked for last; many take a moment."""
+        """Whether the latest filter and order are on the screen; with many rows that takes a moment."""
         return self._shown.wanted is self._wanted
 
     @property
     def place(self) -> int | None:
-        """Which of the rows, in the order in which they came, is under the cursor."""
+        """Number of the row under the cursor, in the original order."""
         return self.order[self.cursor[0]] if self.order else None
 
     @property
@@ -149,38 +148,38 @@ class TableGrid(ScrollArea, can_focus=True):
 
     @property
     def row(self) -> Row | None:
-        """The row under the cursor, of the columns that are shown."""
+        """The row under the cursor with the visible columns."""
         row = self.whole_row
         return None if row is None else tuple(row[place] for place in self._shown.wanted.places)
 
     @property
     def column(self) -> str:
-        """The name of the column under the cursor."""
+        """Name of the column under the cursor."""
         return self.columns[self.cursor[1]] if self.columns else ""
 
     @property
     def head(self) -> int:
-        """Lines that the names of the columns take."""
+        """Lines of the column names."""
         return self._columns.head
 
     @property
     def wanted_width(self) -> int:
-        """The cells that all columns take side by side."""
+        """Width of all columns side by side."""
         return self._shown.columns.width
 
     @property
     def beyond(self) -> int:
-        """How many columns there are behind the last one that is seen whole."""
+        """Number of columns to the right of the last one that is whole in view."""
         return self._columns.beyond(self.scroll_offset.x, self._room) if self.order and self._room else 0
 
     @property
     def rows_in_view(self) -> int:
-        """How many rows there is room for."""
+        """Number of rows that fit."""
         return max(1, self.scrollable_content_region.height - self.head)
 
     @property
     def _room(self) -> int:
-        """Cells of a line, without the scrollbar, which would cover a number's last digit."""
+        """Cells of a line, without the scrollbar."""
         return self.scrollable_content_region.width
 
     def show(
@@ -193,17 +192,17 @@ class TableGrid(ScrollArea, can_focus=True):
         columns: Columns | None = None,
         place: int | None = None,
     ) -> None:
-        """Show rows, sorted as before where the column is still there.
+        """Show rows, sorted as before if the column still exists.
 
         Parameters
         ----------
         names : of the columns.
         rows : each as long as ``names``.
-        frozen : how many of the columns that are shown stay at the left.
-        kept_by : the filter whose rows are shown; all unless given.
-        places : the columns that are shown; all unless given.
-        columns : how wide they are, where that is not to follow from the cells.
-        place : the row that the cursor is put on; unless given it stays on its row, or on its line of other rows.
+        frozen : number of visible columns that stay at the left.
+        kept_by : the filter; None shows all rows.
+        places : the visible columns; all by default.
+        columns : their widths, where the cells should not decide them.
+        place : row for the cursor; by default it stays on its row, or in a new table on its line.
         """
         self.message = ""
         places = tuple(range(len(names))) if places is None else places
@@ -216,7 +215,7 @@ class TableGrid(ScrollArea, can_focus=True):
         self._want(TableRequest(names, rows, places, frozen, kept_by, sort, columns))
 
     def show_message(self, message: str) -> None:
-        """Say why there are no rows."""
+        """Show a message in place of the rows."""
         if message != self.message or self.rows:
             self._place = self.place if self._place is None else self._place
             self._want(replace(self._wanted, rows=(), kept_by=None))
@@ -224,21 +223,21 @@ class TableGrid(ScrollArea, can_focus=True):
             self.virtual_size = Size(0, 0)
             self.refresh()
 
-    def say_none(self, why: str) -> None:
-        """Say in the place of the rows why a filter leaves none; nothing where it leaves some."""
+    def explain_none(self, why: str) -> None:
+        """Set the message for a filter that leaves no row; empty if it leaves some."""
         if why != self.why_none:
             self.why_none = why
             self.refresh()
 
     def narrow(self, kept_by: Filter | None) -> None:
-        """Show the rows that a filter leaves, or all of them, with the cursor on its row if that is shown."""
+        """Show the rows that a filter leaves, or all; the cursor stays on its row if that is shown."""
         self._place = self.place if self._place is None else self._place
         self._want(replace(self._wanted, kept_by=kept_by))
 
     def sort_by(self, column: str) -> None:
-        """Sort by a column, largest first; again: smallest first; again: as the rows came.
+        """Sort by a column, largest first; again: smallest first; again: in the original order.
 
-        The first row is shown then, or, where moving selects, the one that the cursor is on.
+        The cursor goes to the first row, unless the cursor selects.
         """
         descending_next = {None: True, (column, True): False, (column, False): None}
         is_descending = descending_next.get(self.sort, True)
@@ -248,7 +247,7 @@ class TableGrid(ScrollArea, can_focus=True):
         self._want(replace(self._wanted, sort=None if is_descending is None else (column, is_descending)))
 
     def _want(self, wanted: TableRequest) -> None:
-        """Have a table arranged, beside the event loop where it is large; until it is, what was there stays."""
+        """Arrange a table, a large one in a thread; until that is done the previous one stays."""
         is_at_work, self._wanted = not self.is_arranged and len(self._wanted.rows) > AT_ONCE, wanted
         if len(wanted.rows) <= AT_ONCE:
             self._use(arrange(wanted, self._shown, self.text))
@@ -256,18 +255,18 @@ class TableGrid(ScrollArea, can_focus=True):
             self.run_worker(self._arrange(), group="arranging", exclusive=True)
 
     async def _arrange(self) -> None:
-        """Arrange what is wanted, and again while there is something newer."""
+        """Arrange the latest request, until no newer one has come."""
         while not self.is_arranged:
             made = await asyncio.to_thread(arrange, self._wanted, self._shown, self.text)
-            if len(self._wanted.rows) > AT_ONCE:  # a message or a small table may stand there since
+            if len(self._wanted.rows) > AT_ONCE:  # else a message or a small table has come since
                 self._use(made)
 
     def _use(self, made: Arrangement) -> None:
-        """Show a table as it has been arranged, with the cursor on its row, or where it was."""
+        """Show an arranged table, with the cursor on its row or on its line."""
         before, self._shown = self._shown, made
         names, (line, column) = made.columns.names, self.cursor
         if names != before.columns.names:
-            if self.column in names:  # a column more or less, as where all rows agreed so far
+            if self.column in names:  # only some columns have come or gone
                 column = names.index(self.column)
             else:
                 line, column = 0, min(made.wanted.frozen, max(len(names) - 1, 0))
@@ -287,23 +286,23 @@ class TableGrid(ScrollArea, can_focus=True):
     # --- painting
 
     def text(self, cell: Cell) -> str:
-        """Write one cell."""
+        """Format one cell."""
         return short_number(cell) if isinstance(cell, int | float) else escape_text(cell or "")
 
     def on_resize(self) -> None:
-        """Give the columns the room that there is now; the cursor's stays in view, and none is seen from its middle."""
+        """Fit the columns to the new width; keep the cursor in view."""
         self._lay_out()
         self.reveal()
 
     def watch_show_vertical_scrollbar(self) -> None:
-        """Give them a cell less once rows can be scrolled, or one more; the size, of which they are told, stays."""
+        """Fit the columns to the width beside the bar, of which no resize tells."""
         self._lay_out()
         super().watch_show_vertical_scrollbar()
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
-        """Tell that other columns are in view, whoever has scrolled."""
+        """Post that other columns are in view."""
         super().watch_scroll_x(old_value, new_value)
-        self.post_message(self.Turned())
+        self.post_message(self.ColumnsScrolled())
 
     def _lay_out(self) -> None:
         """Fit the columns into the room; a message has none."""
@@ -313,12 +312,12 @@ class TableGrid(ScrollArea, can_focus=True):
             self.refresh()
 
     def reveal(self) -> None:
-        """Scroll as little as brings the cursor into view, once there is one: a table that is not seen has no room."""
+        """Scroll as little as possible to bring the cursor into view; a hidden table has no room."""
         if not self.order or not self.size:
             return
         (row, column), (left, top), height = self.cursor, self.scroll_offset, self.rows_in_view
         new_top = min(least_scroll(top, height, range(row, row + 1)), max(len(self.order) - height, 0))
-        self.scroll_at_once(self._columns.revealed(column, left, self._room), new_top)
+        self.scroll_at_once(self._columns.scroll_to_column(column, left, self._room), new_top)
 
     def render_line(self, y: int) -> Strip:
         """Paint the names of the columns, or a row."""
@@ -346,17 +345,17 @@ class TableGrid(ScrollArea, can_focus=True):
         )
 
     def written(self, cells: Sequence[Cell], text: Callable[[Cell], str]) -> str:
-        """Write a line that is none of the rows, each of its cells below those of its column, as far as it is in view.
+        """Format a line that is not one of the rows, as far as its columns are in view.
 
         Parameters
         ----------
-        cells : of the line, one for each column.
-        text : writes a cell.
+        cells : one for each column.
+        text : formats a cell.
         """
         return self._row_line(cells, text, Style(), {}).text
 
     def _title_line(self, line: int, style: Style) -> Strip:
-        """Paint a line of the names of the columns, counted from the last; with a sign at the one that sorts."""
+        """Paint a line of the column names, counted from the last, with a sign at the one that sorts."""
 
         def write(column: int, room: int, is_free: bool) -> str:
             return self._columns.title(column, line, self._shown.wanted.sort, room, is_free=is_free)
@@ -366,26 +365,26 @@ class TableGrid(ScrollArea, can_focus=True):
     def _row_line(
         self, cells: Sequence[Cell], text: Callable[[Cell], str], style: Style, marked: Mapping[int, Style]
     ) -> Strip:
-        """Paint a row; ``marked`` gives columns another style."""
+        """Paint a row; ``marked`` gives some columns another style."""
 
         def write(column: int, room: int, _: bool) -> str:
             cell, written = cells[column], text(cells[column])
-            if isinstance(cell, float) and len(written) > room:  # as many digits as a column at the edge has room for
+            if isinstance(cell, float) and len(written) > room:  # at the edge: fewer digits
                 written = fit_number(cell, room, digits=2)
             return self._columns.cell(column, written, room)
 
         return self._line(write, style, marked)
 
     def _line(self, write: Callable[[int, int, bool], str], style: Style, marked: Mapping[int, Style]) -> Strip:
-        """Paint the columns that are in view.
+        """Paint the columns in view.
 
         Parameters
         ----------
-        write : given a column, the cells that it has, and whether the one behind them may be written into.
+        write : takes a column, its room, and whether the cell to the right of it is free too.
         style, marked : as in `_row_line`.
         """
         segments, painted = list[Segment](), 0
-        room = self._room or self._columns.starts[-1]  # before there is any, as much as there may be
+        room = self._room or self._columns.starts[-1]  # before the table has a size, all of it
         seen = list(self._columns.in_view(self.scroll_offset.x, room))
         ends = (*(shown.start for _, shown in seen[1:]), room + 1)
         for (column, shown), end in zip(seen, ends, strict=False):
@@ -397,7 +396,7 @@ class TableGrid(ScrollArea, can_focus=True):
     # --- moving
 
     def put(self, row: int, column: int) -> None:
-        """Put the cursor on a cell within the table, and show it."""
+        """Put the cursor on the nearest cell and bring it into view."""
         if not self.order:
             return
         old = self.cursor
@@ -413,13 +412,13 @@ class TableGrid(ScrollArea, can_focus=True):
             self.post_message(self.Moved())
 
     def go_to(self, place: int) -> None:
-        """Put the cursor on one of the rows, counted as they came, once it is shown."""
+        """Put the cursor on a row by its number in the original order, once it is shown."""
         self._place = place
         if self.is_arranged and place in self.order:
             self.put(self.order.index(place), self.cursor[1])
 
     def go_to_column(self, name: str) -> None:
-        """Put the cursor on a column, if it is shown."""
+        """Put the cursor on a column if it is shown."""
         if name in self.columns:
             self.put(self.cursor[0], self.columns.index(name))
 
@@ -431,11 +430,11 @@ class TableGrid(ScrollArea, can_focus=True):
         self.put(self.cursor[0] + rows, self.cursor[1] + columns)
 
     def action_page(self, pages: float) -> None:
-        """Move by as many rows as are in view."""
+        """Move by the rows in view."""
         self.action_step(lines_of(pages, self.rows_in_view), 0)
 
     def action_row_edge(self, last: bool) -> None:
-        """Move to the first or the last row."""
+        """Move to the first or last row."""
         self.action_step(len(self.order) if last else -len(self.order), 0)
 
     def action_column_edge(self, last: bool) -> None:
@@ -443,26 +442,26 @@ class TableGrid(ScrollArea, can_focus=True):
         self.put(self.cursor[0], len(self.columns) - 1 if last else self._columns.frozen)
 
     def action_sort(self) -> None:
-        """Sort by the cursor's column, largest first; again: smallest first; again: as the rows came."""
+        """Sort by the cursor's column, as `sort_by` does."""
         if self.row is None:
             self.post_message(Notice("no rows to sort"))
         else:
             self.sort_by(self.column)
 
     def action_choose(self, what: str) -> None:
-        """Say which row a person wants to go to, or why there is none."""
+        """Open what the row is about."""
         self.post_message(Notice(self.why_none or NO_ROWS) if self.row is None else self.Chosen())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave Enter to what the table is in where no row can be chosen, or none leads to anything.
+        """Leave Enter to the widgets around the table where the row leads nowhere.
 
-        Where a filter has left none, Enter says so.
+        Where a filter leaves no row, Enter says so.
         """
         has_rows = self.row is not None or bool(self.why_none)
         return action != "choose" or (has_rows and parameters == (self.leads(),))
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor where the mouse is, or go where its row leads; on a column's name, sort by it."""
+        """Move the cursor to the clicked cell; if it is there already, open its row. A click on a name sorts."""
         offset = event.get_content_offset(self)
         if offset is None or not self.order:
             return
@@ -478,25 +477,25 @@ class TableGrid(ScrollArea, can_focus=True):
                 self.action_choose(self.leads())
 
     def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
-        """Scroll on by a column."""
-        self._turn(event, 1)
+        """Scroll right by a column."""
+        self._scroll_columns(event, 1)
 
     def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
-        """Scroll back by a column."""
-        self._turn(event, -1)
+        """Scroll left by a column."""
+        self._scroll_columns(event, -1)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Scroll on by a column where a wheel that turns one way only is to go sideways."""
+        """Scroll right by a column if Shift or Ctrl is held."""
         if event.shift or event.ctrl:
-            self._turn(event, 1)
+            self._scroll_columns(event, 1)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Scroll back by a column, likewise."""
+        """Scroll left by a column if Shift or Ctrl is held."""
         if event.shift or event.ctrl:
-            self._turn(event, -1)
+            self._scroll_columns(event, -1)
 
-    def _turn(self, event: events.MouseEvent, step: int) -> None:
-        """Scroll by a column, with what chance gives for it; the toolkit would by cells."""
+    def _scroll_columns(self, event: events.MouseEvent, step: int) -> None:
+        """Scroll by a column and its chance column; Textual would scroll by cells."""
         event.stop()
         event.prevent_default()
-        self.scroll_to(self._columns.turned(self.scroll_offset.x, step), None, animate=False, immediate=True)
+        self.scroll_to(self._columns.scroll_by_column(self.scroll_offset.x, step), None, animate=False, immediate=True)

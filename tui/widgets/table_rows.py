@@ -1,4 +1,4 @@
-"""Which rows of a table stand on the screen, in which order, and how wide its columns are."""
+"""Filters and sorts the rows of a table, and measures its columns."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from engine.values.table import Cell, Row
 from tui.widgets.table_columns import Columns
 
 STEP = 500
-"""Rows that a filter is tried on at a time: one call for all would keep every other thread waiting."""
+"""Rows filtered at a time; one call for all would block other threads."""
 
 _SHAPE = re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*")
-"""A number, or the sizes of a tensor."""
+"""A number, or the shape of a tensor."""
 
 
 @dataclass(frozen=True)
 class TableRequest:
-    """A table, and what a person wants to see of it.
+    """A table, and which of its rows and columns to show.
 
     Attributes
     ----------
     names : of all columns.
     rows : each as long as ``names``.
-    places : the numbers of the columns that are shown, from left to right.
-    frozen : how many of those stay at the left.
-    kept_by : the filter whose rows are shown; None for all.
-    sort : the name of the column that sorts them, and whether the largest come first; None as they came.
-    columns : how wide those are that are shown; None as wide as their names and cells want to be.
+    places : numbers of the visible columns, from left to right.
+    frozen : how many of them stay at the left.
+    kept_by : the filter; None keeps all rows.
+    sort : name of the column that sorts the rows, and whether the largest come first; None for the original order.
+    columns : widths of the visible columns; None for what their titles and cells need.
     """
 
     names: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class TableRequest:
     columns: Columns | None = None
 
     def is_of_same_cells(self, other: TableRequest) -> bool:
-        """Say whether another one shows the same columns of the same rows."""
+        """Return whether another request shows the same columns of the same rows."""
         return self.rows is other.rows and (self.places, self.frozen) == (other.places, other.frozen)
 
 
@@ -52,10 +52,10 @@ class Arrangement:
 
     Attributes
     ----------
-    wanted : what was wanted.
-    columns : that are shown.
-    kept : the numbers of the rows that the filter leaves, as they came.
-    order : the same from the first line to the last.
+    wanted : the request.
+    columns : the visible ones.
+    kept : numbers of the rows that the filter leaves, in the original order.
+    order : the same, sorted.
     """
 
     wanted: TableRequest = field(default_factory=TableRequest)
@@ -65,13 +65,13 @@ class Arrangement:
 
 
 def arrange(wanted: TableRequest, before: Arrangement, write: Callable[[Cell], str]) -> Arrangement:
-    """Filter and sort rows, and measure columns; what is as it was before is not worked out again.
+    """Filter and sort rows and measure columns; reuse from the previous arrangement what is unchanged.
 
     Parameters
     ----------
-    wanted : the table.
-    before : what stood on the screen before.
-    write : turns a cell into what is shown.
+    wanted : the request.
+    before : the previous arrangement.
+    write : formats a cell.
     """
     rows, columns, kept = wanted.rows, before.columns, before.kept
     is_known = wanted.is_of_same_cells(before.wanted)
@@ -92,7 +92,7 @@ def arrange(wanted: TableRequest, before: Arrangement, write: Callable[[Cell], s
 
 
 def sort_places(places: Sequence[int], cells: Sequence[Cell], is_descending: bool) -> list[int]:
-    """Sort places of rows by a column's cells; those without anything come last either way.
+    """Sort numbers of rows by a column's cells; rows without a value come last in both directions.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def _is_missing(cell: Cell) -> bool:
 
 
 def _sort_key(cell: Cell) -> tuple[bool, float, str]:
-    """Order numbers by size and texts by alphabet, numbers first; shapes, and numbers in texts, by how many they make.
+    """Sort numbers by size, then texts; shapes, and numbers in texts, by their number of entries.
 
     Examples
     --------

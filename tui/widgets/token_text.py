@@ -1,4 +1,4 @@
-"""The tokens of a sentence: as flowing text, coloured by weights, with a cursor; and on a line while it is typed."""
+"""The tokens of a sentence: as flowing text coloured by weights, with a cursor; and in one line while it is typed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from tui.widgets.scroll_area import ItemArea, least_scroll
 
 
 class TokenText(ItemArea):
-    """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar.
+    """Paints each token with a bar behind it; without colours, the glyphs of its level stand before the bar.
 
-    In ASCII, where they could be taken for text, they stand in brackets in the place of the bar.
+    In ASCII, where glyphs look like text, they stand in brackets in place of the bar.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -57,7 +57,7 @@ class TokenText(ItemArea):
     """
 
     class Moved(Message):
-        """The cursor wants to be on another token."""
+        """The user moves the cursor to another token."""
 
         def __init__(self, text: TokenText, token: int) -> None:
             self.text = text
@@ -65,7 +65,7 @@ class TokenText(ItemArea):
             super().__init__()
 
     class Entered(Message):
-        """A person clicked on the token under the cursor."""
+        """The user clicked on the token under the cursor."""
 
     def __init__(self) -> None:
         super().__init__(name="text")
@@ -90,15 +90,15 @@ class TokenText(ItemArea):
         styles: tuple[Style, ...],
         cursor: int,
     ) -> None:
-        """Paint tokens anew, only those lines on which something changes.
+        """Paint tokens; repaint only the lines that change.
 
         Parameters
         ----------
-        labels : what stands for each token.
-        special : the numbers of those that are special.
-        levels : of each token's weight.
+        labels : text of each token.
+        special : numbers of the special tokens.
+        levels : of the tokens' weights.
         ink, cells, styles : what tells the levels apart, as in a map.
-        cursor : the number of the token under the cursor.
+        cursor : number of the token under the cursor.
         """
         before = (self._labels, self._ink, self._styles, self._special)
         is_other = before != (labels, ink, styles, special) or len(levels) != len(self._levels)
@@ -114,24 +114,24 @@ class TokenText(ItemArea):
         self.reveal()
 
     def show_message(self, message: str) -> None:
-        """Show a sentence in the place of tokens, or nothing."""
+        """Show a message in place of the tokens, or nothing."""
         self.show((), frozenset(), np.zeros(0, dtype=np.uint8), self._ink, (), (), 0)
         if message != self._message:
             self._message = message
             self.refresh()
 
     def fits(self, labels: tuple[str, ...], ink: Ink, width: int, height: int) -> bool:
-        """Say whether all tokens would be in view in so many cells."""
+        """Return whether all tokens fit into a pane."""
         if sum(map(len, labels)) > width * height:
             return False
         return len(flow(labels, width - 3, self._gap(ink)).lines) <= height
 
     def _gap(self, ink: Ink) -> int:
-        """Count the cells behind a token: bar or brackets, and the glyphs of its level where colour does not do."""
+        """Count the cells after a token: the bar or brackets, and the glyphs of its level."""
         return 1 if ink is Ink.COLOUR else 4 if sends_ascii_only(self.app) else 3
 
     def _refresh_tokens(self, tokens: set[int]) -> None:
-        """Have the lines painted anew on which some tokens stand."""
+        """Repaint the lines of some tokens."""
         top, height = self.scroll_offset.y, self.size.height
         lines: set[int] = set()
         for token in tokens:
@@ -143,9 +143,9 @@ class TokenText(ItemArea):
             self.refresh(*regions)
 
     def _lay_out(self) -> None:
-        """Break the tokens into lines, unless it is for the same ones and the same width as before.
+        """Break the tokens into lines, unless nothing that it depends on has changed.
 
-        A scrollbar always has its column, so that lines do not break otherwise for one that comes and goes.
+        The scrollbar's column is always kept free, so that lines do not change when it appears.
         """
         width = max(self.size.width - 1, 0)
         wanted = (self._labels, width, self._ink)
@@ -162,7 +162,7 @@ class TokenText(ItemArea):
         self.reveal()
 
     def reveal(self) -> None:
-        """Scroll as little as brings the cursor into view."""
+        """Scroll as little as possible to bring the cursor into view."""
         height = self.size.height
         if not self._labels or not height:
             return
@@ -190,7 +190,7 @@ class TokenText(ItemArea):
             level = int(self._levels[piece.token])
             coloured = self._ink is Ink.COLOUR and level != NOT_FINITE
             style = legible_styles(self._styles, usual)[level] if coloured else token_style
-            if piece.token in self._special and not coloured:  # else their brackets do, at no bytes for a look more
+            if piece.token in self._special and not coloured:  # on colours their brackets do, which costs no bytes
                 style += Style(bold=True)
             is_here = piece.token == self.cursor
             yield piece.text, self.get_component_rich_style("text--cursor") if is_here else style
@@ -200,11 +200,11 @@ class TokenText(ItemArea):
                 yield ends, plain if not glyphs.strip() else token_style
 
     def item_at(self, x: int, y: int) -> int | None:
-        """Give the token at a column and a line."""
+        """Return the token at a column and a line."""
         return self._flow.token_at(x, y)
 
     def go(self, number: int) -> None:
-        """Ask for the cursor to be on a token, or on the nearest; say so where there is none."""
+        """Ask for the cursor to move to the nearest token; tell the user where there are no tokens."""
         token = min(max(number, 0), len(self._labels) - 1)
         if not self._labels:
             self.post_message(Notice("no text yet"))
@@ -212,24 +212,24 @@ class TokenText(ItemArea):
             self.post_message(self.Moved(self, token))
 
     def action_move(self, step: int) -> None:
-        """Go to the token before or after."""
+        """Move by tokens."""
         self.go(self.cursor + step)
 
     def action_line(self, step: int) -> None:
-        """Go to the nearest token so many lines below."""
+        """Move by lines, to the nearest token."""
         self.go(self._flow.step(self.cursor, step) if self._labels else 0)
 
     def action_page(self, pages: float) -> None:
-        """Go as many lines up or down as are in view, less one."""
+        """Move by the lines in view, less one."""
         self.action_line(lines_of(pages, self.size.height - 1))
 
     def action_edge(self, last: bool) -> None:
-        """Go to the first or the last token."""
+        """Move to the first or last token."""
         self.go(len(self._labels) - 1 if last else 0)
 
 
 class TokenLine(Widget, can_focus=False):
-    """Shows tokens while a sentence is typed; it covers a line of what is above, so that nothing is laid out anew."""
+    """Shows the tokens while a sentence is typed, over the line above it, so that nothing else moves."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = """
@@ -251,7 +251,7 @@ class TokenLine(Widget, can_focus=False):
         self._at = 0
 
     def show(self, found: Sentence | EngineError | None, at: int) -> None:
-        """Show the tokens near a place of the text, or why there are none; None shows an empty line."""
+        """Show the tokens near a place of the text, or the error instead; None shows an empty line."""
         if (found, at) != (self._found, self._at):
             self._found, self._at = found, at
             self.refresh()

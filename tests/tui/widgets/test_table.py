@@ -361,7 +361,7 @@ def test_chance_is_never_the_first_column_that_is_scrolled_to_where_its_measure_
         last = made.scrolled_width(room) - room
         for column in range(1, len(names)):
             for before in (0, last):
-                left = min(made.revealed(column, before, room), last)
+                left = min(made.scroll_to_column(column, before, room), last)
                 seen = [names[each] for each, cells in made.in_view(left, room) if len(cells) == made.widths[each]]
                 assert names[column] in seen
                 assert not seen[1].endswith("_chance"), (room, column, before)
