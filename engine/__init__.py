@@ -1,7 +1,7 @@
-"""The engine of attn-tui: models, weights, mathematics and attention, with no knowledge of any screen.
+"""The engine of attn-tui: models, weights, mathematics and attention; it knows nothing of any screen.
 
-Its floors, from the ground up: ``values``, ``mathematics`` and ``architectures``, ``checkpoints``, ``models``,
-``analysis``, ``service``; imports only go down. Nothing on the way to the first frame imports torch.
+Its layers, from the bottom: ``values``, ``mathematics`` and ``architectures``, ``checkpoints``, ``models``,
+``analysis``, ``service``. Imports only go down, and torch is not imported before the first frame.
 
 `open_model` and `open_module` are for notebooks and scripts.
 """
@@ -17,7 +17,7 @@ __all__ = ["open_model", "open_module"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the library when it is asked for: the explorer does without."""
+    """Import the library on first use; the explorer never needs it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from engine import library

@@ -1,11 +1,11 @@
-"""Models in a notebook or a script: every view as a data frame, spectra and maps as arrays, in the calling thread."""
+"""Models in a notebook or a script: every view as a data frame, spectra and maps as arrays."""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,37 +31,33 @@ if TYPE_CHECKING:
     from engine.values.table import Table
 
 Layer = int | str | None
-"""A layer: its number, ``"L5"``, or ``"encoder.L5"`` where a model has several stacks; None for all."""
+"""A layer: its number, ``"L5"``, or ``"encoder.L5"`` if the model has several stacks; None for all."""
 
 WEIGHTS = ("W_Q", "W_K", "W_V", "W_O")
 
 FROM_WEIGHTS = ("ranks", "circuits")
-"""The parts of the table of heads for which the model is not run."""
+"""The parts of the table of heads that need the weights alone."""
 
 
 class Model:
-    """An open model. Only what is asked for is computed, in the calling thread; what is read twice is kept.
+    """An open model. It computes what you ask for, in the calling thread, and keeps what will be used again.
 
-    Heads and layers are named as everywhere: ``L5H1``, ``5.1``, ``L5``; ``encoder.L5H1`` where a model has several
-    stacks. What cannot be had raises `EngineError`, which says what to do. What a person should know besides is warned
-    of. Tables are data frames with a row for each head, singular value, token and so on; ``docs/views.md`` describes
-    their columns.
+    Name heads and layers as everywhere: ``L5H1``, ``5.1``, ``L5``; ``encoder.L5H1`` if the model has several stacks.
+    Requests that cannot be met raise `EngineError`, which says what to do; notices come as warnings. Tables are data
+    frames with a row for each head, singular value or token; ``docs/views.md`` describes their columns.
 
     Attributes
     ----------
-    outline : its stacks, layers and heads, and what changes their circuits.
+    outline : its stacks, layers and heads.
     """
 
     outline: ModelOutline
 
     def __init__(self, model: OpenModel, *, is_live: bool = False) -> None:
-        self._model = model
-        self._finish: Callable[[Work[Any]], Any] = self._finish_anew if is_live else finish
+        self._model, self._is_live = model, is_live
         self._stacks = model.outline.stacks
         self.outline = model.outline
         model.notify = _warn
-
-    # --- what it is
 
     def __repr__(self) -> str:
         outline = self.outline
@@ -73,7 +69,7 @@ class Model:
         return "\n".join(lines)
 
     def __getitem__(self, name: str) -> Weights:
-        """Give a head's weights, or those of all heads of a layer: ``model["L5H1"].W_Q``."""
+        """Return the weights of a head, or of all heads of a layer: ``model["L5H1"].W_Q``."""
         return Weights(self._model, self._named(name))
 
     def _ipython_key_completions_(self) -> list[str]:
@@ -81,13 +77,13 @@ class Model:
         return [f"{name.stack}.{name}" if len(self._stacks) > 1 else str(name) for name in names]
 
     def close(self) -> None:
-        """Let go of its memory; it is opened anew by `engine.open_model`."""
+        """Free its memory; `engine.open_model` opens it again."""
         self._model.close()
 
     # --- from weights alone
 
     def spectrum(self, name: str, matrix: str, *, distance: int | None = None) -> NDArray[np.float64]:
-        """Give the singular values of a matrix of a head, or of a layer as a whole (``"L5"``), largest first."""
+        """Return the singular values of a matrix of a head, or of a whole layer (``"L5"``), largest first."""
         head = parse_head(name, self._stacks)
         if matrix not in MATRICES:
             raise EngineError(f"there is no matrix '{matrix}'; it is one of {', '.join(MATRICES)}")
@@ -107,25 +103,25 @@ class Model:
         distance: int | None = None,
         whole_layers: bool = False,
     ) -> DataFrame:
-        """Measure spectra: a row for each head and matrix; with ``whole_layers`` those of layers as a whole too."""
+        """Measure spectra: a row for each head and matrix; with ``whole_layers``, for each whole layer too."""
         shaped = {"epsilon": epsilon, "distance": distance, "whole_layers": whole_layers}
         return self.table("ranks", self._query(layer, head, matrix=matrix, **shaped))
 
     def singular_values(
         self, layer: Layer = None, head: int | None = None, matrix: str | None = None, *, whole_layers: bool = False
     ) -> DataFrame:
-        """List singular values: the view ``spectrum``, a row each, beside what chance gives."""
+        """List singular values beside chance, one a row: the view ``spectrum``."""
         return self.table("spectrum", self._query(layer, head, matrix=matrix, whole_layers=whole_layers))
 
     def heads(
         self, *parts: str, layer: Layer = None, text: str | None = None, epsilon: float | None = None
     ) -> DataFrame:
-        """List the heads with what other views say of them; without more, what the weights alone tell.
+        """List the heads with their ranks and circuits, which need the weights alone.
 
         Parameters
         ----------
-        parts : ``"patterns"`` for what the model is run for, on ``text`` if one is given; ``"ranks"`` or ``"circuits"``
-            for that alone.
+        parts : ``"patterns"`` adds attention patterns, on ``text`` if one is given; ``"ranks"`` or ``"circuits"``
+            leaves out the other.
         """
         if wrong := [part for part in parts if part not in HEAD_PARTS]:
             raise EngineError(f"there is no part '{wrong[0]}'; choose from {', '.join(HEAD_PARTS)}")
@@ -145,12 +141,12 @@ class Model:
         fold_norm: bool = False,
         whole_layers: bool = False,
     ) -> DataFrame:
-        """Tell what QK and OV do as maps: symmetry, copying, ranks, subspaces."""
+        """Measure QK and OV as maps: symmetry, copying, ranks, subspaces."""
         shaped = {"eigenvalues": eigenvalues, "fold_norm": fold_norm, "whole_layers": whole_layers}
         return self.table("circuits", self._query(layer, head, distance=distance, **shaped))
 
     def composition(self, layer: Layer = None, head: int | None = None) -> DataFrame:
-        """Tell who feeds a head: earlier heads, by how much it reads of them."""
+        """List the earlier heads that feed each head, and how strongly."""
         return self.table("composition", self._query(layer, head))
 
     def directions(
@@ -164,12 +160,12 @@ class Model:
         fold_norm: bool = False,
         distance: int | None = None,
     ) -> DataFrame:
-        """List the tokens that the singular directions of QK and OV stand for."""
+        """List the tokens at both ends of the singular directions of QK and OV."""
         shaped = {"top": top, "first": first, "fold_norm": fold_norm, "distance": distance}
         return self.table("directions", self._query(layer, head, matrix=matrix, **shaped))
 
     def weights(self, layer: Layer = None, *, norms: bool = False) -> DataFrame:
-        """List every parameter, or those of a layer: shape, dtype, size, what is tied; with ``norms``, its norm."""
+        """List the parameters, or those of a layer: shape, dtype, size, ties; with ``norms``, the norms too."""
         query = self._query(layer)
         if query.head is not None:
             raise EngineError(
@@ -178,11 +174,11 @@ class Model:
         return self.table("weights", replace(query, norms=norms))
 
     def changes(self, other: Model | str | None = None, layer: Layer = None, head: int | None = None) -> DataFrame:
-        """Tell what is different in another model, most changed heads first.
+        """Compare with another model, most changed heads first.
 
         Parameters
         ----------
-        other : an open model, or the id or folder of one; None for the base of an adapter, or the one given last.
+        other : an open model, an id or a folder; None for the one given last, or the base of an adapter.
         """
         model = self._model
         if isinstance(other, Model):
@@ -192,31 +188,31 @@ class Model:
             model.forget_other()
         return self.table("changes", self._query(layer, head, of_two=True))
 
-    # --- what the model is run for
+    # --- what runs the model
 
     def attention(self, text: str, layer: str, *, off: Sequence[str] = ()) -> NDArray[np.float32]:
-        """Give a layer's attention maps for a sentence, (heads, query, key), or one head's, (query, key)."""
+        """Return a layer's attention maps for a sentence, (heads, query, key), or one head's, (query, key)."""
         head, switched = parse_head(layer, self._stacks), Off(tuple(map(self._named, off)))
         reader: MapReader = self._finish(self._model.reader(text, switched, head))
         weights = reader.layer_maps(Head(head.stack, head.layer)).weights
         return weights if head.head < 0 else weights[head.head]
 
     def maps(self, text: str, layer: str, *, off: Sequence[str] = ()) -> AttentionMaps:
-        """Give a layer's maps with the tokens along both sides: ``.weights``, ``.query_tokens``, ``.key_tokens``."""
+        """Return a layer's maps with their tokens: ``.weights``, ``.query_tokens``, ``.key_tokens``."""
         head, switched = self._named(layer), Off(tuple(map(self._named, off)))
         maps: AttentionMaps = self._finish(self._model.attention(text, head.stack, head.layer, switched))
         return maps
 
     def tokens(self, text: str) -> tuple[str, ...]:
-        """Cut a sentence into the tokens that the model reads."""
+        """Split a sentence into the tokens that the model reads."""
         return finish(self._model.spell(text)).tokens
 
     def patterns(self, layer: Layer = None, head: int | None = None, *, text: str | None = None) -> DataFrame:
-        """Tell where heads look: entropy, previous token, induction; labels; on random tokens without a sentence."""
+        """Measure where heads look: entropy, previous token, induction; without a sentence, on random tokens."""
         return self.table("patterns", self._query(layer, head, text=text))
 
     def rollout(self, text: str) -> DataFrame:
-        """Tell which tokens are mixed into which, through all layers of a stack."""
+        """Follow attention through all layers: how much of each token reaches each other."""
         return self.table("rollout", Query(text=text))
 
     def predictions(
@@ -230,10 +226,10 @@ class Model:
         token: str | None = None,
         against: str | None = None,
     ) -> DataFrame:
-        """List the tokens that are expected after one of a sentence, the last unless ``position`` says which.
+        """List the likeliest tokens after the token at ``position``, by default the last.
 
-        With heads ``off``, what is expected without them stands beside it. With ``against``, the logit of ``token``,
-        by default the likeliest, is said less that of the other token.
+        With heads ``off``, the prediction without them stands beside. With ``against``, columns hold the logit of
+        ``token``, by default the likeliest, minus that of ``against``.
         """
         switched = tuple(map(self._named, off))
         asked = Query(text=text, position=position, top=top, token=token, against=against)
@@ -248,9 +244,9 @@ class Model:
         token: str | None = None,
         against: str | None = None,
     ) -> DataFrame:
-        """List what the model would predict after each block, at one token, the last unless named, or at ``"all"``.
+        """List what the model would predict after each block, at one position (by default the last) or at ``"all"``.
 
-        With ``against``, the logit difference of two tokens is said after each block, as of `predictions`.
+        With ``against``, columns hold the logit difference after each block, as in `predictions`.
         """
         place: dict[str, Any] = {"everywhere": True} if position == "all" else {"position": position}
         return self.table("lens", Query(text=text, top=top, token=token, against=against, **place))
@@ -258,9 +254,9 @@ class Model:
     def contributions(
         self, text: str, *, position: int | None = None, token: str | None = None, against: str | None = None
     ) -> DataFrame:
-        """Tell what heads, MLPs and the embedding add to the logit of a token, the first choice unless one is named.
+        """Split the logit of ``token``, by default the likeliest, into what heads, MLPs and the embedding add.
 
-        With ``against``, what they add to the difference of that logit and the other token's.
+        With ``against``, split the difference of the two logits.
         """
         return self.table("contributions", Query(text=text, position=position, token=token, against=against))
 
@@ -277,9 +273,9 @@ class Model:
         against: str | None = None,
         top: int = DEFAULT_TOP,
     ) -> DataFrame:
-        """Tell what switching heads off does to what is predicted: each alone, or those of ``off`` together.
+        """Measure how the prediction changes with heads off: each alone, or those of ``off`` together.
 
-        With ``against``, also what it does to the difference of the token's logit and the other's.
+        With ``against``, measure the change of the logit difference too.
         """
         asked = {"text": text, "position": position, "token": token, "against": against, "top": top}
         switched = {"off": tuple(map(self._named, off)), "by_mean": by_mean}
@@ -295,17 +291,17 @@ class Model:
         key: int | None = None,
         top: int = DEFAULT_TOP,
     ) -> DataFrame:
-        """Take the score of one query and key apart into terms that add up to it."""
+        """Split the score of one query and key into terms that add up to it."""
         return self.table("explain", self._query(layer, head, text=text, position=position, key=key, top=top))
 
     def check(self) -> DataFrame:
-        """Prove for every layer that the heads are those that the model computes with."""
+        """Check for every layer that the heads are those that the model computes with."""
         return self.table("check", Query())
 
     # --- any view
 
     def table(self, view: str, query: Query | None = None) -> DataFrame:
-        """Work out the table of a view, by its name on the command line."""
+        """Compute the table of a view, by its name on the command line."""
         table: Table = self._finish(tables.table(self._model, view, query or Query()))
         for layer, why in table.left_out.items():
             _warn(f"{layer} is left out: {why}")
@@ -313,9 +309,9 @@ class Model:
             _warn(said)
         return table.frame
 
-    def _finish_anew(self, work: Work[Any]) -> Any:
-        """Do work to its end with the weights of a live module as they are now."""
-        self._model.forget()
+    def _finish(self, work: Work[Any]) -> Any:
+        if self._is_live:
+            self._model.forget()  # its weights may have changed
         return finish(work)
 
     def _named(self, name: str) -> Head:
@@ -324,7 +320,7 @@ class Model:
         return head
 
     def _query(self, layer: Layer, head: int | None = None, **narrowed: Any) -> Query:
-        """Ask for a layer, or for one head of it; a head may be named in the place of a layer."""
+        """Make a query for a layer or one of its heads; ``layer`` may name a head, too."""
         if layer is None:
             return Query(head=head, **narrowed)
         named = self._named(f"L{layer}" if isinstance(layer, int) else layer)
@@ -336,7 +332,7 @@ class Weights:
     """The weights of a head, ``W_Q [head_dim, d_model]``, or of all heads of a layer, ``[heads, head_dim, d_model]``.
 
     ``W_Q``, ``W_K``, ``W_V`` are ``[head_dim, d_model]`` and ``W_O`` is ``[d_model, head_dim]``; a query head has the
-    keys and values of its group. Biases are ``b_Q`` to ``b_O``, where there are any; ``b_O`` is the whole layer's.
+    keys and values of its group. Biases, if there are any, are ``b_Q`` to ``b_O``; ``b_O`` is the whole layer's.
     """
 
     def __init__(self, model: OpenModel, name: Head) -> None:
@@ -344,7 +340,7 @@ class Weights:
         self._arrays: dict[str, NDArray[Any]] | None = None
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Give all of them by name; they are read once."""
+        """Return all of them by name; they are read once."""
         if self._arrays is None:
             import numpy as np
 
@@ -387,14 +383,14 @@ def open_model(
     trust_remote_code: bool = False,
     use_cache: bool = True,
 ) -> Model:
-    """Open a model: its files are found, or downloaded, and their headers are read.
+    """Open a model: find or download its files, and read their headers.
 
     Parameters
     ----------
     name : an id on the Hugging Face Hub, a folder, a GGUF file, or ``"demo"``.
     device : ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
     dtype : in which the model reads sentences; ``auto`` keeps the stored one. Spectra are always float64.
-    revision : branch, tag or commit of a model of the Hub.
+    revision : branch, tag or commit of a model on the Hub.
     base : the model that an adapter changes; None takes the one that the adapter names.
     layout : a file that describes the heads of a bare state dict.
     trust_remote_code : whether code that comes with the model may run.
@@ -402,7 +398,7 @@ def open_model(
 
     Raises
     ------
-    EngineError : when it cannot be found, read, or taken apart into heads.
+    EngineError : if it cannot be found, read or split into heads.
 
     Examples
     --------
@@ -426,26 +422,26 @@ def open_module(
     projections: Sequence[str] = (),
     device: str = "auto",
 ) -> Model:
-    """Open a PyTorch model that is in memory: of transformers, ``nn.MultiheadAttention``, or written by hand.
+    """Open a PyTorch model in memory: of transformers, ``nn.MultiheadAttention``, or written by hand.
 
-    A model of transformers is taken apart by the same rules as a checkpoint. Any other is called once, and its heads
-    are found where it computes attention, by the names that projections usually have. Nothing of it is changed, and
-    everything is computed of its weights as they are when it is asked for.
+    A model of transformers is split into heads by the same rules as a checkpoint. Any other is called once, and its
+    heads are found where it computes attention, by the usual names of projections. The model is not changed, and every
+    result is that of its present weights.
 
     Parameters
     ----------
-    module : the model, or a part of one that computes attention.
-    tokenizer : of transformers, or anything with ``encode`` and ``decode``; None has sentences given as token numbers.
-    name : what it is called; its class unless given.
-    example : what it is called with, one argument or a tuple or a dictionary of them, for one sentence; made up from
-        its embeddings and widths unless given.
-    projections : names of the projections of queries, keys, values and outputs beside the attention, where they have
-        unusual ones; fused ones have one name, three times.
+    module : the model, or a part that computes attention.
+    tokenizer : of transformers, or anything with ``encode`` and ``decode``; with None, sentences are token ids.
+    name : its name; by default its class.
+    example : the arguments to call it with for one sentence: one, a tuple or a dictionary; by default made up from its
+        embeddings and widths.
+    projections : names of the projections of queries, keys, values and outputs beside the attention, if they are
+        unusual; name a fused one three times.
     device : where spectra are computed; sentences are read where the model is.
 
     Raises
     ------
-    EngineError : when no attention is found that can be followed, saying why.
+    EngineError : if no attention is found that can be followed, saying why.
 
     Examples
     --------
@@ -461,7 +457,7 @@ def open_module(
 
 
 def _warn(said: str) -> None:
-    """Tell the person at the notebook, at the line that called the library."""
+    """Warn at the line that called the library."""
     depth, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(f"{Path(__file__).parent}{os.sep}"):
         frame, depth = frame.f_back, depth + 1

@@ -1,4 +1,4 @@
-"""What a person may open: the demo, models opened before, those of the local Hub cache, and paths that are typed."""
+"""Models to choose from: the demo, recent ones, those of the local Hub cache, and typed paths."""
 
 from __future__ import annotations
 
@@ -13,45 +13,43 @@ from engine.demo import MODEL_DIRECTORY
 from engine.store.history import recent_models
 from engine.values.found_models import FoundModel, Origin, Place
 
-SOME = 10
-"""Models that are handed on at a time."""
+MODELS_AT_ONCE = 10
 
-WHOLE = ".gguf"
-"""Files that are models by themselves."""
+GGUF = ".gguf"
+"""The suffix of files that are models by themselves."""
 
-SUFFIXES = (".safetensors", WHOLE, ".pt")
-"""Files that may be models."""
+SUFFIXES = (".safetensors", GGUF, ".pt")
+"""The suffixes of files that may be models."""
 
-LOOKED_AT = 10_000
-"""Entries of a folder that are looked at."""
+MOST_ENTRIES = 10_000
+"""Entries of a folder to look at."""
 
-OFFERED = 200
-"""Completions that are offered."""
+MOST_COMPLETIONS = 200
 
 
 def found_models(revision: str | None, with_recent: bool) -> Iterator[tuple[FoundModel, ...]]:
-    """Go through the demo, the models that were opened before, and those of the local Hub cache.
+    """Yield the demo, recent models, and those of the local Hub cache.
 
-    A model of the cache that was opened before comes twice; the later one knows what is missing of it.
+    A recent model of the cache comes twice; the later one says which of its files are missing.
     """
-    size = sum(each.stat().st_size for each in MODEL_DIRECTORY.glob("*.safetensors"))  # of weights, as of other models
+    size = sum(each.stat().st_size for each in MODEL_DIRECTORY.glob("*.safetensors"))
     recent = recent_models() if with_recent else ()
     used = next((each.last_used for each in recent if each.name == DEMO), 0.0)
     demo = FoundModel(DEMO, Origin.DEMO, size, used, *settings_of(MODEL_DIRECTORY))
     yield (demo, *(each for each in recent if each.name != DEMO))
-    from engine.checkpoints.model_folders import cached_models  # after what needs no library of the Hub
+    from engine.checkpoints.model_folders import cached_models  # late, as it imports huggingface_hub
 
     models = cached_models(revision)
-    while some := tuple(itertools.islice(models, SOME)):
+    while some := tuple(itertools.islice(models, MODELS_AT_ONCE)):
         yield some
 
 
 def look_up(text: str, *, is_described: bool = False) -> Place:
-    """Find what a path leads to, and the folders and models that begin with it; described apart, any file is one."""
+    """Look up a typed path: what is there, and its completions; with a layout (``is_described``), any file will do."""
     try:
         path = Path(text).expanduser()
         kind = "folder" if path.is_dir() else "file" if path.is_file() else ""
-        is_weights = is_described or path.suffix == WHOLE
+        is_weights = is_described or path.suffix == GGUF
         is_empty = not is_weights if kind == "file" else kind == "folder" and not is_model(path)
     except (OSError, ValueError, RuntimeError):
         return Place(text, "", ())
@@ -60,7 +58,7 @@ def look_up(text: str, *, is_described: bool = False) -> Place:
 
 
 def _completions(text: str, *, is_described: bool) -> tuple[str, ...]:
-    """List what a path may become; within a model's folder no part of the model, unless its heads are described."""
+    """List folders and files that begin with a path; weights beside a configuration only with a layout."""
     if text == "~":
         return ("~/",)
     head, slash, tail = text.rpartition("/")
@@ -70,7 +68,7 @@ def _completions(text: str, *, is_described: bool) -> tuple[str, ...]:
         with os.scandir(folder) as entries:
             begun = [
                 each
-                for each in itertools.islice(entries, LOOKED_AT)
+                for each in itertools.islice(entries, MOST_ENTRIES)
                 if each.name.startswith(tail) and (tail or not each.name.startswith("."))
             ]
             found = [
@@ -80,4 +78,4 @@ def _completions(text: str, *, is_described: bool) -> tuple[str, ...]:
             ]
     except (OSError, ValueError):
         return ()
-    return tuple(sorted(found)[:OFFERED])
+    return tuple(sorted(found)[:MOST_COMPLETIONS])

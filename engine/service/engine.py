@@ -1,4 +1,4 @@
-"""The engine as the screen sees it: requests that return futures, answered by the lanes of one queue."""
+"""The engine as the screen sees it: requests that return futures, answered by one queue."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ ANOTHER_IS_OPEN = "another model has been opened"
 
 
 class Engine:
-    """One open model, and the queue that works on it and on those that are opened after it.
+    """One open model, and the queue that it shares with the models opened after it.
 
-    Every request returns at once with a future. Its error is an `EngineError` for what a person can mend, or
-    `Superseded` when a newer request for the same ``view`` came in, or the model has been put away. What is delivered
-    or reported meanwhile is so on a lane of the queue.
+    Every request returns a future at once. The future fails with an `EngineError` that says what to do, or with
+    `Superseded` when a newer request for the same ``view`` arrives or the model is closed. Callbacks such as
+    ``deliver`` and ``report`` run on a lane of the queue.
 
     Attributes
     ----------
-    listener : is told, in a sentence, what goes another way than was asked for.
-    watcher : is told how far a model is loaded, or a sentence is read, where that takes long.
+    listener : called with notices, a sentence each.
+    watcher : called with the progress of long work, such as loading the model.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Engine:
 
     @classmethod
     def of_module(cls, module: Any, tokenizer: Any, name: str, example: Any) -> Engine:
-        """Make an engine for a PyTorch model in memory, whatever it is then asked to open."""
+        """Make an engine for a PyTorch model in memory; it opens that model under any name."""
 
         def source() -> Source:
             from engine.models.live_module import ModuleSource
@@ -89,17 +89,17 @@ class Engine:
 
     @property
     def is_comparing(self) -> bool:
-        """Whether a second model is to be seen beside the one that is opened."""
+        """Whether a second model is asked for."""
         return self.options.is_comparing
 
     @property
     def is_kept(self) -> bool:
-        """Whether spectra of the open model are on disk, so that the first ones come without torch."""
+        """Whether spectra of the open model are on disk, so that the first ones need no torch."""
         model = self._model
         return model is not None and model.spectra.is_kept
 
     def found_models(self, deliver: Callable[[tuple[FoundModel, ...]], object]) -> Future[None]:
-        """Look for models that can be opened: the demo, those opened before, and those of the local Hub cache."""
+        """Find models to open: the one in memory, the demo, recent ones, and those of the local Hub cache."""
         first = self._first
 
         def work() -> Work[None]:
@@ -115,7 +115,7 @@ class Engine:
         return self._queue.submit(work, Urgency.SELECTED, Lane.WEIGHTS, "found models")
 
     def look_up(self, path: str, reason: str = "path") -> Future[Place]:
-        """Find what a path that is being typed leads to; a newer one, for the same reason, takes the place of it."""
+        """Look up a typed path; a newer look-up for the same reason replaces it."""
 
         def find() -> Place:
             from engine.service.choices import look_up
@@ -125,7 +125,7 @@ class Engine:
         return self._queue.submit(lambda: one_unit(find), Urgency.SELECTED, Lane.WEIGHTS, reason)
 
     def open(self, name: str, report: Callable[[Progress], None]) -> Future[ModelOutline]:
-        """Find a model, downloading it if it must be, and read its headers."""
+        """Find a model, download it if necessary, and read its headers."""
 
         def work() -> Work[ModelOutline]:
             from engine.analysis.open_model import OpenModel
@@ -136,20 +136,20 @@ class Engine:
                 model = OpenModel(self._source(), self.options)
             else:
                 model = OpenModel.open(name, self.options, self._while_wanted(report))
-            yield None  # where it is ended if another one is opened by now
+            yield None  # ends here if another model has been opened meanwhile
             model.notify, model.tell, model.check = self._tell, self._advance, self._queue.check
             self._model = model
             self._first._named = self._first._named or name
             return model.outline
 
-        # Whoever opens another model waits for that, and for nothing that is done for the present one.
+        # Opening another model goes before all work on the present one.
         urgency = Urgency.OPENING if self._first is self else Urgency.SELECTED
         return self._queue.submit(work, urgency, Lane.FILES, "open", self)
 
     def another(self, name: str) -> Engine:
-        """Make an engine for another model on the same queue; this one goes on until it is closed.
+        """Make an engine for another model on the same queue; this one works until it is closed.
 
-        The options that were given hold for the first model that is opened, and whenever that is opened again.
+        The options for one model, such as its revision, hold for the first model alone, even when it is reopened.
         """
         first = self._first
         is_first = first._named in (None, name)
@@ -159,36 +159,33 @@ class Engine:
         return made
 
     def close(self) -> None:
-        """Put the model away: nobody is answered any more, and its memory is free as soon as its work has ended."""
+        """Give up the model's work, and free its memory once its lane is idle."""
         self._is_closed = True
         self._queue.give_up_all(self, ANOTHER_IS_OPEN)
+        self._queue.submit(lambda: one_unit(self._free_model), Urgency.SELECTED, Lane.MODEL)
 
-        # Where nothing reads with it any more.
-        self._queue.submit(lambda: one_unit(self._put_away), Urgency.SELECTED, Lane.MODEL)
-
-    def _put_away(self) -> None:
+    def _free_model(self) -> None:
         model, self._model = self._model, None
         if model is not None:
             model.close()
 
-    def _leave(self) -> None:
-        """Let go of the model, and of what it would be opened from, as nothing will be asked any more."""
-        self._put_away()
+    def _free_all(self) -> None:
+        self._free_model()
         self._source = None
 
     def stop(self, seconds: float = 0.0) -> None:
-        """Give up all work, and then let go of the model; returns at once, or waits so long for what is being done."""
-        self._queue.stop(self._leave)
+        """Give up all work and free the model; waits at most so long for a running unit."""
+        self._queue.stop(self._free_all)
         self._queue.stop_writing()
         if seconds:
             self._queue.join(seconds)
 
     def give_up(self, view: str) -> None:
-        """Give up the work for a view that nobody looks at any more."""
+        """Give up the work for a view."""
         self._queue.give_up(view)
 
     def compare(self, report: Callable[[Progress], None]) -> Future[Comparison]:
-        """Open the second model that the options name, and find what can be compared of both."""
+        """Open the second model, and find which layers can be compared."""
 
         def work(model: OpenModel) -> Work[Comparison]:
             yield from model.other(self._while_wanted(report))
@@ -197,7 +194,7 @@ class Engine:
         return self._ask(work, Urgency.OPENING, Lane.FILES, "compare")
 
     def remember(self, name: str) -> Future[None]:
-        """Put the open model at the head of those that were opened before, unless that is switched off."""
+        """Add the open model to the recent ones, if the options allow it."""
 
         def work(model: OpenModel) -> None:
             if self.options.keep_recent and self._source is None:
@@ -208,7 +205,7 @@ class Engine:
         return self._ask_at_once(work, Urgency.OPENING, Lane.FILES)
 
     def memory(self) -> Future[MemoryReport]:
-        """Ask what browsing reads, and what a sentence would take against what is free now."""
+        """Request the memory that browsing and a sentence need, and what is free now."""
         return self._ask_at_once(lambda model: model.memory(), Urgency.KNOWN, Lane.WEIGHTS)
 
     # --- weights
@@ -223,7 +220,7 @@ class Engine:
         *,
         of_other: bool = False,
     ) -> Future[SpectraGroup]:
-        """Ask for the spectra of all heads of a layer, or of matrices of the layer as a whole, QK's at a distance."""
+        """Request the spectra of all heads of a layer, or of the whole layer; of QK, perhaps at a distance."""
 
         def work(model: OpenModel) -> Work[SpectraGroup]:
             if not of_other:
@@ -235,21 +232,20 @@ class Engine:
         return self._ask(work, Urgency.SELECTED, Lane.LAYERS if whole_layer else Lane.WEIGHTS, view)
 
     def head_spectra(self, head: Head, view: str = "", distance: int | None = None) -> Future[tuple[Spectrum, ...]]:
-        """Ask for one head's six spectra, before those of its layer's other heads."""
+        """Request one head's six spectra, before those of the other heads of its layer."""
         return self._ask(
             lambda model: model.spectra.head(head, distance=distance), Urgency.SELECTED, Lane.WEIGHTS, view
         )
 
     def sweep(self, deliver: Callable[[Head, bool, SpectraGroup | EngineError, Progress], None]) -> Future[None]:
-        """Compute all spectra of the model in the background: the heads of every layer, then every layer as a whole.
+        """Compute all spectra in the background: the heads of every layer, then every whole layer.
 
-        What is delivered is a layer, whether the layer as a whole is meant, its spectra or why there are none, and how
-        far the sweep has come.
+        ``deliver`` gets a layer, whether the whole layer is meant, its spectra or an error, and the progress.
         """
 
         def work(model: OpenModel) -> Work[None]:
             yield from model.spectra.sweep(deliver)
-            if model.is_comparing:  # so that both are there when they are compared
+            if model.is_comparing:  # so that both are known when they are compared
                 yield from (yield from model.other()).spectra.sweep(lambda *step: None)
 
         return self._ask(work, Urgency.SWEEP, Lane.WEIGHTS, "sweep")
@@ -257,7 +253,7 @@ class Engine:
     # --- tables
 
     def table(self, name: str, query: Query, view: str = "") -> Future[Table]:
-        """Ask for a table of `engine.values.views.VIEWS`, or for the part of it that a query names."""
+        """Request a table of `engine.values.views.VIEWS`, or the part of it that a query names."""
 
         def work(model: OpenModel) -> Work[Table]:
             from engine.analysis import tables
@@ -272,10 +268,9 @@ class Engine:
     def growing(
         self, name: str, query: Query, deliver: Callable[[Table, Progress], None], view: str = ""
     ) -> Future[Table]:
-        """Ask for a table whose view grows: at once for what is there at once, then for the rest.
+        """Request a table that is delivered as it grows: first what is known at once, then the rest.
 
-        The rest waits for whatever else is looked at and for sentences, and comes before the sweep. What is known by
-        then is delivered with how far it has come.
+        The rest waits for selected heads and sentences, and comes before the sweep.
         """
 
         def work(model: OpenModel) -> Work[Table]:
@@ -297,7 +292,7 @@ class Engine:
         return self._ask(work, Urgency.OPENING, Lane.WEIGHTS, view)
 
     def labels(self, report: Callable[[Progress], None]) -> Future[dict[Head, Label]]:
-        """Label the heads that clearly do one thing, in the background; the whole model is loaded for it."""
+        """Label heads with a clear pattern, in the background; this loads the model."""
 
         def work(model: OpenModel) -> Work[dict[Head, Label]]:
             from engine.analysis.patterns import labels
@@ -307,7 +302,7 @@ class Engine:
         return self._ask(work, Urgency.SWEEP, Lane.MODEL, "labels")
 
     def check(self, deliver: Callable[[LayerProof, Progress], None]) -> Future[None]:
-        """Check every layer's heads against the model's own numbers; each layer's proof is delivered."""
+        """Check every layer's heads against the model's own numbers, and deliver each layer's proof."""
 
         def work(model: OpenModel) -> Work[None]:
             from engine.analysis.weights import proofs
@@ -321,29 +316,29 @@ class Engine:
     # --- sentences
 
     def spell(self, text: str, view: str = "") -> Future[Sentence]:
-        """Ask how the model's tokenizer cuts a sentence, while it is typed; the model is not loaded for it."""
+        """Tokenize a sentence while it is typed, without loading the model."""
         return self._ask(lambda model: model.spell(text), Urgency.SELECTED, Lane.WEIGHTS, view)
 
     def read(self, text: str, view: str = "", off: Off = NOTHING_OFF) -> Future[Sentence]:
-        """Ask for a sentence to be run through the model, so that its maps can be asked for."""
-        return self._of_sentence(lambda model: model.read(text, off), view)
+        """Run the model on a sentence, so that its maps can be requested."""
+        return self._ask_model(lambda model: model.read(text, off), view)
 
     def forget_sentence(self, text: str) -> Future[None]:
-        """Have what is kept of a sentence let go of."""
-        return self._of_sentence(lambda model: model.forget_sentence(text), "")
+        """Free what is kept of a sentence."""
+        return self._ask_model(lambda model: model.forget_sentence(text), "")
 
     def attention(
         self, text: str, stack: str, layer: int | None, view: str = "", off: Off = NOTHING_OFF
     ) -> Future[AttentionMaps]:
-        """Ask for the maps of a layer (None: the means over the layers) for a sentence, perhaps with heads off."""
-        return self._of_sentence(lambda model: model.attention(text, stack, layer, off), view)
+        """Request a layer's maps (None: the means over the layers) for a sentence, perhaps with heads off."""
+        return self._ask_model(lambda model: model.attention(text, stack, layer, off), view)
 
     def differences(
         self, text: str, stack: str, layer: int | None, view: str = "", off: Off = NOTHING_OFF
     ) -> Future[AttentionMaps]:
-        """Ask for the maps of a layer (None: the means over the layers) for a sentence, with others beside them.
+        """Request a layer's maps (None: the means over the layers) beside others for the same sentence.
 
-        Those are of the same model with heads switched off, where any are, or else of the second model.
+        The others are those with heads ``off``, or if none is off, those of the second model.
         """
 
         def work(model: OpenModel) -> Work[AttentionMaps]:
@@ -354,63 +349,59 @@ class Engine:
             whole = yield from model.attention(text, stack, layer)
             return replace(whole, other=(yield from model.attention(text, stack, layer, off)).weights)
 
-        return self._of_sentence(work, view)
+        return self._ask_model(work, view)
 
     def rollout(self, text: str, stack: str, view: str = "") -> Future[AttentionMaps]:
-        """Ask for a sentence's attention followed through all layers of a stack."""
+        """Request a sentence's attention followed through all layers of a stack."""
 
         def work(model: OpenModel) -> Work[AttentionMaps]:
             from engine.analysis.attention import rollout_of
 
             return (yield from rollout_of(model, text, stack))
 
-        return self._of_sentence(work, view)
+        return self._ask_model(work, view)
 
     def pooled(self, query: MapQuery, window: MapWindow, view: str = "") -> Future[PooledMap]:
-        """Ask for a rectangle of a map of a long sentence, pooled to blocks."""
+        """Request a rectangle of a map of a long sentence, pooled to blocks."""
 
         def work(model: OpenModel) -> Work[PooledMap]:
             from engine.analysis.large_maps import pooled_map
 
             return (yield from pooled_map(model, query, window))
 
-        return self._of_sentence(work, view)
+        return self._ask_model(work, view)
 
     def whole_map(self, query: MapQuery, view: str = "") -> Future[AttentionMap]:
-        """Ask for a whole map of a long sentence, or two for their difference, to be written to a file."""
+        """Request a whole map of a long sentence, or two for their difference, for a file."""
 
         def work(model: OpenModel) -> Work[AttentionMap]:
             from engine.analysis.large_maps import whole_map
 
             return (yield from whole_map(model, query))
 
-        return self._of_sentence(work, view)
+        return self._ask_model(work, view)
 
     def map_lines(self, query: MapQuery, place: tuple[int, int], view: str = "") -> Future[MapLines]:
-        """Ask for the row of a query and the column of a key, ``place``, of a map of a long sentence."""
+        """Request the row of a query and the column of a key, ``place``, of a map of a long sentence."""
 
         def work(model: OpenModel) -> Work[MapLines]:
             from engine.analysis.large_maps import map_lines
 
             return (yield from map_lines(model, query, place))
 
-        return self._of_sentence(work, view)
+        return self._ask_model(work, view)
 
     # --- files
 
     def write(self, work: Callable[[Callable[[], None]], Answer]) -> Future[Answer]:
-        """Write a file on a thread of its own; what the work asks of this engine comes after what is looked at.
+        """Write a file on a thread of its own; its requests to this engine come after those of the screen.
 
-        The work calls what it is handed between its rows; that raises when the export was cancelled.
+        The work is given a function to call between rows, which raises when the export was cancelled.
         """
         return self._queue.write(work)
 
     def rows(self, name: str, query: Query) -> Iterator[RowGroup]:
-        """Go through the groups of a table as they are worked out, each when it is asked for.
-
-        For a thread that writes them to a file: what is not asked for yet is not in memory. It comes after whatever is
-        looked at.
-        """
+        """Yield the groups of a table, each computed when it is asked for, so that a file needs little memory."""
 
         def begin(model: OpenModel) -> Groups:
             from engine.analysis import tables
@@ -420,7 +411,7 @@ class Engine:
         return self._each(begin)
 
     def named_arrays(self, name: str, query: Query) -> Iterator[tuple[str, NDArray[Any]] | RowGroup]:
-        """Go through the arrays of ``attention`` or ``matrices`` likewise; a group says what is left out."""
+        """Yield the arrays of ``attention`` or ``matrices`` likewise, and groups that say what is left out."""
 
         def begin(model: OpenModel) -> Arrays:
             from engine.analysis import tables
@@ -430,7 +421,7 @@ class Engine:
         return self._each(begin)
 
     def _each(self, begin: Callable[[OpenModel], Iterator[Part | Lane | None]]) -> Iterator[Part]:
-        """Yield what a generator on the open model gives, doing as many of its units as the next takes."""
+        """Yield the parts of a generator on the open model, doing its units as each part needs them."""
         begun: list[Iterator[Part | Lane | None]] = []
         lane = Lane.WEIGHTS
 
@@ -446,13 +437,13 @@ class Engine:
 
         while (part := self._ask(following, Urgency.LARGE, lane).result()) is not None:
             yield part
-            del part  # before there is the next
+            del part  # before the next is computed
 
     def stop_writing(self) -> None:
-        """Give up the file that is being written, if any; nothing of it is left."""
+        """Cancel the file that is being written, if any, and remove it."""
         self._queue.stop_writing()
 
-    # --- asking
+    # --- the queue
 
     def _ask(
         self, work: Callable[[OpenModel], Work[Answer]], urgency: Urgency, lane: Lane, view: str = ""
@@ -467,16 +458,14 @@ class Engine:
 
         return self._queue.submit(on_model, urgency, lane, view, self)
 
-    def _ask_at_once(
-        self, work: Callable[[OpenModel], Answer], urgency: Urgency, lane: Lane, view: str = ""
-    ) -> Future[Answer]:
-        return self._ask(lambda model: one_unit(lambda: work(model)), urgency, lane, view)
+    def _ask_at_once(self, work: Callable[[OpenModel], Answer], urgency: Urgency, lane: Lane) -> Future[Answer]:
+        return self._ask(lambda model: one_unit(lambda: work(model)), urgency, lane)
 
-    def _of_sentence(self, work: Callable[[OpenModel], Work[Answer]], view: str) -> Future[Answer]:
+    def _ask_model(self, work: Callable[[OpenModel], Work[Answer]], view: str) -> Future[Answer]:
         return self._ask(work, Urgency.SENTENCE, Lane.MODEL, view)
 
     def _while_wanted(self, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
-        """Report, unless the work has been given up, which then ends."""
+        """Wrap a report so that it ends work that has been given up."""
 
         def reporting(progress: Progress) -> None:
             self._queue.check()
@@ -485,7 +474,7 @@ class Engine:
         return reporting
 
     def _tell(self, notice: str) -> None:
-        """Hand a notice to whoever listens, once where both models say the same."""
+        """Pass a notice on, once if both models give the same."""
         if self.listener is not None and not self._is_closed and notice not in self._told:
             self._told.add(notice)
             self.listener(notice)

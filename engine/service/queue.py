@@ -1,8 +1,8 @@
-"""The queue: work in units, done on one daemon thread for each lane, the most urgent unit first.
+"""The queue: work in units, the most urgent first, with a daemon thread for each lane.
 
-Work is a generator (`engine.values.progress.Work`). Between two of its units a lane takes whatever is most urgent by
-then, so that a sweep is put aside as a suspended generator while a key shows the next head. Work that nobody wants any
-more fails at once for whoever waits for it; a unit that is running ends at its next ``check``, or with its call.
+Work is a generator (`engine.values.progress.Work`). Between two units a lane takes the most urgent one, so a sweep is a
+suspended generator while another head is shown. The future of work that is given up fails at once; a unit that is
+running ends at its next ``check``, or when its call returns.
 """
 
 from __future__ import annotations
@@ -32,30 +32,29 @@ Answer = TypeVar("Answer")
 Check = Callable[[], None]
 
 WRITING = "writing"
-"""What the engine's work for a file is for."""
+"""The view that requests for a file are for, so that they can be given up together."""
 
 FILE_VIEW: ContextVar[str] = ContextVar("FILE_VIEW", default="")
-"""On a thread that writes a file: the view that its requests are for, so that they can be given up together."""
+"""`WRITING` on a thread that writes a file, empty elsewhere."""
 
 STOPPED, REPLACED = "the engine has been stopped", "replaced by a newer request"
 
 _all_threads: dict[str, int] = {}
-"""Threads of linear algebra that all lanes have together: as many as torch had before the first unit with it."""
+"""``torch``: the threads of linear algebra that all lanes share, as many as torch had before the first unit."""
 
 LONGEST_WAIT = 3.0
 """Seconds that the end of a program waits for a unit: a call of LAPACK cannot be interrupted."""
 
-
 NICENESS = 5
-"""By which lanes that compute stand back on Linux, where it is of a thread and not of the process: the event loop gets
-three times their share of a core. Without it a key takes up to half as long again while a model is swept."""
+"""The niceness of lanes that compute, on Linux, where threads have their own: the event loop gets three times their
+share of a core. Without it a key takes up to half as long again during a sweep."""
 
 
 class Urgency(IntEnum):
     """How soon work is wanted; smaller is sooner."""
 
     GIVEN_UP = -2
-    """Is taken next, to be ended."""
+    """Taken first, to be closed."""
     KNOWN = -1
     SELECTED = 0
     SENTENCE = 1
@@ -80,13 +79,13 @@ class _Job:
         return (self.urgency, self.arrival) < (other.urgency, other.arrival)
 
     def fail(self, error: BaseException) -> None:
-        """Answer with an error, unless there is an answer."""
+        """Set an error, unless there is an answer."""
         with contextlib.suppress(InvalidStateError):
             self.future.set_exception(error)
 
 
 class Queue:
-    """Lanes and the work that waits for them; every method may be called from any thread."""
+    """Lanes and the work that waits for them; all methods are thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -119,11 +118,11 @@ class Queue:
 
         Returns
         -------
-        future : of the answer. It fails with `Superseded` when the work is given up, and with an `EngineError` for
+        future : the answer. It fails with `Superseded` when the work is given up, and with another `EngineError` for
             every other error.
         """
-        if behind := FILE_VIEW.get():
-            view, urgency = behind, max(urgency, Urgency.LARGE)
+        if file_view := FILE_VIEW.get():
+            view, urgency = file_view, max(urgency, Urgency.LARGE)
         job = _Job(urgency, next(self._arrivals), make, lane, Future(), view, owner)
         with self._changed:
             replaced = self._latest.pop(view, None) if view else None
@@ -145,18 +144,18 @@ class Queue:
             self._give_up([job], REPLACED)
 
     def give_up_all(self, owner: object, why: str) -> None:
-        """Give up all work that an owner has asked for."""
+        """Give up all work of an owner."""
         with self._changed:
-            jobs = [job for job in self._known() if job.owner is owner]
+            jobs = [job for job in self._jobs() if job.owner is owner]
         self._give_up(jobs, why)
 
     def check(self) -> None:
-        """End the unit that the calling thread does when it is not wanted any more; anywhere else do nothing.
+        """End the unit of the calling thread if it should end; on other threads do nothing.
 
         Raises
         ------
-        Superseded : when the work has been given up.
-        Interrupted : in a sweep, when something more urgent waits for its lane.
+        Superseded : if the work has been given up.
+        Interrupted : in a sweep, if more urgent work waits for its lane.
         """
         job = self._running.get(threading.get_ident())
         if job is None:
@@ -168,28 +167,28 @@ class Queue:
             raise Interrupted(REPLACED)
 
     def stop(self, last: Callable[[], None] | None = None) -> None:
-        """Give up everything; returns at once, whatever is being computed, and every lane ends with its unit."""
+        """Give up everything, and call ``last`` when every lane has ended with its unit; returns at once."""
         with self._changed:
             self._stopped = True
             if last is not None:
                 self._last.append(last)
-            jobs = self._known()
+            jobs = self._jobs()
             self._changed.notify_all()
         self._give_up(jobs, STOPPED)
         self._end()
 
     def join(self, seconds: float) -> None:
-        """Wait until no work is done and no file written any more, but no longer than that; after `stop`."""
+        """Wait at most so long, after `stop`, until all lanes and writers have ended."""
         _join([*self._lanes, *self._writers], seconds)
 
     def write(self, work: Callable[[Check], Answer]) -> Future[Answer]:
-        """Do work that writes a file on a thread of its own, so that neither the screen nor a lane waits for a disk.
+        """Write a file on a thread of its own, so that neither the screen nor a lane waits for a disk.
 
-        What it asks of the queue comes after what is looked at. The check that it is handed raises `Superseded` once
-        the export was cancelled.
+        Its requests to the queue come after those of the screen. The check that it is given raises `Superseded` once
+        the export is cancelled.
         """
         future: Future[Answer] = Future()
-        future.set_running_or_notify_cancel()  # who no longer awaits it cannot take the place of its answer
+        future.set_running_or_notify_cancel()  # so that it cannot be cancelled before its answer is set
         cancelled = self._writing_cancelled = threading.Event()
 
         def check() -> None:
@@ -200,8 +199,8 @@ class Queue:
             FILE_VIEW.set(WRITING)
             try:
                 answer = work(check)
-            except BaseException as error:  # whatever it raises is its answer
-                future.set_exception(_answer_of(error))
+            except BaseException as error:
+                future.set_exception(_future_error(error))
             else:
                 future.set_result(answer)
 
@@ -212,11 +211,11 @@ class Queue:
         return future
 
     def stop_writing(self) -> None:
-        """Give up the file that is being written, if any, at its next step; nothing of it is left."""
+        """Cancel the file that is being written, if any, at its next step, and remove it."""
         self._writing_cancelled.set()
         self.give_up(WRITING)
 
-    def _known(self) -> list[_Job]:
+    def _jobs(self) -> list[_Job]:
         return [*itertools.chain(*self._waiting.values()), *self._running.values()]
 
     def _put(self, job: _Job) -> None:
@@ -224,14 +223,14 @@ class Queue:
         self._changed.notify_all()
 
     def _give_up(self, jobs: list[_Job], why: str) -> None:
-        """Answer at once, and have the lanes end what has begun."""
+        """Fail jobs at once, and have their lanes end those that have begun."""
         with self._changed:
             for job in jobs:
                 job.given_up = job.given_up or why
                 if job in self._waiting[job.lane]:
                     job.urgency = Urgency.GIVEN_UP
                     heapq.heapify(self._waiting[job.lane])
-        for job in jobs:  # not under the lock: whoever waits may ask for something else
+        for job in jobs:  # not under the lock: callbacks may submit more work
             if not job.future.cancelled():
                 job.fail(Superseded(why))
 
@@ -240,17 +239,17 @@ class Queue:
             os.nice(NICENESS)
         while (job := self._take(lane)) is not None:
             self._do(job)
-            del job  # while nothing is wanted, nothing is kept
+            del job  # an idle lane keeps nothing
         with self._changed:
             self._at_work -= 1
         self._end()
 
     def _end(self) -> None:
-        """Close what has begun, and do what comes last, once no lane is at work any more."""
+        """Once no lane is at work, close the work that has begun and call the last functions."""
         with self._changed:
             if self._at_work:
                 return
-            begun = [job.work for job in self._known() if job.work is not None]
+            begun = [job.work for job in self._jobs() if job.work is not None]
             last, self._last = self._last, []
             self._waiting = {lane: [] for lane in Lane}
         for work in begun:
@@ -259,7 +258,7 @@ class Queue:
             each()
 
     def _take(self, lane: Lane) -> _Job | None:
-        """Wait for the most urgent job of a lane; None when it is to end."""
+        """Wait for the most urgent job of a lane; None to end the lane."""
         with self._changed:
             self._running.pop(threading.get_ident(), None)
             while not self._waiting[lane] and not self._stopped:
@@ -278,7 +277,7 @@ class Queue:
                 return
             if not job.future.running() and not job.future.set_running_or_notify_cancel():
                 return
-            with self._threads_of_a_lane(job.lane):
+            with self._share_of_threads(job.lane):
                 job.work = job.work or job.make()
                 lane = next(job.work)
         except StopIteration as ended:
@@ -286,11 +285,11 @@ class Queue:
             with contextlib.suppress(InvalidStateError):
                 job.future.set_result(ended.value)
         except Interrupted:
-            job.work = None  # to be begun again: what is cached of it is not done twice
+            job.work = None  # to begin again; what it has cached is not computed twice
             self._go_on(job, job.lane)
-        except BaseException as error:  # the lane outlives whatever a job does
+        except BaseException as error:  # the lane outlives its jobs
             self._forget(job)
-            job.fail(_answer_of(error))
+            job.fail(_future_error(error))
         else:
             self._go_on(job, lane or job.lane)
 
@@ -307,11 +306,11 @@ class Queue:
             self._put(job)
 
     @contextlib.contextmanager
-    def _threads_of_a_lane(self, lane: Lane) -> Any:
-        """Let linear algebra on this thread have its share of the threads, for one unit.
+    def _share_of_threads(self, lane: Lane) -> Any:
+        """Give linear algebra on this thread its share of the threads for one unit.
 
-        OpenMP's number of threads belongs to the calling thread, once that has asked for it; what later threads begin
-        with is the number that was set last, wherever that was.
+        OpenMP keeps a number of threads for each thread that has asked for it; new threads begin with the number that
+        was set last on any thread.
         """
         torch = sys.modules.get("torch")
         if lane is Lane.FILES or not hasattr(torch, "set_num_threads"):
@@ -328,21 +327,17 @@ class Queue:
             torch.set_num_threads(all_threads)
 
 
-def _answer_of(error: BaseException) -> BaseException:
-    """Give the error that a future fails with: of what nobody foresaw one line, with the traceback in the log."""
+def _future_error(error: BaseException) -> BaseException:
+    """Turn any error into one line, with the traceback of an unforeseen one in the log."""
     if isinstance(error, EngineError):
-        return _without_values(error)
+        return _without_locals(error)
     unforeseen = EngineError(write_log(error))
-    unforeseen.__cause__ = _without_values(error)
+    unforeseen.__cause__ = _without_locals(error)
     return unforeseen
 
 
-def _without_values(error: BaseException) -> BaseException:
-    """Let an error that is kept say where it was raised, without keeping what the functions there were working on.
-
-    Else a screen that remembers why there is no table would hold the model's weights. Of work that was given up nobody
-    asks where.
-    """
+def _without_locals(error: BaseException) -> BaseException:
+    """Clear the local variables in an error's traceback, else an error that a view keeps would hold the weights."""
     if isinstance(error, Superseded):
         return error.with_traceback(None)
     each: BaseException | None = error
@@ -352,7 +347,7 @@ def _without_values(error: BaseException) -> BaseException:
         traceback.clear_frames(each.__traceback__)
         each = each.__cause__ or each.__context__
     own = error.__traceback__
-    return error.with_traceback(None if own is None else own.tb_next)  # the first frame, of the queue, is at work
+    return error.with_traceback(None if own is None else own.tb_next)  # the first frame is the running queue's
 
 
 # --- the end of a program
@@ -361,10 +356,10 @@ _ending: weakref.WeakKeyDictionary[threading.Thread, Callable[[], object]] = wea
 
 
 def end_with_program(thread: threading.Thread, stop: Callable[[], object]) -> None:
-    """Have a daemon thread told to stop, and waited for, at the end of the program.
+    """Stop a daemon thread, and wait for it, at the end of the program.
 
-    One that comes back from torch once the interpreter has begun to go is ended in the middle of C++ code, which aborts
-    the process (CPython issue 87135).
+    A daemon thread that returns from torch while the interpreter shuts down is ended in C++ code, which aborts the
+    process (CPython issue 87135).
     """
     _ending[thread] = stop
 
@@ -378,7 +373,7 @@ def _join(threads: list[threading.Thread], seconds: float) -> bool:
 
 @atexit.register
 def _end_all() -> None:
-    """Stop all threads; where a unit takes longer than may be waited for, end the process without its clean-up."""
+    """Stop all threads; if a unit takes longer than `LONGEST_WAIT`, end the process without its clean-up."""
     at_work = [(thread, stop) for thread, stop in list(_ending.items()) if thread.is_alive()]
     for _, stop in at_work:
         stop()
