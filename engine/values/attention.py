@@ -1,4 +1,4 @@
-"""Sentences, the names of attention maps, the maps, and what of them crosses to the screen."""
+"""Sentences, attention maps and their names, and the parts of maps that cross to the screen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MapName:
     stack : as in `Head`.
     layer : from zero; None is the mean over the stack's layers.
     head : from zero; None is the mean over the heads.
-    is_rollout : whether the means over the heads are followed through the stack's layers, and not averaged over them.
+    is_rollout : whether the means over the heads are followed through the stack's layers instead of averaged.
     """
 
     stack: str
@@ -31,12 +31,12 @@ class MapName:
 
     @property
     def layer_label(self) -> str:
-        """What the ``layer`` column of a table says: the number, or ``mean``, or ``rollout``."""
+        """The cell of the ``layer`` column: the number, ``mean`` or ``rollout``."""
         return self._label(self.layer)
 
     @property
     def head_label(self) -> str:
-        """What the ``head`` column of a table says: the number, or ``mean``, or ``rollout``."""
+        """The cell of the ``head`` column: the number, ``mean`` or ``rollout``."""
         return self._label(self.head)
 
     def _label(self, number: int | None) -> str:
@@ -53,15 +53,15 @@ class MapName:
 
 @dataclass(frozen=True, slots=True)
 class MapQuery:
-    """One map of a sentence, or the difference of two: the minuend, less which is the map that is named.
+    """One map of a sentence, or the difference ``minuend − name`` of two.
 
     Attributes
     ----------
     text : the sentence.
     name : of the map.
     off : the heads that are switched off.
-    minuend : another map of the same reading, or the same one, which stands for that of another reading: with no heads
-        off, where any are, or else of the second model. None for no difference.
+    minuend : another map of the same run of the model; the same name stands for the map with all heads on, or if none
+        is off, for the second model's. None for no difference.
     """
 
     text: str
@@ -75,12 +75,12 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class VisibleKeys:
-    """The keys that each query sees: all from its first to its last, and some that every query sees.
+    """The keys that each query sees: a range of its own, and a range that every query sees.
 
     Attributes
     ----------
-    first, last : (queries,) positions; a query that sees nothing has its last before its first.
-    shared : those that every query sees, behind all others, as an encoder's keys behind a decoder's own.
+    first, last : (queries,) positions; ``last`` is before ``first`` for a query that sees nothing.
+    shared : keys that every query sees, after all others, such as an encoder's keys after a decoder's own.
     """
 
     first: Places
@@ -99,7 +99,7 @@ class VisibleKeys:
         return self.count > 1
 
     def holds(self, keys: Places) -> NDArray[np.bool_]:
-        """Say of each query whether it has a choice and sees a key, (queries,)."""
+        """Whether each query has a choice and sees its key, (queries,)."""
         is_shared = (keys >= self.shared.start) & (keys < self.shared.stop)
         return self.has_choice & (((keys >= self.first) & (keys <= self.last)) | is_shared)
 
@@ -109,13 +109,13 @@ class VisibleKeys:
         return np.concatenate([own, np.arange(self.shared.start, self.shared.stop)])
 
     def uniform(self, query: int, key: int) -> float:
-        """Give what a key gets of a query that looks at all it sees alike."""
+        """Return the weight of a key if its query attends uniformly to all it sees."""
         first, last = int(self.first[query]), int(self.last[query])
         is_seen = first <= key <= last or key in self.shared
         return 1 / (max(last - first + 1, 0) + len(self.shared)) if is_seen else 0.0
 
     def hides(self, queries: range, keys: range) -> bool:
-        """Say whether none of some queries sees any of some keys."""
+        """Whether none of these queries sees any of these keys."""
         if max(keys.start, self.shared.start) < min(keys.stop, self.shared.stop):
             return False
         some = slice(queries.start, queries.stop)
@@ -127,24 +127,24 @@ Pooling = Literal["max", "mean"]
 """Which weight stands for a block of them."""
 
 AT_ONCE = 512 * 512
-"""Weights of a map up to which it crosses whole, and is gone through while a person waits for a key."""
+"""The most weights of a map that crosses whole, and is computed while a person waits for a key."""
 
-_QUERIES = 32
-"""Whose weights are averaged at a time."""
+_QUERIES_AT_ONCE = 32
+"""Queries that are averaged over the heads at once."""
 
 TokenKind = Literal["text", "special", "added"]
-"""What a token stands for: text; a special token that was typed, or that stands for text nobody knows; or a special
-token that nobody typed."""
+"""``text``; ``special`` for a special token that was typed, or that replaces unknown text; ``added`` for one that the
+tokenizer added."""
 
 
 class Spelling(NamedTuple):
-    """What a token stands for, and of which text it is a part.
+    """The kind of a token, and if it is only some bytes of a character, the text that it is a part of.
 
     Attributes
     ----------
-    kind : what it stands for.
-    whole : where it is but some bytes of a character, the text that it and its neighbours make together.
-    part : which part of that it is, from 1; 0 for a token that is whole.
+    kind : text, special or added.
+    whole : the text that it and its neighbours make together; empty for a whole token.
+    part : which part of that it is, from 1; 0 for a whole token.
     """
 
     kind: TokenKind
@@ -160,10 +160,10 @@ class Sentence:
     ----------
     text : what the person typed.
     ids : token ids, special tokens included.
-    tokens : the text of each token, control characters escaped, so that any of them can be shown.
+    tokens : the text of each token, control characters escaped.
     full_length : number of tokens before the sentence was shortened to the model's context.
-    spellings : what each token stands for; empty where nobody knows.
-    limit : the most tokens that the model reads; None where nothing limits them.
+    spellings : of each token; empty if unknown.
+    limit : the most tokens that the model reads; None for no limit.
     """
 
     text: str
@@ -174,10 +174,9 @@ class Sentence:
     limit: int | None = None
 
     def spellings_along(self, tokens: tuple[str, ...]) -> tuple[Spelling, ...]:
-        """Say of the tokens along an axis of a map what each stands for, and which text it is a part of.
+        """Return the spellings of the tokens along an axis of a map.
 
-        An axis is the sentence itself, or what a decoder reads of it after its start token, or both, one behind the
-        other.
+        An axis is the sentence, what a decoder reads of it after its start token, or one after the other.
         """
         own = self.spellings or (Spelling("text"),) * len(self.ids)
         begin = own if tokens[: len(own)] == self.tokens else (Spelling("added"), *own)[: len(own)]
@@ -185,17 +184,17 @@ class Sentence:
 
     @property
     def has_parts(self) -> bool:
-        """Whether a token is but some bytes of a character."""
+        """Whether a token is only some bytes of a character."""
         return any(each.part for each in self.spellings)
 
     @property
     def is_long(self) -> bool:
-        """Whether its maps stay with the engine, which hands out what is in view."""
+        """Whether its maps stay with the engine, which hands out the parts in view."""
         return len(self.ids) ** 2 > AT_ONCE
 
     @property
     def notice(self) -> str:
-        """Say that the sentence was shortened, or nothing."""
+        """A sentence that says so if it was shortened, else empty."""
         if self.full_length == len(self.ids):
             return ""
         return f"the model reads the first {len(self.ids)} of {self.full_length} tokens"
@@ -208,13 +207,13 @@ class AttentionMaps:
     Attributes
     ----------
     sentence : what was read.
-    stack, layer : which layer; None is the mean over the stack's layers.
+    stack, layer : the layer; None is the mean over the stack's layers.
     query_tokens, key_tokens : the texts along both axes.
     weights : (heads, queries, keys) float32 probabilities; each row sums to one, less what goes to a sink.
-    is_rollout : whether it is the stack's rollout instead, in the place of one head.
-    other : the same of a second model, where two are compared.
-    visible : the keys that the layer's mask lets each query see; of a mean, that of any layer. None where it has none.
-    chance : (queries, keys) what a rollout is when every query looks at all keys it sees alike.
+    is_rollout : whether it is the stack's rollout, stored as one head.
+    other : the weights of a second model, if two are compared.
+    visible : the keys that the layer's mask, or of a mean that of any layer, lets each query see; None if unknown.
+    chance : (queries, keys) a rollout of uniform attention.
     """
 
     sentence: Sentence
@@ -229,23 +228,23 @@ class AttentionMaps:
     chance: NDArray[np.float32] | None = None
 
     def select(self, head: int | None) -> AttentionMap:
-        """Take one head's map, or the mean over the heads (None), a few queries after the other."""
+        """Select one head's map, or the mean over the heads (None)."""
         name = MapName(self.stack, self.layer, head, self.is_rollout)
         weights, other = (
             None if maps is None else _mean_over_heads(maps) if head is None else maps[head]
             for maps in (self.weights, self.other)
         )
-        assert weights is not None  # only the other model's may be missing
+        assert weights is not None
         return AttentionMap(name, self.query_tokens, self.key_tokens, weights, other, self.visible, self.chance)
 
 
 def _mean_over_heads(maps: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Average maps (heads, queries, keys) over the heads, a few queries after the other: (queries, keys)."""
+    """Average maps (heads, queries, keys) over the heads in little memory: (queries, keys)."""
     mean = np.empty(maps.shape[1:], dtype=np.float32)
-    for first in range(0, len(mean), _QUERIES):
-        some = slice(first, first + _QUERIES)
+    for first in range(0, len(mean), _QUERIES_AT_ONCE):
+        some = slice(first, first + _QUERIES_AT_ONCE)
         total = np.zeros(mean[some].shape)
-        for head in maps[:, some]:  # however the heads lie in memory
+        for head in maps[:, some]:
             total += head
         mean[some] = total / len(maps)
     return mean
@@ -260,9 +259,9 @@ class AttentionMap:
     name : of the head, or of the mean.
     query_tokens, key_tokens : the texts along both axes.
     weights : (queries, keys) float32.
-    other : the same of a second model, where two are compared: what is drawn then is ``other − weights``.
-    visible : the keys that the mask lets each query see; None where that is not known.
-    chance : (queries, keys) what chance gives for a rollout.
+    other : the weights of a second model, if two are compared; then ``other − weights`` is drawn.
+    visible : the keys that the mask lets each query see; None if unknown.
+    chance : (queries, keys) chance for a rollout.
     """
 
     name: MapName
@@ -275,13 +274,13 @@ class AttentionMap:
 
     @property
     def is_signed(self) -> bool:
-        """Whether it is of differences."""
+        """Whether it is a difference."""
         return self.other is not None
 
     def chance_of(self, query: int) -> Sequence[float] | None:
-        """Give what chance gives each key of a query; None where that is not known, as of layers that see unlike keys.
+        """Return a query's uniform attention to the keys it sees; of a rollout, that through uniform layers.
 
-        It is uniform attention to the keys that the query sees, of a rollout through layers that look so.
+        It is None if unknown, such as for a mean over layers that see different keys.
         """
         if self.chance is not None:
             chance: list[float] = self.chance[query].tolist()
@@ -293,12 +292,12 @@ class AttentionMap:
 
 @dataclass(frozen=True, slots=True)
 class MapWindow:
-    """A rectangle of an attention map in blocks of queries × keys: what a screen wants to see of it.
+    """The rectangle of an attention map that is on screen, in blocks of queries × keys.
 
     Attributes
     ----------
-    block : queries, and keys, of a block; those at the end may have fewer.
-    rows, columns : the numbers of the blocks, from zero; what lies beyond the map is left out.
+    block : queries and keys of a block; blocks at the end may have fewer.
+    rows, columns : the numbers of the blocks, from zero; they may exceed the map.
     pooling : which weight stands for a block.
     """
 
@@ -308,7 +307,7 @@ class MapWindow:
     pooling: Pooling = "max"
 
     def within(self, queries: int, keys: int) -> MapWindow:
-        """Leave out what lies beyond a map."""
+        """Clip it to a map."""
         rows, columns = (
             range(max(wanted.start, 0), min(wanted.stop, -(-count // self.block)))
             for wanted, count in ((self.rows, queries), (self.columns, keys))
@@ -316,7 +315,7 @@ class MapWindow:
         return MapWindow(self.block, rows, columns, self.pooling)
 
     def covers(self, other: MapWindow) -> bool:
-        """Say whether all of another window is in this one."""
+        """Whether all of another window is in this one."""
         return (self.block, self.pooling) == (other.block, other.pooling) and all(
             not wanted or (mine.start <= wanted.start and wanted.stop <= mine.stop)
             for mine, wanted in ((self.rows, other.rows), (self.columns, other.columns))
@@ -325,20 +324,20 @@ class MapWindow:
 
 @dataclass(frozen=True, slots=True)
 class PooledMap:
-    """A rectangle of an attention map, pooled to blocks of queries × keys; with blocks of one, the weights themselves.
+    """A rectangle of an attention map, pooled to blocks of queries × keys; blocks of one are the weights themselves.
 
     Attributes
     ----------
     name : of the map.
     query_tokens, key_tokens : the texts along both axes of the whole map.
     window : which blocks these are.
-    maxima, means : (rows, columns) of each block's weights; not finite where one of the weights is not.
+    maxima, means : (rows, columns) of each block's weights; not finite if one of the weights is not.
     places : (rows, columns, 2) query and key of each block's largest weight.
-    largest : the largest of all values of the whole map, pooled as the window says, that are finite.
-    pairs : (rows, columns, 2) the weights at ``places`` in two models, where the map is of differences, the second less
-        the first. Then ``maxima`` are the differences that are largest in size, and so is ``largest``.
-    visible : the keys that the mask lets each query of the whole map see; None where that is not known.
-    chances : (rows, columns) what chance gives at ``places``, where the map is a rollout.
+    largest : the largest finite value of the whole map, pooled as the window says.
+    pairs : (rows, columns, 2) the weights at ``places`` in two models, if the map is a difference, the second minus the
+        first. Then ``maxima`` and ``largest`` are the differences of largest size.
+    visible : the keys that the mask lets each query of the whole map see; None if unknown.
+    chances : (rows, columns) chance at ``places``, if the map is a rollout.
     """
 
     name: MapName
@@ -355,20 +354,20 @@ class PooledMap:
 
     @property
     def is_signed(self) -> bool:
-        """Whether it is of differences."""
+        """Whether it is a difference."""
         return self.pairs is not None
 
     @property
     def values(self) -> NDArray[np.float32]:
-        """What stands for each block, (rows, columns)."""
+        """The value of each block, (rows, columns)."""
         return self.maxima if self.window.pooling == "max" else self.means
 
     def holds(self, row: int, column: int) -> bool:
-        """Say whether a block is in this rectangle."""
+        """Whether a block is in this rectangle."""
         return row in self.window.rows and column in self.window.columns
 
     def at(self, row: int, column: int) -> PooledBlock:
-        """Give one of its blocks by its row and column in the whole map."""
+        """Return the block at a row and column of the whole map."""
         block, inside = self.window.block, (row - self.window.rows.start, column - self.window.columns.start)
         queries, keys = (
             range(number * block, min((number + 1) * block, len(tokens)))
@@ -377,12 +376,12 @@ class PooledMap:
         query, key = (int(place) for place in self.places[inside])
         pair = None if self.pairs is None else (float(self.pairs[inside][0]), float(self.pairs[inside][1]))
         largest = float(self.maxima[inside])
-        is_zero = not largest and not any(pair or ())  # what the mask was not seen to hide is a number all the same
+        is_zero = not largest and not any(pair or ())  # a weight that is not zero is shown, whatever the mask
         chance = None if self.chances is None else float(self.chances[inside])
         is_hidden = chance == 0 if self.visible is None else self.visible.hides(queries, keys)
         is_masked = is_zero and is_hidden
         if chance is None and pair is None and self.visible is not None and self.name.layer is not None:
-            chance = self.visible.uniform(query, key)  # layers that a mean is over may see unlike keys
+            chance = self.visible.uniform(query, key)
         return PooledBlock(queries, keys, largest, (query, key), float(self.means[inside]), pair, is_masked, chance)
 
 
@@ -392,13 +391,13 @@ class PooledBlock:
 
     Attributes
     ----------
-    queries, keys : whose weights it holds.
-    largest : of its weights.
+    queries, keys : positions of its weights.
+    largest : its largest weight.
     place : query and key of the largest.
-    mean : of its weights.
-    pair : the two models' weights at that place, where these are differences.
+    mean : its mean weight.
+    pair : the two models' weights at that place, if it is of a difference.
     is_masked : whether the mask hides all its keys from all its queries.
-    chance : of the weight at that place; None where it is not known, and of differences.
+    chance : chance at that place; None if unknown, and for a difference.
     """
 
     queries: range
@@ -417,7 +416,7 @@ class PooledBlock:
 
 
 def is_of_one_text(name: MapName, query_tokens: tuple[str, ...], key_tokens: tuple[str, ...]) -> bool:
-    """Say whether queries and keys are the same tokens; across stacks they are not, even where they are equal."""
+    """Whether queries and keys are the same tokens; in cross-attention they are not, even if they are equal."""
     return name.stack != "cross" and query_tokens == key_tokens
 
 
@@ -428,11 +427,11 @@ class MapLines:
     Attributes
     ----------
     name : of the map.
-    query, key : whose row, and whose column.
+    query, key : positions of the row and the column.
     query_tokens, key_tokens : the texts along both axes of the map.
-    row : (keys,) float32 weights with which the query looks at each key.
-    column : (queries,) float32 weights with which each query looks at the key.
-    largest : the largest weight of the whole map that is finite, by which its levels are told apart.
+    row : (keys,) float32 weights of the query on each key.
+    column : (queries,) float32 weights of each query on the key.
+    largest : the largest finite weight of the whole map, which sets the levels of its colours.
     is_signed : whether these are differences of two maps, and ``largest`` the largest in size.
     """
 
@@ -448,7 +447,7 @@ class MapLines:
 
     @classmethod
     def of(cls, attention: AttentionMap, query: int, key: int, largest: float | None = None) -> MapLines:
-        """Take copies of a row and a column of a map, or of what its other one is different in."""
+        """Copy a row and a column of a map, or of the difference if it has another beside it."""
         weights, other = attention.weights, attention.other
         row, column = weights[query].copy(), weights[:, key].copy()
         if other is not None:

@@ -1,4 +1,4 @@
-"""Texts as a person reads them: what cannot be seen as an escape, and numbers of things."""
+"""Texts for people: escapes for invisible characters, and counts of things."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _IN_LINES = re.compile(r"[^\n\t]+")
 
 
 def visible(text: str) -> str:
-    r"""Write control, format and unassigned-use characters as escapes, so that no text can steer a terminal.
+    r"""Write control, format and private-use characters as escapes, so that no text can steer a terminal.
 
     Examples
     --------
@@ -29,20 +29,20 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    r"""Write escapes as `visible` does, but keep the ends of lines and tabs."""
+    r"""Write escapes as `visible` does, but keep line ends and tabs."""
     return text if text.isprintable() else _IN_LINES.sub(lambda found: visible(found[0]), text)
 
 
 def plural(word: str, count: int) -> str:
-    """Give the word for so many things."""
+    """Add an s unless there is one."""
     return word if count == 1 else f"{word}s"
 
 
 def quantity(count: int, word: str) -> str:
-    """Say how many things there are."""
+    """Write a count with its word: ``1 head``, ``4 heads``."""
     return f"{count} {plural(word, count)}"
 
 
 def span(first: int, last: int) -> str:
-    """Say which numbers there are."""
+    """Write a range: ``0 to 11``, ``0 alone``."""
     return f"{first} to {last}" if first < last else f"{first} alone"

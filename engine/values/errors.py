@@ -1,27 +1,22 @@
-"""What goes wrong for a reason a person can act on."""
+"""Errors that a person can act on."""
 
 from __future__ import annotations
 
 from typing import Self
 
 LONGEST = 1000
-"""Characters that are said of an error; names and values in files may be of any length."""
+"""The most characters of a message, as names and values in files may have any length."""
 
 
 class EngineError(Exception):
-    """A request that cannot be met: one line that names the thing and the next step, fit to be shown as it is."""
+    """A request that cannot be met: one line to show, which names the thing and the next step."""
 
     def __init__(self, said: str) -> None:
         super().__init__(said if len(said) <= LONGEST else f"{said[: LONGEST // 2]} … {said[3 - LONGEST // 2 :]}")
 
 
 class _WithAdvice(EngineError):
-    """What is wrong, and behind it what can be done of all such things.
-
-    Attributes
-    ----------
-    what : why, in few words.
-    """
+    """An error whose class knows the next step; ``what`` is the message without it."""
 
     ADVICE = ""
 
@@ -34,7 +29,7 @@ class _WithAdvice(EngineError):
 
 
 class LayerLeftOut(_WithAdvice):
-    """Of one layer nothing can be worked out; of others it can."""
+    """Nothing can be computed for one layer; other layers may be sound."""
 
     ADVICE = "no number can be computed for that layer; choose another"
 
@@ -44,22 +39,22 @@ class NotFinite(LayerLeftOut):
 
 
 class Unread(LayerLeftOut):
-    """A layer takes no part in reading a sentence, as one that looks at an encoder where there is none."""
+    """A layer does not run on a sentence, such as cross-attention without an encoder."""
 
 
 class NoMap(EngineError):
-    """A layer has no map of this sentence to show, for a reason of its own; others may have theirs."""
+    """One layer has no map of this sentence; other layers may have theirs."""
 
 
 class NotFolded(_WithAdvice):
-    """The gain of a norm cannot be folded into weights; without it they can be looked at."""
+    """The gain of a norm cannot be folded into the weights."""
 
     ADVICE = "leave --fold-norm out"
 
 
 class Superseded(EngineError):
-    """A newer request for the same view has replaced this one; nobody waits for its answer any more."""
+    """A newer request for the same view has replaced this one."""
 
 
 class Interrupted(Superseded):
-    """More urgent work waits for the same thread; the unit that this ends is to be done again from its beginning."""
+    """More urgent work waits for the same thread; the unit that this ends begins again later."""

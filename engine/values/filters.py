@@ -1,12 +1,12 @@
-"""Conditions on a table's rows: SQL, read by Polars, in which a person may leave quotes out.
+"""Conditions on a table's rows: SQL for Polars, in which quotes may be left out.
 
-Before Polars reads a condition, `parse_filter` writes it out:
+`parse_filter` writes a condition out for Polars:
 
-- A column is quoted, so that none is taken for a word of SQL. ``chance`` behind a measure is its column of chance.
-- A word or number that is compared with a column of text becomes a text. Without quotes, case and blanks at its ends do
-  not count. Compared by size, such a column counts as a number: ``head > 3``.
-- ``contains`` looks for a text in a column, and a word by itself in every column of text. The name of a head or layer
-  (``L1H0``, ``L1``) finds its rows, by itself and behind ``layer =`` and ``head =``.
+- Columns are quoted, so that none is taken for a word of SQL. ``chance`` after a measure is its column of chance.
+- A word or number compared with a column of text becomes a text; without quotes, case and blanks at its ends are
+  ignored. Compared by size, such a column counts as a number: ``head > 3``.
+- ``contains`` searches one column, and a word by itself every column of text. The name of a head or layer (``L1H0``,
+  ``L1``) finds its rows, by itself and after ``layer =`` and ``head =``.
 - ``0.2 < x <= 0.3`` is both comparisons; ``x = ""`` is ``x IS NULL``.
 
 Polars is imported when the first condition is read, which is after the first frame is on screen.
@@ -28,14 +28,16 @@ from engine.values.table import CHANCE, TEXTS, Kind, Row, kind_of
 if TYPE_CHECKING:
     import polars
 
-LONGEST = 1000
-"""Words and signs of a condition."""
+MOST_TOKENS = 1000
+"""The most words and signs of a condition."""
+
 SHOWN_CHARACTERS = 40
-"""Characters of a word that a message repeats."""
+"""The most characters of a word in a message."""
 
 CONTAINS = "contains"
 MIRRORED_SIGNS = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
-"""The signs of SQL that compare, and what each becomes when its sides change places."""
+"""The comparisons of SQL, and their mirror images."""
+
 SIGNS = {sign: sign for sign in MIRRORED_SIGNS} | {"==": "=", "!=": "<>"}
 JOINING_WORDS = {"and", "or", "not"}
 _SQL = {
@@ -55,14 +57,17 @@ _SQL = {
     "/",
     "%",
 }
-"""Words that are part of the language; in quotes they are texts."""
+"""Words of the language; in quotes they are texts."""
 
 HEAD_COLUMNS = (("layer", "head"), ("from_layer", "from_head"))
-"""Columns that name a head together: the row's own, and the one that feeds it."""
+"""Pairs of columns that name a head: the row's own, and the one that feeds it."""
+
 WORDED_COLUMN = "layer"
-"""The column of whole numbers of which some cells are words, as ``mean`` and ``embedding``."""
+"""The column of whole numbers in which some cells are words, such as ``mean`` and ``embedding``."""
+
 SHORT_LABELS = {"previous": "prev", "first": "1st", "duplicate": "dup", "induction": "ind"}
-"""Labels as the tree writes them, which is narrow."""
+"""Labels as the narrow tree writes them."""
+
 _LONG_LABELS = {short: label for label, short in SHORT_LABELS.items()}
 
 _TOKEN = re.compile(
@@ -73,19 +78,19 @@ _NAME = re.compile(r"(?:(?P<stack>[a-z-]+)\.)?(?=[lh]\d)(?:l(?P<layer>\d{1,9}))?
 
 
 class FilterError(EngineError):
-    """What is wrong with a condition."""
+    """A condition cannot be read."""
 
 
 @dataclass(frozen=True)
 class Filter:
-    """A condition that fits a table.
+    """A condition on the rows of a table.
 
     Attributes
     ----------
     text : as typed.
     names : the table's columns.
     sql : as Polars reads it; empty keeps every row.
-    columns : those that it compares.
+    columns : the columns that it compares.
     """
 
     text: str
@@ -95,40 +100,39 @@ class Filter:
 
     @cached_property
     def input_columns(self) -> tuple[str, ...]:
-        """The columns that decide: those it compares, and every text that a word is searched in."""
+        """The columns that it reads: those it compares, and every text that a word is searched in."""
         return tuple(name for name in self.names if f'"{name}"' in self.sql) or self.names[:1]
 
     def matches(self, rows: Sequence[Row]) -> Sequence[int]:
-        """List the numbers of the rows of which it is true."""
+        """List the numbers of the rows that it keeps."""
         from engine.values.table import Table
 
         if not self.sql:
             return range(len(rows))
         places = [self.names.index(name) for name in self.input_columns]
         cells = ([row[place] for place in places] for row in rows)
-        return self._true(Table.of_rows("", self.input_columns, cells).frame)
+        return self._kept(Table.of_rows("", self.input_columns, cells).frame)
 
     def rows_of(self, frame: polars.DataFrame) -> polars.DataFrame:
-        """Take the rows of which it is true."""
-        return frame[self._true(frame.select(self.input_columns))] if self.sql else frame
+        """Select the rows that it keeps."""
+        return frame[self._kept(frame.select(self.input_columns))] if self.sql else frame
 
-    def _true(self, frame: polars.DataFrame) -> list[int]:
-        """List the rows of which it is true; what is no number in a column of numbers is null."""
+    def _kept(self, frame: polars.DataFrame) -> list[int]:
         import polars
 
         types = {Kind.WHOLE: polars.Int64, Kind.NUMBER: polars.Float64}
         kinds = {name: Kind.TEXT if name == WORDED_COLUMN else kind_of(name) for name in frame.columns}
         typed = frame.cast({name: types.get(kind, polars.String()) for name, kind in kinds.items()}, strict=False)
-        condition = polars.sql_expr(f"({self.sql})")  # by itself, what comes after a condition would be passed over
+        condition = polars.sql_expr(f"({self.sql})")  # without parentheses, Polars ignores what follows a condition
         return typed.with_row_index("row number").filter(condition)["row number"].to_list()
 
 
 def parse_filter(text: str, columns: Sequence[str]) -> Filter:
-    """Read a condition on a table with these columns; one without words keeps every row.
+    """Read a condition on a table with these columns; an empty one keeps every row.
 
     Raises
     ------
-    FilterError : where it cannot be read, saying what does not fit and where.
+    FilterError : if it cannot be read, saying what is wrong and where.
 
     Examples
     --------
@@ -146,7 +150,7 @@ def parse_filter(text: str, columns: Sequence[str]) -> Filter:
         except polars.exceptions.PolarsError as error:
             said = str(error).partition("\n")[0].replace("filter predicate must be", "a condition must be")
             if said.startswith("unable to"):  # it repeats the SQL, which nobody typed
-                said = writer.what_is_wrong()
+                said = writer.advice()
             raise FilterError(f"it cannot be read: {said}") from error
     return found
 
@@ -162,16 +166,16 @@ class _Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """What it is in the language: in lower case, and nothing where it is in quotes."""
+        """The word in lower case; empty if it is quoted."""
         return "" if self.is_quoted else self.text.lower()
 
     @property
     def number(self) -> str:
-        """The number that it is in SQL; nothing where it is none."""
+        """The number in SQL; empty if it is none."""
         if not _NUMBER.fullmatch(self.text):
             return ""
         is_plain = self.text.isdecimal() and len(self.text) < 19
-        return self.text if is_plain else f"CAST('{self.text}' AS DOUBLE)"  # else a decimal, or no word of SQL
+        return self.text if is_plain else f"CAST('{self.text}' AS DOUBLE)"  # SQL knows no 1e-3, and .5 is a decimal
 
     @property
     def is_operand(self) -> bool:
@@ -179,7 +183,7 @@ class _Token(NamedTuple):
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """Cut a condition into words, texts and signs; what cannot be seen is written as tables write it."""
+    """Split a condition into words, texts and signs, with invisible characters escaped as in tables."""
     place, end = 0, len(text.rstrip())
     while place < end:
         match = _TOKEN.match(text, place)
@@ -203,9 +207,9 @@ class _Writer:
         self.compared: set[str] = set()
 
     def sql(self) -> str:
-        """Write all of it: what a person may leave out is put in, and the rest is left for Polars to judge."""
-        if len(self._tokens) > LONGEST:
-            raise FilterError(f"it has more than {LONGEST} words")
+        """Write the condition out; Polars judges its grammar."""
+        if len(self._tokens) > MOST_TOKENS:
+            raise FilterError(f"it has more than {MOST_TOKENS} words")
         written: list[str] = []
         place, begins, is_between, is_text = 0, True, False, False
         while (token := self._tokens[place]).kind != "end":
@@ -228,15 +232,15 @@ class _Writer:
                 is_between = token.word == "between" or (is_between and token.word != "and")
         return " ".join(written)
 
-    def what_is_wrong(self) -> str:
-        """Say what to write instead of a condition that Polars cannot read."""
+    def advice(self) -> str:
+        """Say how to mend a condition that Polars cannot read."""
         last = self._tokens[-2]
         if not last.is_operand and last.word != ")":
             return f"something is missing after '{last.text}'"
         return "compare as in x > 0.5, with 'and' or 'or' between two comparisons, and close what you open"
 
     def _clause_length(self, place: int) -> int:
-        """Count the tokens of a word by itself, or of operands and what relates them; 0 for anything else."""
+        """Count the tokens of a single word, or of operands and the signs between them; 0 for anything else."""
         end = place
         while self._tokens[end].is_operand:
             end += 1
@@ -247,9 +251,9 @@ class _Writer:
 
     def _clause(self, tokens: Sequence[_Token]) -> str:
         if len(tokens) == 1:
-            return self._alone(tokens[0])
+            return self._search(tokens[0])
         if not any(map(self._column, tokens)):
-            raise self._unknown(tokens[0], "column")
+            raise self._unknown_error(tokens[0], "column")
         return f"({' AND '.join(map(self._relation, tokens[::2], tokens[1::2], tokens[2::2]))})"
 
     def _column(self, token: _Token) -> str:
@@ -264,7 +268,7 @@ class _Writer:
         named = self._named(column)
         return f"TRY_CAST({named} AS DOUBLE)" if kind_of(column) in TEXTS or column == WORDED_COLUMN else named
 
-    def _unknown(self, token: _Token, what: str = "column or number") -> FilterError:
+    def _unknown_error(self, token: _Token, what: str = "column or number") -> FilterError:
         alike = difflib.get_close_matches(token.text[:80], self._columns, 1)
         meant = f"; did you mean {alike[0]}?" if alike else ""
         shown = token.text if len(token.text) <= SHOWN_CHARACTERS else f"{token.text[:SHOWN_CHARACTERS]}…"
@@ -275,15 +279,15 @@ class _Writer:
             return self._sized(column) if column == WORDED_COLUMN else self._named(column)
         if token.number or token.is_quoted:
             return token.number or _quoted(token.text)
-        raise self._unknown(token)
+        raise self._unknown_error(token)
 
     def _relation(self, left: _Token, sign: _Token, right: _Token) -> str:
-        """Write the comparison of a column with a column, a number or a text; beside a text, a word is one too."""
+        """Compare a column with a column, a number or a text; beside a column of text, a word is a text too."""
         column = self._column(left)
         if sign.word == CONTAINS:
             if not column:
-                raise self._unknown(left, "column")
-            return _holds(f"CAST({self._named(column)} AS VARCHAR)", _text_in(column, right))
+                raise self._unknown_error(left, "column")
+            return _contains(f"CAST({self._named(column)} AS VARCHAR)", _text_in(column, right))
         operator = SIGNS[sign.text]
         if not column:
             column, operator, right = self._column(right), MIRRORED_SIGNS[operator], left
@@ -292,24 +296,24 @@ class _Writer:
             other = f"{column}{CHANCE}"
         if operator not in ("=", "<>"):
             if not other and not number:
-                raise self._unknown(right)
+                raise self._unknown_error(right)
             return f"{self._sized(column)} {operator} {self._sized(other) if other else number}"
         named, no = self._named(column), "NOT " if operator == "<>" else ""
         if not right.text:
             return f"{no}({named} IS NULL)" if kind is not Kind.TOKEN else f"{named} {operator} ''"
         for pair in HEAD_COLUMNS:
-            if column in pair and (name := _NAME.fullmatch(right.text)) and (of_head := self._of_head(name, [pair])):
-                return f"{no}{of_head}"
+            if column in pair and (name := _NAME.fullmatch(right.text)) and (head := self._head_sql(name, [pair])):
+                return f"{no}{head}"
         if kind not in TEXTS and (other or number):
             return f"{self._sized(column)} {operator} {self._sized(other) if other else number}"
         if kind not in TEXTS and column != WORDED_COLUMN:
-            raise self._unknown(right)
+            raise self._unknown_error(right)
         if right.is_quoted:
             return f"{named} {operator} {_quoted(right.text)}"
         return f"LOWER(TRIM({named})) {operator} {_quoted(_text_in(column, right).lower())}"
 
-    def _of_head(self, name: re.Match[str], pairs: Sequence[tuple[str, str]]) -> str:
-        """Write that a row is of a head or layer, or is fed by it; nothing where no column could say so."""
+    def _head_sql(self, name: re.Match[str], pairs: Sequence[tuple[str, str]]) -> str:
+        """Write that a row belongs to a head or layer, or is fed by it; empty if the table has no such columns."""
         stack, layer, head = name["stack"], name["layer"], name["head"]
         if "name" in self._columns and not stack and head is None:
             return f"""REGEXP_LIKE("name", '^([^.]*[^.0-9][^.]*[.]|[.])*0*{int(layer)}([.]|$)')"""
@@ -324,13 +328,13 @@ class _Writer:
         of_stack = f'LOWER("stack") = {_quoted(stack.lower())} AND ' if stack else ""
         return f"({of_stack}({' OR '.join(either)}))" if either else ""
 
-    def _alone(self, token: _Token) -> str:
-        """Look for a word in every text of a row; a head's or layer's name finds its rows too."""
+    def _search(self, token: _Token) -> str:
+        """Search every text of a row for a word; a head's or layer's name finds its rows too."""
         if self._column(token):
             raise FilterError(f"{token.text} is a column; compare it, {token.text} > 0, or quote it")
-        found = [_holds(f'"{name}"', _text_in(name, token)) for name in self._columns if kind_of(name) in TEXTS]
-        if (name := _NAME.fullmatch(token.text)) and (of_head := self._of_head(name, HEAD_COLUMNS)):
-            found.append(of_head)
+        found = [_contains(f'"{name}"', _text_in(name, token)) for name in self._columns if kind_of(name) in TEXTS]
+        if (name := _NAME.fullmatch(token.text)) and (head := self._head_sql(name, HEAD_COLUMNS)):
+            found.append(head)
         return f"({' OR '.join(f'COALESCE({each}, FALSE)' for each in found) or 'FALSE'})"
 
 
@@ -338,7 +342,7 @@ def _text_in(column: str, token: _Token) -> str:
     return _LONG_LABELS.get(token.word, token.text) if column == "label" else token.text
 
 
-def _holds(sql: str, text: str) -> str:
+def _contains(sql: str, text: str) -> str:
     return f"REGEXP_LIKE({sql}, {_quoted('(?i)' + re.escape(text))})"  # STRPOS reads patterns, too
 
 

@@ -1,4 +1,4 @@
-"""Models that a person may open: what is known of each without reading its weights."""
+"""Models that can be opened, as they are known without their weights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Origin(Enum):
-    """Where a model was found, in the order in which they are listed."""
+    """Where a model was found, in the order of the list."""
 
     MEMORY = "in memory"
     DEMO = "demo"
@@ -23,11 +23,11 @@ class FoundModel:
     ----------
     name : a Hub id, the full path of a folder or file, or ``demo``.
     origin : where it was found.
-    size : on disk, in bytes; 0 where that is not known.
-    last_used : seconds since 1970; 0 where that is not known.
-    model_type : as in ``config.json``; empty where that is not known.
-    layers, heads : of its first stack; 0 where they are not known.
-    missing : what keeps it from being opened as it is; empty where nothing does.
+    size : on disk, in bytes; 0 if unknown.
+    last_used : seconds since 1970; 0 if unknown.
+    model_type : as in ``config.json``; empty if unknown.
+    layers, heads : of its first stack; 0 if unknown.
+    missing : why it cannot be opened as it is; empty if it can.
     """
 
     name: str
@@ -41,20 +41,20 @@ class FoundModel:
 
 
 GONE = "it is gone"
-"""What keeps a model from being opened of which the folder is no longer there."""
+"""Why a model whose folder was removed cannot be opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a path that is being typed leads to.
+    """What a typed path leads to.
 
     Attributes
     ----------
     text : the path as typed.
-    kind : ``folder``, ``file``, or empty where there is nothing.
-    completions : the paths that it may become, as they would be typed; folders end in a slash.
-    model : the folder to open in the place of a file of weights in it; empty where that is not how the file is opened.
-    is_empty : whether it is a folder that holds no model, or a file that is none by itself.
+    kind : ``folder``, ``file``, or empty if nothing is there.
+    completions : paths that begin with it, as typed; folders end in a slash.
+    model : the folder to open instead of a file of weights in it; empty for any other path.
+    is_empty : whether it is a folder or file without a model.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""How heads and their matrices are called, and which heads are off."""
+"""Names of heads and of their matrices, and which heads are off."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 
 MATRICES = ("Q", "K", "V", "O", "QK", "OV")
-"""The four projections of a head and the two circuits they form, in the order every table has them."""
+"""The four projections of a head and the two circuits they form, in the order of every table."""
 
 DELTA = "-delta"
-"""What stands after a stack's name where the change that an adapter makes to it is meant."""
+"""The end of the name of a stack that holds an adapter's changes."""
 
 _PLAIN_STACKS = ("encoder", "decoder", "cross")
 
@@ -34,7 +34,7 @@ class Head:
     ----------
     stack : ``encoder``, ``decoder`` or ``cross``.
     layer : from zero.
-    head : from zero; ``-1`` stands for all heads of the layer together, which sorts first.
+    head : from zero; ``-1`` stands for the whole layer, which sorts first.
     """
 
     stack: str
@@ -48,7 +48,7 @@ class Head:
 
     @property
     def label(self) -> str:
-        """What the ``head`` column of a table says: the number, or ``all``."""
+        """The cell of the ``head`` column: the number, or ``all``."""
         return "all" if self.is_layer else str(self.head)
 
     @property
@@ -62,11 +62,11 @@ class Head:
 
 
 def parse_head(text: str, stacks: tuple[str, ...], here: Head | None = None) -> Head:
-    """Read ``L5H1``, ``5.1``, ``L5`` or ``encoder.L5H1``; beside a head that is looked at ``H1`` too.
+    """Read ``L5H1``, ``5.1``, ``L5`` or ``encoder.L5H1``; given a head ``here``, also ``H1`` of its layer.
 
     Raises
     ------
-    EngineError : when the text is none of these.
+    EngineError : if the text is none of these.
 
     Examples
     --------
@@ -91,16 +91,16 @@ def parse_head(text: str, stacks: tuple[str, ...], here: Head | None = None) -> 
 
 
 def no_attention(stack: str) -> str:
-    """Say of the change that an adapter makes to a stack that there are no maps of it, and of which there are."""
+    """Say that an adapter's changes have no maps, and which stack has."""
     return f"a change of weights has no attention; choose the stack {stack.removesuffix(DELTA)}"
 
 
 NAMED_HEADS = 4
-"""Heads that are named one by one; of more the first are, and the others are counted."""
+"""The most heads that are named one by one; of more, the first are named and the rest counted."""
 
 
 class Label(NamedTuple):
-    """What a head is called that clearly does one thing, and its score for that, between 0 and 1."""
+    """The name of a head's clear pattern, and its score, between 0 and 1."""
 
     name: str
     score: float
@@ -108,12 +108,12 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Off:
-    """Which heads are off, and what stands in the place of what they give.
+    """Which heads are off, and what replaces their outputs.
 
     Attributes
     ----------
     heads : the heads, in any order.
-    by_mean : whether it is the mean, over the sentence's tokens, of what the head gives with nothing off, and not zero.
+    by_mean : whether a head's output becomes its mean over the sentence's tokens, with all heads on, instead of zero.
     """
 
     heads: tuple[Head, ...] = ()
@@ -130,4 +130,3 @@ class Off:
 
 
 NOTHING_OFF = Off()
-"""All heads work."""

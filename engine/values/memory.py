@@ -1,4 +1,4 @@
-"""Memory that sentences and layers as a whole need, memory that is free, and what may be begun with it."""
+"""Memory: what sentences and whole layers need, what is free, and what fits."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ CONTAINER = Path("/sys/fs/cgroup")
 """Where Linux says how much memory is free, and how much a container may use."""
 
 FROM_DISK = 2.0
-"""How many times the free memory weights may take that are read from their files whenever they are needed."""
+"""How many times the free memory a model may take whose weights stay in their files."""
 
 SENTENCE_TOKENS = 512
-"""Tokens of the sentence for which memory is estimated."""
+"""Length of the sentence for which memory is estimated."""
 
 ACROSS_DEVICES = "auto"
-"""In place of a device: accelerate lays the model out over GPUs and main memory."""
+"""In place of a device: accelerate spreads the model over GPUs and main memory."""
 
 
 def free_memory() -> int | None:
-    """Count the bytes of main memory that can be had, files that are cached there among them.
+    """Count the available bytes of main memory, cached files among them.
 
     Returns
     -------
-    bytes : what Linux calls available, or a container's limit where that is less; elsewhere the free pages; None where
-        nothing says.
+    bytes : what Linux calls available, or what is left of a container's limit if that is less; elsewhere the free
+        pages; None if unknown.
     """
     free = None
     with suppress(OSError, AttributeError, ValueError):
@@ -41,7 +41,7 @@ def free_memory() -> int | None:
     with suppress(OSError):
         if said := re.search(r"^MemAvailable:\s*(\d+) kB$", MEMORY_INFO.read_text(encoding="ascii"), re.MULTILINE):
             free = int(said[1]) * 1024
-    with suppress(OSError, ValueError):  # no such files, or no limit, which is written as a word
+    with suppress(OSError, ValueError):  # no such files, or no limit, written as "max"
         limit, used = (int((CONTAINER / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
         stat = (CONTAINER / "memory.stat").read_text(encoding="ascii")
         cached = re.search(r"^inactive_file (\d+)$", stat, re.MULTILINE)
@@ -62,16 +62,16 @@ def size(stored_bytes: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SentenceNeed:
-    """What a model takes to read a sentence.
+    """What a model needs to read a sentence.
 
     Attributes
     ----------
-    weights : bytes of all weights, in the dtype in which they compute.
-    mapped : bytes of these that can stay in their files on a CPU, to be read whenever they are needed.
-    maps : bytes of one layer's maps, in the dtype in which they are made and in float32, in which they are kept.
-    dtype : in which the weights compute.
-    smaller : what a person may choose as ``--dtype`` so that it takes less; empty where nothing does.
-    tokens : of the sentence whose maps these are: `SENTENCE_TOKENS`, or as many as the model reads.
+    weights : bytes of all weights, in the dtype that computes.
+    mapped : bytes of these that can stay in their files on a CPU.
+    maps : bytes of one layer's maps, in the dtype that computes and in float32, in which they are kept.
+    dtype : the dtype that computes.
+    smaller : a ``--dtype`` that takes less; empty if there is none.
+    tokens : length of the sentence: `SENTENCE_TOKENS`, or the model's limit.
     """
 
     weights: int
@@ -83,11 +83,11 @@ class SentenceNeed:
 
     @property
     def total(self) -> int:
-        """Bytes of weights and maps."""
+        """The bytes of weights and maps."""
         return self.weights + self.maps
 
     def plus(self, other: SentenceNeed) -> SentenceNeed:
-        """Give what two models take together."""
+        """Add the needs of two models."""
         return replace(
             self,
             weights=self.weights + other.weights,
@@ -99,27 +99,27 @@ class SentenceNeed:
 
 @dataclass(frozen=True, slots=True)
 class FreeMemory:
-    """A device, and how many bytes are free there; None where nothing says so."""
+    """A device, and how many bytes are free there; None if unknown."""
 
     device: str
     free: int | None
 
     def holds(self, needed: int) -> bool:
-        """Say whether so many bytes fit, or nothing says that they do not."""
+        """Say whether so many bytes fit, as far as is known."""
         return self.free is None or needed <= self.free
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a sentence would be read.
+    """Where a model reads sentences.
 
     Attributes
     ----------
-    need : what it takes.
+    need : what it needs.
     device : as torch names it, or `ACROSS_DEVICES`.
-    free : bytes that are free there, if that is known.
-    refusal : why it is not read at all, and what to do; empty where it is.
-    notice : what the person should know besides; may be empty.
+    free : bytes that are free there; None if unknown.
+    refusal : why it cannot read them, and what to do; empty if it can.
+    notice : a warning; may be empty.
     """
 
     need: SentenceNeed
@@ -135,12 +135,12 @@ class MemoryReport:
 
     Attributes
     ----------
-    files : how many files its weights are in; 0 where they are not in files.
-    stored_bytes : of these.
-    layer_bytes : of the attention tensors of its largest layer, which is what looking at a layer reads.
-    need : what reading a sentence takes; None where the model is in memory already, or cannot be run.
-    placement : where it would be read; None until torch is there, which knows the devices.
-    free : bytes that are free in main memory; None where nothing says so.
+    files : the number of its weight files; 0 for a model in memory.
+    stored_bytes : bytes of these.
+    layer_bytes : bytes of the attention tensors of its largest layer, which a view of a layer reads.
+    need : what a sentence needs; None if the model is in memory already, or cannot run.
+    placement : where it would be read; None until torch, which knows the devices, is imported.
+    free : bytes that are free in main memory; None if unknown.
     """
 
     files: int
@@ -161,8 +161,8 @@ def place_sentence(
     may_spread: bool,
     has_accelerate: bool,
 ) -> Placement:
-    """Decide where a model reads sentences, before any of it is loaded."""
-    copied = need.weights - need.mapped  # on their way to a GPU they are in main memory too
+    """Decide where a model reads sentences, before it is loaded."""
+    copied = need.weights - need.mapped  # these pass through main memory on their way to a GPU
     free = device.free or 0
 
     def refused(there: int, where: str, next_step: str) -> Placement:
@@ -193,23 +193,23 @@ def place_sentence(
 
 
 MATRIX_COPIES = 3
-"""How many float64 matrices of the same size there are at once while the singular values of one are computed."""
+"""float64 copies of a matrix that its decomposition holds at once."""
 
 TOKEN_MAP_COPIES = 2
-"""Of the map from tokens to tokens, that there are while it is added up: its sum, and what is added."""
+"""Copies of the product of both token tables while it is summed: the sum, and the next term."""
 
 MOST_BROWSED = 1.4e9
-"""Bytes that a layer as a whole may take unasked; with the libraries, the screen and what is stored less than 2 GB."""
+"""Bytes that a whole layer may take while browsing; libraries, screen and stored results included, less than 2 GB."""
 
 FREE_SHARE = 0.05
-"""Of the memory that is free, what it may take unasked on a machine that has plenty."""
+"""The share of free memory that it may take while browsing, if that is more."""
 
 SECONDS = 5e-10
-"""What one core takes for each of the ``r² n`` steps of a dense decomposition of an (r, n) matrix, r ≤ n."""
+"""Seconds of one core for each of the ``r² n`` steps of a dense decomposition of an (r, n) matrix, r ≤ n."""
 
 
 def needed_memory(layer: LayerOutline, matrix: str) -> int:
-    """Count the bytes that one matrix of a layer as a whole takes; a product of thin factors takes what they take."""
+    """Count the bytes that decomposing one matrix of a whole layer takes; a product of thin factors takes theirs."""
     rows, columns = layer.shape(matrix, True)
     inner = _rank(layer, matrix)
     numbers = rows * columns if inner >= min(rows, columns) else inner * (rows + columns)
@@ -217,7 +217,7 @@ def needed_memory(layer: LayerOutline, matrix: str) -> int:
 
 
 def _rank(layer: LayerOutline, matrix: str) -> int:
-    """Give what a matrix of a layer as a whole has no more rank than; a change is made of twice as many factors."""
+    """Bound the rank of a matrix of a whole layer; an adapter's change has twice as many factors."""
     width = {"QK": layer.head_dim, "OV": layer.value_head_dim}.get(matrix)
     if width is None:
         return min(layer.shape(matrix, True))
@@ -229,10 +229,9 @@ def _is_too_much(needed: int, free: int | None) -> bool:
 
 
 def token_map_room(layer: LayerOutline, is_browsing: bool, free: int | None) -> tuple[bool, str]:
-    """Say whether the map from tokens to tokens may be formed where a layer writes, (d_output, d_values) in float64.
+    """Decide whether the product of both token tables, (d_output, d_values) in float64, may be formed.
 
-    And what a person should know; nothing where it takes little. Layers of a model share one map. So many bytes are
-    ``free`` in main memory, or None where nothing says so.
+    Returns whether it may, and a notice, empty if it takes little memory. ``free`` is None if unknown.
     """
     needed = TOKEN_MAP_COPIES * 8 * layer.d_output * layer.d_values
     what = f"ov_copying takes the product of both tables of tokens, which needs {size(needed)} of memory"
@@ -246,10 +245,9 @@ def token_map_room(layer: LayerOutline, is_browsing: bool, free: int | None) -> 
 def room_for(
     layer: LayerOutline, matrices: Sequence[str], is_browsing: bool, free: int | None
 ) -> tuple[list[str], str, str]:
-    """Tell which of a layer's matrices as a whole may be begun, why the others may not, and what a person should know.
+    """Decide which matrices of a whole layer may be computed: those, why the others may not, and a notice.
 
-    Those may that fit into the bytes that are ``free``, where that is known, and are to be had unasked. Where
-    ``is_browsing`` they are not asked for by name, but looked at among others.
+    They must fit into ``free`` bytes (None if unknown), and with ``is_browsing`` into what browsing may take.
     """
     needed = {matrix: needed_memory(layer, matrix) for matrix in matrices}
     refused = [matrix for matrix in matrices if free is not None and needed[matrix] > free]
@@ -272,13 +270,13 @@ def room_for(
 
 
 def without_factors(layer: LayerOutline, left_out: Collection[str], lacking: str) -> str:
-    """Say of a row of a layer as a whole which factors' columns are empty, and why; nothing where all are there."""
+    """Say which factors' columns are empty in the row of a whole layer, and why; empty if none is."""
     named = " and ".join(f"W_{matrix}" for matrix in "QO" if matrix in left_out)
     return f"{layer.name} as a whole lacks what only {named} can give: {lacking}" if named else ""
 
 
 def _what(layer: LayerOutline, matrices: Sequence[str]) -> str:
-    """Say what matrices of a layer as a whole take, the largest of them."""
+    """Say how large the largest of some matrices of a whole layer is, and what it takes."""
     largest = max(matrices, key=lambda matrix: needed_memory(layer, matrix))
     rows, columns = layer.shape(largest, True)
     takes = f"{rows}×{columns}, which need {size(needed_memory(layer, largest))} of memory"
@@ -290,7 +288,7 @@ def _what(layer: LayerOutline, matrices: Sequence[str]) -> str:
 
 
 def _time(layer: LayerOutline, matrices: Sequence[str]) -> str:
-    """Estimate how long matrices of a layer as a whole take at most, on one core."""
+    """Estimate how long matrices of a whole layer take at most."""
     steps = 0
     for matrix in matrices:
         short, long = sorted(layer.shape(matrix, True))

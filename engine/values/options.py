@@ -1,4 +1,4 @@
-"""What a person may choose about how the engine works."""
+"""Options of the engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """Choices for one run.
+    """The options of one run.
 
     Attributes
     ----------
@@ -19,13 +19,11 @@ class EngineOptions:
     use_cache : whether spectra are kept on disk between runs.
     trust_remote_code : whether code that comes with a model may run.
     base : the model that an adapter changes; None takes the one that the adapter names.
-    other : a second model to be seen beside the one that is opened; None where there is none, unless
-        ``other_revision`` names another revision of the same.
+    layout : a file that describes the heads of a bare state dict; None if the model describes itself.
+    other : a second model to compare with; None for none, or for the same one at ``other_revision``.
     other_revision : branch, tag or commit of the second model.
-    is_browsing : whether heads and layers are walked past, so that what takes much memory is left to a command that
-        asks for it.
-    keep_recent : whether models that are opened are remembered, and those of earlier runs listed.
-    layout : a file that describes the heads of a bare state dict; None where the model describes itself.
+    keep_recent : whether the list of recent models is read and written.
+    is_browsing : whether results that take much memory are left to a command that asks for them.
     """
 
     device: str = "auto"
@@ -41,7 +39,7 @@ class EngineOptions:
     is_browsing: bool = False
 
     def for_another_model(self) -> EngineOptions:
-        """Leave out what is meant of the one model that these were given for."""
+        """Drop the options of one model, such as its revision."""
         return replace(self, revision=None, base=None, layout=None, other=None, other_revision=None)
 
     @property
@@ -51,17 +49,17 @@ class EngineOptions:
 
 
 def threads_asked_for() -> int | None:
-    """Give what ``OMP_NUM_THREADS`` says; of a list, which is for threads that begin threads, the first number."""
+    """Read ``OMP_NUM_THREADS``; of a list, which is for nested threads, the first number."""
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return int(first) or None if first.isascii() and first.isdigit() else None
 
 
 def limit_threads(threads: int | None) -> int:
-    """Choose how many threads linear algebra uses; must be called before NumPy, torch or Polars is imported.
+    """Set how many threads linear algebra uses; call it before NumPy, torch or Polars is imported.
 
-    By default as many as this process may use, at most sixteen; a person's own ``OMP_NUM_THREADS`` is left alone.
-    Threads that wait are made to sleep: by default OpenMP's spin, and beside one other busy process the same singular
-    values then take over ten times as long.
+    The default is a given ``OMP_NUM_THREADS``, else the cores that this process may use, at most sixteen. Waiting
+    threads sleep: OpenMP's default is to spin, and beside one other busy process the same singular values then take
+    over ten times as long.
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     chosen = threads or threads_asked_for() or min(16, available)

@@ -1,6 +1,6 @@
-"""Models as they are known before any weight is read: stacks, layers, heads and marks, and what two have in common.
+"""Models as they are known before any weight is read: stacks, layers, heads and marks.
 
-And what a check has found of them, which runs the model.
+Also what two models have in common, and what a check of a model has found.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head, no_attention, parse_head
 
 LARGE_LAYER = 2**24
-"""Numbers of a layer's four projections beyond which the head that is looked at is computed before the others."""
+"""A layer is large if its four projections hold more numbers than this."""
 
 BATCH = 2**25
-"""Numbers of heads' projections that are cut out of a layer at once; 256 MiB as float64."""
+"""Numbers in the projections of the heads that are computed together; 256 MiB as float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class LayerOutline:
     heads : number of query heads.
     key_value_heads : number of key/value heads; query head h uses key/value head ``h // (heads / key_value_heads)``.
     d_model : width of what the queries read.
-    d_source : width of what the keys read; another than d_model mostly in attention across stacks alone.
-    d_values : width of what the values read; another than d_source where keys come through a bottleneck.
-    d_output : width of what the output writes; another than d_model where queries read two states side by side.
+    d_source : width of what the keys read; differs from d_model mostly in cross-attention.
+    d_values : width of what the values read; differs from d_source if keys come through a bottleneck.
+    d_output : width of what the output writes; differs from d_model if queries read two states side by side.
     head_dim, value_head_dim : rows of a head's W_Q and W_K, and of its W_V.
     module : the attention module's dotted name in the checkpoint.
     marks : what changes the head's circuit beyond its matrices, in words (``query/key norm``).
@@ -53,7 +53,7 @@ class LayerOutline:
 
     @property
     def is_change(self) -> bool:
-        """Whether it is the change that an adapter makes to a layer, which has no attention of its own."""
+        """Whether it is an adapter's change of a layer, which has no attention of its own."""
         return self.stack.endswith(DELTA)
 
     @property
@@ -62,7 +62,7 @@ class LayerOutline:
         return Head(self.stack, self.layer)
 
     def shape(self, matrix: str, whole_layer: bool) -> tuple[int, int]:
-        """Give the shape of a head's matrix, or of the whole layer's, as PyTorch stores it."""
+        """Return the shape of a head's matrix, or of the whole layer's, as PyTorch stores it."""
         own, shared = (self.heads, self.key_value_heads) if whole_layer else (1, 1)
         return {
             "Q": (own * self.head_dim, self.d_model),
@@ -74,18 +74,18 @@ class LayerOutline:
         }[matrix]
 
     def numbers(self, heads: int) -> int:
-        """Count the numbers of so many heads' projections, keys and values once for the heads that share them."""
+        """Count the numbers in the projections of so many heads, shared keys and values once."""
         shared = -(-heads * self.key_value_heads // self.heads)
         own = self.head_dim * self.d_model + self.d_output * self.value_head_dim
         return heads * own + shared * (self.head_dim * self.d_source + self.value_head_dim * self.d_values)
 
     @property
     def is_large(self) -> bool:
-        """Whether it takes long enough that one head, or one matrix, is computed before the others."""
+        """Whether the selected head, or one matrix, is computed before the others."""
         return self.numbers(self.heads) > LARGE_LAYER
 
     def batches(self) -> tuple[range, ...]:
-        """Cut the heads into as many at a time as `BATCH` allows, and those that share a key evenly.
+        """Split the heads into batches as large as `BATCH` allows, so that heads that share a key split evenly.
 
         Examples
         --------
@@ -105,7 +105,7 @@ class LayerOutline:
 
 @dataclass(frozen=True, slots=True)
 class ModelOutline:
-    """What is known of a model from its configuration and the headers of its weight files.
+    """A model as its configuration and the headers of its weight files describe it.
 
     Attributes
     ----------
@@ -113,13 +113,13 @@ class ModelOutline:
     directory : the folder of the files.
     model_type : as in ``config.json``.
     layers : every layer that has attention, by stack and number.
-    dtype : how the attention weights are stored, as NumPy and torch call it.
+    dtype : of the stored attention weights, as NumPy and torch call it.
     parameters, stored_bytes : of the whole checkpoint.
-    context : the longest sentence in tokens, or None when the model sets no limit.
+    context : the longest sentence in tokens, or None without a limit.
     notes : what the person should know about this model, one sentence each.
-    unreadable : why no sentence can be read, where a file of the weights is missing or damaged.
-    no_rotation : why there is no QK at a distance, where the type alone says so.
-    has_known_norms : whether norms before its attention are known by name, whose gains can be folded in.
+    unreadable : why no sentence can be read, if a weight file is missing or damaged.
+    no_rotation : why there is no QK at a distance, if the model's type says so.
+    has_known_norms : whether the norms before its attention are known, so that their gains can be folded in.
     """
 
     name: str
@@ -137,27 +137,22 @@ class ModelOutline:
 
     @property
     def stacks(self) -> tuple[str, ...]:
-        """The stacks that the model has, in reading order."""
+        """The model's stacks, in reading order."""
         return tuple(dict.fromkeys(layer.stack for layer in self.layers))
 
     @property
     def attending_layers(self) -> tuple[LayerOutline, ...]:
-        """The layers that have attention maps: all but changes that an adapter makes."""
+        """The layers with attention maps: all but an adapter's changes."""
         return tuple(layer for layer in self.layers if not layer.is_change)
 
     def past_context(self, distance: int | None) -> str:
-        """Say of a distance of two tokens that no sentence is so long; nothing where one may be."""
+        """Say that a distance of two tokens exceeds the context; empty if it does not."""
         if distance is None or self.context is None or distance < self.context:
             return ""
         return f"past the context of {self.context} tokens"
 
     def layer(self, name: Head) -> LayerOutline:
-        """Find the layer that a head, or a layer's name, belongs to.
-
-        Raises
-        ------
-        EngineError : when the model has no such stack, layer or head.
-        """
+        """Find the layer of a head's or layer's name; raise `EngineError` if the model has no such head or layer."""
         for layer in self.layers:
             if (layer.stack, layer.layer) == (name.stack, name.layer):
                 if name.head >= layer.heads:
@@ -185,8 +180,8 @@ class Parameter:
 
     Attributes
     ----------
-    name, shape, dtype : as stored, or as the tensor is used where it is packed.
-    stored_bytes : what it takes; 0 for a name that has no tensor of its own.
+    name, shape, dtype : as stored; of packed tensors, as used.
+    stored_bytes : its size; 0 for a name without a tensor of its own.
     tied_to : the name of the tensor it is tied to, if any.
     """
 
@@ -198,7 +193,7 @@ class Parameter:
 
     @property
     def layer(self) -> int | None:
-        """The number of the layer it belongs to, or None: the first number in its name."""
+        """The number of its layer, the first number in its name, or None."""
         return next((int(part) for part in self.name.split(".") if part.isdigit()), None)
 
     @property
@@ -208,15 +203,15 @@ class Parameter:
 
 
 ALL_HEADS = "all"
-"""Stands for all heads of the model."""
+"""The word for all heads of the model."""
 
 
 def heads_named(text: str, outline: ModelOutline, here: Head | None = None) -> tuple[Head, ...]:
-    """Read the names of heads with blanks or commas between them, each head once; a layer stands for all of its heads.
+    """Read names of heads, separated by blanks or commas, each head once; a layer stands for all of its heads.
 
     Raises
     ------
-    EngineError : when a word names nothing that can be switched off in this model.
+    EngineError : if a word names nothing that can be switched off in this model.
     """
     named = dict.fromkeys(
         head for word in text.replace(",", " ").split() for head in _heads_of_word(word, outline, here)
@@ -225,12 +220,7 @@ def heads_named(text: str, outline: ModelOutline, here: Head | None = None) -> t
 
 
 def find_head(head: Head, outline: ModelOutline) -> Head:
-    """Give a head or layer that the model has.
-
-    Raises
-    ------
-    EngineError : when it has none; what is said is short, as a line that is typed into has little room for it.
-    """
+    """Return a head or layer if the model has it, else raise an `EngineError` short enough for a prompt."""
     layers = {layer.layer: layer for layer in outline.stack_layers(head.stack)}
     if head.layer not in layers:
         raise EngineError(f"there is no layer {head.layer}: {head.stack} has {span(min(layers), max(layers))}")
@@ -289,11 +279,11 @@ MARKS = {
     "value scale": "values are multiplied by a number that is not in W_V",
     "weights shared by layers": "other layers share these matrices",
 }
-"""Every mark, and what it says of a head."""
+"""Every mark, and what it says about a head."""
 
 
 HOW_TO_COMPARE = "only one model is open; :vs OTHER compares it with another, as attn-tui MODEL --vs OTHER does"
-"""Said where a second model would be needed."""
+"""The answer to a request that needs a second model."""
 
 SIZES = {
     "heads": "heads",
@@ -305,21 +295,21 @@ SIZES = {
     "d_values": "width of values",
     "d_output": "width of outputs",
 }
-"""What must agree in two layers, and what it is called."""
+"""The sizes that must agree in two layers, and their names."""
 
 NAMED_SIZES = 3
-"""Sizes that are named where more differ."""
+"""The most differing sizes that are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What can be compared of two models.
+    """What can be compared in two models.
 
     Attributes
     ----------
-    first, other : the model that was opened, and the one beside it.
+    first, other : the model that was opened, and the second one.
     layers : those that both have, of the same sizes.
-    note : what is left out, in a sentence; empty where nothing is.
+    note : what is left out, in a sentence; empty if nothing is.
     """
 
     first: ModelOutline
@@ -328,12 +318,7 @@ class Comparison:
     note: str
 
     def check(self, layer: Head) -> None:
-        """Refuse a layer that cannot be compared.
-
-        Raises
-        ------
-        EngineError : naming what differs.
-        """
+        """Raise an `EngineError` that names the difference if a layer cannot be compared."""
         if layer.whole_layer not in self.layers:
             own = self.first.layer(layer.whole_layer)
             if own.is_change:
@@ -341,12 +326,7 @@ class Comparison:
             raise EngineError(f"{self.first.name} and {self.other.name} differ: {_difference(own, self.other)}")
 
     def check_stack(self, stack: str) -> None:
-        """Refuse the means over a stack's layers where it has other layers in both models.
-
-        Raises
-        ------
-        EngineError : naming what differs.
-        """
+        """Raise an `EngineError` that names the difference if a stack's means over layers cannot be compared."""
         own, theirs = ([layer.name for layer in outline.stack_layers(stack)] for outline in (self.first, self.other))
         if own != theirs:
             raise EngineError(
@@ -359,11 +339,11 @@ class Comparison:
 
 
 def compare_outlines(first: ModelOutline, other: ModelOutline) -> Comparison:
-    """Find the layers that two models have in the same sizes, by stack and number; changes of adapters stay out.
+    """Find the layers that two models have in the same sizes, by stack and number, without an adapter's changes.
 
     Raises
     ------
-    EngineError : when there are none, naming what differs.
+    EngineError : if there are none, naming the difference.
     """
     own, theirs = ({layer.name: layer for layer in each.attending_layers} for each in (first, other))
     left = [layer for layer in own.values() if _difference(layer, other)]
@@ -387,7 +367,7 @@ def _named(layer: LayerOutline) -> str:
 
 
 def _difference(own: LayerOutline, other: ModelOutline) -> str:
-    """Say in what another model's like of a layer is different; nothing where it has all the same sizes."""
+    """Say how a layer differs in another model; empty if it has the same sizes."""
     match = next((layer for layer in other.attending_layers if layer.name == own.name), None)
     if match is None:
         if own.stack not in other.stacks:
@@ -407,8 +387,8 @@ class Finding:
 
     Attributes
     ----------
-    holds : whether it does; None where it could not be checked.
-    residual : the largest difference between its two sides, relative to the largest number; NaN where not checked.
+    holds : whether it does; None if it could not be checked.
+    residual : the largest difference between its two sides, relative to the largest number; NaN if not checked.
     note : what the model does beside the plain formula, or why nothing could be checked.
     """
 
@@ -418,7 +398,7 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """Say it in a word or two."""
+        """The finding in a word or two."""
         if self.holds is None:
             return "not verifiable"
         return "verified" if self.holds else "WRONG"
@@ -430,7 +410,7 @@ class LayerProof:
 
     Attributes
     ----------
-    layer : which.
+    layer : the layer's name.
     output : identity (a), what the heads write: ``Σ_h A_h (x W_V,hᵀ + b_V,h) W_O,hᵀ + b_O = out``.
     scores : identity (b), where they look: ``softmax(scale · (x W_Qᵀ + b_Q)(x W_Kᵀ + b_K)ᵀ + mask) = A_h``.
     """

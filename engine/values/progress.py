@@ -1,4 +1,4 @@
-"""Long work: the units it is done in, the lanes that do them, and reports of how far it has come."""
+"""Long work: its units, the lanes that do them, and reports of its progress."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import Self, TypeAlias, TypeVar
 from engine.values.errors import Interrupted
 
 REPORT_SECONDS = 0.3
-"""Seconds between two reports, and before the first: nothing is reported of work that is done sooner."""
+"""Seconds between two reports, and before the first: shorter work is not reported."""
 
 RATE_WINDOW = 20.0
-"""Seconds over which a rate is averaged; with fewer the estimate would jump with every hiccup of a network."""
+"""Seconds over which a rate is averaged, so that a network's hiccups do not make the estimate jump."""
 
 RATE_SECONDS = 1.0
-"""Seconds after which there is a rate."""
+"""Seconds before the first rate."""
 
 READING, LOADING = "reading the sentence", "reading weights"
 IMPORTING_TORCH, IMPORTING_TRANSFORMERS = "importing torch", "importing transformers"
 PHASES = (IMPORTING_TORCH, IMPORTING_TRANSFORMERS, LOADING, READING)
-"""Activities that a sentence waits for; of an import the seconds are counted, as nobody knows when it ends."""
+"""Activities that a sentence waits for; the progress of an import is its seconds, as its end is unknown."""
 
 PREDICTING = "predicting"
 FOLLOWING = "following the residual stream"
 TAKING_APART = "splitting the logit"
 SWITCHING = "switching heads off"
 AVERAGING = "averaging head outputs"
-"""Activities for which a model runs that has a table to fill."""
+"""Activities that run the model for a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class Progress:
 
     Attributes
     ----------
-    activity : what is being done, in words ("spectra", "downloading gpt2").
-    done, total : counted in ``unit``; total 0 means that the amount is not known.
+    activity : in words ("spectra", "downloading gpt2").
+    done, total : counted in ``unit``; a total of 0 is unknown.
     unit : "heads", "bytes", ...
-    rate : how much is done per second; None where that is not known.
-    note : what is to be said beside it ("file 3 of 7", "connection lost, trying again").
+    rate : per second; None if unknown.
+    note : shown beside it ("file 3 of 7", "connection lost, trying again").
     """
 
     activity: str
@@ -60,7 +60,7 @@ class Progress:
 
     @property
     def remaining(self) -> float | None:
-        """Estimate the seconds that the rest takes, where the rate is known."""
+        """The estimated seconds for the rest, if the rate is known."""
         return None if not self.rate else max(self.total - self.done, 0) / self.rate
 
 
@@ -78,11 +78,11 @@ class Rate:
         self._seen: deque[tuple[float, int]] = deque()
 
     def rate(self, now: float, done: int) -> float | None:
-        """Take note of what is done by now, in seconds on a clock that never goes back, and give the rate.
+        """Note what is done by now, in seconds of a monotonic clock, and return the rate.
 
         Returns
         -------
-        rate : per second; None while too little time has passed to tell, or where nothing was done in it.
+        rate : per second; None after too little time, or if nothing was done.
         """
         self._seen.append((now, done))
         while len(self._seen) > 2 and self._seen[1][0] <= now - RATE_WINDOW:
@@ -95,7 +95,7 @@ class Rate:
 
 @dataclass
 class ProgressReporter:
-    """Reports how far one piece of work is, unless it is soon done."""
+    """Reports the progress of one piece of work, unless it is soon done."""
 
     tell: Tell
     activity: str
@@ -108,7 +108,7 @@ class ProgressReporter:
     _has_told: bool = False
 
     def __call__(self, done: int, total: int) -> None:
-        """Say how much is done; total 0 means that it is not known. A report goes out where one is due."""
+        """Note how much is done (a total of 0 is unknown), and report it if a report is due."""
         now = time.monotonic()
         if total and not self._total:
             self._total, self._first = total, (now, done)
@@ -120,7 +120,7 @@ class ProgressReporter:
             self.tell(Progress(self.activity, min(done, total), total, self.unit, self._rate.rate(now, done)))
 
     def step(self, total: int) -> None:
-        """Begin the next of so many steps: those before it are done."""
+        """Begin the next of so many steps."""
         self(self._begun, total)
         self._begun += 1
 
@@ -138,7 +138,7 @@ class ProgressReporter:
 
 
 def in_heads(tell: Tell, heads: int, done: Callable[[], int], layers: int) -> Tell:
-    """Report in heads what is counted in layers: the heads tried, and the layer of the run that tries more."""
+    """Report in heads what is counted in layers, with the layer that runs as a note."""
 
     def tell_heads(progress: Progress) -> None:
         rate = None if progress.rate is None else progress.rate * heads / progress.total
@@ -150,19 +150,16 @@ def in_heads(tell: Tell, heads: int, done: Callable[[], int], layers: int) -> Te
 
 
 class Lane(Enum):
-    """The thread of the queue that work is done on.
-
-    Each lane does one unit at a time, so that two units of one lane never run at once.
-    """
+    """A thread of the queue; each lane does one unit at a time."""
 
     WEIGHTS = "weights"
-    """Heads, and whatever else takes less than some tenths of a second a unit."""
+    """Heads, and other units of less than some tenths of a second."""
 
     LAYERS = "layers"
     """Dense problems of whole layers, which cannot be interrupted and may take seconds."""
 
     MODEL = "model"
-    """Whatever loads or runs the model."""
+    """Loading and running the model."""
 
     FILES = "files"
     """Finding and downloading models, and importing libraries."""
@@ -170,11 +167,11 @@ class Lane(Enum):
 
 Answer = TypeVar("Answer")
 Work: TypeAlias = Generator[Lane | None, None, Answer]
-"""Work in units: a lane that is yielded is where what follows is done, None stays on the present one."""
+"""Work in units: it yields the lane that does the next unit, or None for the present one."""
 
 
 def finish(work: Generator[object, None, Answer]) -> Answer:
-    """Do work to its end, on the calling thread, and give its answer."""
+    """Do work to its end on the calling thread, and return its answer."""
     while True:
         try:
             next(work)
@@ -190,10 +187,7 @@ def one_unit(compute: Callable[[], Answer]) -> Work[Answer]:
 
 
 def restartable(unit: Callable[[], Answer]) -> Work[Answer]:
-    """Do one long unit, from its beginning again whenever it was interrupted for more urgent work.
-
-    A unit is interrupted by `Interrupted`, which ``check`` raises only in a sweep.
-    """
+    """Do one long unit, again from its beginning whenever more urgent work has `Interrupted` it."""
     while True:
         try:
             return unit()

@@ -14,15 +14,14 @@ from engine.values.heads import MATRICES, Head
 FloatArray = NDArray[np.float64]
 
 Arrays = dict[str, FloatArray]
-"""Of a head, or a layer as a whole: by matrix, its singular values (structural rank,); by the names of `EPSILONS` and
-`NORMS`, how finely a factor is stored, (1,), and the norms, (2,), of one that has no singular values there."""
+"""Of a head or a whole layer: the singular values of each matrix, (structural rank,), and under the keys of `EPSILONS`
+and `NORMS` how finely a factor is stored, (1,), and the norms, (2,), of a factor without singular values."""
 
 NORMS = {matrix: f"|{matrix}|" for matrix in "QKVO"}
-"""What a factor's norms, Frobenius and spectral, are called beside arrays of singular values, where its own are left
-out."""
+"""The keys of the Frobenius and spectral norms of factors whose singular values are left out."""
 
 EPSILONS = {matrix: f"eps {matrix}" for matrix in "QKVO"}
-"""What the relative distance between a factor's neighbouring stored numbers, (heads, 1), is called beside them."""
+"""The keys of the relative distance between a factor's neighbouring stored numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +33,12 @@ class Spectrum:
     head : whose matrix it is.
     matrix : one of `engine.values.heads.MATRICES`.
     rows, cols : the matrix's shape, as PyTorch stores it.
-    singular_values : (structural rank,) float64, largest first; the values beyond are zero by construction.
-    noise : a singular value counts towards the numerical rank when it is above this.
+    singular_values : (structural rank,) float64, largest first; all others are zero by construction.
+    noise : singular values above this count towards the numerical rank.
     chance : (draws, structural rank) float64, singular values of Gaussian matrices of the same shape, or of products of
-        Gaussian factors, each factor of Frobenius norm one; None where there is no chance, as of changes of weights.
-    chance_scale : the product of the norms of the factors, which the draws are multiplied by to stand beside this one.
-    chance_noise : what ``noise`` is for the draws, if they are stored as finely.
+        Gaussian factors, each factor of Frobenius norm one; None for an adapter's changes.
+    chance_scale : the product of the norms of the factors, by which the draws are multiplied.
+    chance_noise : ``noise`` for the draws, if they are stored as finely.
     """
 
     head: Head
@@ -55,14 +54,14 @@ class Spectrum:
 
 @dataclass(frozen=True, slots=True)
 class SpectraGroup:
-    """The spectra that one step of work yields: of all heads of a layer, or of the layer as a whole.
+    """The spectra of all heads of a layer, or of the whole layer.
 
     Attributes
     ----------
     layer : the layer's name.
-    whole_layer : whether the rows are those of the whole layer.
-    spectra : by head number (-1 for the whole layer), then by matrix; of a whole layer some may be left out.
-    lacking : why some are left out; empty where none is.
+    whole_layer : whether they are those of the whole layer.
+    spectra : by head number (-1 for the whole layer), then by matrix; some of a whole layer may be left out.
+    lacking : why some are left out; empty if none is.
     """
 
     layer: Head
@@ -76,28 +75,23 @@ class SpectraGroup:
         return frozenset(MATRICES).difference(*self.spectra.values()) if self.lacking else frozenset()
 
     def with_circuits(self) -> SpectraGroup:
-        """Give it back where all are there but for W_Q and W_O.
-
-        Raises
-        ------
-        EngineError : where more is left out, saying why.
-        """
+        """Return it unless more than W_Q and W_O is left out; else raise an `EngineError` that says why."""
         if self.left_out - {"Q", "O"}:
             raise EngineError(self.lacking)
         return self
 
     def lacks(self, matrix: str | None) -> str:
-        """Say why a matrix is left out, or any where None is named; nothing where it is there."""
+        """Say why a matrix, or for None any matrix, is left out; empty if it is there."""
         is_there = matrix is not None and all(matrix in each for each in self.spectra.values())
         return "" if is_there else self.lacking
 
     @property
     def size(self) -> int:
-        """How many singular values there are in all."""
+        """The number of singular values."""
         return sum(len(each.singular_values) for head in self.spectra.values() for each in head.values())
 
     def listed(self, heads: Collection[int] | None = None, matrix: str | None = None) -> list[Spectrum]:
-        """List the spectra head by head: of some heads alone, and of one matrix alone, where such are named."""
+        """List the spectra head by head, perhaps of some heads or one matrix alone."""
         return [
             spectrum
             for number, spectra in self.spectra.items()

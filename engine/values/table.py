@@ -1,4 +1,4 @@
-"""Tables: Polars data frames with a name and notes, what their columns are called, and of which kind these are."""
+"""Tables: Polars data frames with a name and notes, and the names and kinds of their columns."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ Cell = str | int | float | None
 Row = Sequence[Cell]
 
 CHANCE = "_chance"
-"""What the name of a column ends with that holds what chance gives."""
+"""The end of the names of columns that hold chance."""
 
 RANK_COLUMNS = (
     "stack", "layer", "head", "matrix", "rows", "cols",
     "energy_rank", "numerical_rank", "effective_rank", "stable_rank", "participation_ratio",
     "spectral_norm", "frobenius_norm", "nuclear_norm", "condition_number",
 )  # fmt: skip
-"""Of a spectrum by itself."""
 RANKS_BESIDE_CHANCE_COLUMNS = (*RANK_COLUMNS, *(f"{measure}{CHANCE}" for measure in RANK_COLUMNS[6:]))
 SPECTRUM_COLUMNS = (
     "stack", "layer", "head", "matrix", "index", "singular_value", "energy", "cumulative_energy", "chance",
@@ -46,13 +45,13 @@ PROOF_COLUMNS = ("stack", "layer", "identity", "verdict", "residual", "note")
 
 
 class Kind(Enum):
-    """What the cells of a column are."""
+    """What the cells of a column hold."""
 
     WHOLE = "whole numbers"
     NUMBER = "numbers"
     TEXT = "text"
     TOKEN = "text of tokens"
-    """Where an empty text is a token that is written as nothing, and not a cell without a value."""
+    """Here an empty text is an empty token, not an empty cell."""
 
 
 TEXTS = (Kind.TEXT, Kind.TOKEN)
@@ -70,7 +69,7 @@ _TOKENS = {"token", "at", "query_token", "key_token", "chosen", "against"}
 
 
 def kind_of(column: str) -> Kind:
-    """Say what a column holds, by its name.
+    """Return the kind of a column by its name.
 
     Examples
     --------
@@ -85,19 +84,19 @@ def kind_of(column: str) -> Kind:
 
 
 LeftOut = Mapping[Head, str]
-"""By layer, which of its tensors hold NaN, infinite or far too large numbers, or that it is not run."""
+"""By layer, why it has no rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A data frame with a name. Two tables are the same only if they are one object.
+    """A data frame with a name; compared by identity.
 
     Attributes
     ----------
-    name : which table it is: ``ranks``, ``spectrum``, ``attention``, ``check``, or the name of a `View`.
-    frame : a column a name, of int64, float64 or text by `kind_of`; what is undefined is null, and never NaN.
-    left_out : layers that have no rows because their weights hold NaN or infinite numbers, and which those are.
-    lacking : what is empty in the rows because tensors outside the layers hold such numbers, and which.
+    name : ``ranks``, ``spectrum``, ``attention``, ``check``, or the name of a `View`.
+    frame : columns of int64, float64 or text by `kind_of`; undefined cells are null, never NaN.
+    left_out : layers without rows, and why, such as NaN in their weights.
+    lacking : what is empty or missing in the rows, and why.
     """
 
     name: str
@@ -114,9 +113,9 @@ class Table:
         left_out: LeftOut | None = None,
         lacking: tuple[str, ...] = (),
     ) -> Table:
-        """Make a table of rows. NaN, None and, but among tokens, an empty text become null.
+        """Make a table of rows. NaN, None and empty texts (except tokens) become null.
 
-        A column of whole numbers that holds words too, as ``mean`` in place of a layer, is of text.
+        A column of whole numbers becomes text if it also holds words, such as ``mean`` as a layer.
         """
         import polars
 
@@ -139,11 +138,11 @@ class Table:
         return iter(self.rows)
 
     def with_frame(self, frame: polars.DataFrame) -> Table:
-        """Give the same with other rows or columns."""
+        """Return it with other rows or columns."""
         return replace(self, frame=frame)
 
     def pieces(self) -> Iterator[Table]:
-        """Yield it as one piece, as a `LargeTable` yields several."""
+        """Yield itself; a `LargeTable` yields several pieces."""
         yield self
 
 
@@ -162,12 +161,12 @@ def _series(name: str, cells: Sequence[Cell]) -> polars.Series:
 
 
 PIECE = 4096
-"""Rows of a large table that are held at a time."""
+"""Rows of a large table that are in memory at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class LargeTable:
-    """A table that may be too large for memory: its rows are read once, as far as they are asked for.
+    """A table that may be too large for memory: its rows can be read once.
 
     Attributes
     ----------
@@ -198,13 +197,13 @@ AnyTable = Table | LargeTable
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """The rows that one unit of work on a view yields.
+    """The rows of one unit of work on a view.
 
     Attributes
     ----------
-    rows : each as long as the view has columns.
+    rows : each with a cell for every column.
     left_out, lacking : as in `Table`.
-    progress : how far the work is, where that is known.
+    progress : of the work, if known.
     """
 
     rows: Sequence[Row] = ()
@@ -214,20 +213,20 @@ class RowGroup:
 
 
 Groups: TypeAlias = Iterator[RowGroup | Lane | None]
-"""What a view yields: groups of rows, and between them, as `Work`, a lane to move to or None to let others go first.
+"""What a view yields: groups of rows, and between them what `Work` yields, a lane or None.
 
-So that ``values = yield from model.spectra.layer(…)`` can stand in it.
+So a view may contain ``values = yield from model.spectra.layer(…)``.
 """
 
 NAMED_LAYERS = 3
-"""Layers that are named in few words where more are left out."""
+"""The most left-out layers that a title names."""
 
 UNREAD = "it did not run on this sentence"
-"""Why a layer is left out that the model does not run."""
+"""Why a layer that the model does not run is left out."""
 
 
 def left_out_title(left_out: LeftOut) -> str:
-    """Name the layers in a title; nothing where all are there.
+    """Name the layers that are left out for a title; empty if none is.
 
     Examples
     --------
@@ -247,7 +246,7 @@ def left_out_title(left_out: LeftOut) -> str:
 
 
 def no_rows_error(left_out: LeftOut) -> EngineError:
-    """Say why there are no rows at all.
+    """Make an error that says why a table has no rows at all.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The tables that are worked out on an open model: what each holds, what can be asked of it, what its columns say."""
+"""The views: the columns, options and place on screen of each table, and the meanings of columns."""
 
 from __future__ import annotations
 
@@ -12,52 +12,50 @@ from engine.values.table import CHANCE, RANK_COLUMNS, ROLLOUT_COLUMNS, Cell
 
 
 class Scope(Enum):
-    """What a table on screen is of, given what is selected in the tree."""
+    """What a table on screen covers, given the selection in the tree."""
 
     HEAD = "a head"
     HEAD_OR_LAYER = "a head or a layer"
     LAYER = "a layer"
-    """Of the selected head's layer, so that heads stand beside each other; of all layers where the model is chosen."""
+    """The selected head's layer, so that its heads stand together; all layers if the model is selected."""
     MODEL = "the model"
     CELL = "a head and a cell of its map"
 
 
 DEFAULT_TOP = 10
-"""Tokens that are listed, at each end of a direction or of what is likely, unless the person says otherwise."""
+"""Tokens listed at each end of a direction, or as predictions, by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One such table.
+    """A table that is computed from an open model.
 
     Attributes
     ----------
-    name : what it is called on the command line.
-    key : what shows it in the explorer; empty where that is its name, or a part of another view.
-    title : what it is called there.
+    name : its name on the command line.
+    key : the key that shows it in the explorer; empty if it has none of its own.
+    title : its title in the explorer.
     says : what it holds, in a line.
     columns : the names, in order.
-    is_by_layer : whether it is worked out layer by layer, so that it can be asked for and read on a layer at a time;
-        the others are of the whole model.
-    has_whole_layers : whether rows with the head ``all`` are among its rows.
-    has_changes : whether it has rows of the changes that an adapter makes, which do not attend.
-    options : which options narrow or shape it, by their names on the command line.
-    needs : which of them it cannot do without, such as ``text``, the sentence, or ``vs``, a second model.
-    scope : what of a model is on screen at once.
-    places : the columns that say what a row is of; they stay at the left.
-    leading : the columns that come first behind these on screen, where little room is for what the table is about;
-        files have all columns in their own order.
-    grows : whether it is there at once and some of its cells come later.
-    ranked_by : the column by whose size the rows are in order once they are all there; of several the first that the
-        table has; empty for their own order.
-    top : how many tokens are listed at a time on screen, where tokens are.
-    said : columns that the title says on screen where all rows agree in them, each with what it is
-        called there; what comes first is seen longest where there is little room.
-    empty : what is said where there are no rows.
-    beside : columns that options add behind the others where they are given, by their names on the command line with
-        spaces between them: ``vs`` adds a second model's.
-    opens_with : the columns that are shown and written unless others, or all, are asked for; empty for all.
-    sets : further columns that are shown together, by what they are called.
+    is_by_layer : whether it is computed layer by layer, so that one layer can be asked for.
+    has_whole_layers : whether it may have rows with the head ``all``.
+    has_changes : whether it has rows of an adapter's changes, which do not attend.
+    options : the options that narrow or shape it, by their names on the command line.
+    needs : the options that it requires, such as ``text``, the sentence, or ``vs``, a second model.
+    scope : how much of a model is on screen at once.
+    places : the columns that name a row; they stay at the left.
+    leading : the columns that follow these on screen; files keep the order of ``columns``.
+    grows : whether its rows come at once and some of their cells later.
+    ranked_by : the column that orders complete rows, largest size first; of several, the first that the table has;
+        empty for no order.
+    top : how many tokens a list on screen has, if it lists tokens.
+    said : the columns that the title names on screen if all rows agree in them, each with its name there, the most
+        important first.
+    empty : the message for no rows.
+    beside : the columns that options add at the end, by the options' names on the command line, separated by spaces:
+        ``vs`` adds a second model's.
+    opens_with : the columns that are shown and written by default; empty for all.
+    sets : sets of further columns that are shown together, by name.
     """
 
     name: str
@@ -83,16 +81,16 @@ class View:
     sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     def columns_with(self, options: Collection[str]) -> tuple[str, ...]:
-        """Give the columns of the table where some options are given."""
+        """Return the columns of the table with some options."""
         return (*self.columns, *columns_beside(self.beside, options))
 
     def on_screen(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Put columns of this table in the order in which a screen shows them."""
+        """Put columns of this table in the order of the screen."""
         order = {name: number for number, name in enumerate(self.leading)} | dict.fromkeys(self.places, -1)
         return tuple(sorted(columns, key=lambda name: order.get(name, len(order))))
 
     def sort_rows(self, rows: Iterable[Sequence[Cell]], columns: Sequence[str]) -> list[Sequence[Cell]]:
-        """Put rows in order by the size of the numbers in `ranked_by`, the largest first; others come last."""
+        """Sort rows by the size of `ranked_by`, the largest first and empty cells last."""
         place = next((columns.index(name) for name in self.ranked_by if name in columns), 0)
 
         def size(row: Sequence[Cell]) -> float:
@@ -103,44 +101,43 @@ class View:
 
 
 def columns_beside(beside: Mapping[str, tuple[str, ...]], options: Collection[str]) -> tuple[str, ...]:
-    """Give the columns that some options add."""
+    """Return the columns that some options add."""
     return tuple(name for given, names in beside.items() if set(given.split()) <= set(options) for name in names)
 
 
 DEFAULT_FIRST = 10
-"""Directions of a matrix, unless the person says otherwise."""
+"""Directions of a matrix, by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked of such a table; what is left out narrows nothing.
+    """The part of a table that is asked for; by default all of it.
 
     Attributes
     ----------
-    layer : the layer it is of, or None for several.
-    layers : where it is of several, which; empty for all of the model.
-    head : a head's number, -1 for layers as a whole alone, None for all heads.
-    whole_layers : whether layers as a whole come behind their heads, of a table that has them.
+    layer : one layer, or None for several.
+    layers : of several, which; empty for all of the model.
+    head : a head's number, -1 for whole layers alone, None for all heads.
+    whole_layers : whether whole layers follow their heads, in a table that has them.
     layer_mean, head_mean : whether maps are averaged over a stack's layers, or over a layer's heads.
-    matrix : one matrix, of which nothing else is computed, or None for all that the table has.
-    top : how many tokens at each end of a direction, or of the most likely ones.
-    first : how many directions of a matrix, the strongest.
+    matrix : the only matrix to compute, or None for all of the table's.
+    top : how many tokens to list at each end of a direction, or as predictions.
+    first : how many directions of a matrix, the strongest first.
     fold_norm : whether the gains of norms are folded into the weights.
     distance : how many tokens a key is before the query, for QK with rotary positions; None leaves positions out.
-    text : the sentence, where one is read.
-    position : of a token in the sentence, from 0 and the query's where there is a key too; None for the last one.
-    everywhere : whether it is of all tokens of the sentence, of a table that can be (the lens).
-    key : position of the key, from 0; None for the one that the query looks at most.
-    token : the token that numbers are of: its text, or ``#`` and its id; None for the model's first choice.
-    against : another token, given in the same way, whose logit is taken off that token's; None for the logit itself.
+    text : the sentence, if one is read.
+    position : position of a token, or of the query, from 0; None for the last one.
+    everywhere : whether all positions of the sentence are listed (the lens).
+    key : position of the key, from 0; None for the one with the largest weight.
+    token : the token whose logit is meant: its text, or ``#`` and its id; None for the likeliest.
+    against : another token, given in the same way, whose logit is subtracted; None for the logit itself.
     off : the heads that are switched off.
     norms : whether parameters are read for their norms.
-    by_mean : whether what such a head gives is its mean over the sentence's tokens, and not zero.
-    eigenvalues : whether eigenvalues of whole layers are worked out however wide they are; of narrow ones they are
-        anyway.
-    epsilon : of the energy rank, the share of the energy that it leaves out; None for the usual one.
-    parts : which parts are worked out of a table that is put together from several; None for all of them.
-    of_two : whether a second model's numbers stand beside, of a table that can do without.
+    by_mean : whether the output of a head that is off becomes its mean over the sentence's tokens instead of zero.
+    eigenvalues : whether eigenvalues of whole layers are computed even if they are wide.
+    epsilon : the share of the energy that the energy rank leaves out; None for the default.
+    parts : the parts of the table of heads to compute; None for all.
+    of_two : whether a second model's numbers stand beside, in a table that does not require one.
     """
 
     layer: Head | None = None
@@ -170,12 +167,12 @@ class Query:
 
     @property
     def adding(self) -> tuple[str, ...]:
-        """Which options are given that may add columns to a table."""
+        """The given options that may add columns to a table."""
         is_given = {"vs": self.of_two, "off": bool(self.off), "against": self.against is not None}
         return tuple(name for name, is_so in is_given.items() if is_so)
 
     def wants(self, head: int) -> bool:
-        """Say whether rows of a head, or of the layer as a whole (-1), are asked for."""
+        """Whether rows of a head, or of the whole layer (-1), are asked for."""
         return self.head == head or (self.head is None and (head >= 0 or self.whole_layers))
 
 
@@ -281,14 +278,14 @@ PATTERNS = View(
 RANK_MEASURES = {
     f"{matrix.lower()}_{measure}": (matrix, measure) for matrix in MATRICES for measure in RANK_COLUMNS[6:]
 }
-"""The measures of every matrix, as the table of all heads calls them: of which matrix each is, and which it is."""
+"""The measures of every matrix by their names in the table of heads: the matrix and the measure."""
 
 HEAD_PARTS = {
     "ranks": _with_chance(*RANK_MEASURES),
     "patterns": PATTERNS.columns[4:-1],
     "circuits": CIRCUITS.columns[3:],
 }
-"""What the table of all heads is put together from, by the table that each part comes of; in the order of the work."""
+"""The parts of the table of heads: the columns of each, by the view they come from, the cheapest first."""
 
 HEADS = View(
     "heads",
@@ -310,10 +307,13 @@ HEADS = View(
 
 
 def parts_of(columns: Collection[str]) -> tuple[str, ...]:
-    """Name the parts of the table of all heads that columns of it come of."""
+    """Name the parts of the table of heads that hold some columns."""
     wanted = set(columns)
-    found = {"patterns"} if "label" in wanted else set()
-    return tuple(part for part, own in HEAD_PARTS.items() if part in found or not wanted.isdisjoint(own))
+    return tuple(
+        part
+        for part, own in HEAD_PARTS.items()
+        if not wanted.isdisjoint(own) or (part == "patterns" and "label" in wanted)
+    )
 
 
 ROLLOUT = View(
@@ -444,19 +444,19 @@ ABLATION = View(
 )  # fmt: skip
 
 OVERVIEW = "overview"
-"""The view that draws one column of the table of all heads as a map of layers × heads."""
+"""The view that draws one column of the table of heads as a map of layers × heads."""
 
 RINGS = (("predictions", "lens", "contributions"), (OVERVIEW, HEADS.name))
-"""Views that share a key, which goes on from each to the next when it is pressed where one is looked at already."""
+"""Views that share a key; pressed again, it shows the next one."""
 
 
 def ring_of(view: str) -> tuple[str, ...]:
-    """Give the views that share a key with one, itself among them; none where it has its key alone."""
+    """Return the views that share a view's key, itself among them; empty if it has a key of its own."""
     return next((each for each in RINGS if view in each), ())
 
 
 def view_after(active: str, wanted: str) -> str:
-    """Say which view a key leads to that stands for one, where another, or the same, is looked at."""
+    """Return the view that the key of ``wanted`` shows while another view is active."""
     ring = ring_of(wanted)
     return ring[(ring.index(active) + 1) % len(ring)] if active in ring else wanted
 
@@ -467,7 +467,7 @@ _ANGLES = ("angle_smallest", "angle_mean", "angle_largest", "overlap")
 CIRCUIT_MEASURES = tuple(
     name for name in CIRCUITS.columns[3:] if not name.startswith("rank_") and not name.endswith(("_chance", "_floor"))
 )
-"""What is measured of circuits; their ranks are measures of the matrices, too, and floors follow from those."""
+"""The measures of circuits, without ranks, which are measures of matrices, and floors, which follow from ranks."""
 
 CHANGES = View(
     "changes",
@@ -494,10 +494,10 @@ _EVERY_VIEW = (
 )  # fmt: skip
 
 VIEWS = {view.name: view for view in _EVERY_VIEW}
-"""Every such table, by name."""
+"""Every view, by name."""
 
 NEEDS = {"attention": frozenset({"text"}), **{view.name: view.needs for view in VIEWS.values()}}
-"""Which options a table cannot do without."""
+"""The options that a table requires."""
 
 
 _ANGLES_SAID = {
@@ -519,7 +519,7 @@ OF_SPECTRA = {
     "nuclear_norm": "Σσ",
     "condition_number": "σ₁ / σᵣ, r the structural rank",
 }
-"""The measures of singular values, by name."""
+"""The definitions of measures of singular values, by name."""
 
 MEANINGS = {
     "energy_rank": "directions that carry {energy} of the energy",
@@ -567,11 +567,11 @@ MEANINGS = {
     "duplicate": "attention to the same token before",
     "induction": "attention to what followed it before",
 }
-"""What measures mean in about six words, by name; those of singular values without their matrix."""
+"""The meanings of measures in about six words, by name; those of singular values without their matrix."""
 
 
 def meaning(measure: str, epsilon: float = 0.01) -> str:
-    """Say what a measure means in a few words; nothing of what is none.
+    """Name a measure and say what it means in a few words; empty for any other column.
 
     Examples
     --------
@@ -588,7 +588,7 @@ def meaning(measure: str, epsilon: float = 0.01) -> str:
 
 
 def _beside_chance(chance: str, said: Mapping[str, str]) -> dict[str, str]:
-    """Say what columns hold, and those of chance beside them."""
+    """Add the columns of chance to the meanings of columns."""
     return {**said, **{f"{name}{CHANCE}": f"chance, {chance}: {each}" for name, each in said.items()}}
 
 
@@ -746,11 +746,11 @@ COLUMNS = {
     },
     **{f"{name}_change": f"{name} in the other model minus that in this one" for name in CIRCUIT_MEASURES},
 }
-"""What columns hold, by their names, or by the view's and the column's."""
+"""What columns hold, by column or by view and column."""
 
 
 def explain(column: str, view: str = "") -> str:
-    """Say what a column of a view holds; nothing of one that says it itself."""
+    """Say what a column of a view holds; empty if its name says it."""
     for name in (f"{view}.{column}", column):
         if name in COLUMNS:
             return COLUMNS[name]
