@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.analysis.layers import NOTHING, layers_of
+from engine.analysis.layers import NOTHING, query_layers
 from engine.analysis.open_model import OpenModel, attention_of_both
 from engine.mathematics.attention import Weights, rollout, uniform_attention, visible_keys
 from engine.values.attention import AT_ONCE, AttentionMap, AttentionMaps, MapName, PooledMap
@@ -88,7 +88,7 @@ def _maps(model: OpenModel, query: Query) -> Iterator[AttentionMaps | RowGroup |
     """Yield the maps of the layers that are asked for, or the means over the layers of each stack."""
     if query.of_two:
         yield from model.other()
-    layers = layers_of("attention", model, query)
+    layers = query_layers("attention", model, query)
     places: list[tuple[str, int | None]] = [(layer.stack, layer.layer) for layer in layers]
     if query.layer_mean:
         places = [(stack, None) for stack in dict.fromkeys(layer.stack for layer in layers)]
@@ -201,10 +201,10 @@ def rollout_of(model: OpenModel, text: str, stack: str) -> Work[AttentionMaps]:
     means: list[Weights] = []
     uniform: list[Weights] = []
     layers = model.outline.stack_layers(stack)
-    with model.telling("computing the rollout", "layers") as telling:
+    with model.reporter("computing the rollout", "layers") as report:
         for done, layer in enumerate(layers):
             yield None
-            telling(done, len(layers))
+            report(done, len(layers))
             maps = yield from model.attention(text, stack, layer.layer)
             if maps.weights.shape[1] != maps.weights.shape[2]:
                 raise EngineError(f"{stack} {layer.name} attends to other tokens too, so there is no rollout")

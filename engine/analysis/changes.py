@@ -1,4 +1,4 @@
-"""The rows of ``changes``: what is different in each head, or each layer as a whole, of a second model."""
+"""The rows of ``changes``: how each head or whole layer differs in a second model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 from torch import Tensor
 
-from engine.analysis.circuits import measured
-from engine.analysis.layers import cells_of, heads_of, over_layers, parts_wanted, place_of
+from engine.analysis.circuits import measure_layer
+from engine.analysis.layers import compute_layers, measure_cells, place_cells, wanted_heads, wanted_parts
 from engine.analysis.open_model import OpenModel, other_spectra
 from engine.analysis.token_tables import token_tables
 from engine.architectures.heads import LayerWeights
@@ -34,49 +34,48 @@ from engine.values.table import Groups, RowGroup
 from engine.values.views import CHANGES, CIRCUIT_MEASURES, Query
 
 HEADS_AT_ONCE = 4
-"""Heads in a piece of the work."""
 
 COUNTS = (
     *(f"{measure.name}_change" for measure in MEASURES if measure.is_count),
     "_image_in_kernel_change",
     "_factors_lost_change",
 )
-"""What the columns of whole numbers end with."""
+"""The ends of the names of columns of whole numbers."""
 
 
 def rows_of_changes(model: OpenModel, query: Query) -> Groups:
-    """Compare the layers that a query names, those alone of which the second model has the like; it is opened for it.
+    """Compare the layers of a query with those of the second model, which is opened if necessary.
 
     Raises
     ------
-    EngineError : when there is no second model, or the one layer that is asked for cannot be compared.
+    EngineError : if there is no second model, or the only layer of the query cannot be compared.
     """
     yield from model.other()
-    yield from over_layers("changes", model, query, _rows_of_layer)
+    yield from compute_layers("changes", model, query, _rows_of_layer)
 
 
 def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     model.comparison.check(layer.name)
-    for whole_layer in parts_wanted(query):
-        yield from _compared(model, layer, whole_layer, query)
+    for whole_layer in wanted_parts(query):
+        yield from _compare(model, layer, whole_layer, query)
 
 
-def _compared(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query) -> Groups:
+def _compare(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query) -> Groups:
     other = yield from model.other()
     first = (yield from model.spectra.layer(layer.name, whole_layer)).with_circuits()
     second = (yield from other_spectra(model, layer.name, whole_layer)).with_circuits()
     left_out = first.left_out | second.left_out
-    numbers = [-1] if whole_layer else heads_of(layer, query)
+    numbers = [-1] if whole_layer else wanted_heads(layer, query)
     before, now = ([group.spectra[number] for number in numbers] for group in (first, second))
     weights = [each.layer_weights(layer.name) for each in (model, other)]
     yield None
     pieces = []
     for start in range(0, len(numbers), HEADS_AT_ONCE):
         some = slice(start, start + HEADS_AT_ONCE)
-        pieces.append(partial(_measured, weights, numbers[some], before[some], now[some], left_out))
+        pieces.append(partial(_measure_heads, weights, numbers[some], before[some], now[some], left_out))
     found = [row for some in (yield from in_rounds(pieces)) for row in some]
-    own = yield from measured(model, layer, whole_layer, query)
-    theirs = yield from measured(other, layer, whole_layer, query)
+    own = yield from measure_layer(model, layer, whole_layer, query)
+    theirs = yield from measure_layer(other, layer, whole_layer, query)
     for number, row in zip(numbers, found, strict=True):
         one, another = own.own[number], theirs.own[number]
         both = (name for name in CIRCUIT_MEASURES if name in one and name in another)
@@ -87,7 +86,7 @@ def _compared(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Q
     in_other = token_tables(other).lacking(layer.stack, "ov_copying_change", f"in {other.outline.name} ")
     yield RowGroup(
         [
-            (*place_of(layer, number), *cells_of(CHANGES.columns[3:], row, chance, COUNTS))
+            (*place_cells(layer, number), *measure_cells(CHANGES.columns[3:], row, chance, COUNTS))
             for number, row in zip(numbers, found, strict=True)
         ],
         lacking=(*lacking, *in_other, *filter(None, [said])),
@@ -95,7 +94,7 @@ def _compared(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Q
 
 
 def _chance(layer: LayerOutline, whole_layer: bool, left_out: frozenset[str]) -> Numbers:
-    """Give the angles between random subspaces of the sizes of a layer's projections."""
+    """Return the angles between random subspaces as large as a layer's projections."""
     found: Numbers = {}
     for matrix in sorted(set("QKVO") - left_out):
         rows, cols = layer.shape(matrix, whole_layer)
@@ -107,9 +106,9 @@ def _chance(layer: LayerOutline, whole_layer: bool, left_out: frozenset[str]) ->
 
 
 def _factors(weights: LayerWeights, numbers: Sequence[int]) -> dict[str, tuple[Tensor, ...]]:
-    """Cut out some heads' matrices and biases, each with its own copy of what it shares, or a layer's as of one head.
+    """Select some heads' matrices and biases, shared keys and values copied; or a whole layer's, as of one head.
 
-    The bias of W_O is the layer's, and no head's.
+    Only the whole layer has the bias of W_O.
     """
     biases = {"b_Q": weights.query_bias, "b_K": weights.key_bias, "b_V": weights.value_bias}
     if list(numbers) == [-1]:
@@ -123,14 +122,14 @@ def _factors(weights: LayerWeights, numbers: Sequence[int]) -> dict[str, tuple[T
     return of_heads | {name: (bias[places[name]][:, None],) for name, bias in biases.items() if bias is not None}
 
 
-def _measured(
+def _measure_heads(
     weights: Sequence[LayerWeights],
     numbers: Sequence[int],
     before: Sequence[Mapping[str, Spectrum]],
     now: Sequence[Mapping[str, Spectrum]],
     left_out: frozenset[str],
 ) -> list[Numbers]:
-    """Measure some heads, or a layer as a whole: distances of matrices and circuits, angles, differences of spectra."""
+    """Measure some heads, or a whole layer: distances of matrices and circuits, angles, differences of spectra."""
     first, second = (_factors(each, numbers) for each in weights)
     rows: list[Numbers] = [{} for _ in numbers]
     for name in (name for name in first if name in second and name not in left_out):

@@ -1,4 +1,4 @@
-"""The rows of ``circuits``: what QK and OV of heads, and of layers as a whole, do as maps, each beside chance."""
+"""The rows of ``circuits``: measures of QK and OV as maps, of heads and whole layers, beside chance."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.analysis.layers import cells_of, heads_of, over_layers, parts_wanted, place_of
+from engine.analysis.layers import compute_layers, measure_cells, place_cells, wanted_heads, wanted_parts
 from engine.analysis.open_model import OpenModel
-from engine.analysis.spectra import group_of
+from engine.analysis.spectra import spectra_group
 from engine.analysis.token_tables import mean_row, token_map, token_tables
 from engine.architectures.heads import LayerWeights
 from engine.architectures.vocabulary import Vocabulary, final_gain, gain_before, read_gain
@@ -46,17 +46,17 @@ SHARED_AT_ONCE = 3
 """Key/value heads, with the query heads that share them, in a piece of the work."""
 
 QUICK = 1024
-"""The width up to which eigenvalues of whole layers are worked out unasked: three problems of 0.1 to 0.6 s a layer."""
+"""The width up to which eigenvalues of whole layers are always computed: three problems of 0.1 to 0.6 s a layer."""
 
-CIRCUITS_OF = {"QK": ("d_model", "d_source"), "OV": ("d_values", "d_output")}
-"""Which widths a circuit leads between."""
+CIRCUIT_WIDTHS = {"QK": ("d_model", "d_source"), "OV": ("d_values", "d_output")}
+"""The widths of the spaces that a circuit connects."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A layer's heads, or the layer as a whole, as measured: by head number, -1 for the layer, and by column.
+class CircuitMeasures:
+    """The measures of a layer's heads, or of the whole layer, by head number (-1 for the layer) and column.
 
-    What is missing, and why, is in ``lacking``.
+    ``lacking`` says what is missing, and why.
     """
 
     own: Mapping[int, Numbers]
@@ -65,77 +65,77 @@ class Measured:
 
 
 def rows_of_circuits(model: OpenModel, query: Query) -> Groups:
-    """Work out the rows of the heads that a query names, and of layers as a whole where it wants them."""
-    return over_layers("circuits", model, query, rows_of_layer)
+    """Compute the rows of a query."""
+    return compute_layers("circuits", model, query, rows_of_layer)
 
 
 def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    """Work out the rows of one layer's heads, and of the layer as a whole where the query wants it."""
-    for whole_layer in parts_wanted(query):
-        found = yield from measured(model, layer, whole_layer, query)
+    """Compute the rows of one layer's heads, and of the whole layer if the query wants it."""
+    for whole_layer in wanted_parts(query):
+        found = yield from measure_layer(model, layer, whole_layer, query)
         yield RowGroup(
             [
-                (*place_of(layer, number), *cells_of(CIRCUITS.columns[3:], own, found.chance))
+                (*place_cells(layer, number), *measure_cells(CIRCUITS.columns[3:], own, found.chance))
                 for number, own in found.own.items()
             ],
             lacking=found.lacking,
         )
 
 
-def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query) -> Work[Measured]:
-    """Measure the circuits of a layer's heads, or of the layer as a whole, as a query says.
+def measure_layer(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query) -> Work[CircuitMeasures]:
+    """Measure the circuits of a layer's heads, or of the whole layer.
 
     Raises
     ------
-    LayerLeftOut : when the weights hold NaN or infinite numbers.
-    EngineError : when the layer has no known rotary positions, or norms, that are asked for.
+    LayerLeftOut : if the weights hold NaN or infinite numbers.
+    EngineError : if the query asks for rotary positions or norms that are not known.
     """
     lane = Lane.LAYERS if whole_layer else Lane.WEIGHTS
     yield lane
     weights = model.layer_weights(layer.name)
-    factors = factors_at(model, layer, weights, query)
-    if query.fold_norm:  # gains leave weights as finely stored as they are
+    factors = query_factors(model, layer, weights, query)
+    if query.fold_norm:  # gains do not change how finely weights are stored
         stored = {
             matrix: np.full_like(each, each.max()) if whole_layer else each for matrix, each in weights.epsilons.items()
         }
         folded = LayerWeights(*factors, None, None, None, None, stored)
         rows = yield from model.spectra.decompose(folded, whole_layer)
-        group = group_of(layer, [layer.name] if whole_layer else list(layer.head_names()), rows)
+        group = spectra_group(layer, [layer.name] if whole_layer else list(layer.head_names()), rows)
     else:
         group = (yield from model.spectra.layer(layer.name, whole_layer, distance=query.distance)).with_circuits()
-    numbers = [-1] if whole_layer else heads_of(layer, query)
+    numbers = [-1] if whole_layer else wanted_heads(layer, query)
     spectra = [group.spectra[number] for number in numbers]
     ranks = {
         matrix: np.array([numerical_rank(own[matrix].singular_values, own[matrix].noise) for own in spectra])
         for matrix in spectra[0]
     }
-    noise = np.array([own["QK"].noise for own in spectra])  # turned keys are as large as they were
+    noise = np.array([own["QK"].noise for own in spectra])
     tolerance = {
         circuit: cosine_noise(max(layer.shape(circuit, False)), max(weights.epsilons[each].max() for each in circuit))
-        for circuit in CIRCUITS_OF
+        for circuit in CIRCUIT_WIDTHS
     }
-    compared, token_map = _compared(layer), (yield from _token_map(model, layer, query.fold_norm))
+    compared, token_map = _square_circuits(layer), (yield from _token_map(model, layer, query.fold_norm))
     has_eigenvalues = not whole_layer or query.eigenvalues or layer.d_model <= QUICK
     solved = spectra_of(compared, token_map is not None) if has_eigenvalues else ()
     frame = Frame(compared, tolerance, not whole_layer, solved, token_map)
     yield lane
-    chosen = factors if whole_layer else factors_of(factors, numbers)
-    own = yield from _measured(model, chosen, ranks, noise, frame)
+    chosen = factors if whole_layer else select_heads(factors, numbers)
+    own = yield from _measure_factors(model, chosen, ranks, noise, frame)
     chance = yield from _chance(model, layer, spectra[0], frame)
     said = without_factors(layer, group.left_out, group.lacking) if whole_layer else ""
     lacking = token_tables(model).lacking(layer.stack, "ov_copying")
-    return Measured(dict(zip(numbers, own, strict=True)), chance, (*lacking, said) if said else lacking)
+    return CircuitMeasures(dict(zip(numbers, own, strict=True)), chance, (*lacking, said) if said else lacking)
 
 
-def factors_at(model: OpenModel, layer: LayerOutline, weights: LayerWeights, query: Query) -> LayerFactors:
-    """Give a layer's W_Q, W_K, W_V and W_O by head, as a query looks at them.
+def query_factors(model: OpenModel, layer: LayerOutline, weights: LayerWeights, query: Query) -> LayerFactors:
+    """Return a layer's W_Q, W_K, W_V and W_O by head, with the rotation and the folded norm that a query asks for.
 
-    At a distance, rows of W_K are turned as the layer's positions turn keys so many tokens before the query; where
-    norms are folded, the columns of W_Q, W_K and W_V are multiplied by the gain of the norm that they read.
+    At a distance, rows of W_K are rotated like keys so many tokens before the query. A folded norm multiplies the
+    columns of W_Q, W_K and W_V by its gain.
 
     Raises
     ------
-    EngineError : when the layer has no rotary positions, or no norm before it, that are known.
+    EngineError : if the layer's rotary positions, or the norm before it, are not known.
     """
     source = model.source
     own, key, value, output = weights.factors
@@ -147,8 +147,8 @@ def factors_at(model: OpenModel, layer: LayerOutline, weights: LayerWeights, que
     return own, key, value, output
 
 
-def factors_of(factors: LayerFactors, numbers: list[int]) -> LayerFactors:
-    """Take the factors of some heads, each with its own copy of what it shares; of all of them as they are."""
+def select_heads(factors: LayerFactors, numbers: list[int]) -> LayerFactors:
+    """Select the factors of some heads, with shared keys and values copied; of all heads unchanged."""
     query, key, value, output = factors
     if len(numbers) == len(query):
         return factors
@@ -156,14 +156,14 @@ def factors_of(factors: LayerFactors, numbers: list[int]) -> LayerFactors:
     return query[numbers], key[shared], value[shared], output[numbers]
 
 
-def _measured(
+def _measure_factors(
     model: OpenModel, factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame: Frame
 ) -> Work[list[Numbers]]:
-    """Measure heads a few at a time, or a layer as a whole."""
+    """Measure heads a few at a time, or a whole layer."""
     if not frame.of_heads:
         layer = factor_layer(factors, frozenset("QO") - ranks.keys())
-        with model.telling("measuring the whole layer", "problems") as telling:
-            return (yield from measure_circuits(layer, ranks, noise, frame, telling.step))
+        with model.reporter("measuring the whole layer", "problems") as report:
+            return (yield from measure_circuits(layer, ranks, noise, frame, report.step))
     group, heads = len(factors[0]) // len(factors[1]), len(factors[0])
     pieces: list[Callable[[], list[Numbers]]] = []
     for start in range(0, len(factors[1]), SHARED_AT_ONCE):
@@ -171,19 +171,19 @@ def _measured(
         own = slice(group * start, group * (start + SHARED_AT_ONCE))
         part = factors[0][own], factors[1][shared], factors[2][shared], factors[3][own]
         own_ranks = {name: each[own] for name, each in ranks.items()}
-        pieces.append(partial(_of_heads, part, own_ranks, noise[own], frame))
-    with model.telling("measuring circuits", "heads") as telling:
-        telling(0, heads)
-        found = yield from in_rounds(pieces, done=lambda done: telling(done * heads // len(pieces), heads))
+        pieces.append(partial(_measure_heads, part, own_ranks, noise[own], frame))
+    with model.reporter("measuring circuits", "heads") as report:
+        report(0, heads)
+        found = yield from in_rounds(pieces, done=lambda done: report(done * heads // len(pieces), heads))
     return [row for rows in found for row in rows]
 
 
-def _of_heads(factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame: Frame) -> list[Numbers]:
+def _measure_heads(factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame: Frame) -> list[Numbers]:
     return finish(measure_circuits(factor_heads(factors), ranks, noise, frame))
 
 
 def _chance(model: OpenModel, layer: LayerOutline, spectra: Mapping[str, Spectrum], frame: Frame) -> Work[Numbers]:
-    """Give what Gaussian factors of a layer's shapes give, stored as finely; layers of one shape share it."""
+    """Measure Gaussian factors of a layer's shapes, stored as finely, once for layers of one shape."""
     sizes = sizes_of(layer, not frame.of_heads, {matrix: each.chance_noise for matrix, each in spectra.items()})
     of = (repr(sizes), frame.of_heads, frame.compared, frame.spectra, *sorted(frame.tolerance.items()))
     yield None
@@ -191,10 +191,10 @@ def _chance(model: OpenModel, layer: LayerOutline, spectra: Mapping[str, Spectru
 
 
 def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[Tensor | None]:
-    """Compute ``W_Uᵀ W_E`` in float64, once for every pair of tables; None where a layer leads to no tokens.
+    """Compute ``W_Uᵀ W_E`` in float64, once for every pair of tables; None if the layer's OV leads to no tokens.
 
-    Folded, the gain of the last norm stands before the unembedding, whose mean over the tokens, which moves all logits
-    alike, is taken off: ``diag(g) (W_U − 1 mᵀ)ᵀ W_E``.
+    With the last norm folded in, it is ``diag(g) (W_U − 1 mᵀ)ᵀ W_E``, where g is the norm's gain and m the mean of the
+    unembedding over the tokens, which changes all logits alike.
     """
     tables = token_tables(model)
     found = tables.sound(layer.stack)
@@ -212,9 +212,9 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
         if not has_room:
             known[found] = None
         else:
-            with model.telling("computing token maps", "tokens") as telling:
+            with model.reporter("computing token maps", "tokens") as report:
                 target = None if source == unembedding else tables.rows(unembedding)
-                known[found] = yield from token_map(tables.rows(source), target, telling)
+                known[found] = yield from token_map(tables.rows(source), target, report)
     plain = known[found]
     if plain is None or not is_folded:
         return plain
@@ -227,10 +227,10 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
     return model.cached(("folded token map", found, gain), folded)
 
 
-def _compared(layer: LayerOutline) -> frozenset[str]:
-    """Say which circuits lead from a space to itself: none across stacks, whose residual streams are two."""
+def _square_circuits(layer: LayerOutline) -> frozenset[str]:
+    """Name the circuits that map a space to itself: none in cross-attention, which has two residual streams."""
     if layer.stack == "cross":
         return frozenset()
     return frozenset(
-        circuit for circuit, (one, other) in CIRCUITS_OF.items() if getattr(layer, one) == getattr(layer, other)
+        circuit for circuit, (one, other) in CIRCUIT_WIDTHS.items() if getattr(layer, one) == getattr(layer, other)
     )

@@ -1,4 +1,4 @@
-"""The rows of ``composition``: for each head the earlier heads that feed it, the strongest first."""
+"""The rows of ``composition``: the earlier heads that feed each head, the strongest first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from engine.analysis.layers import NOTHING, heads_of, over_layers, place_of
+from engine.analysis.layers import NOTHING, compute_layers, place_cells, wanted_heads
 from engine.analysis.open_model import OpenModel
 from engine.mathematics.circuits import KINDS, LayerFactors, composition, reading, writing
 from engine.values.errors import NotFinite
@@ -20,23 +20,23 @@ from engine.values.table import Cell, Groups, RowGroup
 from engine.values.views import Query
 
 KEPT_BYTES = 2**29
-"""What is kept of what layers write, so that going through a model reads each layer once."""
+"""The most bytes of layers' writing factors that are kept, so that each layer is read once."""
 
-Fed: TypeAlias = tuple[LayerOutline, dict[str, Tensor]]
-"""A layer, and by kind its heads' compositions with those of a later one."""
+LayerComposition: TypeAlias = tuple[LayerOutline, dict[str, Tensor]]
+"""An earlier layer, and by kind the composition of its heads with those of a later layer."""
 
 
 def rows_of_composition(model: OpenModel, query: Query) -> Groups:
-    """Compare the heads of the layers that a query names with those of all layers before them in the same stack."""
+    """Compare the heads of a query with those of all earlier layers of the same stack."""
     left_out: dict[Head, str] = {}
-    yield from over_layers("composition", model, query, partial(_rows_of_layer, left_out))
+    yield from compute_layers("composition", model, query, partial(_rows_of_layer, left_out))
 
 
 def _rows_of_layer(left_out: dict[Head, str], model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    """Work out the rows of one layer; a layer that writes another width than this one reads feeds nothing.
+    """Compute the rows of one layer; earlier layers that write another width feed nothing.
 
-    Across stacks the queries alone read what the stack has written: keys and values are read from the other one. Layers
-    whose weights hold NaN or infinite numbers are noted in ``left_out``.
+    In cross-attention only queries read the decoder's stream; keys and values read the encoder's. Layers with NaN or
+    infinite weights are added to ``left_out``.
     """
     yield Lane.WEIGHTS
     earlier = [
@@ -53,23 +53,23 @@ def _rows_of_layer(left_out: dict[Head, str], model: OpenModel, layer: LayerOutl
         kind: part for kind, part in reading(*factors).items()
         if part.shape[-1] == layer.d_model and (layer.stack != "cross" or kind == "Q")
     }  # fmt: skip
-    fed: list[Fed] = []
-    with model.telling("comparing with earlier layers", "layers") as telling:
+    fed: list[LayerComposition] = []
+    with model.reporter("comparing with earlier layers", "layers") as report:
         for done, each in enumerate(earlier):
             yield None
-            telling(done, len(earlier))
+            report(done, len(earlier))
             try:
                 written = _written(model, each)
             except NotFinite as error:
                 left_out[each.name] = error.what
             else:
                 fed.append((each, {kind: composition(written, part) for kind, part in read.items()}))
-    own = [row for number in heads_of(layer, query) for row in _ranked(layer, number, fed)]
+    own = [row for number in wanted_heads(layer, query) for row in _ranked(layer, number, fed)]
     yield RowGroup(own, left_out={each.name: left_out[each.name] for each in earlier if each.name in left_out})
 
 
 def _written(model: OpenModel, layer: LayerOutline, factors: LayerFactors | None = None) -> Tensor:
-    """Give what a layer writes, kept for the layers behind it where there is room."""
+    """Return a layer's writing factors, kept for later layers if there is room."""
     kept = model.cached("composition", dict[Head, Tensor])
     if layer.name in kept:
         return kept[layer.name]
@@ -79,8 +79,8 @@ def _written(model: OpenModel, layer: LayerOutline, factors: LayerFactors | None
     return written
 
 
-def _ranked(layer: LayerOutline, number: int, fed: list[Fed]) -> Iterator[tuple[Cell, ...]]:
-    """Sort what feeds one head, the strongest first; heads of zero weights feed nothing and come last, empty."""
+def _ranked(layer: LayerOutline, number: int, fed: list[LayerComposition]) -> Iterator[tuple[Cell, ...]]:
+    """Sort the heads that feed one head, the strongest first; heads of zero weights come last, empty."""
     places = [
         (float(value), kind, each.layer, head)
         for each, by_kind in fed
@@ -89,7 +89,7 @@ def _ranked(layer: LayerOutline, number: int, fed: list[Fed]) -> Iterator[tuple[
         for head, value in enumerate(by_kind[kind][:, number].tolist())
     ]
     order = torch.tensor([place[0] for place in places]).nan_to_num(-1.0).argsort(descending=True, stable=True)
-    by_chance = float(layer.d_model**-0.5)  # see `engine.mathematics.circuits`
+    chance = float(layer.d_model**-0.5)  # see `engine.mathematics.circuits`
     for place in order.tolist():
-        value, kind, from_layer, from_head = places[place]
-        yield (*place_of(layer, number), kind, from_layer, from_head, NOTHING if value != value else value, by_chance)
+        value, *source = places[place]
+        yield (*place_cells(layer, number), *source, NOTHING if value != value else value, chance)

@@ -1,6 +1,6 @@
-"""Where singular values are computed: on the CPU pieces side by side, on a GPU one after the other.
+"""Singular values of heads and whole layers: on the CPU in parallel pieces, on a GPU one after the other.
 
-A GPU that is short of memory, or whose solver gives a matrix up, is not asked again; the CPU does the work then.
+If a GPU is short of memory or its solver fails, the CPU does the rest of the work.
 """
 
 from __future__ import annotations
@@ -24,51 +24,51 @@ from engine.values.progress import Work
 from engine.values.spectra import EPSILONS, NORMS, Arrays, FloatArray
 
 PIECE = 2**21
-"""Numbers of the factors that a piece of the heads' work takes up, some hundredths of a second of it."""
+"""Numbers in the factors of a piece of work, which takes some hundredths of a second."""
 
-GLANCE = 256
-"""Rows that are looked at at once for a number that is not zero; the first nearly always have one."""
+ROWS_AT_ONCE = 256
+"""Rows that are searched at once for a number that is not zero; nearly always the first have one."""
 
 
 class Decomposer:
-    """Computes the singular values of heads and of whole layers on the device that a person names.
+    """Computes the singular values of heads and whole layers on a device.
 
-    It tells in a sentence when a GPU is given up.
+    It notifies the person when it gives up a GPU.
 
     Raises
     ------
-    EngineError : when there is no such device.
+    EngineError : if there is no such device.
     """
 
     def __init__(self, wish: str, notify: Callable[[str], None]) -> None:
         device = spectra_device(choose_device(wish))
         self._devices = {"heads": device, "whole layers": device}
         self._notify = notify
-        if device != "cpu":  # torch loads a GPU's solver when it is first asked for, and two threads must not at once
+        if device != "cpu":  # torch loads a GPU's solver on first use, which two threads must not do at once
             with suppress(RuntimeError):
                 torch.linalg.eigvalsh(torch.eye(2, dtype=torch.float64, device=device))
 
     def heads(self, weights: LayerWeights, matrices: Collection[str] = MATRICES) -> Work[list[Arrays]]:
-        """Compute matrices of every head; nothing is computed of the others."""
+        """Compute some matrices of every head."""
         pieces: list[Callable[[], Arrays]] = []
         for circuit in ("QK", "OV"):
             one, other = (weights.query, weights.key) if circuit == "QK" else (weights.output.mT, weights.value)
             problems = [([name], [part]) for name, part in zip(circuit, (one, other), strict=True) if name in matrices]
             if circuit in matrices and weights.circuits is None:
                 problems = [([*(name for [name], _ in problems), circuit], [one, other])]
-            elif circuit in matrices and weights.circuits is not None:  # of a change, which are of other factors
+            elif circuit in matrices and weights.circuits is not None:  # an adapter's change has other factors
                 of = weights.circuits
                 problems.append(([circuit], [of.query, of.key] if circuit == "QK" else [of.output.mT, of.value]))
             for names, factors in problems:
                 shared = len(factors[-1])
                 numbers = sum(factor.numel() for factor in factors) // shared
                 even = math.ceil(2 * shared / torch.get_num_threads())
-                step = max(1, min(PIECE // numbers, even))  # what shares a key/value head is computed together
+                step = max(1, min(PIECE // numbers, even))  # in key/value heads, with the heads that share them
                 parts = zip(*(factor.split(step * (len(factor) // shared)) for factor in factors), strict=True)
                 pieces += [partial(self._solve, "heads", names, part) for part in parts]
         found = yield from in_rounds(pieces, None if self._devices["heads"] == "cpu" else 1)
         count, epsilons = len(weights.query), weights.epsilons
-        del weights, one, other, problems, factors, pieces  # else what stays lies between them, and keeps their memory
+        del weights, one, other, problems, factors, pieces  # before the results are copied, to free whole arenas
         together = {matrix: np.concatenate([each[matrix] for each in found if matrix in each]) for matrix in matrices}
         together |= {EPSILONS[factor]: np.array(each)[:, None] for factor, each in epsilons.items()}
         return [
@@ -78,7 +78,7 @@ class Decomposer:
     def layer(
         self, weights: LayerWeights, matrices: Collection[str] = MATRICES, known: Collection[str] = MATRICES
     ) -> Work[list[Arrays]]:
-        """Compute matrices of a layer as a whole, and norms of factors of which no singular values are ``known``."""
+        """Compute matrices of a whole layer, and norms of factors whose singular values are not ``known``."""
         found: Arrays = {}
         for factor in sorted({*"".join(matrices)}):
             by_head = {"Q": weights.query, "K": weights.key, "V": weights.value, "O": weights.output.mT}[factor]
@@ -89,17 +89,17 @@ class Decomposer:
         for matrix in sorted(matrices, key=len, reverse=True):  # products take longest
             of = weights if len(matrix) == 1 else weights.circuits or weights
             factors = layer_factors(matrix, *of.factors)
-            if all(any(bool(rows.any()) for rows in factor.split(GLANCE, -2)) for factor in factors):
+            if all(any(bool(rows.any()) for rows in factor.split(ROWS_AT_ONCE, -2)) for factor in factors):
                 pieces.append(partial(self._solve, "whole layers", [matrix], factors))
-            else:  # what is pruned, or a hole in a file, is no work
+            else:  # pruned
                 found[matrix] = np.zeros(min(min(factor.shape[-2:]) for factor in factors))
-        del weights, of, factors, by_head  # of products that are added up from them no more is needed
+        del weights, of, factors, by_head  # the sums of products are enough
         for each in (yield from in_rounds(pieces, None if self._devices["whole layers"] == "cpu" else 1)):
             found |= {matrix: values[0] for matrix, values in each.items()}
         return [found]
 
     def _solve(self, kind: str, names: Sequence[str], factors: Sequence[Tensor]) -> Arrays:
-        """Compute a matrix of one factor, or a circuit of two behind those of its factors that are named."""
+        """Compute a matrix from one factor, or from two the named ones of both factors and their circuit."""
         device = self._devices[kind]
         try:
             if len(factors) == 1:
@@ -109,13 +109,13 @@ class Decomposer:
                 found = circuit_singular_values(factors[0].to(device), factors[1].to(device), has_own, has_shared)
             return {name: values.numpy() for name, values in zip(names, found, strict=True)}
         except RuntimeError as error:
-            why = _why(error, device)
+            why = _device_failure(error, device)
             if not why:
                 raise
-        # The error is gone by now, and with it the tensors of where it was raised.
+        # Outside the handler, the error and the tensors in its traceback are free.
         if device == "cpu":
             raise EngineError("too little memory is free for the spectra of this layer; close other programs")
-        with suppress(RuntimeError):  # a device that failed once may fail at whatever it is asked
+        with suppress(RuntimeError):  # a device that failed once may fail again
             torch.cuda.empty_cache()
         self._devices[kind] = "cpu"
         self._notify(f"{device} {why}; spectra of {kind} are computed on the CPU")
@@ -123,7 +123,7 @@ class Decomposer:
 
 
 def _epsilon_of_layer(epsilons: FloatArray, by_head: Tensor) -> FloatArray:
-    """Say how finely a factor of a layer as a whole is stored: (1,); the squares of its heads' noise add up."""
+    """Return how finely a factor of a whole layer is stored, (1,); the squares of its heads' noise add up."""
     epsilons = epsilons[:: len(epsilons) // len(by_head)]
     if np.ptp(epsilons) > 0:
         sizes = [float(head.double().norm()) for head in by_head]
@@ -131,8 +131,8 @@ def _epsilon_of_layer(epsilons: FloatArray, by_head: Tensor) -> FloatArray:
     return np.array(epsilons[:1])
 
 
-def _why(error: RuntimeError, device: str) -> str:
-    """Say why a device is given up; nothing where it is not the device that failed."""
+def _device_failure(error: RuntimeError, device: str) -> str:
+    """Say why a device failed; empty if it did not."""
     if lacks_memory(error):
         return "has too little free memory"
     gave_up: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]  # a documented name

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from engine.analysis.circuits import factors_at, factors_of
-from engine.analysis.layers import NOTHING, heads_of, over_layers, place_of
+from engine.analysis.circuits import query_factors, select_heads
+from engine.analysis.layers import NOTHING, compute_layers, place_cells, wanted_heads
 from engine.analysis.open_model import OpenModel
 from engine.analysis.token_tables import TokenTable, token_tables
 from engine.architectures.vocabulary import Gain, final_gain, read_gain
@@ -25,27 +25,27 @@ from engine.values.table import Cell, Groups, RowGroup
 from engine.values.views import Query
 
 NUMBERS_AT_ONCE = 2**24
-"""Projections that are held at once, tokens by directions."""
+"""Projections in memory at once, tokens × directions."""
 
 ENDS = ("largest", "smallest")
 """The ends of a direction, in the order of the rows."""
 
 Cells = tuple[tuple[Cell, ...], tuple[Cell, ...]]
-"""Of a row, the cells from ``side`` to ``projection_chance``, and ``token_id`` and ``note``."""
+"""The cells of a row from ``side`` to ``projection_chance``, and ``token_id`` and ``note``."""
 
 NO_TOKEN = (NOTHING,) * 5
-"""The cells from ``extreme`` to ``projection_chance`` of a row that names no token."""
+"""The cells from ``extreme`` to ``projection_chance`` of a row without a token."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a circuit: what it is called, and the tokens that meet it there.
+    """One side of a circuit, and the tokens to project on its directions.
 
     Attributes
     ----------
-    table : the tokens, or None where there are none to meet; then ``note`` says why.
-    gain : (d,) that the table's rows are multiplied by, or None.
-    chance : what the largest projections are along random directions, as many as are listed.
+    table : the tokens, or None if there are none; then ``note`` says why.
+    gain : (d,) by which the table's rows are multiplied, or None.
+    chance : the largest projections on random directions, as many as are listed.
     """
 
     name: str
@@ -56,15 +56,15 @@ class Side:
 
 
 def rows_of_directions(model: OpenModel, query: Query) -> Groups:
-    """Put the singular directions of the heads that a query names into words; the model itself is not loaded."""
-    return over_layers("directions", model, query, _rows_of_layer)
+    """List the tokens at the ends of the singular directions of a query's heads, without loading the model."""
+    return compute_layers("directions", model, query, _rows_of_layer)
 
 
 def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     yield Lane.WEIGHTS
-    numbers, draws = heads_of(layer, query), chance_of(layer, False)
+    numbers, draws = wanted_heads(layer, query), chance_of(layer, False)
     weights = model.layer_weights(layer.name)
-    circuits = factor_heads(factors_of(factors_at(model, layer, weights, query), numbers))
+    circuits = factor_heads(select_heads(query_factors(model, layer, weights, query), numbers))
     for matrix, product in (("QK", circuits.qk), ("OV", circuits.ov)):
         if query.matrix not in (None, matrix):
             continue
@@ -84,7 +84,7 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
                 of = float(sigma[place, index]), chance
                 unclaimed = [((NOTHING, *NO_TOKEN), (NOTHING, why))]
                 cells = unclaimed if why else [each for side in found for each in side[place * count + index]]
-                at = (*place_of(layer, number), matrix, index + 1)
+                at = (*place_cells(layer, number), matrix, index + 1)
                 rows += [(*at, *along, *of, *end) for along, end in cells]
         yield RowGroup(rows, lacking=token_tables(model).lacking(layer.stack, "tokens"))
 
@@ -106,14 +106,14 @@ def _sides(model: OpenModel, layer: LayerOutline, matrix: str, query: Query) -> 
 
 
 def _side(model: OpenModel, name: str, tokens: str | None, d: int, gain: Gain | None, top: int) -> Work[Side]:
-    """Read a side's tokens and the gain between, and work out what chance gives, once for all layers."""
+    """Read the tokens and the gain of a side, and compute its chance, once for all layers."""
     tables = token_tables(model)
     table = tables.tokens(tokens, d)
     if tokens is None or table is None or not len(table.ids):
         return Side(name, None, note=tables.why_none(tokens))
     try:
         factors = None if gain is None else read_gain(model.source.tensors, gain)
-    except NotFinite as error:  # of the norm after the last layer: it is in the way of these tokens alone
+    except NotFinite as error:  # in the gain of the last norm, which concerns these tokens alone
         return Side(name, None, note=f"{error.what}; these tokens are ranked without that norm")
     yield None
     chance: list[float] = model.cached(
@@ -124,19 +124,19 @@ def _side(model: OpenModel, name: str, tokens: str | None, d: int, gain: Gain | 
 
 
 def _tokens(model: OpenModel, side: Side, vectors: Tensor, top: int) -> Work[list[list[Cells]]]:
-    """Find the tokens at both ends of directions (heads, d, n): a list for each direction, head by head."""
+    """Find the tokens at both ends of directions (heads, d, n): a list of rows for each direction, head by head."""
     count = vectors.shape[-1]
     if side.table is None:
         return [[((side.name, *NO_TOKEN), (NOTHING, side.note))]] * (len(vectors) * count)
     at_once = max(1, NUMBERS_AT_ONCE // (count * len(side.table.ids)))
     result: list[list[Cells]] = []
     for some in vectors.split(at_once):
-        with model.telling("projecting tokens", "tokens") as telling:
-            turned = some.permute(1, 0, 2).flatten(1)
-            met = yield from side.table.along(turned, telling, side.gain)  # (heads · n, tokens)
-        cells: list[list[Cells]] = [[] for _ in met]
+        with model.reporter("projecting tokens", "tokens") as report:
+            directions = some.permute(1, 0, 2).flatten(1)
+            projected = yield from side.table.project(directions, report, side.gain)  # (heads · n, tokens)
+        cells: list[list[Cells]] = [[] for _ in projected]
         for end, sign in zip(ENDS, (1, -1), strict=True):
-            values, places = met.topk(min(top, met.shape[1]), largest=end == "largest")
+            values, places = projected.topk(min(top, projected.shape[1]), largest=end == "largest")
             ids = [side.table.ids[place] for place in places.flatten().tolist()]
             named = zip(ids, model.words().texts(ids), values.flatten().tolist(), strict=True)
             for number, (token_id, token, value) in enumerate(named):
@@ -148,7 +148,7 @@ def _tokens(model: OpenModel, side: Side, vectors: Tensor, top: int) -> Work[lis
 
 
 def _notes(sigma: FloatArray, noise: float, count: int) -> list[str]:
-    """Say of each of the first singular values why no direction can be claimed, or nothing where one can."""
+    """Say for each of the first singular values why it has no direction of its own; empty if it has one."""
     notes = []
     for index, (start, end) in enumerate(groups(sigma)[:count]):
         if not sigma[index] > noise:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from engine.analysis.layers import NOTHING, heads_of, over_layers, place_of
+from engine.analysis.layers import NOTHING, compute_layers, place_cells, wanted_heads
 from engine.analysis.open_model import OpenModel
 from engine.analysis.token_tables import TokenTable, token_tables
 from engine.mathematics.chance import chance_of
@@ -57,7 +57,7 @@ class Term:
 
 def rows_of_explain(model: OpenModel, query: Query) -> Groups:
     """Explain one cell of the maps of the heads that a query names."""
-    return over_layers("explain", model, query, _rows_of_layer)
+    return compute_layers("explain", model, query, _rows_of_layer)
 
 
 def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
@@ -71,7 +71,7 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
         last[key] = *found, {matrix: weights.epsilons[matrix] for matrix in "QK"}
     scoring, (queries, keys), stored = last[key]
     place = _place("query", query.position, queries, len(queries) - 1)
-    for number in heads_of(layer, query):
+    for number in wanted_heads(layer, query):
         yield None
         best = int(scoring.weights[number, place].argmax())
         seen = _place("key", query.key, keys, best)
@@ -83,7 +83,7 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
             )
         cells = yield from _of_cell(model, layer, scoring, (number, place, seen), stored, query)
         lacking = token_tables(model).lacking(layer.stack, "tokens")
-        yield RowGroup([(*place_of(layer, number), *row, *ends) for row in cells], lacking=lacking)
+        yield RowGroup([(*place_cells(layer, number), *row, *ends) for row in cells], lacking=lacking)
 
 
 def _of_cell(
@@ -160,22 +160,22 @@ def _at_ends(
     if table is None or not len(table.ids) or table.rows.shape[1] != len(vectors) or not len(met):
         return None
     signs = torch.where(met < 0, -1.0, 1.0).to(vectors)
-    with model.telling("projecting tokens", "tokens") as telling:
-        along = yield from table.along(vectors * signs, telling)
+    with model.reporter("projecting tokens", "tokens") as report:
+        along = yield from table.project(vectors * signs, report)
     rows = along.topk(min(top, along.shape[1])).indices
     texts = model.words().texts([table.ids[row] for row in rows.flatten().tolist()])
     width = rows.shape[1]
-    return [joined(texts[start : start + width]) for start in range(0, len(texts), width)]
+    return [join_tokens(texts[start : start + width]) for start in range(0, len(texts), width)]
 
 
-def joined(tokens: Sequence[str]) -> str:
+def join_tokens(tokens: Sequence[str]) -> str:
     r"""Put tokens into one cell that can be taken apart: a backslash stands before a ``|`` within them.
 
     Backslashes right before a ``|`` are written twice; all others stand as they do in other tables.
 
     Examples
     --------
-    >>> print(joined([r"\x04", "|", "\\", "b"]))
+    >>> print(join_tokens([r"\x04", "|", "\\", "b"]))
     \x04|\||\\|b
     """
     inside = [re.sub(r"(\\*)\|", r"\1\1\\|", token) for token in tokens]

@@ -1,11 +1,11 @@
-"""The rows of ``heads``: every head of the model, with what three other tables say of it side by side."""
+"""The rows of ``heads``: every head, with its ranks, patterns and circuits side by side."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
 
-from engine.analysis.layers import NOTHING, layers_of
+from engine.analysis.layers import NOTHING, query_layers
 from engine.analysis.open_model import OpenModel
 from engine.analysis.ranks import ranks_of_layer
 from engine.analysis.spectra import with_torch
@@ -17,26 +17,26 @@ from engine.values.table import RANKS_BESIDE_CHANCE_COLUMNS, Cell, Groups, RowGr
 from engine.values.views import HEAD_PARTS, HEADS, VIEWS, Query
 
 RANKS_ALONE = "a change of weights has ranks alone"
-"""Why its heads have nothing else."""
+"""The note in rows of an adapter's changes."""
 
 Key = tuple[str, Head, str | float | None]
-"""A part, a layer, and what else the part is of: the ε of its ranks, or the sentence of its patterns."""
+"""A part, a layer, and the ε of its ranks or the sentence of its patterns."""
 
 Part = Mapping[int, Mapping[str, Cell]]
-"""What one table says of a layer's heads: by head number, cells by column, ``label`` and ``note`` among them."""
+"""The cells that one table has for a layer's heads, by head number and column, ``label`` and ``note`` among them."""
 
 
 def rows_of_heads(model: OpenModel, query: Query) -> Groups:
-    """List the heads, and fill their cells part by part and layer by layer: rows that come later replace earlier ones.
+    """List the heads, and fill their cells part by part and layer by layer; later rows replace earlier ones.
 
-    The cheap part comes first, and each is worked out once. Where a part cannot be had of a layer its cells stay empty,
-    and the note says why.
+    The cheapest part comes first, and each is computed once. If a part fails for a layer, its cells stay empty and the
+    note says why.
 
     Raises
     ------
-    EngineError : at the end, when the sentence that the query names cannot be read.
+    EngineError : at the end, if the query's sentence cannot be read.
     """
-    layers = layers_of("heads", model, query)
+    layers = query_layers("heads", model, query)
     kept = model.cached("heads", dict[Key, Part])
     known = {key: part for key, part in kept.items() if key == _key(key[0], key[1], query)}
     kept.clear()  # of other sentences
@@ -72,7 +72,7 @@ def _key(part: str, layer: Head, query: Query) -> Key:
 
 
 def _part(part: str, model: OpenModel, layer: LayerOutline, query: Query) -> Work[Part]:
-    """Work out a part of the table for all heads of a layer; what needs torch is imported where it is asked for."""
+    """Compute a part of the table for all heads of a layer; torch is imported only for the parts that need it."""
     columns, rows_of_layer = RANKS_BESIDE_CHANCE_COLUMNS, ranks_of_layer
     if part != "ranks":
         yield from with_torch()
@@ -86,7 +86,7 @@ def _part(part: str, model: OpenModel, layer: LayerOutline, query: Query) -> Wor
             continue
         for row in unit.rows:
             cells = dict(zip(columns, row, strict=True))
-            if part == "ranks":  # of one matrix a row
+            if part == "ranks":  # its rows are matrices
                 cells = {f"{cells['matrix']}_{column}".lower(): cell for column, cell in cells.items()}
             by_head[int(row[2] or 0)] |= cells
             if unit.lacking:
@@ -95,7 +95,7 @@ def _part(part: str, model: OpenModel, layer: LayerOutline, query: Query) -> Wor
 
 
 def _rows(layer: LayerOutline, query: Query, known: Mapping[Key, Part]) -> list[tuple[Cell, ...]]:
-    """Write what is known of a layer's heads that are asked for side by side; a cell is empty where nothing is."""
+    """Join the known parts of a layer's wanted heads; unknown cells are empty."""
     rows: list[tuple[Cell, ...]] = []
     for head in layer.head_names():
         if query.wants(head.head):

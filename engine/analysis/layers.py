@@ -1,4 +1,4 @@
-"""What views share that are worked out a layer at a time: which layers a query names, and how rows are laid out."""
+"""Shared by views that are computed layer by layer: the layers of a query, and the cells of rows."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ from engine.values.views import VIEWS, Query
 Unit = TypeVar("Unit")
 
 NOTHING = ""
-"""The cell of what is undefined."""
+"""An empty cell."""
 
 
-def over_layers(
+def compute_layers(
     name: str,
     model: OpenModel,
     query: Query,
     of_layer: Callable[[OpenModel, LayerOutline, Query], Iterator[Unit]],
 ) -> Iterator[Unit | RowGroup]:
-    """Work out the layers that a query of a view names, one after the other.
+    """Compute the layers of a query, one after the other.
 
-    A layer of which nothing can be worked out, as its weights hold NaN or infinite numbers, is left out, unless it is
-    the one that is named.
+    Layers that raise `LayerLeftOut`, such as those with NaN in their weights, are left out unless one is asked for.
 
     Raises
     ------
-    EngineError : when the model has no such layer or head, or every layer is left out.
+    EngineError : if the model has no such layer or head, or every layer is left out.
     """
-    layers = layers_of(name, model, query)
+    layers = query_layers(name, model, query)
     left_out: dict[Head, str] = {}
     for done, layer in enumerate(layers):
         yield RowGroup(progress=Progress(name, done, len(layers), "layers"))
@@ -51,14 +50,14 @@ def over_layers(
     yield RowGroup(progress=Progress(name, len(layers), len(layers), "layers"))
 
 
-def layers_of(name: str, model: OpenModel, query: Query) -> tuple[LayerOutline, ...]:
-    """Give the layers that a query of a view names: one, some, or all that can have rows.
+def query_layers(name: str, model: OpenModel, query: Query) -> tuple[LayerOutline, ...]:
+    """Return the layers of a query: one, some, or all that can have rows in the view.
 
-    Of a comparison that are the layers of which the other model, which must be open, has the like.
+    Of two models, which must both be open, these are the layers that can be compared.
 
     Raises
     ------
-    EngineError : when the model has no such layer or head, or it cannot have rows.
+    EngineError : if the model has no such layer or head, or it cannot have rows.
     """
     outline, view = model.outline, VIEWS.get(name)
     has_changes = view.has_changes if view is not None else name != "attention"
@@ -80,30 +79,30 @@ def layers_of(name: str, model: OpenModel, query: Query) -> tuple[LayerOutline, 
     return layers
 
 
-def parts_wanted(query: Query) -> Iterator[bool]:
-    """Yield whether layers as a whole are meant: no for their heads, then yes for themselves, where both are wanted."""
+def wanted_parts(query: Query) -> Iterator[bool]:
+    """Yield False if rows of heads are wanted, then True if rows of whole layers are."""
     if query.head is None or query.head >= 0:
         yield False
     if query.wants(-1):
         yield True
 
 
-def heads_of(layer: LayerOutline, query: Query) -> list[int]:
-    """List the numbers of a layer's heads that a query wants."""
+def wanted_heads(layer: LayerOutline, query: Query) -> list[int]:
+    """List the numbers of a layer's heads in a query."""
     return [number for number in range(layer.heads) if query.wants(number)]
 
 
-def place_of(layer: LayerOutline, number: int) -> tuple[str, int, str]:
-    """Fill the columns ``stack, layer, head``; -1 is the layer as a whole."""
+def place_cells(layer: LayerOutline, number: int) -> tuple[str, int, str]:
+    """Fill the columns ``stack, layer, head``; -1 is the whole layer."""
     return layer.stack, layer.layer, "all" if number < 0 else str(number)
 
 
-def cells_of(
+def measure_cells(
     columns: tuple[str, ...], own: Mapping[str, float], chance: Mapping[str, float], counts: tuple[str, ...] = ()
 ) -> Iterator[Cell]:
-    """Lay numbers, and beside them what chance gives, out in columns; what is undefined has an empty cell.
+    """Arrange measures and their chance in columns, with empty cells for undefined ones.
 
-    Columns that end with one of ``counts`` hold whole numbers, though a sum or difference made floats of them.
+    Columns that end with one of ``counts`` hold whole numbers.
     """
     for column in columns:
         name = column.removesuffix("_chance")

@@ -90,7 +90,7 @@ class OpenModel:
             cached.setdefault(key, compute())
         return cast("Value", cached[key])
 
-    def telling(self, activity: str, unit: str) -> ProgressReporter:
+    def reporter(self, activity: str, unit: str) -> ProgressReporter:
         """Give what tells how far a piece of work is; its parameters are those of `Progress`."""
         return ProgressReporter(self._tell, activity, unit)
 
@@ -152,7 +152,7 @@ class OpenModel:
         try:
             with IMPORTING:
                 from engine.models.model_loader import load_reader, reporting_weights
-            with self.telling(LOADING, "bytes") as report, reporting_weights(report):
+            with self.reporter(LOADING, "bytes") as report, reporting_weights(report):
                 return load_reader(self.source, device, self.options.dtype)
         except EngineError as error:
             self._failure = error
@@ -165,7 +165,7 @@ class OpenModel:
             from engine.models.devices import choose_device
 
             return choose_device(self.options.device)
-        placement = place(self.outline.name, need, self.options.device)
+        placement = choose_placement(self.outline.name, need, self.options.device)
         if placement.refusal:
             raise EngineError(placement.refusal)
         return placement.device
@@ -179,7 +179,7 @@ class OpenModel:
         )
         need = self.source.sentence_need(self.options.dtype)
         is_known = self.options.device == "cpu" or hasattr(sys.modules.get("torch"), "nn")
-        placement = place(self.outline.name, need, self.options.device) if need and is_known else None
+        placement = choose_placement(self.outline.name, need, self.options.device) if need and is_known else None
         files, stored_bytes = len(self.source.files), self.outline.stored_bytes
         return MemoryReport(files, stored_bytes, layer_bytes, need, placement, memory.free_memory())
 
@@ -236,7 +236,7 @@ class OpenModel:
     # --- two models
 
     def other(self, report: Callable[[Progress], None] | None = None) -> Work[OpenModel]:
-        """Give the second model that the options name, opening it for whoever asks first, and telling of its download.
+        """Give the second model that the options name, opening it for whoever asks first, and reporting its download.
 
         Raises `EngineError` when none is named, or it cannot be opened or compared.
         """
@@ -288,7 +288,7 @@ class OpenModel:
             other.close()
 
 
-def place(model: str, need: SentenceNeed, wish: str) -> Placement:
+def choose_placement(model: str, need: SentenceNeed, wish: str) -> Placement:
     """Decide where a model reads sentences, by what is free now; unless that is to be the CPU it needs torch.
 
     Raises `EngineError` when there is no such device as the person wishes.
@@ -347,7 +347,7 @@ def check_both_read(model: OpenModel, text: str) -> Work[OpenModel]:
     own_need, their_need = (each.source.sentence_need(model.options.dtype) for each in (model, other))
     if not (model.is_loaded or other.is_loaded or own_need is None or their_need is None):
         names = f"{model.outline.name} beside {other.outline.name}"
-        if refusal := place(names, own_need.plus(their_need), model.options.device).refusal:
+        if refusal := choose_placement(names, own_need.plus(their_need), model.options.device).refusal:
             raise EngineError(refusal)
     return other
 

@@ -1,4 +1,4 @@
-"""The rows of ``patterns``: what a layer's heads do in a sentence, and on random tokens that come again; labels."""
+"""The rows of ``patterns``: where heads look in a sentence and in repeated random tokens; labels of heads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.analysis.layers import cells_of, heads_of, over_layers, place_of
+from engine.analysis.layers import compute_layers, measure_cells, place_cells, wanted_heads
 from engine.analysis.open_model import OpenModel
 from engine.mathematics.attention import (
     LABELS,
@@ -37,26 +37,25 @@ if TYPE_CHECKING:
     from engine.models.tokenizer import Words
 
 ROUNDING_SHARE = 1e-3
-"""Of a row of weights, what may be missing from one by rounding alone, and goes to no sink."""
+"""The part of a row's sum that may be missing because of rounding, without a sink."""
 
 REPEAT_MEASURES = ("duplicate", "induction")
-"""What has a meaning on tokens that come again alone."""
-
+"""Measures that are defined on repeated tokens alone."""
 
 DISTANCES = (11, 17, 31, 53)
-"""After how many tokens a token comes again, in a sequence for each; prime, so that no habit fits two of them."""
+"""The distances of repeated tokens, one for each sequence; prime, so that no other period fits two of them."""
 
 SEED = 0
 """Of the random tokens, together with the distance."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A layer's measures, and what chance gives for them; none of either where there is a reason for that.
+class PatternMeasures:
+    """A layer's measures and their chance, or the reason why there are none.
 
     Attributes
     ----------
-    own : by column, a number for each head; NaN where nothing is defined.
+    own : by column, a number for each head; NaN if undefined.
     chance : by column.
     """
 
@@ -65,40 +64,39 @@ class Measured:
     reason: str = ""
 
     def of_head(self, head: int, names: Collection[str] | None = None) -> tuple[dict[str, float], dict[str, float]]:
-        """Give one head's numbers and their chance by column, of some columns where they are named."""
+        """Return one head's measures and their chance by column, perhaps of some columns alone."""
         wanted = [name for name in self.own if names is None or name in names]
         return {name: float(self.own[name][head]) for name in wanted}, {name: self.chance[name] for name in wanted}
 
 
 @dataclass(frozen=True)
-class Repeat:
-    """Different random tokens, then the same ones again, between what the tokenizer puts around text.
+class RepeatedTokens:
+    """Distinct random tokens, repeated once, with the special tokens around text.
 
     Attributes
     ----------
     ids : of the whole sequence.
-    distance : after how many tokens each comes again.
+    distance : from a token to its repetition.
     """
 
     ids: tuple[int, ...]
     distance: int
 
 
-def repeats(words: Words, vocabulary: int, context: int | None) -> tuple[Repeat, ...]:
-    """Draw sequences of ordinary tokens, each repeated once, at the `DISTANCES` that a model has room for.
+def draw_repeats(words: Words, vocabulary: int, context: int | None) -> tuple[RepeatedTokens, ...]:
+    """Draw sequences of ordinary tokens, repeated once, at the `DISTANCES` that fit into the context.
 
-    They show which heads look for what they have seen, in whatever model. Where it has room for none, the distance is
-    the longest that fits.
+    If none fits, the distance is the longest that does.
 
     Parameters
     ----------
-    words : which says what ordinary tokens are.
-    vocabulary : how many ids the model knows.
+    words : the tokenizer, which knows the ordinary tokens.
+    vocabulary : the number of the model's token ids.
     context : the longest sequence the model reads, or None.
 
     Raises
     ------
-    EngineError : when there is no room for two tokens twice.
+    EngineError : if two tokens do not fit twice.
     """
     ordinary = np.asarray(words.ordinary(vocabulary))
     before, after = words.frame()
@@ -110,19 +108,19 @@ def repeats(words: Words, vocabulary: int, context: int | None) -> tuple[Repeat,
     made = []
     for distance in [each for each in DISTANCES if each <= longest] or [longest]:
         drawn = np.random.default_rng((SEED, distance)).choice(ordinary, distance, replace=False).tolist()
-        made.append(Repeat((*before, *drawn, *drawn, *after), distance))
+        made.append(RepeatedTokens((*before, *drawn, *drawn, *after), distance))
     return tuple(made)
 
 
 class _Repeats:
-    """What is measured on sequences of random tokens that come again, by a sequence's distance and by layer."""
+    """Measures on sequences of repeated random tokens, by distance and layer."""
 
     def __init__(self) -> None:
-        self.sequences: tuple[Repeat, ...] | None = None
-        self.found: dict[int, Mapping[Head, Measured]] = {}
+        self.sequences: tuple[RepeatedTokens, ...] | None = None
+        self.found: dict[int, Mapping[Head, PatternMeasures]] = {}
 
-    def mean(self, layer: Head) -> Measured:
-        """Average a layer's measures over the sequences that the model could read."""
+    def mean(self, layer: Head) -> PatternMeasures:
+        """Average a layer's measures over the sequences that it could be measured on."""
         each = [found[layer] for found in self.found.values()]
         measured = [found for found in each if not found.reason]
         if not measured:
@@ -131,36 +129,36 @@ class _Repeats:
             {name: finite_mean(np.array([numbers[name] for numbers in some]), 0) for name in some[0]}
             for some in ([found.own for found in measured], [found.chance for found in measured])
         )
-        return Measured(own, {name: float(mean) for name, mean in chance.items()})
+        return PatternMeasures(own, {name: float(mean) for name, mean in chance.items()})
 
 
 def rows_of_patterns(model: OpenModel, query: Query) -> Groups:
-    """Work out the rows of heads; without a sentence, those of the random tokens that come again."""
-    return over_layers("patterns", model, query, rows_of_layer)
+    """Compute the rows of a query, on its sentence or on repeated random tokens."""
+    return compute_layers("patterns", model, query, rows_of_layer)
 
 
 def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    """Work out the rows of one layer's heads."""
+    """Compute the rows of one layer's heads."""
     yield Lane.MODEL
     notice = "" if query.text is None else (yield from model.read(query.text)).notice
-    with model.telling("measuring on random tokens", "layers run") as telling:
-        repeated = (yield from _measured_repeats(model, telling)).mean(layer.name)
+    with model.reporter("measuring on random tokens", "layers run") as report:
+        repeated = (yield from _measured_repeats(model, report)).mean(layer.name)
     found = repeated
     if query.text is not None:
-        found = yield from _or_reason(_in_sentence(model, query.text, layer))
+        found = yield from _or_reason(_measure_sentence(model, query.text, layer))
     note = found.reason or repeated.reason or notice
     rows: list[tuple[Cell, ...]] = []
-    for head in heads_of(layer, query):
-        (own, chance), (again, of_again) = found.of_head(head), repeated.of_head(head, REPEAT_MEASURES)
-        cells = cells_of(PATTERNS.columns[4:-1], own | again, chance | of_again)
-        rows.append((*place_of(layer, head), label_of(*repeated.of_head(head, LABELS)), *cells, note))
+    for head in wanted_heads(layer, query):
+        (own, chance), (of_repeats, its_chance) = found.of_head(head), repeated.of_head(head, REPEAT_MEASURES)
+        cells = measure_cells(PATTERNS.columns[4:-1], own | of_repeats, chance | its_chance)
+        rows.append((*place_cells(layer, head), label_of(*repeated.of_head(head, LABELS)), *cells, note))
     yield RowGroup(rows)
 
 
 def labels(model: OpenModel, report: Callable[[Progress], None]) -> Work[dict[Head, Label]]:
-    """Label the heads that clearly do one thing on random tokens that come again.
+    """Label the heads that have a clear pattern on repeated random tokens.
 
-    What has been measured is kept when the work is given up.
+    Finished measures are kept when the work is given up.
     """
     yield Lane.MODEL
     repeats = yield from _measured_repeats(
@@ -176,73 +174,70 @@ def labels(model: OpenModel, report: Callable[[Progress], None]) -> Work[dict[He
     return named
 
 
-def _measured_repeats(model: OpenModel, told: Callable[[int, int], None]) -> Work[_Repeats]:
+def _measured_repeats(model: OpenModel, report: Callable[[int, int], None]) -> Work[_Repeats]:
     """Read the sequences that have not been read, and measure all layers on each.
 
-    ``told`` is called with the layers that have run and that are to run, where each runs once to read a sequence and
-    once to be measured on it.
+    ``report`` is called with the layers that have run and their total: each layer runs once to read a sequence and once
+    to be measured.
     """
     known = model.cached("repeats", _Repeats)
     layers = [layer.name for layer in model.outline.attending_layers]
     if known.sequences is None:
         reader = yield from model.reader()
         try:
-            known.sequences = repeats(reader.words, reader.vocabulary, model.outline.context)
+            known.sequences = draw_repeats(reader.words, reader.vocabulary, model.outline.context)
         except EngineError as error:
-            known.found[0], known.sequences = dict.fromkeys(layers, Measured(reason=str(error))), ()
+            known.found[0], known.sequences = dict.fromkeys(layers, PatternMeasures(reason=str(error))), ()
     total = 2 * len(layers) * len(known.sequences)
     for before, repeat in zip(range(0, total, 2 * len(layers)), known.sequences, strict=True):
         if repeat.distance not in known.found:
-            here = partial(lambda before, done: told(before + done, total), before)
-            known.found[repeat.distance] = yield from _on_repeat(model, repeat, layers, here)
+            here = partial(lambda before, done: report(before + done, total), before)
+            known.found[repeat.distance] = yield from _measure_repeat(model, repeat, layers, here)
     return known
 
 
-def _on_repeat(
-    model: OpenModel, repeat: Repeat, layers: Sequence[Head], told: Callable[[int], None]
-) -> Work[Mapping[Head, Measured]]:
-    """Measure every layer on one sequence; what the model fails on has nothing to measure."""
-    reader = (yield from model.reader()).sharing_model()  # the sentence that is looked at stays read
-    reader.tell = lambda progress: told(progress.done) if progress.activity == READING else None
+def _measure_repeat(
+    model: OpenModel, repeat: RepeatedTokens, layers: Sequence[Head], report: Callable[[int], None]
+) -> Work[Mapping[Head, PatternMeasures]]:
+    """Measure every layer on one sequence, or give the reason why the model cannot read it."""
+    reader = (yield from model.reader()).sharing_model()  # so that the person's sentence stays read
+    reader.tell = lambda progress: report(progress.done) if progress.activity == READING else None
 
-    def read() -> Measured:
+    def read() -> PatternMeasures:
         reader.read(repeat.ids, model.check)
-        return Measured()
+        return PatternMeasures()
 
-    def on_layer(layer: Head) -> Measured:
+    def on_layer(layer: Head) -> PatternMeasures:
         maps = reader.layer_maps(layer, model.check)
         return _measure(model, maps, repeated_keys(np.asarray(reader.ids_along(layer.stack)), repeat.distance))
 
     failure = yield from _or_reason(restartable(read))
     if failure.reason:
         return dict.fromkeys(layers, failure)
-    measured: dict[Head, Measured] = {}
+    measured: dict[Head, PatternMeasures] = {}
     for done, layer in enumerate(layers, start=len(layers)):
         yield None
-        told(done)
+        report(done)
         measured[layer] = yield from _or_reason(restartable(partial(on_layer, layer)))
     return measured
 
 
-def _in_sentence(model: OpenModel, text: str, layer: LayerOutline) -> Work[Measured]:
+def _measure_sentence(model: OpenModel, text: str, layer: LayerOutline) -> Work[PatternMeasures]:
     return _measure(model, (yield from model.attention(text, layer.stack, layer.layer)), {})
 
 
-def _or_reason(work: Work[Measured]) -> Work[Measured]:
-    """Measure, or give the reason why the model cannot be measured."""
+def _or_reason(work: Work[PatternMeasures]) -> Work[PatternMeasures]:
+    """Measure, or return the reason for a failure."""
     try:
         return (yield from work)
     except Superseded:
-        raise  # no reason of the model's, and nothing to keep
+        raise
     except EngineError as error:
-        return Measured(reason=str(error))
+        return PatternMeasures(reason=str(error))
 
 
-def _measure(model: OpenModel, maps: AttentionMaps, repeated: Mapping[str, NDArray[np.int64]]) -> Measured:
-    """Measure a layer's maps.
-
-    Where queries and keys are not the same tokens, places cannot be compared; each query has a first key all the same.
-    """
+def _measure(model: OpenModel, maps: AttentionMaps, repeated: Mapping[str, NDArray[np.int64]]) -> PatternMeasures:
+    """Measure a layer's maps; measures of distances need queries and keys to be the same tokens."""
     weights = maps.weights
     _, queries, keys = weights.shape
     visible = maps.visible or visible_keys(weights, model.check)
@@ -258,4 +253,4 @@ def _measure(model: OpenModel, maps: AttentionMaps, repeated: Mapping[str, NDArr
     for name, places in interest.items():
         own[name] = attention_to(weights, places, visible)
         chance[name] = uniform_to(places, visible)
-    return Measured(own, chance)
+    return PatternMeasures(own, chance)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from engine.analysis.layers import NOTHING, over_layers
+from engine.analysis.layers import NOTHING, compute_layers
 from engine.analysis.open_model import OpenModel, check_both_read
 from engine.mathematics.measures import orthogonal_norm
 from engine.mathematics.tokens import ShuffledChanges
@@ -72,12 +72,12 @@ def _without_heads(model: OpenModel, query: Query) -> Work[Tensor]:
     """Give the logits, (vocabulary,), at a query's token with its heads switched off together."""
     for head in query.off:
         model.outline.layer(head)
-    predictor, prompt, _ = yield from prompt_of(model, query)
+    predictor, prompt, _ = yield from read_prompt(model, query)
     yield None
     return predictor.switched(prompt, Off(query.off, query.by_mean), model.check)
 
 
-def prompt_of(model: OpenModel, query: Query) -> Work[tuple[Predictor, Prompt, Tensor]]:
+def read_prompt(model: OpenModel, query: Query) -> Work[tuple[Predictor, Prompt, Tensor]]:
     """Read a sentence, unless it was asked about last, and give the logits, (vocabulary,), at a query's token.
 
     The model's head is put on at the first prediction.
@@ -153,7 +153,7 @@ def _difference_cells(model: OpenModel, query: Query, words: Words, logits: Sequ
     return *measured.texts(words), *numbers
 
 
-def likely(words: Words, logits: Tensor, count: int) -> list[tuple[Cell, ...]]:
+def likely_tokens(words: Words, logits: Tensor, count: int) -> list[tuple[Cell, ...]]:
     """List the most likely tokens: id, text, logit and probability, each with that of a token drawn at random."""
     expected = _Expected(logits)
     ids = expected.first(count)
@@ -170,7 +170,7 @@ def _choices_of(model: OpenModel, query: Query) -> Work[tuple[Words, Prompt, Ten
 
     if isinstance(reader, ModuleReader):
         return reader.words, *reader.predicted(query.text or "", query.position, model.check)
-    predictor, prompt, logits = yield from prompt_of(model, query)
+    predictor, prompt, logits = yield from read_prompt(model, query)
     return predictor.words, prompt, logits
 
 
@@ -219,7 +219,7 @@ def _texts_of_both(ids: list[int], words: Words, other: Words, own: _Expected, t
 
 def rows_of_lens(model: OpenModel, query: Query) -> Groups:
     """List the most likely tokens at each place, and the residual stream's norm there."""
-    predictor, prompt, own_logits = yield from prompt_of(model, query)
+    predictor, prompt, own_logits = yield from read_prompt(model, query)
     chosen = _difference_cells(model, query, predictor.words, [own_logits])[:2]
     measured = measured_logit(query, own_logits, predictor.words, predictor.name)
     yield None
@@ -235,7 +235,7 @@ def rows_of_lens(model: OpenModel, query: Query) -> Groups:
             norm = float(state.float().norm())
             chance = NOTHING if number == 0 else orthogonal_norm(states[number - 1, token], state)
             difference = (*chosen, float(measured.of(logits)), measured.spread(logits)) if chosen else ()
-            for place, choice in enumerate(likely(predictor.words, logits, query.top), start=1):
+            for place, choice in enumerate(likely_tokens(predictor.words, logits, query.top), start=1):
                 at = (predictor.stack, layer, position, prompt.tokens[position], place)
                 rows.append((*at, *choice, norm, chance, *difference))
         yield RowGroup(rows, progress=Progress("lens", some.stop, total, "states"))
@@ -244,7 +244,7 @@ def rows_of_lens(model: OpenModel, query: Query) -> Groups:
 
 def rows_of_contributions(model: OpenModel, query: Query) -> Groups:
     """Take the logit of a query's token apart, or by how much it is above that of another."""
-    predictor, prompt, logits = yield from prompt_of(model, query)
+    predictor, prompt, logits = yield from read_prompt(model, query)
     from engine.models.contributions import contributions
 
     yield None
@@ -267,11 +267,11 @@ def rows_of_ablation(model: OpenModel, query: Query) -> Groups:
 
     What has been found is kept when a sweep is broken off.
     """
-    return _together(model, query) if query.off else over_layers("ablation", model, query, _ablation_of_layer)
+    return _together(model, query) if query.off else compute_layers("ablation", model, query, _ablation_of_layer)
 
 
 def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    predictor, prompt, logits = yield from prompt_of(model, query)
+    predictor, prompt, logits = yield from read_prompt(model, query)
     if not predictor.is_run(layer.name):
         raise Unread(UNREAD)
     measured = measured_logit(query, logits, predictor.words, predictor.name)
@@ -293,7 +293,7 @@ def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
 def _together(model: OpenModel, query: Query) -> Groups:
     """Work out a row for each of the tokens that are likely before or after some heads are switched off together."""
     after = yield from _without_heads(model, query)
-    predictor, _, logits = yield from prompt_of(model, query)
+    predictor, _, logits = yield from read_prompt(model, query)
     measured = measured_logit(query, logits, predictor.words, predictor.name)
     if query.token is None and query.against is None:
         several = [each.topk(min(query.top, len(each))).indices.tolist() for each in (logits, after)]

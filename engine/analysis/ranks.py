@@ -1,4 +1,4 @@
-"""The rows of ``ranks`` and ``spectrum``: measures of spectra, and singular values, each beside chance."""
+"""The rows of ``ranks`` and ``spectrum``: measures of spectra, and singular values, beside chance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from engine.analysis.layers import NOTHING, over_layers, parts_wanted
+from engine.analysis.layers import NOTHING, compute_layers, wanted_parts
 from engine.analysis.open_model import OpenModel, other_spectra
 from engine.mathematics.chance import chance_curve, chance_measures
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, energies
@@ -23,30 +23,30 @@ from engine.values.views import Query
 Row = tuple[str | int | float, ...]
 
 Compute = Callable[[Head, bool, tuple[str, ...], int | None], Work[SpectraGroup]]
-"""Gives the spectra of a layer, as `SpectraStore.layer` does."""
+"""Computes the spectra of a layer, as `SpectraStore.layer` does."""
 
 
 def rows_of_ranks(model: OpenModel, query: Query) -> Groups:
-    """Measure the spectra that a query names, and nothing else: of one matrix no other is computed."""
-    return over_layers("ranks", model, query, ranks_of_layer)
+    """Measure the spectra of a query; no other matrices are computed."""
+    return compute_layers("ranks", model, query, ranks_of_layer)
 
 
 def ranks_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    """Work out the rows of one layer's heads, and of the layer as a whole where the query wants it."""
-    for whole_layer in parts_wanted(query):
-        spectra, lacking = yield from spectra_of(model.spectra.layer, layer, whole_layer, query)
+    """Compute the rows of one layer's heads, and of the whole layer if the query wants it."""
+    for whole_layer in wanted_parts(query):
+        spectra, lacking = yield from query_spectra(model.spectra.layer, layer, whole_layer, query)
         epsilon = DEFAULT_EPSILON if query.epsilon is None else query.epsilon
         yield RowGroup(rank_rows_beside_chance(spectra, epsilon), lacking=lacking)
 
 
-def spectra_of(
+def query_spectra(
     compute: Compute, layer: LayerOutline, whole_layer: bool, query: Query
 ) -> Work[tuple[list[Spectrum], tuple[str, ...]]]:
-    """Give the spectra of a layer that a query names, and why others are left out.
+    """Compute the spectra of a layer in a query, and say why others are left out.
 
     Raises
     ------
-    EngineError : when the one matrix that the query names is left out.
+    EngineError : if the only matrix of the query is left out.
     """
     matrices = MATRICES if query.matrix is None else (query.matrix,)
     group = yield from compute(layer.name, whole_layer, matrices, query.distance)
@@ -60,7 +60,7 @@ def spectra_of(
 def rank_rows(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> list[Row]:
     """Measure spectra: a row of `engine.values.table.RANK_COLUMNS` each, in their order.
 
-    Spectra of the same matrix and length, such as those of a layer's heads, are measured in one call.
+    Spectra of the same matrix and length are measured in one call.
     """
     batches: dict[tuple[str, int], list[int]] = defaultdict(list)
     for place, spectrum in enumerate(spectra):
@@ -78,34 +78,34 @@ def rank_rows(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> 
 
 
 def rank_rows_beside_chance(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> list[tuple[Cell, ...]]:
-    """Measure as `rank_rows`, with what chance gives behind the measures; empty cells where there is no chance."""
+    """Measure as `rank_rows`, and append chance, or empty cells if there is none."""
     nothing = (NOTHING,) * len(MEASURES)
     chances = chance_measures(spectra, epsilon)
     return [(*row, *(chance or nothing)) for row, chance in zip(rank_rows(spectra, epsilon), chances, strict=True)]
 
 
 def rows_of_spectrum(model: OpenModel, query: Query) -> Groups:
-    """List the spectra that a query names, and nothing else: of one matrix no other is computed.
+    """List the spectra of a query; no other matrices are computed.
 
     Raises
     ------
-    EngineError : when a second model is asked for, and there is none, or a layer cannot be compared.
+    EngineError : if a second model is asked for but missing, or a layer cannot be compared.
     """
     if query.of_two:
         yield from model.other()
-    yield from over_layers("spectrum", model, query, _spectrum_of_layer)
+    yield from compute_layers("spectrum", model, query, _spectrum_of_layer)
 
 
 def _spectrum_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    for whole_layer in parts_wanted(query):
-        spectra, lacking = yield from spectra_of(model.spectra.layer, layer, whole_layer, query)
+    for whole_layer in wanted_parts(query):
+        spectra, lacking = yield from query_spectra(model.spectra.layer, layer, whole_layer, query)
         if not query.of_two:
             yield RowGroup(list(spectrum_rows(spectra)), lacking=lacking)
             continue
-        theirs, left_out = yield from spectra_of(partial(other_spectra, model), layer, whole_layer, query)
+        theirs, left_out = yield from query_spectra(partial(other_spectra, model), layer, whole_layer, query)
         if lacking or left_out:
             raise EngineError(*(lacking or left_out))
-        yield RowGroup(list(rows_of_two(spectra, theirs)))
+        yield RowGroup(list(spectrum_rows_of_two(spectra, theirs)))
 
 
 def spectrum_rows(spectra: Iterable[Spectrum]) -> Iterator[Row]:
@@ -120,14 +120,14 @@ def spectrum_rows(spectra: Iterable[Spectrum]) -> Iterator[Row]:
             yield (*place, index, *cells)
 
 
-def rows_of_two(own: Sequence[Spectrum], other: Sequence[Spectrum]) -> Iterator[Row]:
-    """Yield the same with another model's singular values behind, of the same heads, matrices and sizes."""
+def spectrum_rows_of_two(own: Sequence[Spectrum], other: Sequence[Spectrum]) -> Iterator[Row]:
+    """Yield the same rows with another model's singular values appended."""
     theirs = (sigma for spectrum in other for sigma in spectrum.singular_values.tolist())
     return ((*row, sigma) for row, sigma in zip(spectrum_rows(own), theirs, strict=True))
 
 
 def spectrum_table(spectra: Sequence[Spectrum], other: Sequence[Spectrum] = ()) -> LargeTable:
-    """List spectra that are known as the rows are read, with another model's singular values where there are such."""
+    """List known spectra, perhaps beside another model's."""
     if other:
-        return LargeTable("spectrum", SPECTRA_OF_TWO_COLUMNS, rows_of_two(spectra, other))
+        return LargeTable("spectrum", SPECTRA_OF_TWO_COLUMNS, spectrum_rows_of_two(spectra, other))
     return LargeTable("spectrum", SPECTRUM_COLUMNS, spectrum_rows(spectra))

@@ -1,7 +1,7 @@
-"""A model's spectra: from memory, from disk, or computed in units that other work goes between.
+"""A model's spectra: from memory, from disk, or computed in units.
 
-Heads are computed a few at a time and a large layer's matrices one at a time; what has been computed is kept when the
-rest is given up. No more than one layer's tensors are held, and of large ones in files no more than is computed with.
+Heads are computed a few at a time, and a large layer's matrices one at a time; finished ones are kept when the rest is
+given up. At most one layer's tensors are in memory, and of large tensors only the parts that are computed with.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from engine.mathematics.scores import Rotation
 
 NAMES = {*MATRICES, *NORMS.values(), *EPSILONS.values()}
-"""Of all that arrays may hold."""
+"""All keys of `Arrays`."""
 
 Deliver = Callable[[Head, bool, SpectraGroup | EngineError, Progress], None]
-"""Gets a layer, whether the layer as a whole is meant, its spectra or why there are none, and how far all have come."""
+"""Called with a layer, whether the whole layer is meant, its spectra or an error, and the progress of the sweep."""
 
 
 class SpectraStore:
-    """Gives a model's spectra, computing each once; lanes may ask for different ones at the same time.
+    """Computes a model's spectra, each once; several lanes may use it at the same time.
 
-    It tells in a sentence what takes much memory or time, or goes another way than was asked for.
+    It notifies the person of what takes much memory or time.
     """
 
     def __init__(self, source: Source, options: EngineOptions, notify: Callable[[str], None]) -> None:
@@ -63,22 +63,22 @@ class SpectraStore:
         self.forget()
 
     def forget(self) -> None:
-        """Let everything be read and computed anew, of weights that may have changed since."""
-        self._arrays: defaultdict[Head, Arrays] = defaultdict(dict)  # of a head, or of a layer as a whole
+        """Read and compute everything anew, as the weights may have changed."""
+        self._arrays: defaultdict[Head, Arrays] = defaultdict(dict)  # of heads and whole layers
         self._groups: dict[tuple[Head, bool], tuple[frozenset[str], SpectraGroup]] = {}  # with the matrices asked for
-        self._tensors: tuple[Head, TensorsReadOnce] | None = None  # of the layer that is looked at
+        self._tensors: tuple[Head, TensorsReadOnce] | None = None  # of the selected head's layer
 
     @property
     def is_kept(self) -> bool:
-        """Whether anything of the model is on disk, so that torch may not be needed for a while."""
+        """Whether spectra of the model are on disk, so that torch may not be needed."""
         return self._cache is not None and bool(self._cache.names)
 
     def layer(
         self, layer: Head, whole_layer: bool, matrices: Collection[str] = MATRICES, distance: int | None = None
     ) -> Work[SpectraGroup]:
-        """Give the spectra of all heads of a layer, or of the layer as a whole.
+        """Return the spectra of all heads of a layer, or of the whole layer; else as `arrays`.
 
-        There are the matrices that are asked for, and those that were before. Parameters and errors as of `arrays`.
+        They include the matrices that were asked for before.
         """
         outline, key = self._outline.layer(layer), (layer.whole_layer, whole_layer)
         asked, group = self._groups.get(key, (frozenset[str](), None))
@@ -86,23 +86,23 @@ class SpectraStore:
             names = [outline.name] if whole_layer else list(outline.head_names())
             asked, known = asked.union(matrices), self._arrays
             rows, lacking = yield from self.arrays(names, asked, distance)
-            group = group_of(outline, names, rows, lacking)
-            if not distance and self._arrays is known:  # else all was forgotten meanwhile
+            group = spectra_group(outline, names, rows, lacking)
+            if not distance and self._arrays is known:  # not forgotten meanwhile
                 self._groups[key] = asked, group
         return group
 
     def head(
         self, head: Head, matrices: Collection[str] = MATRICES, distance: int | None = None
     ) -> Work[tuple[Spectrum, ...]]:
-        """Give spectra of one head, reading and computing no more of its layer than they need; else as `layer`."""
+        """Return spectra of one head, reading and computing nothing else of its layer."""
         rows, _ = yield from self.arrays([head], matrices, distance)
-        found = group_of(self._outline.layer(head), [head], rows)
+        found = spectra_group(self._outline.layer(head), [head], rows)
         return tuple(each for each in found.of(head.head) if each.matrix in matrices)
 
     def arrays(
         self, names: Sequence[Head], matrices: Collection[str], distance: int | None = None
     ) -> Work[tuple[list[Arrays], str]]:
-        """Give the singular values of one or all heads of a layer, or of it as a whole, and why some are left out.
+        """Return the singular values of one or all heads of a layer, or of the whole layer, and why some are missing.
 
         A head's circuit comes with its factors.
 
@@ -113,8 +113,8 @@ class SpectraStore:
 
         Raises
         ------
-        EngineError : when there is no such layer, it cannot be read, none of what is asked for has room, or it has no
-            rotary positions that are known.
+        EngineError : if there is no such layer, it cannot be read, none of the matrices fits into memory, or it has no
+            known rotary positions.
         """
         layer, whole_layer, arrays, lacking = self._outline.layer(names[0]), names[0].head < 0, self._arrays, ""
         place, rotation = Head(layer.stack, layer.layer), None
@@ -142,7 +142,7 @@ class SpectraStore:
 
             lacked = {*wanted} if whole_layer else {*wanted, *"".join(wanted)}
             lacked -= {*lacked}.intersection(*(arrays[name] for name in some))
-            if not lacked:  # other work in between may have been the same
+            if not lacked:  # computed meanwhile by other work
                 continue
             tensors, module = self._source.tensors, self._source.anatomy.modules[place]
             factors = {*"".join(lacked)}
@@ -154,7 +154,7 @@ class SpectraStore:
                     tensors = self._read_once(place)
                 weights = read_layer(tensors, module, range(some[0].head, some[-1].head + 1), factors)
                 work = decomposer.heads(weights, lacked)
-            del weights, tensors  # what is added up from them can be as large
+            del weights, tensors  # their sums can be as large
             found = yield from work
             for name, row in zip(some, found, strict=True):
                 arrays[name].update(row)
@@ -172,7 +172,7 @@ class SpectraStore:
     def decompose(
         self, weights: LayerWeights, whole_layer: bool, matrices: Collection[str] = MATRICES
     ) -> Work[list[Arrays]]:
-        """Compute the singular values of weights that are there: of each head, or of the layer as a whole alone."""
+        """Compute the singular values of given weights, of each head or of the whole layer."""
         decomposer = self._decomposer or (yield from self._start())
         yield Lane.LAYERS if whole_layer else Lane.WEIGHTS
         compute = decomposer.layer if whole_layer else decomposer.heads
@@ -181,7 +181,7 @@ class SpectraStore:
     def _turned(
         self, layer: LayerOutline, names: Sequence[Head], rotation: Rotation, distance: int
     ) -> Work[list[Arrays]]:
-        """Compute QK with keys turned by a distance; of what an adapter changes each half of the rows by itself."""
+        """Compute QK with keys rotated by a distance; in an adapter's change, each half of the rows by itself."""
         from engine.architectures.heads import read_layer
         from engine.mathematics.scores import rotate_keys
 
@@ -194,7 +194,7 @@ class SpectraStore:
         return (yield from self.decompose(replace(of_circuits, key=key), heads is None, ["QK"]))
 
     def sweep(self, deliver: Deliver) -> Work[None]:
-        """Compute all spectra: the heads of every layer, then every layer as a whole; what fails is delivered too."""
+        """Compute all spectra, the heads of every layer, then every whole layer; errors are delivered too."""
         layers = self._outline.layers
         for whole_layer in (False, True):
             total = len(layers) if whole_layer else sum(layer.heads for layer in self._outline.layers)
@@ -212,27 +212,27 @@ class SpectraStore:
                 yield None
 
     def _with_room(self, layer: LayerOutline, missing: list[str], is_all: bool) -> tuple[list[str], str]:
-        """Give those matrices of a layer as a whole that have room, and why others are left out."""
+        """Return the matrices of a whole layer that fit into memory, and why others are left out."""
         fitting, lacking, notice = room_for(layer, missing, self._options.is_browsing, memory.free_memory())
         if is_all and not fitting:
             raise EngineError(lacking)
-        if notice and not self._has_told_of_room:  # other layers of the model take the same
+        if notice and not self._has_told_of_room:  # other layers need as much
             self._has_told_of_room = True
             self._notify(notice)
         return fitting, lacking
 
     def _read_once(self, layer: Head) -> TensorsReadOnce:
-        """Give the tensors of the layer that is looked at; none stays of the layer before."""
+        """Return the tensors of the selected head's layer, and free those of the layer before."""
         held = self._tensors
         if held is not None and held[0] == layer:
-            self._files.check()  # what was read before
+            self._files.check()
             return held[1]
         self._tensors = None
         self._tensors = layer, TensorsReadOnce(self._source.tensors)
         return self._tensors[1]
 
     def _start(self) -> Work[Decomposer]:
-        """Import torch, and choose where singular values are computed."""
+        """Import torch, and choose the device."""
         yield from with_torch()
         from engine.analysis.decompositions import Decomposer
 
@@ -249,18 +249,17 @@ class SpectraStore:
 
 
 def with_torch() -> Work[None]:
-    """Import torch, on a lane that keeps nobody waiting, unless it is there."""
+    """Import torch, if necessary, on a lane that nothing urgent waits for."""
     if not hasattr(sys.modules.get("torch"), "nn"):
         yield Lane.FILES
         with IMPORTING:
             import torch  # noqa: F401
 
 
-def group_of(layer: LayerOutline, names: Sequence[Head], rows: Sequence[Arrays], lacking: str = "") -> SpectraGroup:
-    """Put the spectra of heads, or of a layer as a whole, together, with their noise and chance.
-
-    ``rows`` is what `SpectraStore.arrays` gives of each of ``names``; ``lacking`` says why some are left out.
-    """
+def spectra_group(
+    layer: LayerOutline, names: Sequence[Head], rows: Sequence[Arrays], lacking: str = ""
+) -> SpectraGroup:
+    """Make spectra of heads, or of a whole layer, from what `SpectraStore.arrays` returns, with noise and chance."""
     whole_layer = names[0].is_layer
     known = [matrix for matrix in MATRICES if all(matrix in row for row in rows)]
     sigma = {matrix: np.stack([row[matrix] for row in rows]) for matrix in known}
@@ -276,14 +275,14 @@ def group_of(layer: LayerOutline, names: Sequence[Head], rows: Sequence[Arrays],
         )
         own[factor] = StoredSize(*shape, epsilon, *norms)
         drawn[factor] = StoredSize(*shape, epsilon, 1.0, random_norm(*shape))
-    # A layer's circuit has each key/value head beside all the heads that share it.
+    # A whole layer's circuit has each key/value head as often as heads share it.
     group = layer.heads / layer.key_value_heads if whole_layer else 1.0
     spectra: dict[int, dict[str, Spectrum]] = {name.head: {} for name in names}
     for matrix in known:
         shape, factors = layer.shape(matrix, whole_layer), [own[factor] for factor in matrix]
         if len(matrix) == 1:
             noise, chance_noise = own[matrix].noise, drawn[matrix].noise
-        elif layer.is_change:  # it is a difference of two products, and no product of its factors
+        elif layer.is_change:  # a difference of two products
             epsilon = np.maximum(factors[0].epsilon, factors[1].epsilon)
             norms = frobenius_norm(sigma[matrix]), spectral_norm(sigma[matrix])
             noise = chance_noise = StoredSize(*shape, epsilon, *norms).noise

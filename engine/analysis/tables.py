@@ -1,6 +1,6 @@
-"""The tables of an open model by the name of their view: as they are worked out, as they grow, or whole.
+"""The tables of an open model by name: in groups of rows, in growing states, or whole.
 
-Each view has a generator ``rows_of_…`` of its name, in a module that is imported when it is asked for.
+Each view has a generator ``rows_of_NAME`` in a module that is imported on demand.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from engine.analysis.attention import Arrays
 
 PAUSE = 0.25
-"""Seconds at least between two states of a table that grows, so that a screen is not drawn for every row."""
+"""The least seconds between two states of a growing table."""
 
 SHARE = 4
-"""How many times as long as a state takes to write and to deliver nothing is delivered after it."""
+"""The least pause after a state, as a multiple of the time it takes to make and deliver."""
 
 COLUMNS: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
     "ranks": (RANKS_BESIDE_CHANCE_COLUMNS, {}),
@@ -46,7 +46,7 @@ COLUMNS: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
     "check": (PROOF_COLUMNS, {}),
     **{name: (view.columns, view.beside) for name, view in VIEWS.items()},
 }
-"""By view, the columns of its table, and those that options add behind them."""
+"""By view, the columns of its table, and those that options add at the end."""
 
 MODULES = {
     "spectrum": "ranks",
@@ -57,86 +57,81 @@ MODULES = {
     "contributions": "predictions",
     "ablation": "predictions",
 }
-"""By view, the module that works it out, where it is not the one of its name."""
+"""By view, the module that computes it, if it has another name."""
 
 WITHOUT_TORCH = ("ranks", "spectrum", "heads", "weights")
-"""Views that import torch only where something has to be computed."""
+"""Views that import torch only if something has to be computed."""
 
 
 def columns_of(name: str, options: Collection[str]) -> tuple[str, ...]:
-    """Name the columns of a table, in their order, where some options are given.
-
-    Raises
-    ------
-    EngineError : when there is no such table.
-    """
+    """Name the columns of a table, in order, with some options; raise `EngineError` if there is no such table."""
     if name not in COLUMNS:
         raise EngineError(f"there is no table '{name}'; choose from {', '.join(COLUMNS)}")
     columns, beside = COLUMNS[name]
     return (*columns, *columns_beside(beside, options))
 
 
-def groups(model: OpenModel, name: str, query: Query) -> Groups:
-    """Work a table out: rows come once each, in the order of the table.
+def row_groups(model: OpenModel, name: str, query: Query) -> Groups:
+    """Compute a table: each row comes once, in the order of the table.
 
-    Those of a table that is ranked, or whose cells come later, come in one group at the end.
+    Rows of a table that is ranked, or whose cells come later, come in one group at the end.
 
     Raises
     ------
-    EngineError : when there is no such table, layer or head, or it cannot be had of this model.
+    EngineError : if there is no such table, layer or head, or this model cannot have the table.
     """
     view = VIEWS.get(name)
     if view is not None and (view.grows or (view.ranked_by and not query.off)):
-        grown = _Grown(name, query)
+        builder = _TableBuilder(name, query)
         for unit in _rows(model, name, query):
             if isinstance(unit, RowGroup):
-                grown.add(unit)
+                builder.add(unit)
                 yield replace(unit, rows=())
             else:
                 yield unit
-        yield RowGroup([tuple(row) for row in view.sort_rows(grown.rows, columns_of(name, query.adding))])
+        yield RowGroup([tuple(row) for row in view.sort_rows(builder.rows, columns_of(name, query.adding))])
     else:
         yield from _rows(model, name, query)
 
 
 def table(model: OpenModel, name: str, query: Query) -> Work[Table]:
-    """Work out a whole table; parameters and errors as for `groups`."""
-    grown = _Grown(name, query)
-    for unit in groups(model, name, query):
+    """Compute a whole table; parameters and errors as for `row_groups`."""
+    builder = _TableBuilder(name, query)
+    for unit in row_groups(model, name, query):
         if isinstance(unit, RowGroup):
-            grown.add(unit)
+            builder.add(unit)
         else:
             yield unit
-    return grown.table()
+    return builder.table()
 
 
-def growing(model: OpenModel, name: str, query: Query) -> Iterator[tuple[Table, Progress] | Lane | None]:
-    """Yield a table a few times a second as more of it becomes known, with how far it has come; the last one is whole.
+def table_states(model: OpenModel, name: str, query: Query) -> Iterator[tuple[Table, Progress] | Lane | None]:
+    """Yield the growing table a few times a second, with its progress, and at last the whole table.
 
-    Between them come lanes and None, as from `groups`; parameters and errors as there.
+    Between the states come lanes and None; parameters and errors as for `row_groups`.
     """
-    grown, due = _Grown(name, query), 0.0
+    builder, due = _TableBuilder(name, query), 0.0
     for unit in _rows(model, name, query):
         if not isinstance(unit, RowGroup):
             yield unit
             continue
-        grown.add(unit)
+        builder.add(unit)
         progress, begun = unit.progress, time.monotonic()
         if progress is not None and (progress.finished or begun >= due):
-            yield grown.table(), progress
+            yield builder.table(), progress
             delivered = time.monotonic()
             due = delivered + max(PAUSE, SHARE * (delivered - begun))
-    yield grown.table(), Progress(name, 1, 1, "")
+    yield builder.table(), Progress(name, 1, 1, "")
 
 
 def arrays(model: OpenModel, name: str, query: Query) -> Arrays:
-    """Give the arrays of ``attention`` or ``matrices``, as they are worked out."""
+    """Compute the arrays of ``attention`` or ``matrices``, one at a time."""
     yield from with_torch()
     yield from _of_module(name, "arrays")(model, query)
 
 
 def _rows(model: OpenModel, name: str, query: Query) -> Groups:
-    """Have a view's module work its rows out, and tell how far it has come where that takes long."""
+    """Compute the rows of a view with its module, and report long work."""
     columns_of(name, query.adding)
     view = VIEWS.get(name)
     if query.head == -1 and view is not None and not view.has_whole_layers:
@@ -144,24 +139,24 @@ def _rows(model: OpenModel, name: str, query: Query) -> Groups:
     if name not in WITHOUT_TORCH:
         yield from with_torch()
         yield Lane.WEIGHTS
-    with model.telling(name, "layers") as telling:
+    with model.reporter(name, "layers") as report:
         for unit in _of_module(name, "rows")(model, query):
             if isinstance(unit, RowGroup) and unit.progress is not None and unit.progress.activity == name:
-                telling(unit.progress.done, unit.progress.total)
+                report(unit.progress.done, unit.progress.total)
             yield unit
 
 
 def _of_module(name: str, what: str) -> Callable[[OpenModel, Query], Any]:
-    """Import a view's module, and take its ``rows_of_…`` or ``arrays_of_…``."""
+    """Import a view's module, and return its ``rows_of_NAME`` or ``arrays_of_NAME``."""
     module = import_module(f"engine.analysis.{MODULES.get(name, name)}")
     found: Callable[[OpenModel, Query], Any] = getattr(module, f"{what}_of_{name}")
     return found
 
 
-class _Grown:
-    """What is known of a table; where cells come later, a row replaces the one of the same place.
+class _TableBuilder:
+    """Collects the rows of a table; if its view grows, a row replaces an earlier one of the same place.
 
-    A group that has a row for each place that is known says in which order they are.
+    A group with rows for all known places sets their order.
     """
 
     def __init__(self, name: str, query: Query) -> None:

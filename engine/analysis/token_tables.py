@@ -1,4 +1,4 @@
-"""An open model's tables of tokens: where they are, their rows, and what the rows stand for."""
+"""Token tables of an open model: embedding and unembedding, read a few rows at a time."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 NO_TABLE = "attn-tui knows no token table of this width by name"
 
 ROWS_AT_ONCE = 2**12
-"""Tokens whose embeddings are gone through in a unit."""
+"""Tokens in a unit of work."""
 
 COLUMN_BLOCKS = 4
-"""Into how many blocks the columns of a table are cut that is multiplied with itself."""
+"""Blocks of columns in the product of a table with itself."""
 
 
 class TokenRows:
-    """Rows of a table as stored, all or those at some places; of a large one they are read as they are gone through."""
+    """All rows of a table, or some, as stored; those of a large table are read while they are iterated."""
 
     device = torch.device("cpu")
 
@@ -45,7 +45,7 @@ class TokenRows:
         self.shape = (len(self._places), shape[1])
 
     def split(self, split_size: int) -> Iterator[Tensor]:
-        """Go through the rows in order, so many at a time."""
+        """Yield the rows in order, so many at a time."""
         for start in range(0, len(self._places), split_size):
             some = self._places[start : start + split_size]
             first, last = min(some), max(some)
@@ -55,39 +55,38 @@ class TokenRows:
 
 @dataclass(frozen=True)
 class TokenTable:
-    """An embedding or unembedding: its rows (tokens, d), and the id that each of them is of."""
+    """An embedding or unembedding: its rows (tokens, d), and the token id of each."""
 
     rows: TokenRows
     ids: Sequence[int]
 
-    def along(self, vectors: Tensor, telling: ProgressReporter, gain: Tensor | None = None) -> Work[Tensor]:
-        """Project every row on directions (d, n), as `engine.mathematics.tokens.projections`, some rows a unit.
+    def project(self, vectors: Tensor, report: ProgressReporter, gain: Tensor | None = None) -> Work[Tensor]:
+        """Project every row on directions (d, n) with `engine.mathematics.tokens.projections`: (n, tokens) float64.
 
-        The gain, (d,), is of a norm between the rows and the directions, if it is folded. The result is (n, tokens)
-        float64.
+        The gain, (d,), is that of a norm between the rows and the directions, if it is folded.
         """
         parts, total = [torch.empty(vectors.shape[1], 0, dtype=torch.float64)], self.rows.shape[0]
         for done, rows in zip(itertools.count(0, ROWS_AT_ONCE), self.rows.split(ROWS_AT_ONCE), strict=False):
-            telling(done, total)
+            report(done, total)
             parts.append(projections(rows, vectors, gain))
             yield None
         return torch.cat(parts, 1)
 
 
 def token_tables(model: OpenModel) -> TokenTables:
-    """Give a model's tables of tokens."""
+    """Return a model's token tables."""
     return model.cached("token tables", lambda: TokenTables(model))
 
 
 class TokenTables:
-    """Reads tables of tokens; the model is not loaded, and the tokenizer only when tokens are to be named."""
+    """Reads token tables, without loading the model; the tokenizer is loaded to name tokens."""
 
     def __init__(self, model: OpenModel) -> None:
         self._model, self._tensors = model, model.source.tensors
-        self._wrong: dict[str, str] = {}
+        self._faults: dict[str, str] = {}
 
     def of_stack(self, stack: str) -> Vocabulary:
-        """Name the tables that a stack's heads meet tokens through."""
+        """Name the token tables that a stack's heads read from and write to."""
         source = self._model.source
         return self._model.cached(
             ("vocabulary", stack),
@@ -95,78 +94,78 @@ class TokenTables:
         )
 
     def sound(self, stack: str) -> Vocabulary:
-        """Name the tables that can lead from tokens to tokens; without one that holds what is no number, none."""
+        """Name the tables that lead from tokens to tokens, or none of them if one has a fault."""
         found = self.of_stack(stack)
         names = (found.source, found.unembedding)
         if found.source != found.queries or None in names:
             return found
-        return Vocabulary(None, None, None) if any(self.wrong(name) for name in names if name is not None) else found
+        return Vocabulary(None, None, None) if any(self.fault(name) for name in names if name is not None) else found
 
-    def wrong(self, name: str) -> str:
-        """Say why nothing can be computed with a table, or nothing where all is well; it is read for that, once."""
-        if name not in self._wrong:
-            wrong = ""
+    def fault(self, name: str) -> str:
+        """Say why a table cannot be used, empty if it can; this reads the table once."""
+        if name not in self._faults:
+            fault = ""
             for part in self._tensors.parts(name):
                 if not part.is_floating_point():
-                    wrong = f"{name} holds packed numbers"
+                    fault = f"{name} holds packed numbers"
                 elif not all_finite(part):
-                    wrong = not_finite({name: self._tensors.parts(name)})
-                if wrong:
+                    fault = not_finite({name: self._tensors.parts(name)})
+                if fault:
                     break
-            self._wrong[name] = wrong
-        return self._wrong[name]
+            self._faults[name] = fault
+        return self._faults[name]
 
     def lacking(self, stack: str, what: str, where: str = "") -> tuple[str, ...]:
-        """Say what rows are without, for what has been found wrong so far with a stack's tables."""
+        """Say what rows lack because of the faults found so far in a stack's tables."""
         names = dict.fromkeys(astuple(self.of_stack(stack)))
-        return tuple(f"without {what}: {where}{said}" for name in names if (said := self._wrong.get(name, "")))
+        return tuple(f"without {what}: {where}{fault}" for name in names if (fault := self._faults.get(name, "")))
 
     def why_none(self, name: str | None) -> str:
-        """Say why there are no tokens of a table."""
-        return (self._wrong.get(name, "") if name else "") or NO_TABLE
+        """Say why a table has no tokens."""
+        return (self._faults.get(name, "") if name else "") or NO_TABLE
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Give a table's shape without reading it."""
+        """Return a table's shape without reading it."""
         return self._tensors.entries[name].shape
 
     def rows(self, name: str, places: Sequence[int] | None = None) -> TokenRows:
-        """Give some rows of a table, or all of them, rows for padding included."""
+        """Return some rows of a table, or all of them, padding included."""
         return TokenRows(partial(TensorsReadOnce(self._tensors).read, name), self.shape(name), places)
 
     def tokens(self, name: str | None, d: int) -> TokenTable | None:
-        """Give the rows of a table that are tokens, if it is as wide as what they are to meet and nothing is wrong.
+        """Return the tokens of a table, or None if it is not d wide or has a fault.
 
         Raises
         ------
-        EngineError : when there is no tokenizer to say which they are.
+        EngineError : if no tokenizer says which rows are tokens.
         """
-        if name is None or self.shape(name)[1] != d or self.wrong(name):
+        if name is None or self.shape(name)[1] != d or self.fault(name):
             return None
         count = self.shape(name)[0]
         ids = self._model.words().known(count)
         return TokenTable(self.rows(name, None if len(ids) == count else ids), ids)
 
 
-def token_map(source: Rows, target: Rows | None, telling: ProgressReporter) -> Work[Tensor]:
-    """Multiply two tables of tokens, ``targetᵀ source``: (d_target, d_source) float64.
+def token_map(source: Rows, target: Rows | None, report: ProgressReporter) -> Work[Tensor]:
+    """Multiply two token tables, ``targetᵀ source``: (d_target, d_source) float64.
 
-    Where there is no second table the first is multiplied with itself, at half the work.
+    Without a second table the first is multiplied with itself, at half the work.
     """
     d = source.shape[1]
     total = torch.zeros(d if target is None else target.shape[1], d, dtype=torch.float64)
     edges = [place * d // COLUMN_BLOCKS for place in range(COLUMN_BLOCKS + 1)]
     others = itertools.repeat(None) if target is None else target.split(ROWS_AT_ONCE)
     for done, (rows, other) in enumerate(zip(source.split(ROWS_AT_ONCE), others, strict=False)):
-        telling(done * ROWS_AT_ONCE, source.shape[0])
+        report(done * ROWS_AT_ONCE, source.shape[0])
         wide = rows.double()
         if other is not None:
             total += other.double().mT @ wide
-        else:  # of c² products of blocks of columns c (c + 1) / 2 are done
+        else:  # the blocks on and above the diagonal
             for start, stop in itertools.pairwise(edges):
                 total[start:stop, start:] += wide[:, start:stop].mT @ wide[:, start:]
         yield None
     if target is None:
-        for start, stop in itertools.pairwise(edges):  # in place: of a wide model the whole is gigabytes
+        for start, stop in itertools.pairwise(edges):  # in place, as it may take gigabytes
             square = total[start:stop, start:stop]
             square.copy_(square.triu() + square.triu(1).mT)
             total[stop:, start:stop] = total[start:stop, stop:].mT

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.analysis.attention import Arrays
-from engine.analysis.layers import NOTHING, over_layers
+from engine.analysis.layers import NOTHING, compute_layers
 from engine.analysis.open_model import OpenModel
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
@@ -136,7 +136,7 @@ def _may_be_vocabulary(parameter: Parameter) -> bool:
 
 def arrays_of_matrices(model: OpenModel, query: Query) -> Arrays:
     """Give the arrays of the heads that a query names, keyed ``L5H1.W_Q``; of several stacks ``encoder.L5H1.W_Q``."""
-    return over_layers("matrices", model, query, _arrays_of_layer)
+    return compute_layers("matrices", model, query, _arrays_of_layer)
 
 
 def _arrays_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Arrays:

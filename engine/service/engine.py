@@ -276,7 +276,7 @@ class Engine:
         def work(model: OpenModel) -> Work[Table]:
             from engine.analysis import tables
 
-            for state in tables.growing(model, name, query):
+            for state in tables.table_states(model, name, query):
                 if isinstance(state, tuple):
                     deliver(*state)
                     table = state[0]
@@ -286,7 +286,7 @@ class Engine:
         def begin(model: OpenModel) -> None:
             from engine.analysis import tables
 
-            deliver(*next(each for each in tables.growing(model, name, query) if isinstance(each, tuple)))
+            deliver(*next(each for each in tables.table_states(model, name, query) if isinstance(each, tuple)))
 
         self._ask_at_once(begin, Urgency.SELECTED, Lane.WEIGHTS)
         return self._ask(work, Urgency.OPENING, Lane.WEIGHTS, view)
@@ -406,7 +406,7 @@ class Engine:
         def begin(model: OpenModel) -> Groups:
             from engine.analysis import tables
 
-            return tables.groups(model, name, query)
+            return tables.row_groups(model, name, query)
 
         return self._each(begin)
 

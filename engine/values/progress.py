@@ -67,8 +67,8 @@ class Progress:
 Tell = Callable[[Progress], None]
 
 
-def tell_nobody(progress: Progress) -> None:
-    """Drop a report."""
+def tell_nobody(said: object) -> None:
+    """Drop a report or a notice."""
 
 
 class Rate:

@@ -15,7 +15,7 @@ import transformers
 from torch import Tensor
 from torch.nn import functional
 
-from engine.analysis.explain import joined
+from engine.analysis.explain import join_tokens
 from engine.mathematics.scores import ScoreTerms, Side, score_terms
 from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
@@ -141,13 +141,13 @@ def test_pairs_are_the_singular_pairs_and_the_tokens_of_the_table_of_directions(
         for side, projection in along.items():
             end = "largest" if projection >= 0 else "smallest"
             tokens = [each["token"] for each in same if (each["side"], each["extreme"]) == (side, end)]
-            assert row[f"{side}_tokens"] == joined(tokens)
+            assert row[f"{side}_tokens"] == join_tokens(tokens)
 
 
 def test_tokens_of_a_cell_are_written_as_in_other_tables_but_for_bars() -> None:
-    assert joined([r"\x04", " a", r"\n", "a|b"]) == r"\x04| a|\n|a\|b"
-    assert joined(["\\", "R"]) == r"\\|R", "the backslash is a token's, and the bar is none"
-    assert joined(["\\|", "\\"]) == r"\\\||" + "\\"
+    assert join_tokens([r"\x04", " a", r"\n", "a|b"]) == r"\x04| a|\n|a\|b"
+    assert join_tokens(["\\", "R"]) == r"\\|R", "the backslash is a token's, and the bar is none"
+    assert join_tokens(["\\|", "\\"]) == r"\\\||" + "\\"
 
 
 def test_terms_of_a_pair_known_by_hand() -> None:

@@ -64,7 +64,7 @@ def test_rows_of_maps_come_some_queries_at_a_time(tiny_model: TinyModel, monkeyp
     model = open_on_thread(tiny_model("gpt2"))
     whole = worked_out(model, "attention", Query(text=TEXT))
     monkeypatch.setattr(attention, "ROWS_AT_ONCE", 60)
-    units = tables.groups(model, "attention", Query(text=TEXT))
+    units = tables.row_groups(model, "attention", Query(text=TEXT))
     groups = [unit.rows for unit in units if isinstance(unit, RowGroup) and unit.rows]
     assert max(map(len, groups)) <= 60
     of_groups = Table.of_rows(whole.name, whole.columns, (row for group in groups for row in group))
@@ -113,7 +113,7 @@ def test_a_query_names_layers_heads_and_wholes(tiny_model: TinyModel) -> None:
 def test_where_cells_come_later_each_row_comes_once_in_the_end(tiny_model: TinyModel) -> None:
     model = open_on_thread(tiny_model("gpt2", with_head=True))
     for name in ("heads", "weights"):
-        units = list(tables.groups(model, name, Query(norms=True)))
+        units = list(tables.row_groups(model, name, Query(norms=True)))
         (rows,) = [unit.rows for unit in units if isinstance(unit, RowGroup) and unit.rows]
         whole = worked_out(model, name, Query(norms=True))
         assert Table.of_rows(name, whole.columns, rows).rows == whole.rows

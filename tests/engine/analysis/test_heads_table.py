@@ -9,7 +9,7 @@ import pytest
 
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
-from engine.analysis.tables import growing
+from engine.analysis.tables import table_states
 from engine.values.errors import EngineError
 from engine.values.filters import FilterError, parse_filter
 from engine.values.progress import Progress
@@ -67,7 +67,7 @@ def test_it_grows_from_the_cheap_columns_to_the_dear_ones(
 ) -> None:
     monkeypatch.setattr("engine.analysis.tables.PAUSE", -1.0)
     monkeypatch.setattr("engine.analysis.tables.SHARE", 0)
-    units = growing(open_on_thread(tiny_model("llama")), "heads", Query())
+    units = table_states(open_on_thread(tiny_model("llama")), "heads", Query())
     states = [by_head(unit[0]) for unit in units if isinstance(unit, tuple)]
     filled = [
         tuple(
@@ -153,7 +153,7 @@ def test_states_of_a_table_that_grows_come_at_times_and_dear_ones_less_often(mon
 
     monkeypatch.setattr(tables, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(tables, "_rows", rows)
-    for state in growing(open_on_thread("demo"), "heads", Query()):
+    for state in table_states(open_on_thread("demo"), "heads", Query()):
         assert isinstance(state, tuple)
         delivered.append(state[1].done)
         now += 0.29 if len(delivered) == 1 else 0.0  # what the first takes to be written and delivered

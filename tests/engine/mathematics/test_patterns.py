@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from engine.analysis.patterns import repeats
+from engine.analysis.patterns import draw_repeats
 from engine.mathematics.attention import (
     LABELS,
     attention_to,
@@ -206,7 +206,7 @@ def test_the_table_agrees_with_loops_over_the_models_own_maps(model_type: str, t
     folder = tiny_model(model_type)
     engine, reader = start_engine(folder), open_reader(folder)
     table = engine.table("patterns", Query(text=SENTENCE)).result()
-    drawn = repeats(reader.words, reader.vocabulary, reader.outline.context)
+    drawn = draw_repeats(reader.words, reader.vocabulary, reader.outline.context)
     special = {each for part in reader.words.frame() for each in part}
     assert drawn[0].distance == 11
     read = {}
@@ -316,8 +316,8 @@ def test_ordinary_tokens_are_neither_special_nor_placeholders(tiny_model: TinyMo
     assert not {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} & set(names)
     assert words.frame() == ((2,), (3,))
     with pytest.raises(EngineError, match="too short for repeated random tokens; duplicate and induction need four"):
-        repeats(words, 10_000, 5)
-    assert [each.distance for each in repeats(words, 10_000, 16)] == [7]
+        draw_repeats(words, 10_000, 5)
+    assert [each.distance for each in draw_repeats(words, 10_000, 16)] == [7]
 
 
 def test_a_module_that_reads_vectors_says_that_it_reads_no_tokens() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.analysis.open_model import OpenModel, place
+from engine.analysis.open_model import OpenModel, choose_placement
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.models import devices
@@ -245,7 +245,7 @@ def test_a_gpu_that_is_asked_for_alone_is_the_only_one_that_is_asked(monkeypatch
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "mem_get_info", free)
     need = SentenceNeed(1, 0, 1, "float32", "")
-    assert place("a model", need, "cuda:1").device == "cuda:1"
+    assert choose_placement("a model", need, "cuda:1").device == "cuda:1"
     assert asked == [1]
-    assert place("a model", need, "cuda").device == "cuda"
+    assert choose_placement("a model", need, "cuda").device == "cuda"
     assert asked == [1, 0, 1, 2]

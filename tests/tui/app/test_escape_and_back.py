@@ -142,15 +142,15 @@ async def test_the_map_of_all_heads_is_scrolled_no_more_than_it_must_be_where_it
 async def test_a_table_says_that_it_is_computed_and_how_much_of_it_is_there(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    has_looked, growing = threading.Event(), tables.growing
+    has_looked, states = threading.Event(), tables.table_states
 
     def slowly(*asked: Any) -> Iterator[Any]:
-        for state in growing(*asked):
+        for state in states(*asked):
             yield state
             while isinstance(state, tuple) and state[1].total and not has_looked.wait(0.01):
                 yield None
 
-    monkeypatch.setattr(tables, "growing", slowly)
+    monkeypatch.setattr(tables, "table_states", slowly)
     monkeypatch.setattr(tables, "PAUSE", 0.0)
     monkeypatch.setattr(tables, "SHARE", 0)
     async with explorer(tiny_model("llama")) as (app, pilot):

@@ -19,7 +19,7 @@ from textual.widget import Widget
 
 import engine
 from engine.analysis.open_model import OpenModel
-from engine.analysis.tables import growing
+from engine.analysis.tables import table_states
 from engine.architectures import tensors
 from engine.checkpoints.source import FolderSource
 from engine.service.engine import Engine
@@ -380,7 +380,7 @@ def test_the_list_is_there_before_anything_is_read_and_no_tensor_is_read_twice(
     monkeypatch.setattr("engine.analysis.tables.SHARE", 0)
     folder = tiny_model("gpt2", with_head=True)
     ours = opened(folder)
-    states = (each for each in growing(ours, "weights", NORMS) if isinstance(each, tuple))
+    states = (each for each in table_states(ours, "weights", NORMS) if isinstance(each, tuple))
     first, _ = next(states)
     assert {name: row["norm"] for name, row in named(first).items()} == dict.fromkeys(
         load_file(folder / "model.safetensors")
