@@ -1,4 +1,4 @@
-"""The rows of ``attention`` and ``rollout``: the weights of a sentence's maps, and blocks of long ones."""
+"""The rows of ``attention`` and ``rollout``: the weights of a sentence's maps, or blocks of long ones."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from engine.values.views import Query
 Row = tuple[str | int | float, ...]
 
 Arrays: TypeAlias = Iterator[tuple[str, NDArray[Any]] | RowGroup | Lane | None]
-"""Named arrays as they are worked out; what is left out of them comes as groups without rows."""
+"""Named arrays, one at a time, and groups without rows that say what is left out."""
 
 ROWS_AT_ONCE = 2**14
 """Rows of a group: some megabytes, however long the sentence is."""
 
 
 def rows_of_attention(model: OpenModel, query: Query) -> Groups:
-    """List the weights of the maps that a query names, some thousand rows a group; one layer's maps are held at a time.
+    """List the weights of a query's maps, some thousand rows a group, with one layer's maps in memory at a time.
 
     Layers without a map of the sentence are left out, and a group says why.
 
     Raises
     ------
-    NoMap : when none of them has one.
-    EngineError : when the sentence cannot be read, or by the second model not as the same tokens.
+    NoMap : if no layer has a map.
+    EngineError : if the sentence cannot be read, or the second model reads it as other tokens.
     """
     for unit in _maps(model, query):
         if isinstance(unit, AttentionMaps):
@@ -52,14 +52,14 @@ def rows_of_attention(model: OpenModel, query: Query) -> Groups:
                 yield from _in_groups(unit.select(head))
         else:
             yield unit
-        del unit  # before there are the maps of the next layer
+        del unit  # before the next layer's maps are computed
 
 
 def arrays_of_attention(model: OpenModel, query: Query) -> Arrays:
-    """Give one array per layer, (heads, queries, keys) float32, keyed ``L5``, or ``mean`` for the mean over the layers.
+    """Yield one array per layer, (heads, queries, keys) float32, named ``L5``, or ``mean`` for the mean over layers.
 
-    A second model's follow each, keyed ``L5.other``. Of several stacks the stack stands before: ``encoder.L5``. Raises
-    as `rows_of_attention`.
+    A second model's follow each, named ``L5.other``. With several stacks the names begin with the stack:
+    ``encoder.L5``. Raises as `rows_of_attention`.
     """
     for unit in _maps(model, query):
         if isinstance(unit, AttentionMaps):
@@ -85,7 +85,7 @@ def _heads(maps: AttentionMaps, query: Query) -> Iterable[int | None]:
 
 
 def _maps(model: OpenModel, query: Query) -> Iterator[AttentionMaps | RowGroup | Lane | None]:
-    """Yield the maps of the layers that are asked for, or the means over the layers of each stack."""
+    """Yield the maps of a query's layers, or the means over the layers of each stack."""
     if query.of_two:
         yield from model.other()
     layers = query_layers("attention", model, query)
@@ -119,9 +119,9 @@ def _in_groups(attention: AttentionMap) -> Groups:
 
 
 def attention_rows(attention: AttentionMap, some: range | None = None) -> Iterator[Row]:
-    """Yield one row per query and key, positions from 0, with a second map's weight and by how much it is larger.
+    """Yield a row for each query (perhaps of some alone) and key, positions from 0.
 
-    One query's weights become Python's numbers at a time, of some queries alone where these are given.
+    A map with another beside it adds the other's weight, and the difference.
     """
     place = (attention.name.stack, attention.name.layer_label, attention.name.head_label)
     count, keys = len(attention.query_tokens), attention.key_tokens
@@ -138,31 +138,31 @@ def attention_rows(attention: AttentionMap, some: range | None = None) -> Iterat
 
 
 def attention_table(maps: Iterable[AttentionMap], of_two: bool = False) -> LargeTable:
-    """List every weight of the maps; of two models' maps with the other one's and the difference."""
+    """List every weight of maps, or of two models' maps with their difference."""
 
     def every() -> Iterator[Row]:
         for one in maps:
             yield from attention_rows(one)
-            del one  # before the next is made
+            del one  # before the next is computed
 
     return LargeTable("attention", DIFFERENCE_COLUMNS if of_two else ATTENTION_COLUMNS, every())
 
 
 def difference_of_heads_table(attention: AttentionMap, other: MapName) -> LargeTable:
-    """List every weight of a head's map beside another head's of the same model, and by how much that is larger."""
+    """List every weight of a head's map beside another head's of the same model, and the difference."""
     place = (other.stack, other.layer_label, other.head_label)
     return LargeTable("difference", DIFFERENCE_OF_HEADS_COLUMNS, ((*row, *place) for row in attention_rows(attention)))
 
 
 def map_table(attention: AttentionMap) -> LargeTable:
-    """List every weight of a map as rows of ``attention``, beside another model's or of ``rollout`` where it is so."""
+    """List every weight of a map as rows of ``attention``, or of ``rollout`` if it is one."""
     if attention.name.is_rollout:
         return LargeTable("rollout", ROLLOUT_COLUMNS, ((row[0], *row[3:]) for row in attention_rows(attention)))
     return attention_table([attention], attention.other is not None)
 
 
 def block_table(maps: Iterable[PooledMap]) -> LargeTable:
-    """List the blocks of pooled maps, by their first and last query and key, with their largest weight and the mean."""
+    """List the blocks of pooled maps: first and last query and key, largest and mean weight."""
     return LargeTable("attention", BLOCK_COLUMNS, (row for pooled in maps for row in _block_rows(pooled)))
 
 
@@ -176,7 +176,7 @@ def _block_rows(pooled: PooledMap) -> Iterator[Row]:
 
 
 def rows_of_rollout(model: OpenModel, query: Query) -> Groups:
-    """Work out the rows of every stack in which tokens attend to each other."""
+    """Compute the rows of every stack in which tokens attend to each other."""
     for stack in model.outline.stacks:
         if stack != "cross" and not stack.endswith(DELTA):
             maps = yield from rollout_of(model, query.text or "", stack)
@@ -184,9 +184,9 @@ def rows_of_rollout(model: OpenModel, query: Query) -> Groups:
 
 
 def rollout_of(model: OpenModel, text: str, stack: str) -> Work[AttentionMaps]:
-    """Give a stack's rollout in a sentence, in the place of one head.
+    """Compute a stack's rollout in a sentence, as maps with one head.
 
-    Raises `EngineError` when it has none: across stacks, for a sentence that is too long, or for want of a layer's map.
+    Raises `EngineError` for cross-attention, for a sentence that is too long, and if a layer has no map.
     """
     yield Lane.MODEL
     sentence = yield from model.read(text)

@@ -1,4 +1,4 @@
-"""The rows of ``explain``: one score, term by term, and what the model itself says of it."""
+"""The rows of ``explain``: the score of one query and key as a sum of terms, beside the model's own."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from engine.models.score_formula import ScoreFormula
 
 ROUNDING = 1e-9
-"""Of a query or a key, what of it may be rounding alone and no bias."""
+"""The share of a query or key that may be rounding and is not taken for a bias."""
 
 BIASES = (
     ("query bias", "the query's bias with the key's content"),
     ("key bias", "the query's content with the key's bias"),
     ("both biases", "the query's bias with the key's bias"),
 )
-"""The terms in which the query's bias, the key's, or both stand, and what is said of them."""
+"""The terms with the query's bias, the key's, or both, and their notes."""
 
 PAIR_CELLS = 10
-"""Cells from ``query_tokens`` to ``last_index``."""
+"""The number of cells from ``query_tokens`` to ``last_index``."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """One row: what is added, and what stands beside it."""
+    """A term of the sum."""
 
     name: str
     kind: str
@@ -56,12 +56,12 @@ class Term:
 
 
 def rows_of_explain(model: OpenModel, query: Query) -> Groups:
-    """Explain one cell of the maps of the heads that a query names."""
+    """Explain one cell of the map of each head of a query."""
     return compute_layers("explain", model, query, _rows_of_layer)
 
 
 def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    """Explain a cell of each head; the layer that was looked at last is kept, so that its next cell comes at once."""
+    """Explain a cell of each head; the last layer is kept, so that its next cell comes at once."""
     last = model.cached("explained last", dict[Any, Any])
     key = query.text, layer.name
     if key not in last:
@@ -106,17 +106,17 @@ def _of_cell(
     tokens = yield from _tokens(model, layer, found, claimed[: query.first], query.top)
     tables = token_tables(model)
     unnamed = "" if tokens is not None else tables.why_none(tables.of_stack(layer.stack).queries)
-    draws = chance_of(layer, False)  # of Gaussian factors of the shapes and norms of what makes the score
+    draws = chance_of(layer, False)
     norm = abs(scale) * math.prod(float(side.weight.norm()) for side in sides)
     spectrum = draws["QK"].mean(0) * norm if draws else None
     total = 0.0
-    terms = (*pairs, *_rests(found, sides, scoring, cell))
+    terms = (*pairs, *_other_terms(found, sides, scoring, cell))
     rows: list[tuple[Cell, ...]] = []
     for term in terms:
         total += term.value
-        beside = _beside(term, found, tokens, spectrum)
+        pair = _pair_cells(term, found, tokens, spectrum)
         note = term.note or (unnamed if term.kind == "content" else "")
-        rows.append((term.name, term.value, term.chance, total, *beside, term.kind, note))
+        rows.append((term.name, term.value, term.chance, total, *pair, term.kind, note))
     own = float(scoring.scores[cell])
     left = own - total
     allowed = TOLERANCES[scoring.dtype] * max(1.0, float(scoring.scores[number][scoring.seen[number]].abs().amax()))
@@ -138,7 +138,7 @@ def _of_cell(
 def _tokens(
     model: OpenModel, layer: LayerOutline, found: ScoreTerms, places: Sequence[int], top: int
 ) -> Work[dict[int, tuple[str, str]] | None]:
-    """Put pairs into words: by place, the tokens at the ends that the query and the key are on."""
+    """Name the tokens of pairs: by place, those at the ends of the directions on the query's and the key's side."""
     tables = token_tables(model)
     names = tables.of_stack(layer.stack)
     both = (
@@ -156,22 +156,22 @@ def _tokens(
 def _at_ends(
     model: OpenModel, table: TokenTable | None, vectors: Tensor, met: Tensor, top: int
 ) -> Work[list[str] | None]:
-    """Name the tokens farthest along directions (d, n), each turned to where ``met`` is positive."""
+    """Name the tokens with the largest projections on directions (d, n), each negated if ``met`` is negative."""
     if table is None or not len(table.ids) or table.rows.shape[1] != len(vectors) or not len(met):
         return None
     signs = torch.where(met < 0, -1.0, 1.0).to(vectors)
     with model.reporter("projecting tokens", "tokens") as report:
-        along = yield from table.project(vectors * signs, report)
-    rows = along.topk(min(top, along.shape[1])).indices
+        projected = yield from table.project(vectors * signs, report)
+    rows = projected.topk(min(top, projected.shape[1])).indices
     texts = model.words().texts([table.ids[row] for row in rows.flatten().tolist()])
     width = rows.shape[1]
     return [join_tokens(texts[start : start + width]) for start in range(0, len(texts), width)]
 
 
 def join_tokens(tokens: Sequence[str]) -> str:
-    r"""Put tokens into one cell that can be taken apart: a backslash stands before a ``|`` within them.
+    r"""Join tokens with ``|`` into one cell that can be split again.
 
-    Backslashes right before a ``|`` are written twice; all others stand as they do in other tables.
+    A ``|`` in a token gets a backslash; backslashes right before a ``|`` are doubled.
 
     Examples
     --------
@@ -183,14 +183,13 @@ def join_tokens(tokens: Sequence[str]) -> str:
 
 
 def _place(what: str, asked: int | None, tokens: Sequence[str], otherwise: int) -> int:
-    """Find a token's place."""
     if asked is not None and asked >= len(tokens):
         raise EngineError(f"the sentence has no {what} {asked}; it has {len(tokens)}, 0 to {len(tokens) - 1}")
     return otherwise if asked is None else asked
 
 
 def _pairs(found: ScoreTerms) -> Iterator[Term]:
-    """Yield the terms of singular pairs; those of nearly equal singular values, and of the null space, as one."""
+    """Yield the terms of singular pairs; pairs of nearly equal singular values, and the null space, are one term."""
     sigma = found.sigma.numpy()
     rank = int(numerical_rank(sigma, found.noise))
     spans = list(dict.fromkeys(groups(sigma[:rank]))) if rank else []
@@ -208,10 +207,10 @@ def _pairs(found: ScoreTerms) -> Iterator[Term]:
         yield Term(name, "content", value, chance, (start, end), note)
 
 
-def _rests(
+def _other_terms(
     found: ScoreTerms, sides: tuple[Side, Side], scoring: ScoreFormula, cell: tuple[int, int, int]
 ) -> Iterator[Term]:
-    """Yield the terms beside the pairs, where there are any: biases, a cap, what is added whatever the query is."""
+    """Yield the other terms that there are: biases, a soft cap, and what is added to the product of query and key."""
     has_query, has_key = (
         bool(side.rest.norm() > ROUNDING * (side.weight @ side.read + side.rest).norm()) for side in sides
     )
@@ -228,10 +227,10 @@ def _rests(
         yield Term("position bias", "position", added, note=note)
 
 
-def _beside(
+def _pair_cells(
     term: Term, found: ScoreTerms, tokens: dict[int, tuple[str, str]] | None, spectrum: FloatArray | None
 ) -> tuple[Cell, ...]:
-    """Give the cells from ``query_tokens`` to ``last_index``."""
+    """Fill the cells from ``query_tokens`` to ``last_index``."""
     if term.places is None:
         return (NOTHING,) * PAIR_CELLS
     start, end = term.places
@@ -244,9 +243,9 @@ def _beside(
 
 
 def _chance_of_sum(terms: Sequence[Term]) -> Cell:
-    """Give the root mean square of the sum of all terms: those without chance stay; a cap's sum has no such formula.
+    """Compute the root mean square of the sum of all terms, with terms without chance fixed; empty for a soft cap.
 
-    In random directions every two terms are as often of the same sign as not, so that the mean squares add up.
+    In random directions the signs of terms are independent, so their mean squares add up.
     """
     if any(term.kind == "cap" for term in terms):
         return NOTHING

@@ -1,4 +1,4 @@
-"""The maps of a long sentence: they stay on the model's lane, and only rectangles of them cross."""
+"""The maps of a long sentence: they stay on the model's lane, and only rectangles of them cross to the screen."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ Key = tuple[Reading, str, int | None]
 
 
 class LargeMaps:
-    """The maps of as many layers, or readings, as are looked at together: of one, or of two for their difference.
+    """The maps on screen: of one layer and reading, or of two for their difference.
 
     Attributes
     ----------
     layers : the maps.
-    means : of those of which they are looked at, the means over the heads.
-    largest : the largest values of maps, and of differences, as they are pooled.
+    means : the means over the heads, of the maps whose mean is shown.
+    largest : the largest values of pooled maps and differences.
     """
 
     def __init__(self) -> None:
@@ -45,20 +45,20 @@ class LargeMaps:
 
 
 def large_maps(model: OpenModel) -> LargeMaps:
-    """Give what a model keeps of a long sentence, on its lane."""
+    """Return the maps that a model keeps of a long sentence."""
     return model.cached("large maps", LargeMaps)
 
 
 def pooled_map(model: OpenModel, query: MapQuery, window: MapWindow) -> Work[PooledMap]:
-    """Pool a rectangle of a map, or of the difference of two; errors as of `large_map`."""
+    """Pool a rectangle of a map, or of the difference of two; errors as for `large_map`."""
     attention = yield from large_map(model, query)
     return pool(attention, window, _largest(model, attention, query, window.block, window.pooling), model.check)
 
 
 def map_lines(model: OpenModel, query: MapQuery, place: tuple[int, int]) -> Work[MapLines]:
-    """Give the row of one query and the column of one key of a map, or of the difference of two.
+    """Return the row of a query and the column of a key of a map, or of the difference of two.
 
-    Raises `EngineError` as `large_map`, and when the map has no such query or key.
+    Raises `EngineError` as `large_map`, and if the map has no such query or key.
     """
     attention = yield from large_map(model, query)
     if any(not 0 <= at < count for at, count in zip(place, attention.weights.shape, strict=True)):
@@ -67,17 +67,16 @@ def map_lines(model: OpenModel, query: MapQuery, place: tuple[int, int]) -> Work
 
 
 def whole_map(model: OpenModel, query: MapQuery) -> Work[AttentionMap]:
-    """Give a copy of a whole map, or of two for their difference; errors as of `large_map`."""
+    """Copy a whole map, or two for their difference; errors as for `large_map`."""
     shown = yield from large_map(model, query)
     other = None if shown.other is None else shown.other.copy()
     return replace(shown, weights=shown.weights.copy(), other=other)
 
 
 def large_map(model: OpenModel, query: MapQuery) -> Work[AttentionMap]:
-    """Give one map of a sentence, with the one that it is subtracted from beside it.
+    """Return one map of a sentence, with the minuend beside it; use it within the same unit.
 
-    It is true until another one is asked for: to be used within the same unit. Raises `EngineError` when a map cannot
-    be had, does not fit into memory, or has other tokens along its sides.
+    Raises `EngineError` if there is no such map, it does not fit into memory, or both have different tokens.
     """
     name, minuend = query.name, query.minuend
     reading = query.text, query.off
@@ -85,10 +84,10 @@ def large_map(model: OpenModel, query: MapQuery) -> Work[AttentionMap]:
         other = yield from check_maps_of_both(model, query.text, name.stack, name.layer)
         yield from other.reader()
         (own,) = yield from _maps(model, [(reading, name)])
-        (theirs,) = finish(_maps(other, [(reading, name)]))  # in the same unit
+        (theirs,) = finish(_maps(other, [(reading, name)]))
         return beside_other(model, other, own, theirs)
     if minuend is None and model.is_comparing and (reading, name.stack, name.layer) not in large_maps(model).layers:
-        (yield from model.other()).forget_large_maps()  # nobody looks at a difference any more
+        (yield from model.other()).forget_large_maps()  # no difference is shown any more
     asked = [(reading, name)]
     if minuend == name:
         asked = [((query.text, NOTHING_OFF), name), *asked]
@@ -103,10 +102,7 @@ def large_map(model: OpenModel, query: MapQuery) -> Work[AttentionMap]:
 
 
 def _maps(model: OpenModel, asked: Sequence[tuple[Reading, MapName]]) -> Work[list[AttentionMap]]:
-    """Give maps to be looked at together, reading the sentence for those that are not there.
-
-    Layers that are not asked for now are let go of once one has to be computed.
-    """
+    """Return maps that are shown together, and read the sentence for missing ones; then free all others."""
     for _, name in asked:
         place = name.stack if name.layer is None else Head(name.stack, name.layer)
         reader = yield from model.reader(place=place)
@@ -114,7 +110,7 @@ def _maps(model: OpenModel, asked: Sequence[tuple[Reading, MapName]]) -> Work[li
     if not kept.layers.keys() >= {*keys}:
         kept.largest, kept.means = {}, {}
         kept.layers = {key: maps for key, maps in kept.layers.items() if key in keys}
-        for key in dict.fromkeys(keys):  # two heads of one layer come together
+        for key in dict.fromkeys(keys):  # two heads of one layer have one key
             if key not in kept.layers:
                 (text, off), stack, layer = key
                 reader.read(text, model.check, off)
@@ -129,7 +125,7 @@ def _maps(model: OpenModel, asked: Sequence[tuple[Reading, MapName]]) -> Work[li
 
 
 def _largest(model: OpenModel, attention: AttentionMap, query: MapQuery, block: int, pooling: Pooling) -> float:
-    """Give the largest value of a map that is pooled, which is found once."""
+    """Find the largest value of a pooled map, once."""
     largest, key = large_maps(model).largest, (query, 1 if pooling == "max" else block, pooling)
     if key not in largest:
         largest[key] = largest_value(attention, block, pooling, model.check)

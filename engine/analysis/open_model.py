@@ -1,4 +1,4 @@
-"""An open model, and the second beside it: weights, spectra, sentences and maps, for whatever is worked out of them."""
+"""An open model, and the second one beside it: their weights, spectra, sentences and maps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.values.errors import EngineError, NotFinite
 from engine.values.heads import DELTA, MATRICES, NOTHING_OFF, Head, Off, no_attention
 from engine.values.memory import FreeMemory, MemoryReport, Placement, SentenceNeed, place_sentence
 from engine.values.outline import HOW_TO_COMPARE, Comparison, compare_outlines
-from engine.values.progress import LOADING, Lane, Progress, ProgressReporter, Work
+from engine.values.progress import LOADING, Lane, Progress, ProgressReporter, Work, tell_nobody
 from engine.values.spectra import SpectraGroup
 
 if TYPE_CHECKING:
@@ -35,24 +35,15 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 
-def _no_one(said: object) -> None:
-    """Let what is said pass."""
-
-
 class OpenModel:
-    """A model that is open; its methods may be called from any thread, and work is done where it is exhausted.
-
-    Parameters
-    ----------
-    source : what it is opened from.
-    options : how it works.
+    """An open model; its methods are thread-safe, and the thread that exhausts a generator does its work.
 
     Attributes
     ----------
-    outline : its stacks, layers and heads, and what changes their circuits.
-    notify : called with a sentence when something goes another way than was asked for.
-    tell : called with how far loading the model, reading a sentence or a table is, where that takes long.
-    check : called inside long units; it raises `Superseded` when nobody wants the work any more, and does nothing else.
+    outline : its stacks, layers and heads.
+    notify : called with notices, a sentence each.
+    tell : called with the progress of long work.
+    check : called inside long units; it raises `Superseded` if the work has been given up.
     spectra : its spectra, in memory and on disk.
     """
 
@@ -60,13 +51,13 @@ class OpenModel:
         self.source = source
         self.outline: ModelOutline = source.anatomy.outline
         self.options = options
-        self.notify: Callable[[str], None] = _no_one
-        self.tell: Callable[[Progress], None] = _no_one
+        self.notify: Callable[[str], None] = tell_nobody
+        self.tell: Callable[[Progress], None] = tell_nobody
         self.check: Callable[[], None] = lambda: None
         if options.device not in ("auto", "cpu"):
             from engine.models.devices import choose_device
 
-            choose_device(options.device)  # a device that is not there is said at once, whatever the cache holds
+            choose_device(options.device)  # refuses a missing device at once, even if the cache has all spectra
         self.spectra = SpectraStore(source, options, self._notify)
         self._cached: dict[Hashable, Any] = {}
         self._opened_files = OpenedFiles(source.files)
@@ -76,36 +67,34 @@ class OpenModel:
         self._comparison: Comparison | None = None
 
     @classmethod
-    def open(cls, name: str, options: EngineOptions, report: Callable[[Progress], None] = _no_one) -> OpenModel:
-        """Find a model, downloading it if it must be, and read its headers.
+    def open(cls, name: str, options: EngineOptions, report: Callable[[Progress], None] = tell_nobody) -> OpenModel:
+        """Find a model, download it if necessary, and read its headers.
 
-        Raises `EngineError` when it cannot be found, read, or taken apart into heads.
+        Raises `EngineError` if it cannot be found, read or split into heads.
         """
         return cls(find_source(name, options, report), options)
 
     def cached(self, key: Hashable, compute: Callable[[], Value]) -> Value:
-        """Give what is kept under a key, computed the first time; where two lanes do so at once, one's is kept."""
+        """Return the value of a key, computed the first time; if two lanes compute it at once, one value is kept."""
         cached = self._cached
         if key not in cached:
             cached.setdefault(key, compute())
         return cast("Value", cached[key])
 
     def reporter(self, activity: str, unit: str) -> ProgressReporter:
-        """Give what tells how far a piece of work is; its parameters are those of `Progress`."""
+        """Make a reporter for a piece of work; its parameters are those of `Progress`."""
         return ProgressReporter(self._tell, activity, unit)
 
-    def _notify(self, said: str) -> None:
-        """Pass a sentence on to whoever listens by then."""
+    def _notify(self, said: str) -> None:  # `notify` and `tell` may be set later
         self.notify(said)
 
     def _tell(self, progress: Progress) -> None:
-        """Pass on how far something is to whoever watches by then."""
         self.tell(progress)
 
     # --- weights
 
     def layer_weights(self, layer: Head) -> LayerWeights:
-        """Read one layer's attention weights, cut by head, in main memory."""
+        """Read one layer's attention weights, by head, into main memory."""
         with IMPORTING:
             from engine.architectures.heads import read_layer
 
@@ -115,11 +104,11 @@ class OpenModel:
     # --- the model itself
 
     def reader(self, text: str | None = None, off: Off = NOTHING_OFF, place: Head | str = "") -> Work[MapReader]:
-        """Give the model itself, on its lane, loading it first where no sentence has been read yet.
+        """Return the model itself, loaded if necessary, on its lane; with a text, it has read that sentence.
 
-        With a text it has read that sentence, for the rest of this unit. A ``place``, which is a stack, or a layer or
-        head, that has no maps is refused before the model is loaded. Raises `EngineError` for that, when it cannot be
-        loaded, when its files have been written over since, or when it fails on the sentence.
+        The sentence stays read for the rest of the unit. Raises `EngineError` if the stack, layer or head ``place``
+        has no maps, before loading; if the model cannot be loaded or fails on the sentence; or if its files have
+        changed.
         """
         stack = place if isinstance(place, str) else place.stack
         if stack.endswith(DELTA):
@@ -132,22 +121,22 @@ class OpenModel:
                 raise self._failure
             self._reader = self._load()
             self._reader.tell = self._tell
-        self._opened_files.check()  # on a CPU its weights may stay in their files
+        self._opened_files.check()  # on a CPU the weights may stay in their files
         if text is not None:
             if self._reader.sentence is not None and self._reader.sentence.text != text:
-                self._cached.pop("large maps", None)  # before the memory is needed for the new ones
+                self.forget_large_maps()  # before the new ones need the memory
             self._reader.read(text, self.check, off)
         return self._reader
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the model is in memory, ready to read sentences."""
+        """Whether the model is in memory."""
         return self._reader is not None
 
     def _load(self) -> MapReader:
-        """Load the model; what keeps it from loading is found out once, unless it is memory."""
+        """Load the model; a failure is kept, unless it is a lack of memory."""
         with IMPORTING:
-            import torch  # noqa: F401  # which knows what devices there are
+            import torch  # noqa: F401  # knows the devices
         device = self._choose_device()
         try:
             with IMPORTING:
@@ -159,7 +148,7 @@ class OpenModel:
             raise
 
     def _choose_device(self) -> str:
-        """Choose where the model is loaded; `EngineError` when it does not fit into the memory that is free now."""
+        """Choose the model's device; raise `EngineError` if it does not fit into free memory."""
         need = self.source.sentence_need(self.options.dtype)
         if need is None:
             from engine.models.devices import choose_device
@@ -171,7 +160,7 @@ class OpenModel:
         return placement.device
 
     def memory(self) -> MemoryReport:
-        """Say what browsing reads, and what a sentence would take against what is free now."""
+        """Report the memory that browsing and a sentence need, and what is free now."""
         anatomy, entries = self.source.anatomy, self.source.tensors.entries
         layer_bytes = max(
             sum(entries[name].stored_bytes for name in dict.fromkeys(module.weights.values()))
@@ -186,14 +175,14 @@ class OpenModel:
     # --- sentences
 
     def spell(self, text: str) -> Work[Sentence]:
-        """Tokenize a sentence as the model would read it, without the model."""
+        """Tokenize a sentence as the model would read it, without loading the model."""
         if "words" not in self._cached:
             yield from with_torch()
             yield Lane.FILES
         return self.words().read(text, self.outline.context)
 
     def words(self) -> Words:
-        """Give the tokenizer, opening it the first time; `EngineError` when there is none."""
+        """Return the tokenizer, opened the first time; raise `EngineError` if there is none."""
 
         def opened() -> Words:
             with IMPORTING:
@@ -204,41 +193,41 @@ class OpenModel:
         return self.cached("words", opened)
 
     def read(self, text: str, off: Off = NOTHING_OFF) -> Work[Sentence]:
-        """Run the model on a sentence, unless that was the last one, so that its layers' maps can be recomputed."""
+        """Run the model on a sentence, unless it was the last one, so that its maps can be recomputed."""
         sentence = (yield from self.reader(text, off)).sentence
         assert sentence is not None
         return sentence
 
     def attention(self, text: str, stack: str, layer: int | None, off: Off = NOTHING_OFF) -> Work[AttentionMaps]:
-        """Give a layer's maps, or the means over a stack's, with the keys that each query sees, which tell chance.
+        """Return a layer's maps, or the means over a stack's layers, with the keys that each query sees.
 
-        Raises `EngineError` when there are no such maps.
+        Raises `EngineError` if there are no such maps.
         """
         place = stack if layer is None else Head(stack, layer)
         maps = (yield from self.reader(text, off, place)).layer_maps(place, self.check)
         return replace(maps, visible=visible_keys(maps.weights, self.check))
 
     def scoring(self, text: str, layer: Head) -> Work[tuple[ScoreFormula, Tokens]]:
-        """Take one layer's scores for a sentence apart, and give the tokens along both axes of its maps."""
+        """Return the formula of one layer's scores for a sentence, and the tokens along both axes of its maps."""
         reader = yield from self.reader(text, place=layer)
         return reader.scoring(layer, self.check)
 
     def forget_sentence(self, text: str) -> Work[None]:
-        """Let go of what is kept of a sentence that was read, unless it was the last one."""
+        """Free what is kept of a sentence, unless it was the last one read."""
         yield Lane.MODEL
         if self._reader is not None:
             self._reader.forget(text)
 
     def forget_large_maps(self) -> None:
-        """Let go of the maps of a long sentence, which are `engine.analysis.large_maps`."""
+        """Free the maps of a long sentence that `engine.analysis.large_maps` keeps."""
         self._cached.pop("large maps", None)
 
     # --- two models
 
     def other(self, report: Callable[[Progress], None] | None = None) -> Work[OpenModel]:
-        """Give the second model that the options name, opening it for whoever asks first, and reporting its download.
+        """Return the second model of the options, opened if necessary; ``report`` gets the progress of its download.
 
-        Raises `EngineError` when none is named, or it cannot be opened or compared.
+        Raises `EngineError` if none is named, or it cannot be opened or compared.
         """
         if self._other is None:
             if not self.options.is_comparing:
@@ -252,22 +241,22 @@ class OpenModel:
         return cast("OpenModel", self._other)
 
     def compare_with(self, other: OpenModel) -> None:
-        """Take an open model for the second one; `EngineError` when no layer of both can be compared."""
+        """Make an open model the second one; raise `EngineError` if no layer can be compared."""
         self._comparison = compare_outlines(self.outline, other.outline)
         self._other = other
 
     def forget_other(self) -> None:
-        """Have the second model opened anew, by the options."""
+        """Forget the second model, so that it is opened again from the options."""
         self._other = self._comparison = None
 
     @property
     def is_comparing(self) -> bool:
-        """Whether the other model is open."""
+        """Whether the second model is open."""
         return self._other is not None
 
     @property
     def comparison(self) -> Comparison:
-        """What can be compared of this model and the other one, which must be open."""
+        """What can be compared in this model and the second one, which must be open."""
         if self._comparison is None:
             raise EngineError(HOW_TO_COMPARE)
         return self._comparison
@@ -275,12 +264,12 @@ class OpenModel:
     # --- its end
 
     def forget(self) -> None:
-        """Let everything be read and computed anew, of weights that may have changed since."""
+        """Read and compute everything anew, as the weights may have changed."""
         self._cached, self._reader = {}, None
         self.spectra.forget()
 
     def close(self) -> None:
-        """Let go of what takes memory, even where something still holds this."""
+        """Free the memory of both models, even if something still refers to this."""
         self.forget()
         other = self._other
         self.forget_other()
@@ -289,9 +278,9 @@ class OpenModel:
 
 
 def choose_placement(model: str, need: SentenceNeed, wish: str) -> Placement:
-    """Decide where a model reads sentences, by what is free now; unless that is to be the CPU it needs torch.
+    """Decide where a model reads sentences, by what is free now; torch must be imported unless the wish is ``cpu``.
 
-    Raises `EngineError` when there is no such device as the person wishes.
+    Raises `EngineError` if there is no such device.
     """
     cpu = FreeMemory("cpu", memory.free_memory())
     chosen = cpu
@@ -303,7 +292,7 @@ def choose_placement(model: str, need: SentenceNeed, wish: str) -> Placement:
         if device.startswith("cuda"):
             chosen, *others = free_of_gpus(device, alone=wish not in ("auto", "cuda"))
         elif device != "cpu":
-            chosen = FreeMemory(device, cpu.free)  # such a GPU shares the main memory
+            chosen = FreeMemory(device, cpu.free)  # MPS shares the main memory
     return place_sentence(
         model, need, chosen, others, cpu,
         may_spread=wish in ("auto", "cuda"), has_accelerate=importlib.util.find_spec("accelerate") is not None,
@@ -316,12 +305,12 @@ Maps = TypeVar("Maps", AttentionMap, AttentionMaps)
 def other_spectra(
     model: OpenModel, layer: Head, whole_layer: bool, matrices: tuple[str, ...] = MATRICES, distance: int | None = None
 ) -> Work[SpectraGroup]:
-    """Give the second model's spectra, as `SpectraStore.layer` does.
+    """Return the second model's spectra, as `SpectraStore.layer` does.
 
     Raises
     ------
-    EngineError : when the layers cannot be compared.
-    NotFinite : naming the second model, when its layer holds NaN or infinite numbers.
+    EngineError : if the layers cannot be compared.
+    NotFinite : naming the second model, if its layer holds NaN or infinite numbers.
     """
     other = yield from model.other()
     model.comparison.check(layer)
@@ -332,9 +321,9 @@ def other_spectra(
 
 
 def check_both_read(model: OpenModel, text: str) -> Work[OpenModel]:
-    """Refuse a sentence that the two models read as other tokens, or for which both do not fit into memory.
+    """Return the second model if both read a sentence as the same tokens and fit into memory, before loading them.
 
-    Neither is loaded for it; the second one is given.
+    Raises `EngineError` otherwise.
     """
     other = yield from model.other()
     own = (yield from model.spell(text)).tokens
@@ -353,7 +342,7 @@ def check_both_read(model: OpenModel, text: str) -> Work[OpenModel]:
 
 
 def check_maps_of_both(model: OpenModel, text: str, stack: str, layer: int | None) -> Work[OpenModel]:
-    """Refuse maps that have no difference, before either model is loaded, and give the second one."""
+    """Return the second model if it has the maps of a layer (None: the means over layers), too; raises as above."""
     yield from model.other()
     if layer is None:
         model.comparison.check_stack(stack)
@@ -363,11 +352,11 @@ def check_maps_of_both(model: OpenModel, text: str, stack: str, layer: int | Non
 
 
 def attention_of_both(model: OpenModel, text: str, stack: str, layer: int | None) -> Work[AttentionMaps]:
-    """Give maps as `OpenModel.attention` does, with the second model's as their ``other``.
+    """Return maps as `OpenModel.attention` does, with the second model's as their ``other``.
 
     Raises
     ------
-    EngineError : when the layers cannot be compared, the models read other tokens, or both do not fit into memory.
+    EngineError : if the layers cannot be compared, the models read different tokens, or both do not fit into memory.
     """
     other = yield from check_maps_of_both(model, text, stack, layer)
     own = yield from model.attention(text, stack, layer)
@@ -375,7 +364,7 @@ def attention_of_both(model: OpenModel, text: str, stack: str, layer: int | None
 
 
 def beside_other(model: OpenModel, other: OpenModel, own: Maps, theirs: Maps) -> Maps:
-    """Put the second model's maps beside a model's own, whose cells must be of the same tokens."""
+    """Put the second model's maps beside the first one's; both must have the same tokens."""
     if (own.query_tokens, own.key_tokens) != (theirs.query_tokens, theirs.key_tokens):
         raise _other_tokens(model, other, "the maps of both models have different tokens")
     return replace(own, other=theirs.weights)

@@ -1,4 +1,4 @@
-"""What is expected after a token: ``predictions``, ``lens``, ``contributions`` of heads, and ``ablation`` of heads."""
+"""The rows of views of the next token: ``predictions``, ``lens``, ``contributions`` and ``ablation``."""
 
 from __future__ import annotations
 
@@ -25,29 +25,30 @@ if TYPE_CHECKING:
     from engine.models.tokenizer import Words
 
 LOGITS_AT_ONCE = 1 << 22
-"""Logits of the lens that are computed at a time, at most: 16 MB, and a tenth of a second."""
+"""The most logits of the lens that are computed at once: 16 MB, and a tenth of a second."""
 
 
 def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
-    """List the tokens that are most likely, or likely in the other model, or with some heads off.
+    """List the likeliest tokens, and beside a second prediction, its likeliest tokens too.
 
-    Those come first to which either gives most.
+    The second prediction is that of the other model, or that with heads off. Tokens are sorted by the larger
+    probability.
 
     Raises
     ------
-    EngineError : when both another model and heads that are off are asked for.
+    EngineError : if both another model and heads off are asked for.
     """
     yield Lane.MODEL
     if query.of_two and query.off:
         raise EngineError("predictions are compared with another model or with heads off; give one of them")
     other = (yield from check_both_read(model, query.text or "")) if query.of_two else None
-    words, prompt, logits = yield from _choices_of(model, query)
-    own, second, second_words, shuffled = _Expected(logits), None, words, None
+    words, prompt, logits = yield from _read_any_prompt(model, query)
+    own, second, second_words, shuffled = _Prediction(logits), None, words, None
     if other is not None:
-        second_words, _, found = yield from _choices_of(other, replace(query, position=prompt.position))
-        second = _Expected(found)
+        second_words, _, found = yield from _read_any_prompt(other, replace(query, position=prompt.position))
+        second = _Prediction(found)
     elif query.off:
-        second = _Expected((yield from _without_heads(model, query)))
+        second = _Prediction((yield from _without_heads(model, query)))
         shuffled = ShuffledChanges(logits, second.logits)
     both = (own,) if second is None else (own, second)
     ids = list(dict.fromkeys(each for some in both for each in some.first(query.top)))
@@ -69,7 +70,7 @@ def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
 
 
 def _without_heads(model: OpenModel, query: Query) -> Work[Tensor]:
-    """Give the logits, (vocabulary,), at a query's token with its heads switched off together."""
+    """Compute the logits, (vocabulary,), at a query's position with its heads off together."""
     for head in query.off:
         model.outline.layer(head)
     predictor, prompt, _ = yield from read_prompt(model, query)
@@ -78,13 +79,11 @@ def _without_heads(model: OpenModel, query: Query) -> Work[Tensor]:
 
 
 def read_prompt(model: OpenModel, query: Query) -> Work[tuple[Predictor, Prompt, Tensor]]:
-    """Read a sentence, unless it was asked about last, and give the logits, (vocabulary,), at a query's token.
-
-    The model's head is put on at the first prediction.
+    """Read a query's sentence, unless it was read last, and compute the logits, (vocabulary,), at its position.
 
     Raises
     ------
-    EngineError : when there is no such token, or nothing can be predicted, as by a model that is not of transformers.
+    EngineError : if there is no such position, or the model predicts nothing or is not one of transformers.
     """
     reader = yield from model.reader()
     from engine.models.predictions import Predictor
@@ -92,8 +91,8 @@ def read_prompt(model: OpenModel, query: Query) -> Work[tuple[Predictor, Prompt,
 
     if not isinstance(reader, Reader):
         raise EngineError(
-            f"{model.outline.name} is no model of transformers; of what it predicts there are the "
-            "predictions alone, and neither lens nor contributions nor heads switched off"
+            f"{model.outline.name} is not a transformers model; it has predictions, but no lens, no contributions "
+            "and no heads off"
         )
     predictor = model.cached("predictor", lambda: Predictor(reader, model.source.tensors))
     last = model.cached("last prompt", dict[Any, "tuple[Prompt, Tensor]"])
@@ -109,7 +108,7 @@ def read_prompt(model: OpenModel, query: Query) -> Work[tuple[Predictor, Prompt,
 
 
 def _refuse_broken(model: OpenModel, predictor: Predictor, logits: Tensor) -> None:
-    """Refuse logits that are NaN, or infinite by the weights; some types say so of tokens that never come."""
+    """Raise an error if logits are NaN, or infinite because of the weights; some types rule tokens out by −∞."""
     from engine.models.loaded_model import broken_parameter, cause_of_nan
 
     said = f"the logits that {predictor.name} gives here are %s, so it predicts nothing: %s"
@@ -120,11 +119,11 @@ def _refuse_broken(model: OpenModel, predictor: Predictor, logits: Tensor) -> No
 
 
 def measured_logit(query: Query, logits: Tensor, words: Words, name: str) -> MeasuredLogit:
-    """Find the token that a query names, the model's first choice unless it names one, and that which it is against.
+    """Find a query's token, by default the likeliest, and the token whose logit is subtracted.
 
     Raises
     ------
-    EngineError : when there is no such token, or both are the same.
+    EngineError : if there is no such token, or both are the same.
     """
     from engine.models.predictions import MeasuredLogit, token_named
 
@@ -138,11 +137,11 @@ def measured_logit(query: Query, logits: Tensor, words: Words, name: str) -> Mea
 
 
 def _difference_cells(model: OpenModel, query: Query, words: Words, logits: Sequence[Tensor]) -> tuple[Cell, ...]:
-    """Fill the columns from ``chosen`` on, by the first of some logits; nothing where no token is held against another.
+    """Fill the columns from ``chosen`` on, if the query compares two tokens; the first logits choose the token.
 
     Raises
     ------
-    EngineError : when a token is named that is held against none, or as for `measured_logit`.
+    EngineError : if a token is given without a second one, or as for `measured_logit`.
     """
     if query.against is None:
         if query.token is not None:
@@ -154,17 +153,14 @@ def _difference_cells(model: OpenModel, query: Query, words: Words, logits: Sequ
 
 
 def likely_tokens(words: Words, logits: Tensor, count: int) -> list[tuple[Cell, ...]]:
-    """List the most likely tokens: id, text, logit and probability, each with that of a token drawn at random."""
-    expected = _Expected(logits)
+    """List the likeliest tokens: id, text, and logit and probability with those of a random token."""
+    expected = _Prediction(logits)
     ids = expected.first(count)
     return [(each, text, *expected.of(each)[1:]) for each, text in zip(ids, words.texts(ids), strict=True)]
 
 
-def _choices_of(model: OpenModel, query: Query) -> Work[tuple[Words, Prompt, Tensor]]:
-    """Read a sentence, and give what names its tokens, and the logits at the one that a query names.
-
-    Of a module that is no model of transformers this is all that can be had.
-    """
+def _read_any_prompt(model: OpenModel, query: Query) -> Work[tuple[Words, Prompt, Tensor]]:
+    """Read a query's sentence as `read_prompt`, also with a module that is not a model of transformers."""
     reader = yield from model.reader()
     from engine.models.module_reader import ModuleReader
 
@@ -174,8 +170,8 @@ def _choices_of(model: OpenModel, query: Query) -> Work[tuple[Words, Prompt, Ten
     return predictor.words, prompt, logits
 
 
-class _Expected:
-    """What a model expects, by the number of each token, of logits (vocabulary,); some rule tokens out by infinity."""
+class _Prediction:
+    """The ranks, logits and probabilities of tokens by id, from logits (vocabulary,) that may be −∞."""
 
     def __init__(self, logits: Tensor) -> None:
         self.logits = logits
@@ -191,11 +187,11 @@ class _Expected:
         return found
 
     def share(self, token: int) -> float:
-        """Give a token's probability; none of a token that the vocabulary has not."""
+        """Return a token's probability; 0 if it is not in the vocabulary."""
         return float(self._shares[token]) if self.has(token) else 0.0
 
     def of(self, token: int) -> tuple[Cell, ...]:
-        """Give a token's rank, logit and probability, both beside chance; nothing where the vocabulary has it not."""
+        """Fill a token's cells: rank, and logit and probability with chance; empty if it is not in the vocabulary."""
         if not self.has(token):
             return (NOTHING,) * 5
         logit = self._logits[token]
@@ -203,8 +199,7 @@ class _Expected:
         return rank, float(logit), self._mean, self.share(token), 1 / len(self._logits)
 
 
-def _texts_of_both(ids: list[int], words: Words, other: Words, own: _Expected, theirs: _Expected) -> dict[int, str]:
-    """Give the text of each token."""
+def _texts_of_both(ids: list[int], words: Words, other: Words, own: _Prediction, theirs: _Prediction) -> dict[int, str]:
     texts = dict(zip(ids, words.texts(ids), strict=True))
     for each, text in zip(ids, other.texts(ids), strict=True):
         if own.has(each) and theirs.has(each) and text != texts[each]:
@@ -218,7 +213,7 @@ def _texts_of_both(ids: list[int], words: Words, other: Words, own: _Expected, t
 
 
 def rows_of_lens(model: OpenModel, query: Query) -> Groups:
-    """List the most likely tokens at each place, and the residual stream's norm there."""
+    """List the likeliest tokens after each block, and the residual stream's norm there."""
     predictor, prompt, own_logits = yield from read_prompt(model, query)
     chosen = _difference_cells(model, query, predictor.words, [own_logits])[:2]
     measured = measured_logit(query, own_logits, predictor.words, predictor.name)
@@ -243,7 +238,7 @@ def rows_of_lens(model: OpenModel, query: Query) -> Groups:
 
 
 def rows_of_contributions(model: OpenModel, query: Query) -> Groups:
-    """Take the logit of a query's token apart, or by how much it is above that of another."""
+    """Split the logit of a query's token, or the difference of two logits, into contributions."""
     predictor, prompt, logits = yield from read_prompt(model, query)
     from engine.models.contributions import contributions
 
@@ -263,11 +258,11 @@ def rows_of_contributions(model: OpenModel, query: Query) -> Groups:
 
 
 def rows_of_ablation(model: OpenModel, query: Query) -> Groups:
-    """Switch off the heads that a query names together, or each head of its layers alone.
+    """Switch off the heads of a query together, or each head of its layers alone.
 
-    What has been found is kept when a sweep is broken off.
+    Finished heads are kept when a sweep is given up.
     """
-    return _together(model, query) if query.off else compute_layers("ablation", model, query, _ablation_of_layer)
+    return _ablate_together(model, query) if query.off else compute_layers("ablation", model, query, _ablation_of_layer)
 
 
 def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
@@ -282,7 +277,7 @@ def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
     yield None
     for head, after in predictor.each_switched(prompt, missing, model.check, by_mean=query.by_mean):
         found[head] = (
-            *_compared(logits, after, ShuffledChanges(logits, after), measured.token),
+            *_ablation_cells(logits, after, ShuffledChanges(logits, after), measured.token),
             _name(model, head),
             *_difference_change(measured, predictor.words, logits, after),
         )
@@ -290,8 +285,8 @@ def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
     yield RowGroup([(head.stack, head.layer, head.label, measured.token, text, *found[head]) for head in wanted])
 
 
-def _together(model: OpenModel, query: Query) -> Groups:
-    """Work out a row for each of the tokens that are likely before or after some heads are switched off together."""
+def _ablate_together(model: OpenModel, query: Query) -> Groups:
+    """Compute a row for each token that is among the likeliest before or after heads are switched off."""
     after = yield from _without_heads(model, query)
     predictor, _, logits = yield from read_prompt(model, query)
     measured = measured_logit(query, logits, predictor.words, predictor.name)
@@ -304,13 +299,13 @@ def _together(model: OpenModel, query: Query) -> Groups:
     shuffled = ShuffledChanges(logits, after)
     change = _difference_change(measured, predictor.words, logits, after)
     yield RowGroup([
-        (NOTHING, NOTHING, NOTHING, token, text, *_compared(logits, after, shuffled, token), names, *change)
+        (NOTHING, NOTHING, NOTHING, token, text, *_ablation_cells(logits, after, shuffled, token), names, *change)
         for token, text in zip(tokens, predictor.words.texts(tokens), strict=True)
     ])  # fmt: skip
 
 
 def _difference_change(measured: MeasuredLogit, words: Words, before: Tensor, after: Tensor) -> tuple[Cell, ...]:
-    """Give the columns that ``against`` adds: the other token, then before, after, the change, and its chance."""
+    """Fill the columns that ``against`` adds: the other token, then before, after, the change, and its chance."""
     if measured.against is None:
         return ()
     own, now = float(measured.of(before)), float(measured.of(after))
@@ -318,15 +313,15 @@ def _difference_change(measured: MeasuredLogit, words: Words, before: Tensor, af
 
 
 def _name(model: OpenModel, head: Head) -> str:
-    """Name a head, with its stack where a model has several."""
+    """Name a head, with its stack if the model has several."""
     return f"{head.stack}.{head}" if len(model.outline.stacks) > 1 else str(head)
 
 
-def _compared(logits: Tensor, after: Tensor, dealt: ShuffledChanges, token: int) -> tuple[float, ...]:
-    """Give a token's probability, then its logit: before, after, the difference, and what chance gives for that.
+def _ablation_cells(logits: Tensor, after: Tensor, shuffled: ShuffledChanges, token: int) -> tuple[float, ...]:
+    """Fill a token's probability, then its logit: before, after, the change, and its chance.
 
-    Chance is the same changes dealt to tokens at random.
+    Chance is that of the same changes shuffled among the tokens.
     """
     shares = [float(each.double().softmax(0)[token]) for each in (logits, after)]
     before, now = float(logits[token]), float(after[token])
-    return *shares, shares[1] - shares[0], dealt.change(token), before, now, now - before, dealt.logit_change
+    return *shares, shares[1] - shares[0], shuffled.change(token), before, now, now - before, shuffled.logit_change

@@ -1,7 +1,4 @@
-"""The rows of ``weights`` and ``check``, the arrays of ``matrices``: a model's parameters, its heads cut from them.
-
-``check`` says whether these are the heads that the model computes with.
-"""
+"""The rows of ``weights`` and ``check``, and the arrays of ``matrices``: parameters, and the heads cut from them."""
 
 from __future__ import annotations
 
@@ -23,22 +20,22 @@ from engine.values.views import Query
 if TYPE_CHECKING:
     from torch import Tensor
 
-Found = tuple[float | str, str]
-"""A norm, or nothing, and what is to be known of it."""
+Norm = tuple[float | str, str]
+"""A norm, perhaps empty, and a note."""
 
 
 def rows_of_weights(model: OpenModel, query: Query) -> Groups:
-    """List the parameters of the model, or of the layers with a number; what is known later comes in rows that replace.
+    """List the parameters of the model, or of some layers; later rows replace earlier ones.
 
-    The files' headers alone give the first; then comes what the model ties, which takes the import of its code; then,
-    where the query wants them, norms, one tensor a unit, each of them once.
+    The files' headers give the first rows. Ties follow, which need an import of the model's code, and then, if the
+    query wants them, norms, one tensor a unit.
     """
-    yield RowGroup(_rows(_narrowed(model.source.parameters(with_ties=False), query)), progress=_progress("ties", 0, 0))
-    yield Lane.MODEL  # where the model's code is imported as well
+    yield RowGroup(_rows(_wanted(model.source.parameters(with_ties=False), query)), progress=_progress("ties", 0, 0))
+    yield Lane.MODEL  # which imports the model's code
     listed = model.cached("parameters", model.source.parameters)
     yield Lane.WEIGHTS
-    wanted = _narrowed(listed, query)
-    measured = model.cached("norms", dict[str, Found])
+    wanted = _wanted(listed, query)
+    measured = model.cached("norms", dict[str, Norm])
     known = measured if query.norms else {}
     yield RowGroup(_rows(wanted, known), progress=_progress("ties", 1, 1))
     if not query.norms:
@@ -54,7 +51,7 @@ def _progress(activity: str, done: int, total: int) -> Progress:
     return Progress(activity, done, total, "tensors" if activity == "norms" else "")
 
 
-def _rows(listed: tuple[Parameter, ...], measured: Mapping[str, Found] | None = None) -> list[tuple[Cell, ...]]:
+def _rows(listed: tuple[Parameter, ...], measured: Mapping[str, Norm] | None = None) -> list[tuple[Cell, ...]]:
     nothing = (NOTHING, NOTHING)
     return [
         (
@@ -66,9 +63,9 @@ def _rows(listed: tuple[Parameter, ...], measured: Mapping[str, Found] | None = 
 
 
 def _measure(
-    model: OpenModel, parameter: Parameter, by_name: Mapping[str, Parameter], measured: dict[str, Found]
+    model: OpenModel, parameter: Parameter, by_name: Mapping[str, Parameter], measured: dict[str, Norm]
 ) -> None:
-    """Find a parameter's norm, or why it has none, and whether the same numbers are stored under another name."""
+    """Compute a parameter's norm, or say why it has none, and whether its numbers are stored under another name too."""
     from engine.mathematics.measures import tensor_norm
 
     name, tied_to = parameter.name, parameter.tied_to
@@ -90,7 +87,7 @@ def _measure(
 
 
 def _parts(model: OpenModel, name: str) -> Iterator[Tensor]:
-    """Go through the numbers of a tensor of weights."""
+    """Yield the numbers of a tensor of weights in parts."""
     for part in model.source.parts(name):
         if not part.is_floating_point():
             raise EngineError(f"{str(part.dtype).removeprefix('torch.')} numbers, which are no weights")
@@ -99,9 +96,9 @@ def _parts(model: OpenModel, name: str) -> Iterator[Tensor]:
 
 
 def _stored_twice(
-    model: OpenModel, parameter: Parameter, norm: float, by_name: Mapping[str, Parameter], measured: Mapping[str, Found]
+    model: OpenModel, parameter: Parameter, norm: float, by_name: Mapping[str, Parameter], measured: Mapping[str, Norm]
 ) -> str:
-    """Say where the same numbers are stored as well, or other numbers under a tied name."""
+    """Say where the same numbers are stored again, or that a tied name has other numbers."""
     if parameter.tied_to:
         is_same = _is_same(model, parameter.name, parameter.tied_to)
         return "stored a second time" if is_same else f"stored separately, and different from {parameter.tied_to}"
@@ -123,19 +120,19 @@ def _is_same(model: OpenModel, one: str, other: str) -> bool:
     return True
 
 
-def _narrowed(listed: tuple[Parameter, ...], query: Query) -> tuple[Parameter, ...]:
-    """Take the parameters of layers with some numbers, whatever stack they are in, or all of them."""
+def _wanted(listed: tuple[Parameter, ...], query: Query) -> tuple[Parameter, ...]:
+    """Select the parameters of a query's layers, in all stacks."""
     numbers = {each.layer for each in (query.layer, *query.layers) if each is not None}
     return tuple(each for each in listed if not numbers or each.layer in numbers)
 
 
 def _may_be_vocabulary(parameter: Parameter) -> bool:
-    """Say whether a parameter may be an embedding or unembedding: a matrix that belongs to no layer."""
+    """Whether a parameter may be an embedding or unembedding: a matrix outside the layers."""
     return len(parameter.shape) == 2 and parameter.layer is None
 
 
 def arrays_of_matrices(model: OpenModel, query: Query) -> Arrays:
-    """Give the arrays of the heads that a query names, keyed ``L5H1.W_Q``; of several stacks ``encoder.L5H1.W_Q``."""
+    """Yield the arrays of a query's heads, named ``L5H1.W_Q``, or with several stacks ``encoder.L5H1.W_Q``."""
     return compute_layers("matrices", model, query, _arrays_of_layer)
 
 
@@ -149,7 +146,7 @@ def _arrays_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Arr
 
 
 def arrays_of(model: OpenModel, layer: LayerOutline) -> dict[Head, dict[str, np.ndarray[Any, Any]]]:
-    """Give every head's W_Q, W_K, W_V, W_O and biases of a layer; bfloat16 becomes float32, exactly."""
+    """Return W_Q, W_K, W_V, W_O and biases of every head of a layer; bfloat16 becomes float32, exactly."""
     import torch
 
     weights = model.layer_weights(layer.name)
@@ -171,10 +168,7 @@ def rows_of_check(model: OpenModel, query: Query) -> Groups:
 
 
 def proofs(model: OpenModel) -> Iterator[tuple[LayerProof, Progress]]:
-    """Check, layer by layer, that the heads cut from the files are those that the model computes with.
-
-    To be gone through on the model's lane.
-    """
+    """Check, layer by layer on the model's lane, that the heads are those that the model computes with."""
     reader = finish(model.reader())
     from engine.models.proof import prove
 
@@ -186,12 +180,12 @@ def proofs(model: OpenModel) -> Iterator[tuple[LayerProof, Progress]]:
 
 
 def proof_rows(proofs: Iterable[LayerProof]) -> Iterator[tuple[str | int | float, ...]]:
-    """Yield what a check has found: two rows a layer, for what its heads write and for where they look."""
+    """Yield two rows a layer: the findings for what its heads write and for where they look."""
     for proof in proofs:
         for identity, finding in (("output", proof.output), ("scores", proof.scores)):
             yield (proof.layer.stack, proof.layer.layer, identity, finding.verdict, finding.residual, finding.note)
 
 
 def proof_table(proofs: Iterable[LayerProof]) -> Table:
-    """List what a check has found."""
+    """Make the table of a check."""
     return Table.of_rows("check", PROOF_COLUMNS, proof_rows(proofs))

@@ -245,7 +245,7 @@ def test_a_module_written_by_hand_says_why_it_has_no_more_than_predictions() -> 
     engine = Engine.of_module(Speaker(Grouped), None, "mine", None)
     engine.open("mine", lambda progress: None).result()
     for view in ("lens", "contributions", "ablation"):
-        with pytest.raises(EngineError, match="is no model of transformers; of what it predicts there are the pred"):
+        with pytest.raises(EngineError, match="is not a transformers model; it has predictions, but no lens"):
             engine.table(view, Query(text="1 2 3")).result()
     with pytest.raises(EngineError, match="cannot be switched off"):
         engine.attention("1 2 3", "decoder", 0, off=Off((Head("decoder", 0, 0),))).result()
