@@ -26,7 +26,7 @@ from engine.values.views import VIEWS
 from tui.drawing.facts import model_line
 from tui.drawing.progress import progress_bar, progress_text
 from tui.screens.prompt import Prompt
-from tui.state.marked_heads import ALL_ON, off_fields, say_off, switched, toggle_pin, why_not_switched
+from tui.state.marked_heads import ALL_ON, off_fields, say_off, switch_heads, toggle_pin, why_not_switched
 from tui.state.places import head_after, layer_after
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
@@ -310,7 +310,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         """Move the focus; the view that it is in is the active one from then on."""
         super().set_focus(widget, scroll_visible, from_app_focus)
         if self._views is not None and self.focused is not None:
-            self._views.look_at(self.focused)
+            self._views.activate_focused(self.focused)
 
     def on_screen_suspend(self) -> None:
         """Show the keys of the screen that has come over this one."""
@@ -395,7 +395,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     def action_switch(self) -> None:
         """Switch the head of the row under the cursor, or the selected one, off or on again, and say what is off."""
-        self.views.settle()
+        self.views.overview.settle()
         rows = self.views.rows_with_heads
         if self.stores is None or (rows is not None and rows.head_here is None):
             self.key_line.show_message("" if rows is None else rows.why_no_head)
@@ -408,7 +408,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         off = self.session.shown.off
         refusal = why_not_switched(head, key_of(self, "app.switch"))
         if head is not None and not refusal:
-            self.switch_off(switched(off, [head], is_off=head not in off.heads))
+            self.switch_off(switch_heads(off, [head], is_off=head not in off.heads))
         return refusal
 
     def switch_off(self, off: Off) -> None:
@@ -433,7 +433,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         """Pin the head of the row under the cursor, or the selected one, or unpin it; the tree shows which are."""
         from tui.widgets.table_grid import NO_ROWS
 
-        self.views.settle()
+        self.views.overview.settle()
         if self.stores is None or self.views.awaits_row:
             self.key_line.show_message(NO_ROWS)
             return
@@ -481,7 +481,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     def action_leave_sentence(self) -> None:
         """Go back from the sentence to what had the keys, or to the tree where that has gone."""
-        self.sentence_input.put_back()
+        self.sentence_input.restore()
         if self.before_field is not None and self.before_field.focusable and is_displayed(self.before_field):
             self.set_focus(self.before_field)
         else:

@@ -15,7 +15,7 @@ from engine.values.heads import Head
 from engine.values.outline import ALL_HEADS, heads_named
 from engine.values.views import OVERVIEW, meaning
 from tui.screens.commands import THEME, Command, commands_in_view, commands_on
-from tui.state.marked_heads import off_fields, say_switched, switched
+from tui.state.marked_heads import off_fields, say_switched, switch_heads
 from tui.state.overview_measures import NAMES, by_spread, named_measure
 from tui.state.places import NoPlaceError, example, parse_place, view_names
 from tui.state.tree_search import is_condition, place_after
@@ -445,7 +445,7 @@ class OffByName:
         heads = self._heads(behind) if behind.strip() else self._selected(word)
         found = "found so far: " if self._is_to_grow(behind) else ""  # asked before the change starts another table
         shown, before = self._session.shown, self._session.shown.off
-        after = switched(before, heads, is_off=word == OFF)
+        after = switch_heads(before, heads, is_off=word == OFF)
         self._session.change(**off_fields(shown, after, is_comparing=self._views.is_comparing))
         said = say_switched(before, after, heads, key_of(self._views, "app.all_on"))
         self._views.post_message(Notice(found + said))

@@ -13,7 +13,7 @@ from textual.widgets.option_list import Option
 
 from tui.drawing.text import escape_text, fit
 from tui.screens.modal import Box, Modal
-from tui.state.sentences import Sentences, matching
+from tui.state.sentences import Sentences, find_sentences
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Notice
 from tui.widgets.field import Field
@@ -90,7 +90,7 @@ class SentencesScreen(Modal[str | None]):
     def _fill(self) -> None:
         """List the sentences that hold the words; the cursor stays on its line."""
         at = self._list.highlighted or 0
-        self._found = matching(self._sentences.listed, self._words.value)
+        self._found = find_sentences(self._sentences.listed, self._words.value)
         self._list.clear_options()
         width = max(self.app.size.width - 12, 20)
         self._list.add_options([Option(Text(self._line(text, width), no_wrap=True), id=text) for text in self._found])

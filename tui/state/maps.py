@@ -1,4 +1,4 @@
-"""The attention maps of sentences: which one is looked at, and what is known of them."""
+"""The attention maps of sentences: which one is shown, and what is known of them."""
 
 from __future__ import annotations
 
@@ -38,41 +38,40 @@ if TYPE_CHECKING:
     from engine.service.engine import Engine
 
 Read = tuple[str, Off]
-"""A sentence, and the heads that are switched off while it is read."""
+"""A sentence, and the heads that are off while the model reads it."""
 
 Rectangle = tuple[MapQuery, str, MapWindow]
 """A rectangle of a map, and the name of the work that computes it."""
 
 Small = tuple[MapQuery, int]
-"""All heads' maps of a layer, named by the mean over them, in blocks."""
+"""All heads' maps of a layer, named by their mean, and the side of their blocks."""
 
 Cross = tuple[MapQuery, tuple[int, int]]
 """A query's row and a key's column of a map."""
 
 LAYERS = 3
-"""Layers of which all heads' maps are remembered; one of a sentence of 512 tokens takes a megabyte a head."""
+"""Layers whose maps of all heads are kept; for 512 tokens, a head's map takes a megabyte."""
 
 PARTS = 16
-"""Parts of long sentences' maps that are remembered, rows and columns of them, and layers of small maps."""
+"""Rectangles, crosses and layers of small maps that are kept."""
 
 EVERY = range(1 << 30)
-"""Blocks of a whole map: what lies beyond it is left out."""
+"""The rows or columns of a whole map."""
 
 
 class Maps:
-    """What is known of the maps of sentences; the maps of a long one stay with the engine.
+    """The known maps of sentences; the whole maps of a long sentence stay with the engine.
 
     Parameters
     ----------
-    engine : who reads.
-    outline : of the model.
-    arrived : called when more is known.
+    engine, outline : of the open model.
+    arrived : called when a sentence or a map arrives.
 
     Attributes
     ----------
-    has_read : called when a sentence has been read.
-    warning : what keeps the model from reading a sentence, or makes it slow.
-    computing : what stands in the place of a map that is computed.
+    has_read : called when the model has read a sentence.
+    warning : why the model cannot read a sentence, or is slow; else empty.
+    computing : the message in the place of a map that is being computed.
     """
 
     def __init__(self, engine: Engine, outline: ModelOutline, arrived: Callable[[], None]) -> None:
@@ -84,7 +83,7 @@ class Maps:
         self._arrived = arrived
         self._is_loaded = False
         self._progress: Progress | None = None
-        self._foreseen = ""
+        self._memory_warning = ""
         self._selected: tuple[AttentionMaps, AttentionMap] | None = None
         self._last_part: Rectangle | None = None
         self._last_small: Small | None = None
@@ -98,77 +97,76 @@ class Maps:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is asked of the engine."""
+        """Whether no answer is on its way."""
         return all(store.is_idle for store in self._stores)
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Cancel all work."""
         for store in self._stores:
             store.close()
 
     # --- sentences
 
     def sentence(self, shown: Shown) -> Sentence | EngineError | None:
-        """Give the sentence that is shown as the model reads it, or why it does not; None while it is read."""
+        """Give the sentence as the model reads it, or an error; None while there is none or it is being read."""
         return None if shown.text is None else self._sentences.get((shown.text, shown.off_in_maps))
 
     def read_again(self) -> None:
-        """Have sentences read again."""
+        """Forget all sentences and maps, so that the model reads again."""
         for store in self._stores:
             store.forget()
         self._arrived()
 
     def is_read_late(self, shown: Shown) -> bool:
-        """Say whether the sentence has been read for longer than a moment."""
+        """Say whether reading the sentence has taken longer than a moment."""
         return shown.text is not None and self._sentences.is_late((shown.text, shown.off_in_maps))
 
     async def _read(self, key: Read) -> Sentence:
-        """Have the model read a sentence; before the first one, learn whether there is room for the model."""
+        """Have the model read a sentence; before the first one, measure whether the model fits into memory."""
         text, off = key
         self._progress = None
-        foreseeing = None if self._is_loaded else asyncio.ensure_future(self._foresee())
+        measuring = None if self._is_loaded else asyncio.ensure_future(self._measure_memory())
         try:
             sentence = await asyncio.wrap_future(self._engine.read(text, "sentence", off))
         finally:
-            if foreseeing is not None:
-                foreseeing.cancel()
+            if measuring is not None:
+                measuring.cancel()
         self._is_loaded = True
         self.has_read(sentence)
         return sentence
 
-    async def _foresee(self) -> None:
-        """Learn before the model is begun that it does not fit, or not into main memory."""
-        with suppress(EngineError):  # what keeps a model from being measured is said by what needs it
-            self.foresee(await asyncio.wrap_future(self._engine.memory()))
+    async def _measure_memory(self) -> None:
+        with suppress(EngineError):  # reading fails with the same error
+            self.note_memory(await asyncio.wrap_future(self._engine.memory()))
 
-    def foresee(self, memory: MemoryReport) -> None:
-        """Note what the model takes of memory, and what is free."""
+    def note_memory(self, memory: MemoryReport) -> None:
+        """Say, while the model loads, that it does not fit into memory."""
         placement, need, free = memory.placement, memory.need, memory.free
-        self._foreseen = "" if placement is None else placement.refusal
+        self._memory_warning = "" if placement is None else placement.refusal
         if placement is None and need is not None and free is not None and need.total > FROM_DISK * free:
-            self._foreseen = (
+            self._memory_warning = (
                 f"{short_name(self._outline)} needs {size(need.total)} to read a sentence ({need.dtype}), "
                 f"{size(free)} are free in main memory; looking for room on a GPU …"
             )
         self._arrived()
 
     def advance(self, progress: Progress) -> None:
-        """Note how far loading the model, reading the sentence or computing a map is."""
+        """Note the progress of loading the model, reading a sentence or computing a map."""
         is_own = progress.activity in PHASES and not progress.finished
-        self._progress, self._foreseen = progress if is_own else None, ""
+        self._progress, self._memory_warning = progress if is_own else None, ""
         self.computing = COMPUTING if progress.finished else f"{progress.activity}: {progress_sentence(progress)} …"
         self._arrived()
 
     @property
     def reading(self) -> str:
-        """What the sentence waits for: the first one for the whole model, which may be large."""
+        """The message while the sentence is read; the first one waits for the model to load."""
         name, progress = short_name(self._outline), self._progress
         if progress is not None and progress.unit == "layers":
             return f"{name} is reading the sentence: {progress_sentence(progress)} …"
         if self._is_loaded:
             return f"{name} is reading the sentence …"
-        if self._foreseen:
-            return self._foreseen
+        if self._memory_warning:
+            return self._memory_warning
         if progress is None:
             return f"{name} is getting ready to read the sentence …"
         if progress.unit == "seconds":
@@ -178,16 +176,16 @@ class Maps:
     # --- maps
 
     def whole(self, query: MapQuery) -> AttentionMap | EngineError | None:
-        """Give a map of a short sentence, of which all of its layer is remembered."""
+        """Give a map of a short sentence; all maps of its layer are kept."""
         maps, head = self._layers.get(_layer_of(query)), query.name.head
         if not isinstance(maps, AttentionMaps):
             return maps
         if self._selected is None or self._selected[0] is not maps or self._selected[1].name.head != head:
-            self._selected = maps, maps.select(head)  # a mean takes its time
+            self._selected = maps, maps.select(head)  # kept, because computing a mean takes long
         return self._selected[1]
 
     def of_head(self, query: MapQuery) -> AttentionMap | EngineError | None:
-        """Give one head's map of a short sentence, of which the others of its layer are let go of."""
+        """Give a head's map of a short sentence; the other maps of its layer are not kept."""
         return self._heads.get(query)
 
     def part(self, query: MapQuery, work: str, window: MapWindow) -> PooledMap | EngineError | None:
@@ -196,24 +194,24 @@ class Maps:
         return self._parts.get(self._last_part)
 
     def is_late(self, query: MapQuery) -> bool:
-        """Say whether a map, or the part that was asked for last, has been computed for longer than a moment."""
+        """Say whether a map, or the part that was asked for last, has taken longer than a moment."""
         part = self._last_part
         is_part_late = part is not None and part[0] == query and self._parts.is_late(part)
         return is_part_late or self._layers.is_late(_layer_of(query)) or self._heads.is_late(query)
 
     def small(self, query: MapQuery, block: int) -> Mapping[int, PooledMap] | EngineError | None:
-        """Give the whole maps of a layer's heads in blocks, by the number of the head; of a long sentence, some first.
+        """Give the maps of a layer's heads in blocks, by the number of the head; those of a long sentence come in turn.
 
         Parameters
         ----------
-        query : of the mean over the layer's heads.
+        query : for the mean over the layer's heads.
         block : queries, and keys, of a block.
         """
         self._last_small = query, block
         return self._small.get(self._last_small)
 
     def is_small_late(self, query: MapQuery, block: int) -> bool:
-        """Say whether they have been computed for longer than a moment."""
+        """Say whether small maps have taken longer than a moment."""
         return self._small.is_late((query, block))
 
     def lines(self, query: MapQuery, place: tuple[int, int]) -> MapLines | EngineError | None:
@@ -221,34 +219,24 @@ class Maps:
         return self._lines.get((query, place))
 
     def row(self, query: MapQuery, number: int) -> NDArray[np.float32] | None:
-        """Give all weights of a query of a long sentence's map; None while they are to come, or cannot be had."""
+        """Give all weights of a query in a long sentence's map; None while they are missing or after an error."""
         lines = self.lines(query, (number, 0 if query.name.stack == "cross" else number))
         return lines.row if isinstance(lines, MapLines) else None
 
     async def every_weight(self, query: MapQuery) -> AttentionMap:
-        """Give all weights of a map, however long the sentence is.
-
-        Raises
-        ------
-        EngineError : when they cannot be had.
-        """
+        """Give all weights of a map, however long the sentence is; may raise an `EngineError`."""
         known = self._layers.peek(_layer_of(query))
         if isinstance(known, AttentionMaps) and query.minuend in (None, query.name):
             return known.select(query.name.head)
         return await asyncio.wrap_future(self._engine.whole_map(query))
 
     async def every_map(self, query: MapQuery) -> AttentionMaps:
-        """Give all weights of a layer's maps.
-
-        Raises
-        ------
-        EngineError : when they cannot be had.
-        """
+        """Give all weights of a layer's maps; may raise an `EngineError`."""
         name = query.name
         return await asyncio.wrap_future(self._engine.attention(query.text, name.stack, name.layer, off=query.off))
 
     def _ask_layer(self, query: MapQuery) -> Future[AttentionMaps]:
-        """Ask for a layer's maps, or the means over the layers, or for the rollout."""
+        """Ask for a layer's maps, for means over the layers, or for the rollout."""
         text, name, off = query.text, query.name, query.off
         if name.is_rollout:
             return self._engine.rollout(text, name.stack, "maps")
@@ -256,14 +244,13 @@ class Maps:
         return ask(text, name.stack, name.layer, "maps", off)
 
     async def _ask_head(self, query: MapQuery) -> AttentionMap:
-        """Ask for a layer's maps, and copy one out of them."""
+        """Ask for a layer's maps and copy one, so that the others can be freed."""
         name = query.name
         asked = self._engine.attention(query.text, name.stack, name.layer, "compare", query.off)
         map = (await asyncio.wrap_future(asked)).select(name.head)
         return replace(map, weights=map.weights.copy())
 
     def _ask_part(self, part: Rectangle) -> Future[PooledMap]:
-        """Ask for a rectangle."""
         query, work, window = part
         return self._engine.pooled(query, window, work)
 
@@ -283,18 +270,17 @@ class Maps:
         return found
 
     def _ask_lines(self, cross: Cross) -> Future[MapLines]:
-        """Ask for a row and a column."""
         return self._engine.map_lines(*cross, "map lines")
 
 
 def _layer_of(query: MapQuery) -> MapQuery:
-    """Name all maps of a layer by the mean over its heads."""
+    """Give the query for the mean over the heads, which stands for all maps of a layer."""
     name = replace(query.name, head=None)
     return replace(query, name=name, minuend=name if query.minuend is not None else None)
 
 
 def map_name(shown: Shown, outline: ModelOutline) -> MapName:
-    """Name the map that is shown; a whole layer has no head of its own, so its heads are averaged."""
+    """Name the map that is shown; of a whole layer, it is the mean over the heads."""
     selected, averaging = shown.selected, shown.averaging
     if selected is None or averaging is Averaging.ROLLOUT:
         stack = outline.stacks[0] if selected is None else selected.stack
@@ -306,13 +292,13 @@ def map_name(shown: Shown, outline: ModelOutline) -> MapName:
 
 
 def map_query(shown: Shown, name: MapName) -> MapQuery:
-    """Name a map of the sentence as it is looked at: by itself, or subtracted from its counterpart."""
+    """Give the query for a map of the sentence, or for the difference to its counterpart."""
     is_difference = shown.difference and not name.is_rollout
     return MapQuery(shown.text or "", name, shown.off_in_maps, name if is_difference else None)
 
 
 def map_title(shown: Shown, outline: ModelOutline) -> list[Part]:
-    """Say which map is shown, and with which heads off."""
+    """Name the map that is shown, and the heads that are off."""
     name, off = map_name(shown, outline), shown.off
     parts = [map_part(name, outline)]
     is_difference = shown.difference and not name.stack.endswith(DELTA) and not name.is_rollout
@@ -325,7 +311,7 @@ def map_title(shown: Shown, outline: ModelOutline) -> list[Part]:
 
 
 def next_averaging(shown: Shown, outline: ModelOutline, *, is_long: bool) -> Averaging:
-    """Give the next kind of mean that shows another map; a long sentence has no rollout."""
+    """Give the next kind of mean with another map; a long sentence has no rollout."""
     before, averaging = map_name(shown, outline), shown.averaging
     for _ in Averaging:
         averaging = averaging.next

@@ -1,4 +1,4 @@
-"""The heads that a person has marked: pinned, to see them beside each other, or switched off."""
+"""The heads that a person has marked: pinned for comparison, or switched off."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from engine.values.heads import Head, Off
 from tui.state.session import Session, Shown
 
 MOST_PINS = 7
-"""Heads that can be pinned; with the selected one they are as many as lines are told apart by signs and colours."""
+"""Heads that can be pinned: with the selected one, there is a sign and a colour for each."""
 
 
 def how_to_pin(pin: str, compare: str) -> str:
-    """Say what to do where nothing is pinned, with the keys for it."""
+    """Say how to pin heads, with the keys for it."""
     return f"nothing is pinned; {pin} pins the selected head, {compare} compares pinned heads"
 
 
 def toggle_pin(session: Session, head: Head | None, key: str) -> str:
-    """Pin a head, or unpin it; say in a line why that cannot be, with the key for what can be, or nothing.
+    """Pin or unpin a head; give the message why that is impossible, or an empty text.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def toggle_pin(session: Session, head: Head | None, key: str) -> str:
 
 
 def compared_heads(shown: Shown) -> tuple[Head, ...]:
-    """List what is compared: the pinned heads, then the selected one unless it is pinned."""
+    """List the heads to compare: the pinned ones, then the selected one unless it is pinned."""
     selected = shown.selected
     if selected is None or selected.is_layer or selected in shown.pins:
         return shown.pins
@@ -49,9 +49,9 @@ def compared_heads(shown: Shown) -> tuple[Head, ...]:
 
 
 def compared_pair(shown: Shown) -> tuple[Head, Head] | None:
-    """Name the two heads whose maps have a difference: what is subtracted, the first pinned, comes first.
+    """Give the two heads of a difference of maps; the first one pinned comes first and is subtracted.
 
-    The other one is the selected head, or the last one pinned where that is the first itself.
+    The other is the selected head, or the last one pinned if the selected head is the first itself.
     """
     heads = compared_heads(shown)
     if not shown.pins or len(heads) < 2:
@@ -63,17 +63,17 @@ ALL_ON = "all heads are on"
 
 
 def off_fields(shown: Shown, off: Off, *, is_comparing: bool) -> dict[str, Any]:
-    """Give the fields that switch heads off; without any, maps have no difference unless to another model's."""
+    """Give the fields that switch heads off; with none off, only a second model leaves a difference of maps."""
     return {"off": off, "difference": shown.difference and (bool(off.heads) or is_comparing)}
 
 
-def switched(off: Off, heads: Sequence[Head], *, is_off: bool) -> Off:
-    """Have heads off, behind those that are, or on.
+def switch_heads(off: Off, heads: Sequence[Head], *, is_off: bool) -> Off:
+    """Switch heads off, after those that are off already, or on.
 
     Examples
     --------
     >>> one, two = Head("decoder", 0, 1), Head("decoder", 1, 0)
-    >>> str(switched(Off((one,)), [two], is_off=True)), str(switched(Off((one, two)), [one], is_off=False))
+    >>> str(switch_heads(Off((one,)), [two], is_off=True)), str(switch_heads(Off((one, two)), [one], is_off=False))
     ('L0H1, L1H0 off', 'L1H0 off')
     """
     others = tuple(each for each in off.heads if each not in heads)
@@ -81,7 +81,7 @@ def switched(off: Off, heads: Sequence[Head], *, is_off: bool) -> Off:
 
 
 def why_not_switched(head: Head | None, key: str) -> str:
-    """Say why what is selected cannot be switched off, with the key for what can be; nothing of a head."""
+    """Say why the model or a layer cannot be switched off; empty for a head."""
     if head is None:
         return f"only heads can be switched off; choose one, then press {key}"
     if head.is_layer:
@@ -90,12 +90,12 @@ def why_not_switched(head: Head | None, key: str) -> str:
 
 
 def say_off(off: Off, all_on: str) -> str:
-    """Say what is off, with the key that switches all on."""
+    """Name the heads that are off, and the key that switches all on."""
     return f"{off}; {all_on} switches all on" if off.heads else ALL_ON
 
 
 def say_switched(before: Off, after: Off, heads: Sequence[Head], all_on: str) -> str:
-    """Say what has become of heads that were to be off, or on: those that are switched off just now come first."""
+    """Say what switching heads has changed; heads switched off just now come first."""
     if not before.heads and not after.heads:
         return ALL_ON
     if set(before.heads) == set(after.heads):

@@ -1,4 +1,4 @@
-"""The measures that the overview and the ranks can show, in the order in which keys go through them."""
+"""The measures of the overview and the ranks, in the order in which keys go through them."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "patterns": tuple(name for name in HEAD_PARTS["patterns"] if not name.endswith(CHANCE)),
     "circuits": tuple(name for name in HEAD_PARTS["circuits"] if not name.endswith(CHANCE)),
 }
-"""Measures that belong together: of one matrix, of where a head looks, of what its circuits do."""
+"""Measures that belong together: of one matrix, of patterns, of circuits."""
 
 MEASURES = tuple(name for group in GROUPS.values() for name in group)
 
 _RANKS = tuple(dict.fromkeys(measure for _, measure in RANK_MEASURES.values()))
 
 NAMES = (*_RANKS, *MEASURES)
-"""What a measure can be called: of all matrices of the ranks, or of all heads in the overview."""
+"""The names of all measures: those of the ranks, without a matrix, and those of the overview."""
 
 SIGNED = frozenset({"qk_symmetry", "ov_copying", "ov_copying_residual"})
-"""Measures from −1 to 1, of which zero is the middle."""
+"""Measures from −1 to 1, with zero in the middle."""
 
 LOGARITHMIC = frozenset(name for name in RANK_MEASURES if "condition" in name)
-"""Measures of many magnitudes."""
+"""Measures whose usual scale is logarithmic."""
 
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """The steps of ε."""
 
 
 def overview_fields(overview: str) -> dict[str, str]:
-    """Give the fields that show a measure in the overview; one of a matrix is shown beside the heads in the tree too.
+    """Give the fields that show a measure in the overview; the tree and the ranks follow if it is one of a matrix.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def overview_fields(overview: str) -> dict[str, str]:
 
 
 def measure_fields(shown: Shown, measure: str) -> dict[str, str]:
-    """Give the fields that show a measure in the ranks; an overview of a matrix shows the same measure of that matrix.
+    """Give the fields that show a measure in the ranks; the overview follows if it shows one of a matrix.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def measure_fields(shown: Shown, measure: str) -> dict[str, str]:
 
 
 def next_measure(shown: Shown, step: int) -> dict[str, str]:
-    """Give the fields that show the measure so many places on: the overview's where that is looked at, or the ranks'.
+    """Give the fields that show the measure some places on, in the overview if that is the view, else in the ranks.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def next_measure(shown: Shown, step: int) -> dict[str, str]:
 
 
 def named_measure(shown: Shown, name: str) -> dict[str, str]:
-    """Give the fields that show the measure of a name, which may be a part of one alone.
+    """Give the fields that show a measure by its name or an unambiguous part of it.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def named_measure(shown: Shown, name: str) -> dict[str, str]:
 
 
 def group_after(measure: str, step: int) -> str:
-    """Give the same measure of a matrix so many groups on, or the first measure of the group where it has none such.
+    """Give the same measure of the matrix some groups on, or the first measure of a group that lacks it.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def group_after(measure: str, step: int) -> str:
 
 
 def epsilon_after(epsilon: float, step: int) -> float | None:
-    """Give the next larger or smaller ε; None where there is none.
+    """Give the next larger or smaller ε; None at the end.
 
     Examples
     --------
@@ -129,13 +129,13 @@ def epsilon_after(epsilon: float, step: int) -> float | None:
 
 
 def table_of(measure: str, text: str | None) -> TableKey:
-    """Say of which part of the table of all heads a measure is: circuits, or patterns, which may be a sentence's."""
+    """Give the part of the table of all heads with a measure: circuits, or patterns (of the sentence)."""
     (part,) = parts_of((measure,))
     return HEADS.name, Query(text=(text or None) if part == "patterns" else None, parts=(part,))
 
 
 def by_spread(stores: Stores, shown: Shown) -> tuple[str, ...]:
-    """Put the measures in the order of how far the model's heads differ in them, as far as that is known by now."""
+    """Order the measures by how much the model's heads differ in them; measures not known yet come last."""
     heads = [head for layer in stores.outline.layers for head in layer.head_names()]
     measured = stores.spectra.measures(heads, shown.epsilon).values()
     spreads: dict[str, float] = {}
@@ -149,14 +149,14 @@ def by_spread(stores: Stores, shown: Shown) -> tuple[str, ...]:
 
 
 def spread(cells: Iterable[Cell], is_logarithmic: bool = False) -> float:
-    """Give the standard deviation of numbers over their root mean square: 0 for heads that are alike, 1 at most.
+    """Give the standard deviation of numbers over their root mean square: 0 if they are equal, 1 at most.
 
     Examples
     --------
     >>> spread([3.0, 3.0, None, ""]), round(spread([1, 3]), 2), round(spread([1.0, 1000.0], True), 2)
     (0.0, 0.45, 0.71)
     """
-    import numpy as np  # for which the first frame does not wait
+    import numpy as np  # late, so that the first frame does not wait for it
 
     values = np.array([cell for cell in cells if isinstance(cell, int | float)], dtype=np.float64)
     values = values[np.isfinite(values)]

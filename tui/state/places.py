@@ -1,4 +1,4 @@
-"""Where a person wants to go, as typed: a head, a layer, some layers on or back, or a view; and where one has been."""
+"""Places: what a person types to go to a head, a layer or a view, and the history of places visited."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHER_VIEWS = {
     "maps": "small maps of all heads of the layer",
     "sentences": "sentences history",
 }
-"""What else than tables one can go to by its name, and what it is."""
+"""The views that are no tables of the engine, and their titles."""
 
 
 class NoPlaceError(EngineError):
@@ -32,19 +32,19 @@ class NoPlaceError(EngineError):
 _STEP = re.compile(r"[+-]\d+")
 _HEAD_OF_LAYER = re.compile(r"[hH]\d+")
 _APART = re.compile(r"(\d)[\s,]+(?=[hH]?\d)")
-"""The gap of ``5 3`` and of ``L5 H3``."""
+"""The gap in ``5 3`` and in ``L5 H3``."""
 _IN_WORDS = re.compile(r"\b(l)ayer\s*(?=\d)|\b(h)ead\s*(?=\d)", re.IGNORECASE)
-"""What is written as a word in ``layer 5 head 3``."""
+"""The words in ``layer 5 head 3``."""
 
 
 def example(outline: ModelOutline) -> Head:
-    """Give a head that the model has, to be named where one can be typed: beyond the first where there are more."""
+    """Give a head of the model for an example, not of the first layer if there are more."""
     layer = next((each for each in reversed(outline.layers[:6]) if each.heads), outline.layers[0])
     return Head("", layer.layer, min(3, layer.heads - 1))
 
 
 def view_names(*, is_comparing: bool) -> tuple[str, ...]:
-    """List the views that one can go to by their names, in the order of their keys, and the list of sentences."""
+    """List the views that a person can name, in the order of their keys, and the list of sentences."""
     tables = (
         view.name
         for view in VIEWS.values()
@@ -54,8 +54,8 @@ def view_names(*, is_comparing: bool) -> tuple[str, ...]:
     return (*first, *tables, *others)
 
 
-def _words(views: Sequence[str]) -> dict[str, str]:
-    """Give what views are titled, and how each title goes on from each of its words, with the views."""
+def _title_ends(views: Sequence[str]) -> dict[str, str]:
+    """Give the views by what their titles say from each word on."""
     titles = {name: OTHER_VIEWS[name] if name in OTHER_VIEWS else VIEWS[name].title for name in views}
     parts = {name: title.lower().split() for name, title in titles.items()}
     return {" ".join(words[place:]): name for name, words in parts.items() for place in range(len(words))}
@@ -64,36 +64,37 @@ def _words(views: Sequence[str]) -> dict[str, str]:
 def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequence[str]) -> Head | str:
     """Read ``L5H3``, ``5.3``, ``5 3``, ``L5``, ``layer 5 head 3``, ``decoder.L2H1``, ``h3``, ``+1``, or a view's name.
 
-    A view's name may be cut short, or be a word of its title where no name begins so.
+    A view's name may be cut short, or be a word of its title if no name starts with it.
 
     Parameters
     ----------
-    text : what was typed.
+    text : what a person typed.
     outline : of the model.
-    here : what is selected; a head without a stack is of this one's, and so is one without a layer.
+    here : the selected head or layer; it completes a name without a stack or a layer.
     views : the names of the views.
 
     Raises
     ------
     NoPlaceError : when the text is none of these.
-    EngineError : when the model has no such head or layer, or the text could mean several views.
+    EngineError : when the model has no such head or layer, or the text fits several views.
     """
     typed = _IN_WORDS.sub(lambda match: (match[1] or match[2]).upper(), text.strip())
     if typed.lower() in views:
         return typed.lower()
     if _STEP.fullmatch(typed):
-        return _layer_on(int(typed), outline, here)
+        return _head_layers_on(int(typed), outline, here)
     if here is None and _HEAD_OF_LAYER.fullmatch(typed):
         layer = outline.layers[0].name
         raise EngineError(f"{typed} needs a selected layer; write the layer too: {layer}{typed}")
     if typed and typed[-1].isdigit():
-        return find_head(_head(typed, outline, here), outline)
+        joined = _APART.sub(r"\1.", typed).replace(".h", "h").replace(".H", "H")
+        return find_head(parse_head(joined, outline.stacks, here or Head(outline.stacks[0], 0)), outline)
     begun = [view for view in views if typed and view.startswith(typed.lower())]
     if len(begun) == 1:
         return begun[0]
     if begun:
         raise EngineError(f"'{typed}' could be {', '.join(begun)}")
-    meant = {view for word, view in _words(views).items() if typed and word.startswith(typed.lower())}
+    meant = {view for words, view in _title_ends(views).items() if typed and words.startswith(typed.lower())}
     if len(meant) == 1:
         return meant.pop()
     if meant:
@@ -103,14 +104,8 @@ def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequ
     raise NoPlaceError(f"'{typed}' is neither a head nor a view; type {named}, +1, or a view such as ranks")
 
 
-def _head(typed: str, outline: ModelOutline, here: Head | None) -> Head:
-    """Read a head or layer that may leave its stack out."""
-    joined = _APART.sub(r"\1.", typed).replace(".h", "h").replace(".H", "H")
-    return parse_head(joined, outline.stacks, here or Head(outline.stacks[0], 0))
-
-
-def _layer_on(step: int, outline: ModelOutline, here: Head | None) -> Head:
-    """Find the same head so many layers on."""
+def _head_layers_on(step: int, outline: ModelOutline, here: Head | None) -> Head:
+    """Give the same head some layers on or back."""
     names = [layer.name for layer in outline.layers]
     place = (-1 if step > 0 else len(names)) if here is None else names.index(here.whole_layer)
     if not 0 <= place + step < len(names):
@@ -120,13 +115,7 @@ def _layer_on(step: int, outline: ModelOutline, here: Head | None) -> Head:
 
 
 def split_digits(text: str, outline: ModelOutline, here: Head | None) -> tuple[Head, ...]:
-    """List the heads that digits without a mark between them may mean, as far as the model has them.
-
-    Parameters
-    ----------
-    text : what was typed; no heads where it is not digits alone.
-    outline, here : as in `parse_place`.
-    """
+    """List the heads of the model that digits can mean: ``123`` is L1H23 or L12H3; other texts mean none."""
     if not text.isdigit():
         return ()
     stack = outline.stacks[0] if here is None else here.stack
@@ -141,9 +130,9 @@ def split_digits(text: str, outline: ModelOutline, here: Head | None) -> tuple[H
 
 
 def head_after(outline: ModelOutline, here: Head | None, step: int) -> Head | None:
-    """Find the head a step away, across layers; from a whole layer its first, or the last of the one before.
+    """Give the head a step away, across layers; from a whole layer, its first head or the last one before.
 
-    None stands for the model as a whole, and for the end of the way.
+    None stands for the model as a whole, and for no further head.
     """
     layers = outline.layers
     if here is None:
@@ -163,7 +152,7 @@ def head_after(outline: ModelOutline, here: Head | None, step: int) -> Head | No
 
 
 def layer_after(outline: ModelOutline, here: Head | None, step: int) -> Head:
-    """Find the same head of the layer a step away, or that layer as a whole; the first and last layer are the ends."""
+    """Give the same head in the layer a step away, or that whole layer; the first and last layer are the ends."""
     layers = [layer.name for layer in outline.layers]
     if here is None:
         return layers[0] if step > 0 else layers[-1]
@@ -172,18 +161,18 @@ def layer_after(outline: ModelOutline, here: Head | None, step: int) -> Head:
 
 
 REST = 0.5
-"""Seconds after which a place counts as visited; those that one only passes through do not."""
+"""Seconds after which a place counts as visited."""
 
 MOST_PLACES = 200
-"""Places that are remembered."""
+"""Places that are kept."""
 
 
 class PlaceHistory:
-    """What was shown at each place; a place is a head, or layer, in a view. The last one may be passed through only.
+    """The places visited: a head or layer in a view, with what was shown there. The last one may not count yet.
 
     Parameters
     ----------
-    clock : tells the seconds.
+    clock : gives the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -199,11 +188,11 @@ class PlaceHistory:
         return self._at > 0
 
     def jump(self) -> None:
-        """Have the place here count as visited, however short: one jumps from it."""
+        """Count this place as visited, however short the visit, because a person jumps from it."""
         self._counts = True
 
     def move(self, shown: Shown) -> None:
-        """Come to a place; the one before stays if it was rested at, and what was forward of it is forgotten."""
+        """Add a place; drop the place before it unless that counts as visited, and all places forward of it."""
         here, now = self._places[self._at] if self._places else None, self._clock()
         if here is not None and _are_one_place(here, shown):
             return
@@ -220,12 +209,12 @@ class PlaceHistory:
         self._at = len(self._places) - 1
 
     def turn(self, shown: Shown) -> None:
-        """Look at another view of the place that one is at, without going anywhere."""
+        """Change the view of this place without going to another."""
         if self._places and self._places[self._at].selected == shown.selected:
             self._places[self._at] = shown
 
     def step(self, step: int) -> Shown | None:
-        """Go back or forward; None where there is nothing."""
+        """Go back or forward; None at the end."""
         if not 0 <= self._at + step < len(self._places):
             return None
         self._at += step
@@ -234,5 +223,4 @@ class PlaceHistory:
 
 
 def _are_one_place(one: Shown, other: Shown) -> bool:
-    """Say whether two are of the same head in the same view."""
     return (one.selected, one.view) == (other.selected, other.view)

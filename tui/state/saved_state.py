@@ -1,4 +1,4 @@
-"""What was looked at last, kept in small files: one for each model, and one for the theme."""
+"""What a person saw last, in small files: one for each model, one for the theme, one for the guide."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from tui.state.places import OTHER_VIEWS
 from tui.state.session import Shown
 
 MODELS = 100
-"""Models that are remembered; of more, those not looked at for longest are forgotten."""
+"""Models that are remembered; the oldest files beyond them are deleted."""
 
 LONGEST = 20_000
-"""Characters of a sentence that is remembered."""
+"""Characters of the longest sentence that is remembered."""
 
 LEAVING = 0.1
-"""Seconds that leaving waits for the last of it to be kept."""
+"""Seconds that quitting waits for a write."""
 
 
 def model_key(model: str, revision: str | None) -> str:
-    """Name a model so that it is the same from any folder.
+    """Name a model by a key that is the same from any folder.
 
     Examples
     --------
@@ -46,12 +46,12 @@ def model_key(model: str, revision: str | None) -> str:
 
 
 def place_of(key: str) -> Path:
-    """Say where a model's file is."""
+    """Give the path of a model's file."""
     return state_directory() / "models" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 
 
 def recall(key: str, outline: ModelOutline) -> dict[str, Any]:
-    """Read the fields of `Shown` that a model was left with: those of which the file says something that there is."""
+    """Read the fields of `Shown` that a model was left with, without those that the model or program no longer has."""
     said = _read(place_of(key))
     text, view, measure, overview = (str(said.get(name) or "") for name in ("text", "view", "measure", "overview"))
     epsilon, pins = said.get("epsilon"), str(said.get("pins") or "").split(",")
@@ -69,7 +69,7 @@ def recall(key: str, outline: ModelOutline) -> dict[str, Any]:
 
 
 def _known(name: str, outline: ModelOutline) -> Head | None:
-    """Give a head or layer that is remembered, if the model still has it."""
+    """Read the name of a head or layer; None if the model does not have it."""
     try:
         head = parse_head(name, outline.stacks)
         outline.layer(head)
@@ -79,12 +79,7 @@ def _known(name: str, outline: ModelOutline) -> Head | None:
 
 
 class SavedState:
-    """The file of one model, written beside the event loop: a disk far away may take its time.
-
-    Parameters
-    ----------
-    key : of the model.
-    """
+    """The file of one model, by its key; it is written on another thread, as a network disk may be slow."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -92,23 +87,23 @@ class SavedState:
         self._writer: threading.Thread | None = None
 
     def keep(self, shown: Shown) -> None:
-        """Write what is shown now where that is something else than before, unless the last of it is still written."""
-        said = self._said | _said_of(self._key, shown)
+        """Write what is shown if it has changed, unless the last write is still going on."""
+        said = self._said | _saved_fields(self._key, shown)
         if said != self._said and not (self._writer and self._writer.is_alive()):
             self._said = said
             self._writer = threading.Thread(target=remember, args=(self._key, said), daemon=True)
             self._writer.start()
 
     def finish(self, shown: Shown) -> None:
-        """Write the last of it before the program ends."""
+        """Write what is shown before the program ends."""
         for _ in range(2):
             if self._writer is not None:
                 self._writer.join(LEAVING)
             self.keep(shown)
 
 
-def _said_of(model: str, shown: Shown) -> dict[str, Any]:
-    """Give the fields that are kept between starts; where the whole model is selected, the head before it stays."""
+def _saved_fields(model: str, shown: Shown) -> dict[str, Any]:
+    """Give the fields to save; while the whole model is selected, the head saved before stays."""
     text, selected = shown.sentence or "", shown.selected
     return {
         "model": model,
@@ -123,7 +118,7 @@ def _said_of(model: str, shown: Shown) -> dict[str, Any]:
 
 
 def remember(key: str, said: dict[str, Any]) -> None:
-    """Write how a model is left; where that cannot be written, it is not remembered."""
+    """Write a model's file, if that is possible, and delete the oldest files."""
     place = place_of(key)
     _write(place, said)
     with contextlib.suppress(OSError):
@@ -133,28 +128,28 @@ def remember(key: str, said: dict[str, Any]) -> None:
 
 
 def theme_file() -> Path:
-    """Say where the theme is kept."""
+    """Give the path of the theme's file."""
     return state_directory() / "theme.json"
 
 
 def recall_theme() -> str | None:
-    """Give the theme that was chosen last, if one was."""
+    """Give the theme that a person chose last; None if there is none."""
     name = _read(theme_file()).get("theme")
     return name if isinstance(name, str) else None
 
 
 def remember_theme(name: str) -> None:
-    """Keep a theme that was chosen."""
+    """Save a person's choice of a theme."""
     _write(theme_file(), {"theme": name})
 
 
 def wants_guide() -> bool:
-    """Say whether the lines for the first minute have not been dismissed yet."""
+    """Say whether the guide has not been dismissed yet."""
     return "guide" not in _read(_guide_file())
 
 
 def remember_guide() -> None:
-    """Keep that they have been."""
+    """Save that the guide has been dismissed."""
     _write(_guide_file(), {"guide": "dismissed"})
 
 
@@ -163,7 +158,7 @@ def _guide_file() -> Path:
 
 
 def trouble() -> str:
-    """Say why nothing can be kept, where that is so."""
+    """Say why nothing can be saved; empty if it can."""
     folder = state_directory()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -174,7 +169,7 @@ def trouble() -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read a file, or nothing where that cannot be done."""
+    """Read a file; empty if there is none or it is broken."""
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -183,7 +178,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, said: dict[str, Any]) -> None:
-    """Write a file that is complete or as it was, and that nobody else can read; another process may do the same."""
+    """Replace a file as a whole, readable by its owner alone, even if another process writes it too."""
     partial = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The sentences that were typed and read, gone through with the arrows as in a shell, and the file that keeps them."""
+"""The history of sentences, which the arrows go through as in a shell, and its file."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from engine.store.history import SentenceStore, history_file
 
 LAST_SECONDS = 0.5
-"""How long the file has, when the explorer is left, to take a sentence that was typed and not read."""
+"""Seconds that quitting waits for a draft to be written."""
 
 
 class Sentences:
-    """The sentences of a person, whichever model is open; the file is read and written on a thread of its own.
+    """The sentences of a person, for all models; a thread of its own reads and writes the file.
 
     Parameters
     ----------
-    keeps : whether sentences are read from the file of earlier runs, and kept there.
-    say : told, on any thread, when they cannot be kept.
-    on_forget : told which sentence is kept no longer.
+    keeps : whether there is a file.
+    say : called on any thread with the message that the file cannot be written.
+    on_forget : called with a sentence that is forgotten.
 
     Attributes
     ----------
-    read : the sentences that a model read in this run, that read last in front.
-    forgotten : those forgotten in this run, the last one last: its place among all, and among those that were read.
-    has_changed : called when a sentence has been read, where somebody lists them.
+    read : the sentences that a model read in this run, the newest first.
+    forgotten : those forgotten in this run, each with its place among all and among those read, the newest last.
+    has_changed : called when a sentence has been read; None while nobody lists the sentences.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class Sentences:
         self._typed: list[str] = []  # the oldest first
         self._back = 0
         self._draft = ""
-        self._above: tuple[str, ...] = ()  # what is gone through from there, the newest first
+        self._above: tuple[str, ...] = ()  # what the arrows go through, the newest first
 
     def load(self) -> None:
-        """Put the sentences of earlier runs above those that are there; none stands twice."""
+        """Add the sentences of earlier runs above those of this run, each once."""
 
         def take(done: Future[tuple[str, ...]]) -> None:
             self._typed[:0] = dict.fromkeys(each for each in done.result() if each not in self._typed)
@@ -56,38 +56,38 @@ class Sentences:
         self._disk.submit(self._store.load).add_done_callback(take)
 
     def close(self) -> None:
-        """Write what is to be written, and then have no thread any more."""
+        """Let the thread finish its writes and end."""
         self._disk.shutdown(wait=False)
 
     @property
     def newest_first(self) -> tuple[str, ...]:
-        """The sentences, that typed last in front."""
+        """The sentences, the one typed last first."""
         return tuple(reversed(self._typed))
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """All sentences that can be shown again: those that were read first, then those of before."""
+        """All sentences: those read in this run, then the others."""
         return tuple(dict.fromkeys((*self.read, *self.newest_first)))
 
     def add(self, text: str) -> None:
-        """Put a sentence below all others, from wherever it was."""
+        """Make a sentence the newest."""
         if text in self._typed:
             self._typed.remove(text)
         self._typed.append(text)
 
     def submit(self, text: str) -> None:
-        """Keep a sentence that a person typed, or chose."""
+        """Keep a sentence that a person typed or chose."""
         if text.strip():
             self.add(text)
             self._write(self._store.add, text)
 
     def keep_draft(self, draft: str) -> None:
-        """Keep what was typed and not read among the sentences, now that the explorer is left."""
+        """Save a draft among the sentences before the program ends."""
         if draft:
             wait([self._disk.submit(self._store.add, draft)], LAST_SECONDS)
 
     def has_read(self, text: str) -> None:
-        """Take a sentence that a model has read."""
+        """Note that a model has read a sentence."""
         if text in self.read:
             self.read.remove(text)
         self.read.insert(0, text)
@@ -96,7 +96,7 @@ class Sentences:
             self.has_changed()
 
     def forget(self, text: str) -> None:
-        """Keep a sentence no longer, neither here nor in the file."""
+        """Forget a sentence, here and in the file."""
         place = self._typed.index(text) if text in self._typed else len(self._typed)
         self.forgotten.append((text, place, self.read.index(text) if text in self.read else None))
         del self._typed[place : place + 1]
@@ -107,7 +107,7 @@ class Sentences:
         self._write(self._store.remove, text)
 
     def bring_back(self) -> str:
-        """Keep the sentence again that was forgotten last, in its place, and give it."""
+        """Put the sentence that was forgotten last back in its place, and give it."""
         text, place, read = self.forgotten.pop()
         if text not in self._typed:
             self._typed.insert(place, text)
@@ -117,7 +117,7 @@ class Sentences:
         return text
 
     def _write(self, change: Callable[[str], object], text: str) -> None:
-        """Write the file; where that fails say so once, and go on without."""
+        """Change the file; the first time that this fails, say so."""
 
         def look(done: Future[object]) -> None:
             error = done.exception()
@@ -128,18 +128,17 @@ class Sentences:
         self._disk.submit(change, text).add_done_callback(look)
 
     def rest(self) -> None:
-        """Go back to the bottom, with nothing typed there."""
+        """Go back to the newest sentence, without a draft."""
         self._back, self._draft = 0, ""
 
     def go(self, step: int, typed: str) -> str:
-        """Go to an older sentence (1) or a newer one (-1), and give it; at an end what is there stays.
+        """Give an older sentence (1) or a newer one (-1); at an end, what is in the line.
 
-        What one goes through is as it was at the bottom, whatever is read meanwhile, without the draft itself: the
-        first step from a sentence that is shown goes to the one before it.
+        The first step fixes the sentences that later steps go through, without the one in the line.
 
         Parameters
         ----------
-        typed : what is in the line now, which is kept while it is the draft.
+        typed : what is in the line; before the first step it is the draft, to which the last step back returns.
         """
         if self._back == 0:
             self._draft = typed
@@ -151,12 +150,12 @@ class Sentences:
         return self._above[back - 1] if back else self._draft
 
 
-def matching(sentences: Iterable[str], wanted: str) -> tuple[str, ...]:
-    """Choose the sentences that hold every word that is wanted, in any case.
+def find_sentences(sentences: Iterable[str], wanted: str) -> tuple[str, ...]:
+    """Find the sentences that contain every word of a text, in upper or lower case.
 
     Examples
     --------
-    >>> matching(["The cat", "a dog", "cats and dogs"], "CAT d")
+    >>> find_sentences(["The cat", "a dog", "cats and dogs"], "CAT d")
     ('cats and dogs',)
     """
     words = wanted.casefold().split()

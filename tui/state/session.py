@@ -1,11 +1,11 @@
-"""What is shown now: one frozen value, which one object changes and tells those who draw it."""
+"""What is shown: one frozen value, and the session, which alone changes it and tells its followers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.views import OVERVIEW
@@ -14,8 +14,16 @@ if TYPE_CHECKING:
     from tui.drawing.levels import Scale
 
 
-class Averaging(Enum):
-    """What is averaged in the map on screen."""
+class _Cycle(Enum):
+    @property
+    def next(self) -> Self:
+        """The next member; after the last one, the first."""
+        every = list(type(self))
+        return every[(every.index(self) + 1) % len(every)]
+
+
+class Averaging(_Cycle):
+    """What the map on screen is the mean of."""
 
     NOTHING = "head"
     HEADS = "mean over heads"
@@ -28,25 +36,13 @@ class Averaging(Enum):
         """Whether the map is a mean over the stack's layers."""
         return self in (Averaging.LAYERS, Averaging.BOTH, Averaging.ROLLOUT)
 
-    @property
-    def next(self) -> Averaging:
-        """The one that follows."""
-        every = list(Averaging)
-        return every[(every.index(self) + 1) % len(every)]
 
-
-class Side(Enum):
-    """What of several heads is beside each other."""
+class Side(_Cycle):
+    """What of the pinned heads is compared."""
 
     SPECTRA = "spectra"
     MAPS = "maps"
     DIFFERENCE = "difference"
-
-    @property
-    def next(self) -> Side:
-        """The one that follows."""
-        every = list(Side)
-        return every[(every.index(self) + 1) % len(every)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +52,27 @@ class Shown:
     Attributes
     ----------
     selected : a head or a layer; None is the model as a whole.
-    view : the active view.
-    text : the sentence, once one is read.
-    waiting_text : the sentence that is read once the first head is on screen; None where none waits.
-    measure : of singular values, which the ranks and the tree show.
-    overview : the column of the table of heads that the overview shows.
+    view : the name of the active view.
+    text : the sentence; None before one is read.
+    waiting_text : the sentence to be read once the first head is on screen; None for none.
+    measure : the measure of singular values in the ranks and the tree.
+    overview : the measure in the overview, a column of the table of heads.
     epsilon : of the energy rank.
-    pins : the heads to be compared, in the order in which they were pinned.
+    pins : the pinned heads, in the order in which they were pinned.
     side : what of them is compared.
-    off : the heads that are switched off while sentences are read.
-    distance : by how many tokens the key is before the query in QK; None is without positions.
-    averaging : what is averaged in the map.
-    difference : whether maps are shown as what they differ in from another model's, or from those with all heads on.
+    off : the heads that are switched off while the model reads sentences.
+    distance : by how many tokens the key is before the query in QK; None leaves positions out.
+    averaging : what the map is the mean of.
+    difference : whether maps are differences, from another model's or from those with all heads on.
     cell : the query and the key under the map's cursor, from zero.
     spectra_scale : of spectra.
-    map_scale : of maps; None is what is usual for as many tokens.
-    is_numbered : whether weights are written into the cells of maps.
-    position : the token at which is predicted; None is the last one.
-    token : whose logit is looked at; None is the model's first choice.
-    against : the token whose logit is taken off that; None is none.
+    map_scale : of maps; None is the usual scale for the number of tokens.
+    is_numbered : whether the cells of maps have their weights written in them.
+    position : the token after which the model predicts; None is the last one.
+    token : the token whose logit is measured; None is the model's first choice.
+    against : the token whose logit is subtracted; None for none.
     folds : whether the gains of norms are folded into directions.
-    searched : what was searched in the tree last; empty before that.
+    searched : the last search in the tree; empty before that.
     """
 
     selected: Head | None = None
@@ -104,25 +100,21 @@ class Shown:
 
     @property
     def sentence(self) -> str | None:
-        """The sentence that is read, or is to be once the first head is on screen."""
+        """The sentence that waits to be read, else the one that is shown."""
         return self.text if self.waiting_text is None else self.waiting_text
 
     @property
     def off_in_maps(self) -> Off:
-        """The heads that are switched off, for maps, of which those with none off are the same in both ways."""
+        """The heads that are off, for keys of maps: with none off, `by_mean` makes no difference."""
         return self.off if self.off.heads else NOTHING_OFF
 
 
 Follower = Callable[[frozenset[str]], None]
-"""Told which fields have changed."""
+"""Called with the names of the fields that have changed."""
 
 
 class Session:
-    """Holds what is shown, and is the only one to change it.
-
-    Attributes
-    ----------
-    shown : what is shown now.
+    """Holds what is shown; only `change` changes it.
 
     Examples
     --------
@@ -138,11 +130,11 @@ class Session:
         self._followers: list[Follower] = []
 
     def follow(self, follower: Follower) -> None:
-        """Have somebody told of each change, after those who asked before."""
+        """Call a follower after each change, in the order in which followers were added."""
         self._followers.append(follower)
 
     def change(self, **fields: Any) -> bool:
-        """Show something else, and tell once what has changed; False where nothing has."""
+        """Change fields of `Shown` and tell the followers once; False if nothing has changed."""
         before, self.shown = self.shown, replace(self.shown, **fields)
         changed = frozenset(name for name in fields if getattr(before, name) != getattr(self.shown, name))
         if changed:
@@ -150,6 +142,6 @@ class Session:
         return bool(changed)
 
     def tell(self, fields: frozenset[str]) -> None:
-        """Have fields drawn as if they had changed."""
+        """Tell the followers that fields have changed."""
         for follower in self._followers:
             follower(fields)

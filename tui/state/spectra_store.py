@@ -1,4 +1,4 @@
-"""A model's spectra, as they come in, and the measures of them."""
+"""A model's spectra as they arrive, and their measures."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from engine.values.spectra import SpectraGroup, Spectrum
 from tui.state.store import ROOM, Store
 
 AT_ONCE = 6_000
-"""Singular values up to which measuring takes at most two milliseconds."""
+"""Singular values that can be measured within two milliseconds."""
 
 Spectra = Mapping[str, Spectrum]
-"""Of a head, or of a layer as a whole, by matrix."""
+"""The spectra of a head or a whole layer, by matrix."""
 
 Measures = Mapping[str, Row]
-"""Of a head, or of a layer as a whole: its rows of the ``ranks`` table by matrix."""
+"""The rows of a head or a whole layer in the ``ranks`` table, by matrix."""
 
 
 class SpectraKey(NamedTuple):
-    """What one step of the engine's work computes: the spectra of a layer's heads, or of the layer as a whole.
+    """What one step of the engine computes: the spectra of a layer's heads, or of the layer as a whole.
 
     Attributes
     ----------
     layer : the layer's name.
-    is_whole : whether the layer as a whole is meant.
-    distance : of the key before the query, for QK; None where positions are left out.
-    is_other : whether they are those of the second model.
+    is_whole : whether the spectra are the whole layer's, not its heads'.
+    distance : of the key before the query, for QK; None leaves positions out.
+    is_other : whether the layer is the second model's.
     """
 
     layer: Head
@@ -45,16 +45,16 @@ class SpectraKey(NamedTuple):
 
 
 class SpectraStore:
-    """The spectra that are known of an open model and of the one beside it; what is looked at is asked for.
+    """The known spectra of the open model and of the second one.
 
     Parameters
     ----------
     engine, outline : of the open model.
-    arrived : called when more is known, or has been measured.
+    arrived : called when spectra arrive or have been measured.
 
     Attributes
     ----------
-    has_any : set once something is known.
+    has_any : set once spectra, or an error, have arrived.
     """
 
     def __init__(self, engine: Engine, outline: ModelOutline, arrived: Callable[[], None]) -> None:
@@ -72,14 +72,14 @@ class SpectraStore:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is asked of the engine or measured."""
+        """Whether nothing is on its way and nothing is being measured."""
         stores = self._layers, self._others, self._heads
         return self._measuring is None and all(store.is_idle for store in stores)
 
     def get(self, name: Head, distance: int | None = None, *, is_other: bool = False) -> Spectra | EngineError | None:
-        """Give the spectra of a head or a whole layer, or why there are none; None while they are computed.
+        """Give the spectra of a head or a whole layer, or an error; None while they are missing, which asks for them.
 
-        Where its layer takes long, a head comes before it.
+        In a layer that takes long, a head is computed before the layer's other heads.
         """
         key = SpectraKey(name.whole_layer, name.is_layer, distance, is_other)
         is_slow = distance is not None or self._outline.layer(name).is_large
@@ -89,7 +89,7 @@ class SpectraStore:
         return self.known(name, distance, is_other=is_other)
 
     def known(self, name: Head, distance: int | None = None, *, is_other: bool = False) -> Spectra | EngineError | None:
-        """Give what `get` gives, and ask for nothing."""
+        """Give what `get` gives, but ask for nothing."""
         group = self._group(SpectraKey(name.whole_layer, name.is_layer, distance, is_other))
         if isinstance(group, SpectraGroup):
             return group.spectra[name.head]
@@ -97,7 +97,7 @@ class SpectraStore:
         return {each.matrix: each for each in head} if isinstance(head, tuple) else group
 
     def listed(self, name: Head, distance: int | None = None, *, is_other: bool = False) -> list[Spectrum]:
-        """List the spectra that are known of a head or a whole layer."""
+        """List the known spectra of a head or a whole layer."""
         known = self.known(name, distance, is_other=is_other)
         return [] if known is None or isinstance(known, EngineError) else list(known.values())
 
@@ -106,18 +106,18 @@ class SpectraStore:
         return isinstance(self._group(SpectraKey(name.whole_layer, name.is_layer)), SpectraGroup)
 
     def put(self, layer: Head, is_whole: bool, answer: SpectraGroup | EngineError) -> None:
-        """Keep what the sweep has found of a layer."""
+        """Keep what the sweep has computed of a layer."""
         self._layers.put(SpectraKey(layer, is_whole), answer)
 
     def why_not(self, name: Head) -> str:
-        """Say why there are no spectra of a head or a layer, or not all; nothing where all are there, or may be."""
+        """Say why a head or a layer lacks spectra; empty where it has all, or they are still to come."""
         group = self._group(SpectraKey(name.whole_layer, name.is_layer))
         return str(group) if isinstance(group, EngineError) else "" if group is None else group.lacking
 
     def measures(self, names: Sequence[Head], epsilon: float, distance: int | None = None) -> dict[Head, Measures]:
-        """Measure what is known of heads and layers; QK's row is left out while QK is not known at the distance.
+        """Measure the known spectra of heads and layers, without QK while it is not known at the distance.
 
-        Much of it is measured beside the event loop, and left out meanwhile.
+        What takes long is measured on another thread and left out until then.
         """
         plain = self._measures(names, epsilon, None)
         if distance is None:
@@ -126,43 +126,38 @@ class SpectraStore:
         return {**without, **self._measures(names, epsilon, distance)}
 
     def chance(self, name: Head, measure: str, epsilon: float) -> Mapping[str, float]:
-        """Give what chance makes of a measure for a head, by matrix; empty while it is not known."""
+        """Give a head's chance of a measure by matrix; empty while the spectra are not known."""
         spectra = self.listed(name)
         found = zip(spectra, chance_measures(spectra, epsilon, (measure_named(measure),)), strict=True)
         return {each.matrix: values[0] for each, values in found if values is not None}
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Cancel all work."""
         self._arrived = lambda: None
         for store in (self._layers, self._others, self._heads):
             store.close()
 
     def _take(self) -> None:
-        """Take notice of an answer."""
         self.has_any.set()
         self._arrived()
 
     def _store(self, key: SpectraKey) -> Store[SpectraKey, SpectraGroup]:
-        """Give what remembers it: all of the open model, and a part of the rest."""
+        """Give the store of a key; only that of the open model's plain spectra has room for all layers."""
         return self._layers if key.distance is None and not key.is_other else self._others
 
     def _group(self, key: SpectraKey) -> SpectraGroup | EngineError | None:
-        """Give what is known of a layer."""
         return self._store(key).peek(key)
 
     def _ask(self, key: SpectraKey) -> Future[SpectraGroup]:
-        """Ask for a layer; a newer one replaces an older one."""
         kind = "layers" if key.is_whole else "heads"
         view = f"spectra of {kind}{'' if key.distance is None else ' at a distance'}{' of the other' * key.is_other}"
         return self._engine.spectra(key.layer, key.is_whole, view, key.distance, of_other=key.is_other)
 
     def _ask_head(self, key: tuple[Head, int | None]) -> Future[tuple[Spectrum, ...]]:
-        """Ask for one head; a newer one replaces an older one."""
         head, distance = key
         return self._engine.head_spectra(head, "spectra of a head", distance)
 
     def _measures(self, names: Sequence[Head], epsilon: float, distance: int | None) -> dict[Head, Measures]:
-        """Measure what is known of heads and layers, at a distance or without."""
         keys = {name: SpectraKey(name.whole_layer, name.is_layer, distance) for name in names}
         self._measure(dict.fromkeys(keys.values()), epsilon)
         found: dict[Head, Measures] = {}
@@ -171,17 +166,17 @@ class SpectraStore:
                 found[name] = self._measured[key][name.head]
             elif isinstance(alone := self._heads.peek((name, distance)), tuple) and self._group(key) is None:
                 group = SpectraGroup(key.layer, False, {name.head: {each.matrix: each for each in alone}})
-                found[name] = measured(group, epsilon)[name.head]
+                found[name] = measure_group(group, epsilon)[name.head]
         return found
 
     def _measure(self, keys: Iterable[SpectraKey], epsilon: float) -> None:
-        """Measure what is known of layers: at once where that takes no time, else beside the event loop."""
+        """Measure the known spectra of layers: at once if they are few, else on another thread."""
         if epsilon != self._epsilon:
             self._epsilon, self._measured, self._wanted = epsilon, {}, {}
         groups = ((key, self._group(key)) for key in keys if key not in self._measured)
         missing = {key: group for key, group in groups if isinstance(group, SpectraGroup)}
         if sum(group.size for group in missing.values()) <= AT_ONCE:
-            self._measured |= {key: measured(group, epsilon) for key, group in missing.items()}
+            self._measured |= {key: measure_group(group, epsilon) for key, group in missing.items()}
             for oldest in list(self._measured)[: -2 * len(self._outline.layers) - ROOM]:
                 del self._measured[oldest]
         else:
@@ -189,15 +184,14 @@ class SpectraStore:
             self._measuring = self._measuring or asyncio.ensure_future(self._measure_in_turn())
 
     async def _measure_in_turn(self) -> None:
-        """Measure one layer after the other until nothing more is wanted."""
         while self._wanted:
             epsilon, measures, key = self._epsilon, self._measured, next(iter(self._wanted))
-            measures[key] = await asyncio.to_thread(measured, self._wanted.pop(key), epsilon)
+            measures[key] = await asyncio.to_thread(measure_group, self._wanted.pop(key), epsilon)
             self._arrived()
         self._measuring = None
 
 
-def measured(group: SpectraGroup, epsilon: float) -> dict[int, Measures]:
+def measure_group(group: SpectraGroup, epsilon: float) -> dict[int, Measures]:
     """Measure a layer's spectra, by the number of the head."""
     spectra = group.listed()
     found: dict[int, dict[str, Row]] = {number: {} for number in group.spectra}

@@ -1,4 +1,4 @@
-"""What is known of an open model, by what it is of; what is missing is asked for."""
+"""Answers of the engine by key; looking up a missing one asks for it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 PATIENCE = 0.2
-"""Seconds for which what was there before stays on screen while the next is computed."""
+"""Seconds for which the last answer stays on screen while the next is computed."""
 
 ROOM = 64
-"""Answers that are remembered, so that what was looked at before is there at once."""
+"""Answers that a store keeps."""
 
 
 class Store(Generic[Key, Value]):
-    """Answers by key, of which those looked at last are remembered. All of it happens on the event loop.
+    """Answers by key; the ones looked up last are kept. For the event loop's thread alone.
 
-    Newer work replaces older by the name under which ``ask`` gives it to the engine; work that was replaced or given up
-    is forgotten, and asked for again with the next `get`. An answer that comes when nobody asks any more is kept.
+    The engine may drop work when newer work of the same name comes; the next `get` asks for it again.
 
     Parameters
     ----------
-    ask : begins the work for a key, and gives its future answer, or a coroutine that gives it.
-    arrived : called when there is another answer, or when one is not there after a moment.
-    room : how many answers are remembered.
+    ask : starts the work for a key; gives a future, or a coroutine.
+    arrived : called when an answer arrives, and when one is late.
+    room : how many answers are kept.
     """
 
     def __init__(
@@ -49,28 +48,28 @@ class Store(Generic[Key, Value]):
         self._stopped: Key | None = None
 
     def get(self, key: Key) -> Value | EngineError | None:
-        """Give what is known, or why there will be nothing; None while nothing is. What is missing is asked for.
+        """Give the answer, or the error in its place; None while it is missing, which asks for it.
 
         Raises
         ------
-        Exception : whatever the work has failed with that is no `EngineError`.
+        Exception : what the work failed with, if that is no `EngineError`.
         """
         if key not in self._complete and key not in self._asked and key != self._stopped:
             self._begin(key)
         known = self._known.get(key)
         if known is not None:
-            self._known[key] = self._known.pop(key)  # the one looked at last
+            self._known[key] = self._known.pop(key)  # now the one looked up last
         if isinstance(known, Exception) and not isinstance(known, EngineError):
             raise known
         return known
 
     def peek(self, key: Key) -> Value | EngineError | None:
-        """Give what is known, and ask for nothing."""
+        """Give what `get` gives, but ask for nothing."""
         known = self._known.get(key)
         return None if isinstance(known, Exception) and not isinstance(known, EngineError) else known
 
     def put(self, key: Key, value: Value | Exception, *, is_complete: bool = True) -> None:
-        """Remember an answer, or as much of it as there is by now."""
+        """Keep an answer, or a part of one."""
         self._known.pop(key, None)
         self._known[key] = value
         if is_complete:
@@ -82,23 +81,23 @@ class Store(Generic[Key, Value]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is on its way."""
+        """Whether no answer is on its way."""
         return not self._asked
 
     def is_asked(self, key: Key) -> bool:
-        """Say whether an answer, or the rest of it, is on its way."""
+        """Say whether an answer, or the rest of one, is on its way."""
         return key in self._asked
 
     def is_complete(self, key: Key) -> bool:
-        """Say whether all is known that will be."""
+        """Say whether the whole answer, or an error, is known."""
         return key in self._complete
 
     def is_late(self, key: Key) -> bool:
-        """Say whether an answer has been on its way for longer than a moment."""
+        """Say whether an answer has been on its way for longer than `PATIENCE`."""
         return key in self._late
 
     def stop(self, key: Key) -> None:
-        """Ask no more for the rest of an answer; what is known of it stays."""
+        """Stop the work on an answer; the part that is known stays."""
         self._stopped = key
         if (work := self._asked.pop(key, None)) is not None:
             work.cancel()
@@ -110,39 +109,37 @@ class Store(Generic[Key, Value]):
         return key == self._stopped
 
     def resume(self) -> None:
-        """Have what was stopped asked for again."""
+        """Let the stopped answer be asked for again."""
         if self._stopped is not None:
             self._stopped = None
             self._arrived()
 
     def forget(self, key: Key | None = None) -> None:
-        """Forget an answer, or all that is known, so that it is asked for again."""
+        """Forget an answer, or all of them."""
         for each in [key] if key is not None else list(self._known):
             self._known.pop(each, None)
             self._complete.discard(each)
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Cancel all work."""
         self._arrived = lambda: None
         for work in self._asked.values():
             work.cancel()
 
     def _begin(self, key: Key) -> None:
-        """Ask for an answer."""
         asked = self._ask(key)
         work = asyncio.wrap_future(asked) if isinstance(asked, Future) else asyncio.ensure_future(asked)
         self._asked[key] = work
-        work.add_done_callback(partial(self._end, key))
-        asyncio.get_running_loop().call_later(PATIENCE, self._grow_late, key, work)
+        work.add_done_callback(partial(self._take_result, key))
+        asyncio.get_running_loop().call_later(PATIENCE, self._mark_late, key, work)
 
-    def _grow_late(self, key: Key, work: asyncio.Future[Value]) -> None:
-        """Have it said that an answer is waited for."""
+    def _mark_late(self, key: Key, work: asyncio.Future[Value]) -> None:
         if self._asked.get(key) is work:
             self._late.add(key)
             self._arrived()
 
-    def _end(self, key: Key, work: asyncio.Future[Value]) -> None:
-        """Remember what work has come to, unless it was given up."""
+    def _take_result(self, key: Key, work: asyncio.Future[Value]) -> None:
+        """Keep the result of work, unless it was stopped or replaced."""
         if self._asked.get(key) is not work:
             return
         del self._asked[key]

@@ -1,4 +1,4 @@
-"""What is known of the open model: one store for each kind of answer that views show, and what heads are called."""
+"""What is known of the open model: a store for each kind of answer, and the labels of its heads."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeadLabels:
-    """The labels of a model's heads, as far as they are known.
+    """The labels of a model's heads.
 
     Attributes
     ----------
-    by_head : of those that have one.
-    is_known : whether they have been worked out.
-    scores : of what they are named for, on random tokens that come again.
+    by_head : the labels; a head that does nothing clearly has none.
+    is_known : whether the labels have been computed.
+    scores : how clearly a head does what its label says, on repeated random tokens.
     """
 
     by_head: Mapping[Head, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class HeadLabels:
     scores: Mapping[Head, float] = field(default_factory=dict)
 
     def of(self, head: Head) -> str:
-        """Give a head's label; nothing where it has none.
+        """Give a head's label, or an empty text.
 
         Examples
         --------
@@ -51,31 +51,28 @@ class HeadLabels:
         return self.by_head.get(head, "")
 
     def short(self, head: Head) -> str:
-        """Give a head's label as the tree writes it; nothing where it has none."""
+        """Give the short form of a head's label, as in the tree, or an empty text."""
         return SHORT_LABELS.get(self.of(head), self.of(head))
 
     def behind(self, head: Head) -> str:
-        """Give a head's label, to be put behind its name."""
+        """Give a head's label with a separator, to follow its name."""
         return f" · {self.of(head)}" if head in self.by_head else ""
 
 
 @dataclass(eq=False)
 class Stores:
-    """What views draw beside what is shown; made anew for each model that is opened.
+    """What is known of one open model, for the views to draw.
 
     Attributes
     ----------
-    engine : who answers.
-    outline : of the model.
-    draw_soon : called, on any thread, when there is something else to draw.
-    report : told, on any thread, how far long work has come.
+    draw_soon : called on any thread when there is something new to draw.
+    report : called on any thread with the progress of long work.
     spectra : of heads and of whole layers, and their measures.
-    tables : those that are worked out.
+    tables : of the engine.
     maps : of sentences.
-    labels : what heads are called that clearly do one thing.
-    memory : what the model takes of memory and what is free, once that is known.
-    other : what a second model is called, once it is open.
-    answers : how often each of the first three has had another answer.
+    memory : what the model needs and what is free; None before that is measured.
+    other : the name of the second model; empty before one is open.
+    answers : how many answers each store has had, by its name; by "", how often something else became known.
     """
 
     engine: Engine
@@ -93,16 +90,13 @@ class Stores:
         self.maps = Maps(self.engine, self.outline, partial(self.arrived, "maps"))
 
     def arrived(self, store: str = "") -> None:
-        """Have the views drawn that a store has another answer for; without one, something else is known.
-
-        It may be called on any thread.
-        """
+        """Draw the views that use a store; without a name, all views. May be called on any thread."""
         self.answers.update([store])
         self.draw_soon()
 
     @cached_property
     def lines(self) -> Lines:
-        """The tree's lines, made when they are searched first: of a large model they are many thousands."""
+        """The tree's lines, made for the first search: a large model has many thousands."""
         return lines_of(self.outline)
 
     def found(self, text: str, shown: Shown) -> tuple[Head, ...]:
@@ -111,11 +105,11 @@ class Stores:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is on its way."""
+        """Whether no answer is on its way."""
         return self.spectra.is_idle and self.tables.is_idle and self.maps.is_idle
 
     def close(self) -> None:
-        """Wait for nothing any more: another model takes the place of this one."""
+        """Cancel all work."""
         self.spectra.close()
         self.tables.close()
         self.maps.close()

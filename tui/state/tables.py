@@ -1,4 +1,4 @@
-"""The tables that are known of an open model, and what is asked of the engine for one."""
+"""The tables of the open model, and the queries for them."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from tui.state.session import Shown
 from tui.state.store import Store
 
 TableKey = tuple[str, Query]
-"""The name of a view, and what is asked for."""
+"""The name of a view, and its query."""
 
 LARGE = 10_000
-"""Rows of a table from which on they are taken out of its frame beside the event loop."""
+"""Rows of a table that would keep the event loop waiting; another thread takes them out of the frame."""
 
 TABLE, SWEEP = "table", "sweep of heads"
-"""What work on one table is called, and on one that is worked out layer by layer; newer work takes its place."""
+"""The names of the engine's work on one table, and on one layer after the other; newer work replaces older."""
 
 WORDS = 4
-"""Tokens that stand for a side of a term."""
+"""Tokens that describe a side of a term."""
 
 DONE = Progress("", 1, 1, "")
-"""Reported where nothing is worked out any more."""
+"""Reported when long work has ended."""
 
 
 def measured_tokens(shown: Shown, view: View) -> tuple[str | None, str | None]:
-    """Give the token of which a table says the logit, and the one that it is held against.
+    """Give the token whose logit a table measures, and the one whose logit is subtracted.
 
-    A table that lists tokens says no other one's logit but in comparison.
+    A table that lists tokens has none, except for a difference.
     """
     if "token" not in view.options or (shown.against is None and "chosen" in view.columns_with({"against"})):
         return None, None
@@ -46,12 +46,10 @@ def measured_tokens(shown: Shown, view: View) -> tuple[str | None, str | None]:
 
 
 def table_query(shown: Shown, view: View, cell: tuple[int, int] | None, *, is_comparing: bool) -> Query | None:
-    """Say what to ask for, or None where nothing is selected that the table could be of.
+    """Give the query for a view's table; None where the selection or the cell that it needs is missing.
 
     Parameters
     ----------
-    shown : what a person has chosen.
-    view : of which table.
     cell : the query and the key under the map's cursor.
     is_comparing : whether a second model is open.
     """
@@ -88,24 +86,24 @@ def table_query(shown: Shown, view: View, cell: tuple[int, int] | None, *, is_co
 
 
 def is_swept(key: TableKey) -> bool:
-    """Say whether a table is worked out layer by layer, and shown so."""
+    """Say whether a table is computed, and shown, layer by layer."""
     view, query = VIEWS[key[0]], key[1]
     return bool(view.ranked_by) and view.is_by_layer and not query.off
 
 
 class TableStore(Store[TableKey, Table]):
-    """The tables that are known; one that grows, or is swept, is known in part before it is complete.
+    """The known tables; of one that grows or is swept, parts arrive before it is complete.
 
     Parameters
     ----------
     engine, outline : of the open model.
-    arrived : called when more is known.
-    report : told how far a table has come that takes long; on any thread.
+    arrived : called when a table or a part of one arrives.
+    report : called on any thread with the progress of long work.
 
     Attributes
     ----------
-    progress : how far each table is that is being worked out, or was stopped.
-    told : how far the engine is with what is waited for; None where nobody knows.
+    progress : how far each unfinished table is.
+    told : the progress of the engine's present work; None where it reports none.
     """
 
     def __init__(
@@ -125,13 +123,13 @@ class TableStore(Store[TableKey, Table]):
 
     @property
     def stoppable(self) -> TableKey | None:
-        """What is worked out and can be stopped: a sweep, or a table that is waited for."""
+        """The table whose work a person can stop: a sweep, or one that is late."""
         return next(
             (key for key in self._asked if is_swept(key) or (self.is_late(key) and not VIEWS[key[0]].grows)), None
         )
 
     def stop_work(self) -> bool:
-        """Stop a sweep, of which what it has found stays, or a table that is waited for; False where there is none."""
+        """Stop the work on the stoppable table and keep the rows found so far; False if there is none."""
         if (key := self.stoppable) is None:
             return False
         self.stop(key)
@@ -139,7 +137,7 @@ class TableStore(Store[TableKey, Table]):
         return True
 
     def advance(self, progress: Progress) -> Progress:
-        """Note how far the engine is, and give that as it is shown: to a layer's heads those before are added."""
+        """Note the engine's progress, and give it as it is shown: in a sweep, heads of earlier layers count too."""
         shown, before = progress, self._swept
         if before is not None and progress.activity == SWITCHING:
             shown = replace(progress, activity=before.activity, done=before.done + progress.done, total=before.total)
@@ -151,14 +149,13 @@ class TableStore(Store[TableKey, Table]):
         return shown
 
     def _work(self, key: TableKey) -> Coroutine[Any, Any, Table]:
-        """Begin to work out a table."""
         self.told = None
         if is_swept(key):
             return self._sweep(key)
         return self._grow(key) if VIEWS[key[0]].grows else self._fetch(key)
 
     async def _fetch(self, key: TableKey) -> Table:
-        """Ask for a table; where the other model cannot stand beside this one, for this one's alone."""
+        """Ask for a table; if it cannot be had of both models, for the open one's alone."""
         name, query = key
         try:
             table = await self._table(name, query, TABLE)
@@ -170,11 +167,11 @@ class TableStore(Store[TableKey, Table]):
             alone = await self._table(name, replace(query, of_two=False), TABLE)
             table = replace(alone, left_out={}, lacking=(f"without the other model: {error}",))
         if table.frame.height > LARGE:
-            await asyncio.to_thread(getattr, table, "rows")  # here it would keep keys waiting
+            await asyncio.to_thread(getattr, table, "rows")
         return table
 
     async def _grow(self, key: TableKey) -> Table:
-        """Ask for a table of which some cells come later; what has come stays where no more will."""
+        """Ask for a table whose cells arrive in parts; after an error, the parts that arrived stay."""
         loop = asyncio.get_running_loop()
 
         def keep(table: Table, progress: Progress) -> None:
@@ -185,7 +182,7 @@ class TableStore(Store[TableKey, Table]):
         def deliver(table: Table, progress: Progress) -> None:
             if progress.total:
                 self._report(progress)
-            len(table.rows)  # taken out of the frame on this thread
+            len(table.rows)  # makes the rows on this thread, not on the event loop's
             loop.call_soon_threadsafe(keep, table, progress)
 
         try:
@@ -201,7 +198,7 @@ class TableStore(Store[TableKey, Table]):
             self._report(DONE)
 
     async def _sweep(self, key: TableKey) -> Table:
-        """Work out a table layer by layer; other work is done between two layers."""
+        """Ask for a table layer by layer, so that the engine can do other work in between."""
         name, query = key
         view, layers, pace = VIEWS[name], self._outline.attending_layers, Rate()
         columns = view.columns_with(query.adding)
@@ -228,10 +225,9 @@ class TableStore(Store[TableKey, Table]):
                     self.put(key, table, is_complete=False)
             return table
         finally:
-            if self._swept is swept:  # and not a newer one's, which has taken the place of this
+            if self._swept is swept:  # no newer sweep has taken its place
                 self._swept = None
                 self._report(DONE)
 
     def _table(self, name: str, query: Query, work: str) -> asyncio.Future[Table]:
-        """Ask the engine."""
         return asyncio.wrap_future(self._engine.table(name, query, work))

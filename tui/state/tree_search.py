@@ -1,4 +1,4 @@
-"""What a search in the tree finds: layers and heads by their names, labels and marks."""
+"""Searching the tree: layers and heads by their names, labels and marks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _TWO_NUMBERS = re.compile(r"(\d+)[\s,]+(\d+)")
 _COMPARISON = re.compile(r"[<>=]|\b(contains|between|like|is (not )?null)\b|\bin\s*\(", re.IGNORECASE)
 
 Lines = tuple[tuple[LayerOutline, Head], ...]
-"""Every layer and head with the outline of its layer; made once, for a large model has thousands."""
+"""Every layer and head with the outline of its layer."""
 
 Test = Callable[[LayerOutline, Head], bool]
-"""Whether a word is true of a line: of a layer, or of a head in it."""
+"""Whether a word matches a layer, or a head in it."""
 
 
 def is_condition(text: str) -> bool:
-    """Say whether a text compares something, which a search does not.
+    """Say whether a text is a condition on columns, not a search.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def is_condition(text: str) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Say whether a text is written as the name of a head or a layer, which a model need not have.
+    """Say whether a text has the form of a head's or layer's name, whether or not the model has it.
 
     Examples
     --------
@@ -52,31 +52,27 @@ def lines_of(outline: ModelOutline) -> Lines:
 def find(
     text: str, lines: Lines, labels: Mapping[Head, str], marked: Mapping[str, Collection[Head]] | None = None
 ) -> tuple[Head, ...]:
-    """List the layers and heads of which every word of a text is true, in the order of the tree.
+    """List the layers and heads that every word of a text matches, in the order of the tree.
 
     A word is a head (``5.3``, ``L5H3``, ``decoder.L5H3``), a layer (``L5``), a head's number in every layer (``H3``),
-    or a part of a stack's name, of a head's label, of a layer's mark or of what the tree marks heads with. Beside other
-    words a layer means its heads too.
+    or a part of a stack's name, a head's label, a layer's mark, or a mark of the tree such as ``off``. Together with
+    other words a layer matches its heads too.
 
     Parameters
     ----------
-    text : what was typed; nothing is found by none.
+    text : what a person typed; an empty one finds nothing.
     lines : of the tree, see `lines_of`.
-    labels : what heads are called that clearly do one thing.
-    marked : heads that the tree marks, by the mark: ``off``.
+    labels : of the heads that have one.
+    marked : heads by the tree's mark for them.
     """
     words = _TWO_NUMBERS.sub(r"\1.\2", text.strip().lower()).split()
-    tests = [_test(word, labels, marked or {}, is_alone=len(words) == 1) for word in words]
-    if not tests:
-        return ()
-    if len(tests) == 1:
-        (test,) = tests
-        return tuple(name for layer, name in lines if test(layer, name))
-    return tuple(name for layer, name in lines if all(test(layer, name) for test in tests))
+    tests = [_word_test(word, labels, marked or {}, is_alone=len(words) == 1) for word in words]
+    return tuple(name for layer, name in lines if tests and all(test(layer, name) for test in tests))
 
 
-def _test(word: str, labels: Mapping[Head, str], marked: Mapping[str, Collection[Head]], *, is_alone: bool) -> Test:
-    """Make the test that a word is."""
+def _word_test(
+    word: str, labels: Mapping[Head, str], marked: Mapping[str, Collection[Head]], *, is_alone: bool
+) -> Test:
     if (match := _NAME.fullmatch(word)) is not None:
         stack, number, head = match["stack"], int(match["layer"]), match["head"]
 
@@ -90,21 +86,21 @@ def _test(word: str, labels: Mapping[Head, str], marked: Mapping[str, Collection
         wanted = int(match[1])
         return lambda layer, name: name.head == wanted
 
-    called = {head for head, label in labels.items() if word in label or word in SHORT_LABELS.get(label, "")}
-    called.update(*(heads for mark, heads in marked.items() if word in mark))
+    heads = {head for head, label in labels.items() if word in label or word in SHORT_LABELS.get(label, "")}
+    heads.update(*(of_mark for mark, of_mark in marked.items() if word in mark))
 
-    def holds(layer: LayerOutline, name: Head) -> bool:
+    def is_described(layer: LayerOutline, name: Head) -> bool:
         if not name.is_layer:
-            return name in called or (not is_alone and word in name.stack)
+            return name in heads or (not is_alone and word in name.stack)
         return word in name.stack or any(word in mark.lower() for mark in layer.marks)
 
-    return holds
+    return is_described
 
 
 def place_after(
     found: tuple[Head, ...], here: Head | None, outline: ModelOutline, step: int, *, or_here: bool = False
 ) -> tuple[int, bool]:
-    """Find which match follows, or precedes, a line of the tree, and whether the tree's end is in between.
+    """Give the number of the match after, or before, a line of the tree, and whether the search wrapped around.
 
     Parameters
     ----------
@@ -112,7 +108,7 @@ def place_after(
     here : the line; None is the model's own, the first.
     outline : of the model.
     step : 1 or -1.
-    or_here : whether the line itself will do.
+    or_here : whether the line itself counts.
     """
     if here is None:
         return (0, False) if step > 0 else (len(found) - 1, True)

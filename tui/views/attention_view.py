@@ -1,4 +1,4 @@
-"""The attention pane: the heatmap of one head, or of a mean, for the sentence."""
+"""The attention view: the map of one head, of a mean, or of the rollout."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tui.widgets.line import Line
 
 
 class AttentionPane(SentencePane):
-    """The map in character cells, with a readout under the cursor and a legend.
+    """The map in character cells, with a legend and a readout of the cell under the cursor.
 
     Attributes
     ----------
-    opened_from : the view it was opened from, the small maps or the terms of a cell, to which escape leads back; or "".
-    message : why there is no map; nothing where there is one.
+    opened_from : the view that escape leads back to, the layer maps or the terms of a cell; empty for none.
+    message : why there is no map; empty while there is one.
     """
 
     view = "attention"
@@ -57,11 +57,8 @@ class AttentionPane(SentencePane):
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
-        """How the map can be zoomed, where that changes anything, and what else it can show."""
-        zoom = {
-            "in": {"heatmap.zoom_in": "Zoom"},
-            "out": {"heatmap.zoom_out": "Zoom out"},
-        }
+        """The zoom, in the direction that changes something, and what else the map can show."""
+        zoom = {"in": {"heatmap.zoom_in": "Zoom"}, "out": {"heatmap.zoom_out": "Zoom out"}}
         return {
             **zoom.get(self.heatmap.zooms, {}),
             "heatmap.largest": "Largest",
@@ -79,7 +76,7 @@ class AttentionPane(SentencePane):
         yield self.readout_line
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Have escape for itself where there is a view to go back to."""
+        """Offer escape only where there is a view to go back to."""
         return action != "go_back" or parameters == (self.opened_from,)
 
     def step_back(self) -> bool:
@@ -90,11 +87,11 @@ class AttentionPane(SentencePane):
         return bool(self.opened_from)
 
     async def action_go_back(self, view: str) -> None:
-        """Do what escape does anywhere, which leads to that view."""
+        """Do what escape does anywhere; `check_action` lets the binding of the right view through."""
         await self.action_step_back()
 
     def action_averaging(self) -> None:
-        """Show the head's map, or a mean; say which where no map is in view."""
+        """Show the head's map or the next mean; where no map is in view, say which."""
         shown, attention = self.session.shown, key_of(self, "app.attention")
         if shown.view == "compare":
             self.post_message(Notice(f"compare shows single heads; {attention} shows means"))
@@ -107,11 +104,11 @@ class AttentionPane(SentencePane):
                 self.post_message(Notice(f"{averaging.value}: {attention} shows the map"))
 
     def on_resize(self) -> None:
-        """Write as much in the lines as there is room for now."""
+        """Write as much in the lines as fits."""
         self._refresh_lines()
 
     def draw(self, shown: Shown, stores: Stores) -> None:
-        """Draw the map of the sentence; of a long one, what is in view."""
+        """Draw the map of the sentence; of a long one, the part in view."""
         title, name = map_title(shown, stores.outline), map_name(shown, stores.outline)
         if (sentence := self.sentence_of(shown, stores, title)) is None:
             return
@@ -142,11 +139,11 @@ class AttentionPane(SentencePane):
         title.append(fact_part({"sink": "linear beyond the first key"}.get(self.scale, self.scale)))
         as_text = () if source.is_whole else (f"{key_of(self.app, 'app.text')}: as text",)
         notice = ", ".join(filter(None, (sentence.notice.removeprefix("the model reads the "), *as_text)))
-        self._set_title([*title, fact_part(notice, style="italic")])
+        self.title_line.show_title(Title.of(self.view, [*title, fact_part(notice, style="italic")]))
         self._refresh_lines()
 
     def _entropy_of(self, map: object) -> float | None:
-        """Give the mean entropy of a map's queries in nats; None where that is none of a map that is shown alone."""
+        """Give the mean entropy of a map's queries in nats; None for a difference, the rollout, or undefined rows."""
         if not isinstance(map, AttentionMap) or map.is_signed or map.name.is_rollout:
             return None
         if self._measured is None or self._measured[0] is not map:
@@ -156,16 +153,16 @@ class AttentionPane(SentencePane):
         return self._measured[1]
 
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
-        """Say why there is no map, or none yet."""
+        """Show why there is no map, or none yet."""
         self.is_waiting, self.message = is_waiting, message
-        self._set_title(title)
+        self.title_line.show_title(Title.of(self.view, title))
         self.heatmap.show_message(message)
         self.readout_line.show("")
         self.legend_line.show("")
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is no map on screen that could stay for a moment."""
+        """Whether no map is on screen."""
         return self.heatmap.pooled is None
 
     @property
@@ -184,7 +181,7 @@ class AttentionPane(SentencePane):
 
         Raises
         ------
-        EngineError : when there is no map on screen, or it cannot be had any more.
+        EngineError : when there is no map on screen, or it cannot be computed again.
         """
         if self.shown_query is None:
             raise EngineError("attention is still empty; nothing was written")
@@ -192,12 +189,12 @@ class AttentionPane(SentencePane):
 
     @property
     def cell(self) -> tuple[int, int] | None:
-        """The query and key under the cursor; where a cell is a block, those of its largest weight."""
+        """The query and key under the cursor; in a block, those of its largest weight."""
         return self.heatmap.looked_at
 
     @property
     def cell_name(self) -> Part | None:
-        """That query and key with their tokens, as a part of a title; None where there is no map."""
+        """The query and key under the cursor with their tokens, for a title; None where there is no map."""
         cell, pooled = self.cell, self.heatmap.pooled
         if cell is None or pooled is None:
             return None
@@ -208,21 +205,16 @@ class AttentionPane(SentencePane):
         """How weights become colours."""
         return self.heatmap.scale
 
-    def _set_title(self, parts: Sequence[Part]) -> None:
-        """Say what is shown."""
-        self.title_line.show_title(Title.of(self.view, parts))
-
     def _refresh_lines(self) -> None:
-        """Write the legend and what is under the cursor."""
+        """Write the legend and the readout of the cell under the cursor."""
         if self.heatmap.pooled is not None:
             around = self.parent.size.width if isinstance(self.parent, Widget) else self.app.size.width
-            width = self.readout_line.size.width or around - 2  # before it is laid out for the first time
+            width = self.readout_line.size.width or around - 2  # before the first layout
             self.legend_line.show(self.heatmap.legend(width - 2))
             self.readout_line.show(self.heatmap.readout(width))
 
     @on(Heatmap.CursorMoved)
     def _read_out(self) -> None:
-        """Say what is under the cursor, and what a cell is."""
         self._refresh_lines()
         if not self.session.change(cell=self.heatmap.cursor):
             self.post_message(CellMoved())

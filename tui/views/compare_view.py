@@ -1,4 +1,4 @@
-"""The pane with pinned heads beside each other: their spectra, their maps, or the difference of two maps."""
+"""The comparison of pinned heads: their spectra, their maps, or the difference of two maps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COMPARED = "compare difference"
 
 
 class ComparePane(SentencePane):
-    """Several heads at once, with what each has under the cursor."""
+    """The pinned heads and the selected one, with the value of each under the cursor."""
 
     view = "compare"
     asks = ("spectra", "maps")
@@ -66,7 +66,7 @@ class ComparePane(SentencePane):
         self._names: tuple[str, ...] = ()
         self._curves: tuple[Curve, ...] = ()
         self.side = Side.SPECTRA
-        self._turn(Side.SPECTRA)
+        self._show_side(Side.SPECTRA)
 
     def compose(self) -> ComposeResult:
         """Stack the title, what is compared, the heads' values, the legend and the readout."""
@@ -82,13 +82,13 @@ class ComparePane(SentencePane):
         if not self.size:
             return
         if shown.side is not self.side:
-            self._turn(shown.side)
+            self._show_side(shown.side)
         heads = compared_heads(shown)
         names = [head_name(head, stores.outline) for head in heads]
         if not shown.pins:
             self.show_message((), how_to_pin(key_of(self.app, "app.pin"), key_of(self.app, "app.compare")))
         elif self.side is Side.SPECTRA:
-            self.draw_spectra(shown, stores, heads, names)
+            self._draw_spectra(shown, stores, heads, names)
         elif (sentence := self.sentence_of(shown, stores, ())) is None:
             return
         elif self.side is Side.MAPS:
@@ -98,8 +98,7 @@ class ComparePane(SentencePane):
         else:
             self._draw_difference(shown, stores, sentence, pair)
 
-    def _turn(self, side: Side) -> None:
-        """Show something else of the heads."""
+    def _show_side(self, side: Side) -> None:
         self.side = side
         is_graph = side is Side.SPECTRA
         self.graph.display, self.maps.display, self.legend_line.display = is_graph, not is_graph, not is_graph
@@ -112,16 +111,16 @@ class ComparePane(SentencePane):
                 self.focus_view()
 
     def focus_view(self) -> None:
-        """Put the focus on what is shown."""
+        """Give the focus to the spectra, or to the map that leads."""
         self.screen.set_focus(self.graph if self.side is Side.SPECTRA else self.maps.leading)
 
     @property
     def is_blank(self) -> bool:
-        """Whether there are no maps on screen that could stay for a moment."""
+        """Whether neither spectra nor maps are on screen."""
         return not self._names
 
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
-        """Say why there is nothing to compare, or nothing yet."""
+        """Show why there is nothing to compare, or nothing yet."""
         self.is_waiting = is_waiting
         self._names, self._curves = (), ()
         self._set_title(title)
@@ -133,13 +132,13 @@ class ComparePane(SentencePane):
         self.legend_line.show("")
         self.readout_line.show("")
 
-    def draw_spectra(self, shown: Shown, stores: Stores, heads: Sequence[Head], names: Sequence[str]) -> None:
-        """Draw the heads' spectra, with the chance of the selected one or else of the last; ask for what is missing."""
+    def _draw_spectra(self, shown: Shown, stores: Stores, heads: Sequence[Head], names: Sequence[str]) -> None:
+        """Draw the heads' spectra, with the chance of the selected head or else of the last."""
         spectra, distance = stores.spectra, shown.distance
         self.graph.scale = shown.spectra_scale
         for head in heads:
             if spectra.known(head, distance) is None and spectra.get(head, distance) is None:
-                break  # one layer after the other
+                break  # ask for one layer after the other
         answers = [spectra.known(head, distance) for head in heads]
         found = [{} if each is None or isinstance(each, EngineError) else each for each in answers]
         title = [Part(quantity(len(heads), "head"), " "), Part(distance_text(distance, stores.outline), " ")]
@@ -149,13 +148,13 @@ class ComparePane(SentencePane):
                 self.show_message((), why_not or COMPUTING, is_waiting=not why_not)
             else:
                 self.is_waiting = True
-                self._set_title(title, (COMPUTING,))  # what is drawn stays until the next comes
+                self._set_title(title, (COMPUTING,))  # the curves on screen stay until the next come
             return
         front = heads.index(shown.selected) if shown.selected in heads else len(heads) - 1
         if not heads[front].stack.endswith(DELTA):
             title.append(fact_part(f"chance of {names[front]}"))
         self._names, self.is_waiting = tuple(names), False
-        self._curves = tuple(_compared(matrix, names, found, found[front]) for matrix in MATRICES)
+        self._curves = tuple(_curve_of_heads(matrix, names, found, found[front]) for matrix in MATRICES)
         self._set_title(title)
         self.graph.show(self._curves)
         self._read_out_spectra()
@@ -163,7 +162,6 @@ class ComparePane(SentencePane):
     def _draw_maps(
         self, shown: Shown, stores: Stores, sentence: Sentence, heads: Sequence[Head], names: Sequence[str]
     ) -> None:
-        """Draw the heads' maps."""
         titled, tokens = [], (sentence.tokens, sentence.tokens)
         for number, (head, name) in enumerate(zip(heads, names, strict=True)):
             query = MapQuery(sentence.text, map_of(head), shown.off_in_maps)
@@ -173,7 +171,7 @@ class ComparePane(SentencePane):
                 source = MapSource(query, tokens, part, spelled=partial(spell_map, sentence=sentence))
             else:
                 map = stores.maps.of_head(query)
-                if map is None:  # one layer after the other
+                if map is None:  # ask for one layer after the other
                     self.show_missing((), None, COMPUTING, is_late=stores.maps.is_late(query))
                     return
                 source = str(map)
@@ -181,15 +179,15 @@ class ComparePane(SentencePane):
                     source = MapSource.of(spell_map(map, sentence), query)
             sign, style = self.graph.line_sign(number)
             titled.append(TitledMap(Title((Part(sign, fewer=((LAST, ""),), style=style), Part(name, " "))), source))
-        self._show_maps([Part(quantity(len(heads), "head"), " "), *_without(shown)], names, titled, shown)
+        self._show_maps([Part(quantity(len(heads), "head"), " "), *_off_parts(shown)], names, titled, shown)
 
     def _draw_difference(self, shown: Shown, stores: Stores, sentence: Sentence, pair: tuple[Head, Head]) -> None:
-        """Draw by how much the second head's weights are larger than the first one's, or say why they are not."""
+        """Draw the second head's map less the first one's, or show why there is none."""
         base, other = (head_name(head, stores.outline) for head in pair)
         is_of_one_stack = pair[0].stack == pair[1].stack
         briefly = ((LAST, f"{pair[1]} less {pair[0]}"),) if is_of_one_stack else ()
         named = Part(f"{other} less {pair[0] if is_of_one_stack else base}", " ", briefly)
-        title = [named, *_without(shown)]
+        title = [named, *_off_parts(shown)]
         query = difference_query(shown, pair)
         if sentence.is_long:
             part, spelled = partial(stores.maps.part, query, COMPARED), partial(spell_map, sentence=sentence)
@@ -204,14 +202,13 @@ class ComparePane(SentencePane):
         self._show_maps(title, [above.within(0).plain], [TitledMap(above, source)], shown)
 
     def _show_maps(self, title: Sequence[Part], names: Sequence[str], maps: Sequence[TitledMap], shown: Shown) -> None:
-        """Draw the heads' maps, or a difference."""
         self._names, self._curves, self.is_waiting = tuple(names), (), False
         self._set_title(title)
         self.maps.show(maps, shown.map_scale, is_numbered=shown.is_numbered)
         self._read_out_maps()
 
     def table_name(self, shown: Shown, stores: Stores) -> tuple[str, str]:
-        """Name the table that is drawn, and what it is of."""
+        """Name the table of what is drawn, and its subject, for a file."""
         if self.side is Side.DIFFERENCE:
             return "difference", _subject(reversed(compared_pair(shown) or ()), stores, "-less-")
         heads = _subject(compared_heads(shown), stores)
@@ -220,13 +217,13 @@ class ComparePane(SentencePane):
         return "spectrum", heads if shown.distance is None else f"{heads}-distance{shown.distance}"
 
     async def table_of_heads(self, shown: Shown, stores: Stores) -> AnyTable:
-        """Give the table that is drawn: of spectra each head's beside its own chance, of maps every weight.
+        """Give the table of what is drawn: each spectrum with its own chance, or every weight of the maps.
 
-        Of a long sentence's maps it has the blocks that are drawn, and of a difference every weight all the same.
+        For a long sentence it has the blocks that are drawn; a difference has every weight even then.
 
         Raises
         ------
-        EngineError : when nothing is drawn yet, or the maps cannot be had any more.
+        EngineError : when nothing is drawn yet, or the maps cannot be computed again.
         """
         heads, pair = compared_heads(shown), compared_pair(shown)
         nothing = EngineError("compare is still empty; nothing was written")
@@ -255,13 +252,13 @@ class ComparePane(SentencePane):
 
     @property
     def _is_whole(self) -> bool:
-        """Whether the maps are those of a short sentence, of which all weights are here."""
+        """Whether the sentence is short, so that the maps on screen have all weights."""
         part = self.maps.leading.part
         return part is not None and len(part.query_tokens) * len(part.key_tokens) <= AT_ONCE
 
     @property
     def under_cursor(self) -> list[tuple[str, float]]:
-        """What each head has under the cursor, by its name; the difference of two by both their names."""
+        """The name and the value of each head under the cursor; a difference has one name for both its heads."""
         if self.side is not Side.SPECTRA:
             maps = zip(self._names, self.maps.heatmaps, strict=True) if self._names else ()
             return [(name, each.value) for name, each in maps if each.pooled is not None]
@@ -275,20 +272,20 @@ class ComparePane(SentencePane):
         return self.graph.scale if self.side is Side.SPECTRA else self.maps.leading.scale
 
     def toggle_scale(self) -> None:
-        """Change between the linear and the logarithmic scale."""
+        """Change to the next scale of the spectra, or of the maps."""
         if self.side is not Side.SPECTRA:
             super().toggle_scale()
             return
         self.session.change(spectra_scale="log" if self.scale == "linear" else "linear")
 
     def _set_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
-        """Say what is shown, how far that is, and on which scale."""
+        """Show what is compared, how far that is, and the scale."""
         scale = fact_part(f"{self.graph.scale} scale" if self.side is Side.SPECTRA else "")
         self.title_line.show_title(Title.of(f"{self.view} {self.side.value}", [*title, scale], state=state))
 
     @on(SpectraView.CursorMoved)
     def _read_out_spectra(self) -> None:
-        """Say which value of each head is under the cursor."""
+        """Show the value of each head under the cursor."""
         curve = next((each for each in self._curves if each.matrix == self.graph.matrix), None)
         if curve is None or self.side is not Side.SPECTRA:
             return
@@ -303,7 +300,7 @@ class ComparePane(SentencePane):
 
     @on(MapGrid.Moved)
     def _read_out_maps(self) -> None:
-        """Say which weight of each head is under the cursor, and what the levels mean."""
+        """Show the weight of each head under the cursor, and what the levels mean."""
         if self.side is Side.SPECTRA or not self._names:
             return
         leading = self.maps.leading
@@ -331,7 +328,7 @@ def difference_query(shown: Shown, pair: tuple[Head, Head]) -> MapQuery:
 
 
 def _difference(stores: Stores, query: MapQuery, base: str, other: str) -> AttentionMap | EngineError | None:
-    """Put two heads' maps of a short sentence together; None while one is to come."""
+    """Put two heads' maps of a short sentence together; None while one is still missing."""
     assert query.minuend is not None
     maps = []
     for name in (query.name, query.minuend):
@@ -346,27 +343,26 @@ def _difference(stores: Stores, query: MapQuery, base: str, other: str) -> Atten
 
 
 def _subject(heads: Iterable[Head], stores: Stores, between: str = "-") -> str:
-    """Name heads as a part of a file's name."""
+    """Name heads for the name of a file."""
     return between.join(head_name(head, stores.outline).replace(" ", ".") for head in heads)
 
 
-def _without(shown: Shown) -> list[Part]:
-    """Say which heads are switched off, in a title."""
+def _off_parts(shown: Shown) -> list[Part]:
     return [off_part(shown.off)] if shown.off.heads else []
 
 
-def _compared(
+def _curve_of_heads(
     matrix: str, names: Sequence[str], found: Sequence[Mapping[str, Spectrum]], front: Mapping[str, Spectrum]
 ) -> Curve:
-    """Put one matrix's singular values of all heads together, with the chance of one."""
+    """Put the singular values of one matrix of all heads together, with the chance of one head."""
     values = [each[matrix].singular_values if each else np.zeros(0) for each in found]
     count = max(len(each) for each in values)
     chance = chance_curve(front[matrix]) if front else None
-    lines = tuple(CurveLine(name, _padded(each, count)) for name, each in zip(names, values, strict=True))
-    baseline = None if chance is None else _padded(chance, count)
+    lines = tuple(CurveLine(name, _pad(each, count)) for name, each in zip(names, values, strict=True))
+    baseline = None if chance is None else _pad(chance, count)
     return Curve(matrix, max(values, key=len), baseline, "", lines, is_drawn=False)
 
 
-def _padded(values: FloatArray, count: int) -> FloatArray:
-    """Bring values to a number of them, with what is not a number where there are none."""
+def _pad(values: FloatArray, count: int) -> FloatArray:
+    """Fill values up to a count with NaN."""
     return np.concatenate([values, np.full(count - len(values), np.nan)])

@@ -1,4 +1,4 @@
-"""Three lines that say, the first time, what is seen and which keys lead on."""
+"""Three lines for the first minute: what the overview shows, and the keys that lead on."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ INTO = ("tree.select", "overview.choose", "app.spectra", "app.attention", "app.e
 """Bindings that show more of the head that the lines name."""
 
 DISMISSING = (*INTO, "app.sentence", "app.help", "app.leave")
-"""Bindings after which the lines are not needed any more."""
+"""Bindings that hide the lines."""
 
 TELLING = ("induction", "previous", "duplicate")
 """Labels of heads, the most telling first."""
 
 LEAST_HEIGHT = 20
-"""Rows of the terminal below which there is no room for the lines."""
+"""Rows that a terminal needs to have room for the lines."""
 
 
 class Guide(Vertical):
-    """The lines, between that of the model and the views; not displayed unless `begin` was called.
+    """The lines between that of the model and the views; hidden until `begin` is called.
 
     Attributes
     ----------
-    head : the head that is named, and that the keys are about; None before one is found or once another is selected.
+    head : the head that the lines name and the keys open; None before one is found or once a person selects another.
     """
 
     def __init__(self) -> None:
@@ -54,16 +54,21 @@ class Guide(Vertical):
         yield from self.lines
 
     def begin(self, selected: Head | None, dismissed: Callable[[], object]) -> None:
-        """Show the lines until a person goes on, which is told once; `selected` is what is selected by itself."""
+        """Show the lines until a person presses one of their keys, and then call `dismissed`.
+
+        Parameters
+        ----------
+        selected : what is selected before a person selects anything.
+        """
         self._before, self._dismissed, self.head = selected, dismissed, None
         self.fit_height()
 
     def fit_height(self) -> None:
-        """Show the lines where they are wanted and leave room for the rest."""
+        """Show the lines if they are not dismissed and the terminal has room."""
         self.display = self._dismissed is not None and self.screen.size.height >= LEAST_HEIGHT
 
     def follow(self, stores: Stores, selected: Head | None, epsilon: float) -> None:
-        """Say what is known by now, and that the keys are about another head once a person has selected one."""
+        """Name the model and its most telling head; the keys are for another head once a person selects one."""
         if not self.display:
             return
         outline = stores.outline
@@ -94,7 +99,7 @@ class Guide(Vertical):
             line.show(_with_keys(text, {into, maps, why, sentence, every, leave}))
 
     def take(self, binding: str) -> Head | None:
-        """Hide the lines after a binding that they name; give the head that it is to be about."""
+        """Hide the lines after a binding that they name; give the head that the binding is for."""
         if not self.display or binding not in DISMISSING:
             return None
         dismissed, self._dismissed = self._dismissed, None
@@ -105,7 +110,7 @@ class Guide(Vertical):
 
 
 def _with_keys(text: str, keys: set[str]) -> Text:
-    """Write a line with its keys bold: a key comes first, or behind a colon or a dot."""
+    """Write a line with its keys bold; they stand at its start or after a colon or a dot."""
     line = Text(text)
     for match in re.finditer(r"(?:^|[:·] )(\S+)", text):
         if match[1] in keys:
@@ -114,7 +119,7 @@ def _with_keys(text: str, keys: set[str]) -> Text:
 
 
 def _most_telling(stores: Stores, epsilon: float) -> tuple[Head | None, str]:
-    """Choose the head that is named, and say what it is: by its label, or by its stable rank while none is known."""
+    """Choose a head by its label, or by its stable rank while no label is known, and say what it is."""
     for label in TELLING:
         for head, given in stores.labels.by_head.items():
             if given == label:

@@ -1,4 +1,4 @@
-"""The pane with all heads of a layer as small maps."""
+"""The layer maps: small maps of all heads of a layer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tui.widgets.small_maps import SmallMaps
 
 
 class HeadsPane(SentencePane):
-    """Small maps on one scale; the head under the cursor is the selected one, which a large terminal shows beside."""
+    """Small maps on one scale; the cursor is on the selected head, whose map a large terminal shows beside them."""
 
     view = "maps"
     is_beside_map = True
@@ -72,7 +72,7 @@ class HeadsPane(SentencePane):
         tiles = self.maps.lay_out(len(names), len(sentence.ids), len(sentence.ids))
         found = stores.maps.small(query, tiles.block)
         if isinstance(found, Mapping) and (fitting := self.maps.lay_out(len(names), *_size(found))) != tiles:
-            tiles = fitting  # other tokens are along the sides than those of the sentence itself
+            tiles = fitting  # queries and keys can be other tokens than the sentence's
             found = stores.maps.small(query, tiles.block)
         if not isinstance(found, Mapping):
             self.show_missing(title, found, "computing …", is_late=stores.maps.is_small_late(query, tiles.block))
@@ -90,12 +90,12 @@ class HeadsPane(SentencePane):
         self._title = [*title, fact_part(notice)]
         self._read_out()
 
-    def drawn_of(self, shown: Shown, stores: Stores) -> Hashable:
-        """Add the room that there is for maps."""
-        return super().drawn_of(shown, stores), self.maps.size
+    def drawing_key(self, shown: Shown, stores: Stores) -> Hashable:
+        """Add the size of the maps."""
+        return super().drawing_key(shown, stores), self.maps.size
 
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
-        """Say why there are no maps, or none yet."""
+        """Show why there are no maps, or none yet."""
         self.of_layer, self.is_waiting, self._title = None, is_waiting, title
         self.maps.show_message(message, self._count if is_waiting else 0)
         self._set_title()
@@ -104,7 +104,7 @@ class HeadsPane(SentencePane):
 
     @property
     def is_blank(self) -> bool:
-        """Whether there are no maps on screen that could stay for a moment."""
+        """Whether no maps are on screen."""
         return not self.maps.maps
 
     @property
@@ -113,13 +113,13 @@ class HeadsPane(SentencePane):
         return self.maps.scale
 
     def _set_title(self) -> None:
-        """Say what is shown, and which of the maps the cursor is on where not all are in view."""
+        """Name the layer, and where not all maps are in view, the number of the one under the cursor."""
         at, count = self.maps.position, quantity(self._count, "head")
         parts = [*self._title[:1], *[fact_part(f"{at} of {count}" if at else count, " · ")] * bool(self._title)]
         self.title_line.show_title(Title.of(self.view, [*parts, *self._title[1:]]))
 
     def _read_out(self) -> None:
-        """Explain the levels, and name the largest weight of the map under the cursor."""
+        """Write the legend, and the largest weight of the map under the cursor."""
         if self.of_layer is None:
             return
         self._set_title()
@@ -134,7 +134,7 @@ class HeadsPane(SentencePane):
 
     @property
     def named(self) -> tuple[Head, PooledBlock] | None:
-        """The head under the cursor, and the block of its map that has the weight which the readout names."""
+        """The head under the cursor, and the block of its map with the largest weight."""
         pooled, number = self.maps.pooled, self.maps.cursor
         if self.of_layer is None or number is None or pooled is None or not pooled.values.size:
             return None
@@ -142,23 +142,22 @@ class HeadsPane(SentencePane):
 
     @on(SmallMaps.Picked)
     def _pick(self, event: SmallMaps.Picked) -> None:
-        """Have the head selected that a person went to."""
+        """Select the head that a person went to."""
         selected = self.session.shown.selected
         self._read_out()
         if selected is not None:
             self.session.change(selected=Head(selected.stack, selected.layer, event.number))
 
     @on(SmallMaps.Entered)
-    def _open(self) -> None:
-        """Show the head's map in large."""
+    def _open_map(self) -> None:
         self.app.call_later(self.app.run_action, "views.open_map('maps')")
 
     def table_name(self, shown: Shown, stores: Stores) -> tuple[str, str]:
-        """Name the table that is drawn, and what it is of."""
+        """Name the table of what is drawn, and its subject, for a file."""
         return "attention", f"{shown.selected and shown.selected.whole_layer}-heads"
 
     async def table_of_heads(self, shown: Shown, stores: Stores) -> AnyTable:
-        """Give every weight of the maps that are drawn; of a long sentence's the blocks that are drawn.
+        """Give every weight of the maps; for a long sentence, the blocks that are drawn.
 
         Raises
         ------
@@ -176,11 +175,11 @@ class HeadsPane(SentencePane):
 
 
 def _size(maps: Mapping[int, PooledMap]) -> tuple[int, int]:
-    """Count the queries and the keys of whole maps."""
+    """Count the queries and the keys of maps."""
     return len(maps[0].query_tokens), len(maps[0].key_tokens)
 
 
 def _largest(pooled: PooledMap) -> PooledBlock:
-    """Give the block of a map that has its largest weight."""
+    """Give the block with the largest weight of a map."""
     at = np.unravel_index(int(np.nan_to_num(pooled.maxima).argmax()), pooled.maxima.shape)
     return pooled.at(pooled.window.rows.start + int(at[0]), pooled.window.columns.start + int(at[1]))

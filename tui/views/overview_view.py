@@ -1,4 +1,4 @@
-"""The overview: one measure of all heads as a map of layers × heads, how its values are spread, and what it is."""
+"""The overview: a map of one measure, layers × heads, with its extremes, a histogram and an explanation."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from tui.widgets.head_map import EXTREMES, LIST_WIDTH, ExtremeHeads, HeadMap, Hi
 from tui.widgets.line import Line
 
 PAUSE = 0.15
-"""Seconds without another move of the cursor after which the head under it is selected."""
+"""Seconds for which the cursor rests before the head under it is selected."""
 
 LOW = 12
-"""Lines of the pane below which the measure is not explained."""
+"""Lines below which the pane leaves out the explanation of the measure."""
 
 
 class OverviewPane(Pane):
-    """Shows one measure of every head of the model.
+    """One measure of every head of the model.
 
     Attributes
     ----------
-    shown : the measure as it is drawn; None before anything is.
-    scale : that it is drawn on; None where there is no number.
+    shown : what is drawn; None before anything is.
+    scale : of the colours; None while there is no number.
     """
 
     view = OVERVIEW
@@ -101,11 +101,11 @@ class OverviewPane(Pane):
         yield self.readout_line
 
     def focus_view(self) -> None:
-        """Put the focus on the map."""
+        """Give the focus to the map."""
         self.screen.set_focus(self.map)
 
     def draw(self, shown: Shown, stores: Stores) -> None:
-        """Draw the measure of the heads of which it is known; the cursor is on the selected head, unless it moves."""
+        """Draw the values that are known; the cursor goes to the selected head unless a person is moving it."""
         self._drawn, measure = (shown, stores), shown.overview
         if self._outline is not stores.outline:
             heads = (head for layer in stores.outline.layers for head in layer.head_names())
@@ -126,24 +126,24 @@ class OverviewPane(Pane):
         facts = map(fact_part, (epsilon, scale, f"{known}{quantity(len(cells), 'head')}"))
         self.title_line.show_title(Title.of(self.view, [Part(measure, " "), *facts]))
         self.map.show(self.shown, self.scale)
-        self._follow()
+        self._draw_around()
         self.read_out()
 
-    def _follow(self) -> None:
-        """Have bars and extremes show what the map does, and where its cursor is."""
+    def _draw_around(self) -> None:
+        """Draw the histogram and the extremes again, for the map's values and cursor."""
         self.histogram.follow()
         if self._drawn is not None:
             labels = self._drawn[1].labels
             self.extremes.follow(lambda head: (labels.of(head), labels.short(head)))
 
     def _cells(self, shown: Shown, stores: Stores) -> tuple[Sequence[Cell | None], str]:
-        """Give the measure's cells, None for what is still to come, and why there are none where that is known."""
+        """Give the measure's cells, None for those that are still to come, and why there are none, if that is so."""
         if shown.overview in RANK_MEASURES:
             if self._part is not None and stores.tables.is_asked(self._part):
-                stores.engine.give_up(f"growing {HEADS.name}")  # which may take the whole model
+                stores.engine.give_up(f"growing {HEADS.name}")  # it may go through the whole model
             self._part = None
             if shown.selected is not None and not shown.selected.is_layer:
-                stores.spectra.get(shown.selected)  # before the sweep comes to it
+                stores.spectra.get(shown.selected)  # ahead of the sweep
             return self._ranks(shown, stores), ""
         self._part = table_of(shown.overview, shown.text)
         found = stores.tables.get(self._part)
@@ -157,7 +157,7 @@ class OverviewPane(Pane):
         return cells, next(filter(None, found.frame["note"]), "") if is_without else ""
 
     def _ranks(self, shown: Shown, stores: Stores) -> list[Cell | None]:
-        """Give a measure of the heads' singular values."""
+        """Give the cells of a measure of singular values."""
         matrix, measure = RANK_MEASURES[shown.overview]
         place = RANK_COLUMNS.index(measure)
         measures = stores.spectra.measures(tuple(self._places), shown.epsilon)
@@ -170,7 +170,7 @@ class OverviewPane(Pane):
         return cells
 
     def read_out(self) -> None:
-        """Say what is under the cursor, and what the measure is."""
+        """Explain the measure, and show the value of the head under the cursor."""
         shown, head, room = self.shown, self.map.head, self.size.width - 2
         if shown is None or head is None or self._drawn is None:
             return
@@ -179,7 +179,7 @@ class OverviewPane(Pane):
         label, (chance, trouble) = stores.labels.of(head), self._chance_of(head, *self._drawn)
         if not self.name_input.display:
             said = meaning(shown.measure, self._drawn[0].epsilon) or explain(shown.measure, HEADS.name)
-            short = said.partition(": ")[2] or said  # the measure's name is in the title too
+            short = said.partition(": ")[2] or said  # the title has the measure's name
             formula = explain(shown.measure, HEADS.name).rpartition(": ")[2]
             ways = (f"{said}  ·  {formula}", said, short) if formula not in said else (said, short)
             self.explanation_line.show(trouble or self._trouble or first_fitting(room, *ways))
@@ -192,7 +192,7 @@ class OverviewPane(Pane):
         self.readout_line.show(line)
 
     def _chance_of(self, head: Head, shown: Shown, stores: Stores) -> tuple[float | None, str]:
-        """Give what chance makes of the measure for a head where that is known, and why the head has no value."""
+        """Give a head's chance of the measure, if it is known, and why the head has no value, if that is so."""
         if shown.overview in RANK_MEASURES:
             matrix, measure = RANK_MEASURES[shown.overview]
             return stores.spectra.chance(head, measure, shown.epsilon).get(matrix), stores.spectra.why_not(head)
@@ -203,7 +203,7 @@ class OverviewPane(Pane):
         return row.get(f"{shown.overview}{CHANCE}"), (row["note"] or "") if row[shown.overview] is None else ""
 
     def toggle_scale(self) -> None:
-        """Change between the linear and the logarithmic scale; say why that cannot be, where it cannot."""
+        """Change between the linear and the logarithmic scale, or say why the measure has no logarithmic one."""
         if self._drawn is None:
             return
         measure = self._drawn[0].overview
@@ -216,7 +216,7 @@ class OverviewPane(Pane):
             self.post_message(Notice(f"{measure} has no log scale: {why}"))
 
     def table_on_screen(self) -> Table:
-        """Give the measure of all heads as a table.
+        """Give the measure of all heads.
 
         Raises
         ------
@@ -227,15 +227,15 @@ class OverviewPane(Pane):
         return self.shown.table()
 
     def on_resize(self) -> None:
-        """Give the histogram what the map does not need, and the lines as much as they have room for."""
+        """Share the new room, and write as much in the lines as fits."""
         self._share_room()
         self.read_out()
 
     @on(HeadMap.LaidOut)
     def _share_room(self) -> None:
-        """Share the room: the map has the largest cells that fit, its extremes stand beside or below it.
+        """Share the room so that the map's cells are as large as possible, with the extremes beside or below it.
 
-        They are left out where the cells would be less than half as large with them.
+        The extremes are left out where they would halve the cells.
         """
         width, lines = self.size.width, self.size.height - (2 if self.is_framed else 3)
         if not width:
@@ -253,77 +253,73 @@ class OverviewPane(Pane):
         self.map.styles.height = used.height + 1 if room is below else "1fr"
         self.query_one("#overview-maps").styles.layout = "horizontal" if room is beside else "vertical"
         self.histogram.styles.height = max(bars, min(lines - used.height - (alone.height - room.height), 9))
-        self._make_room()
-        self._follow()
+        self._show_or_hide_explanation()
+        self._draw_around()
         self.histogram.refresh()
 
-    def _make_room(self) -> None:
-        """Leave the explanation out of a low pane, but not while a name is typed, for which it lists what there is."""
+    def _show_or_hide_explanation(self) -> None:
+        """Leave the explanation out of a low pane, but not while it lists the names that match what is typed."""
         self.explanation_line.display = self.size.height >= LOW or self.name_input.display
 
     @on(HeadMap.Moved)
     def _moved(self) -> None:
-        """Read the head out at once, and have it selected once the cursor rests."""
-        self._follow()
+        """Read the head out at once, and select it when the cursor rests."""
+        self._draw_around()
         self.read_out()
         if self._moving is not None:
             self._moving.stop()
-        self._moving = self.set_timer(PAUSE, self._select)
+        self._moving = self.set_timer(PAUSE, self.settle)
 
-    def _select(self) -> None:
-        """Have the head under the cursor selected."""
-        if (head := self.settle()) is not None:
-            self.session.change(selected=head)
-
-    def settle(self) -> Head | None:
-        """Wait for no further move; give the head that is to be selected, where there was one."""
-        if self._moving is None:
-            return None
-        self._moving.stop()
-        self._moving = None
-        return self.map.head
+    def settle(self) -> None:
+        """Select the head under the cursor now, if the cursor has moved and not rested yet."""
+        if self._moving is not None:
+            self._moving.stop()
+            self._moving = None
+            if self.map.head is not None:
+                self.session.change(selected=self.map.head)
 
     @on(HeadMap.Chosen)
     def _enter(self) -> None:
-        """Have the explorer go into the head under the cursor."""
-        self.settle()
+        """Go into the head under the cursor."""
+        if self._moving is not None:
+            self._moving.stop()
+            self._moving = None
         if self.map.head is not None:
             self.post_message(HeadEntered(self.map.head))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Let the line for names have its own key, and the map its own."""
+        """Offer the keys of the line for names, or those of the map, whichever has the focus."""
         is_typing = self.screen.focused is self.name_input
         return action not in ("find", "take", "group") or (action == "take") == is_typing
 
     def action_group(self, step: int) -> None:
-        """Go to the same measure of the next matrix, or to circuits or patterns."""
+        """Show the same measure of the next matrix, or the first of circuits or patterns."""
         if self.shown is not None:
             self.session.change(**overview_fields(group_after(self.shown.measure, step)))
 
     def action_find(self) -> None:
-        """Open the line that takes a measure's name."""
+        """Open the line for a measure's name."""
         self.name_input.display = True
         self.name_input.value = ""
         if self._drawn is not None:
             shown, stores = self._drawn
             self.name_input.columns = by_spread(stores, shown)
-        self._make_room()
+        self._show_or_hide_explanation()
         self.screen.set_focus(self.name_input)
         self._suggest()
 
     def action_take(self) -> None:
-        """Show the measure that has been named, once what was typed is in the line."""
+        """Show the named measure once all that was typed is in the line."""
         self.name_input.finish()
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
-        """Say which measures the word may mean."""
         event.stop()
         if self.name_input.display:
             self._suggest()
 
     def _suggest(self) -> None:
-        """List the measures that hold what is typed; of the one that is meant say what it is."""
+        """List the measures that match what is typed; Enter shows the first."""
         if not self.name_input.found:
             self.explanation_line.show(self.name_input.why_none)
             return
@@ -332,7 +328,7 @@ class OverviewPane(Pane):
 
     @on(NameInput.Finished)
     def _finished(self) -> None:
-        """Show the measure that is meant, or the table of all heads for a condition; what is none stays in the line."""
+        """Show the measure, or for a condition the table of all heads; what is neither stays in the line."""
         word, found = self.name_input.word, self.name_input.found
         if self.name_input.is_of_table:
             self.post_message(ConditionWanted(self.name_input.value.strip()))
@@ -344,8 +340,8 @@ class OverviewPane(Pane):
 
     @on(NameInput.Cleared)
     def _close(self) -> None:
-        """Put the line away and go back to the map."""
+        """Close the line and go back to the map."""
         self.name_input.display = False
-        self._make_room()
+        self._show_or_hide_explanation()
         self.screen.set_focus(self.map)
         self.read_out()

@@ -53,7 +53,7 @@ class Pane(Frame):
         self.is_waiting = True
         self.is_unfinished = False
         self.is_stopped = False
-        self._drawn_of: Hashable = None
+        self._drawing_key: Hashable = None
         self.readout_line = Line(classes="pane-readout")
 
     @property
@@ -72,12 +72,12 @@ class Pane(Frame):
 
         The switcher calls it for each view on screen after a change of the session and when a store has an answer.
         """
-        wanted = self.drawn_of(shown, stores)
-        if wanted != self._drawn_of:
+        wanted = self.drawing_key(shown, stores)
+        if wanted != self._drawing_key:
             self.draw(shown, stores)
-            self._drawn_of = None if self.is_waiting or self.is_unfinished else wanted
+            self._drawing_key = None if self.is_waiting or self.is_unfinished else wanted
 
-    def drawn_of(self, shown: Shown, stores: Stores) -> Hashable:
+    def drawing_key(self, shown: Shown, stores: Stores) -> Hashable:
         """Give everything that decides what is drawn."""
         answers = tuple(stores.answers[each] for each in ("", *self.asks))
         return stores, answers, self.size, self.app.theme, tuple(getattr(shown, each) for each in self.uses)

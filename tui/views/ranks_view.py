@@ -1,4 +1,4 @@
-"""The ranks pane: one measure of every head of a layer, or of every layer of the model, by matrix."""
+"""The ranks view: one measure by matrix, for every head of a layer or every layer of the model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
 
 NAME_WIDTH, VALUE_WIDTH = 6, 7
-"""Cells of a line's name and of each of its numbers; together they fit beside the tree on 80 columns."""
+"""Cells of a line's name and of each number; a line fits beside the tree on 80 columns."""
 
 PLACES = {
     "stack": "encoder, decoder or cross", "layer": "from zero", "head": "from zero, or all for the whole layer",
@@ -39,35 +39,35 @@ PLACES = {
 """What the columns hold that are no measures."""
 
 NONE = "×"
-"""In the place of numbers that will not come."""
+"""Stands for a number that cannot be computed."""
 
 
 COLUMNS = Columns.evenly(("name", *MATRICES), NAME_WIDTH, VALUE_WIDTH - 1, gap=1)
-"""A line's name and its number for each matrix, as wide whatever the measure is."""
+"""A line's name and its number for each matrix, of one width for all measures."""
 
 
 class RanksTable(TableGrid):
-    """The table itself; a row is a head or a layer.
+    """The table; a row is a head or a layer.
 
     Attributes
     ----------
-    missing : what stands where there is no number.
+    missing : stands where there is no number.
     """
 
     missing = "…"
     selects = True
 
     def text(self, cell: Cell) -> str:
-        """Write one cell; numbers have as many digits as there is room for."""
+        """Write one cell; a number has as many digits as fit."""
         if isinstance(cell, int | float):
             return fit_number(cell, VALUE_WIDTH - 1)
         return super().text(self.missing if cell == "" else cell)
 
 
 class RanksPane(RowsPane):
-    """Heads × matrices of a layer, or layers × matrices of the model; below them what chance gives.
+    """Heads × matrices of a layer, or layers × matrices of the model, and below them chance.
 
-    A filter is of the rows of the ``ranks`` table, each a line's number for one matrix: the others are left blank.
+    A filter is about rows of the ``ranks`` table, each of which is one number here; the other numbers become blank.
     """
 
     view = "ranks"
@@ -98,12 +98,11 @@ class RanksPane(RowsPane):
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
-        """What is measured, then how rows are found."""
-        own = {"app.next_measure": "Measure", "app.more": "ε"}
-        return {**own, **super().foot_keys}
+        """The keys of the measure, then those that find rows."""
+        return {"app.next_measure": "Measure", "app.more": "ε", **super().foot_keys}
 
     def compose(self) -> ComposeResult:
-        """Stack the title, the table, the line of chance and the line that explains the measure."""
+        """Stack the title, the filter, the table, chance and the explanation of the measure."""
         yield self.title_line
         yield self.filter_input
         yield self.table
@@ -111,7 +110,7 @@ class RanksPane(RowsPane):
         yield self.readout_line
 
     def draw(self, shown: Shown, stores: Stores) -> None:
-        """Draw one measure of a layer's heads and of the layer, QK's at the distance, or of the model's layers."""
+        """Draw one measure of a layer's heads and of the whole layer, or of the model's layers."""
         selected, spectra, outline = shown.selected, stores.spectra, stores.outline
         names, distance, title = [layer.name for layer in outline.layers], None, [Part("all layers", " ")]
         if selected is not None:
@@ -122,17 +121,17 @@ class RanksPane(RowsPane):
                 Part(distance_text(distance, outline), " "),
             ]
             spectra.get(selected, distance)
-            if (
-                selected.is_layer or not layer.is_large
-            ):  # as a whole a large one takes minutes, and is left to the sweep
-                spectra.get(names[0] if selected.is_layer else layer.name, distance)
+            if selected.is_layer:
+                spectra.get(names[0], distance)
+            elif not layer.is_large:  # the spectra of a large layer as a whole take minutes, so the sweep computes them
+                spectra.get(layer.name, distance)
         measures = spectra.measures(names, shown.epsilon, distance)
         if selected is not None and any(name not in measures and spectra.is_known(name) for name in names):
-            return  # it is drawn in a moment, with all numbers
+            return  # the numbers are being measured and come all at once
         self._troubles = {name: why for name in names if (why := spectra.why_not(name))}
         self._all_names, self.measure = tuple(names), measure_named(shown.measure)
         self._rows = [row for rows in measures.values() for row in rows.values()]
-        if selected in self._picked:  # what was picked after it is still on its way, and the cursor there
+        if selected in self._picked:  # the cursor may be on a head picked later, which is not selected yet
             self._picked = self._picked[self._picked.index(selected) + 1 :]
         elif selected != self._selected:
             self._picked = ()
@@ -141,12 +140,12 @@ class RanksPane(RowsPane):
         self.is_unfinished = len(measures.keys() | self._troubles.keys()) < len(names)
         self.narrow()
         if selected != before and selected is not None and before is not None and selected in names:
-            self.pass_by(selected, is_left=selected in self._names)
+            self.note_selected(selected, is_on_screen=selected in self._names)
         self.strike(frozenset(shown.off.heads))
         of = f", ε {shown.epsilon:g}" if shown.measure == "energy_rank" else f" (energy ε {shown.epsilon:g})"
         said = self.measure.title
         self.set_title(title, (f"{said}{of}", said, ""))
-        has_none = selected is not None and selected.stack.endswith(DELTA)  # a change is compared with nothing
+        has_none = selected is not None and selected.stack.endswith(DELTA)  # changes have no chance
         missing = NONE if has_none or selected in self._troubles else "…"
         chance = spectra.chance(selected or names[0], shown.measure, shown.epsilon)
         self._chance = ("chance", *(chance.get(matrix, missing) for matrix in MATRICES))
@@ -154,11 +153,11 @@ class RanksPane(RowsPane):
         self.read_out()
 
     def action_measure(self, step: int) -> None:
-        """Show the next or previous measure, of the overview where that is looked at."""
+        """Show the next or previous measure; in the overview, of that."""
         self.session.change(**next_measure(self.session.shown, step))
 
     def action_epsilon(self, step: int) -> None:
-        """Change ε to the next larger or smaller one; say so where there is none."""
+        """Change ε to the next larger or smaller one."""
         before = self.session.shown.epsilon
         if (epsilon := epsilon_after(before, step)) is None:
             end = "largest" if step > 0 else "smallest"
@@ -169,15 +168,15 @@ class RanksPane(RowsPane):
     @on(TableGrid.ColumnsScrolled)
     @on(TableGrid.Arranged)
     def show_chance(self) -> None:
-        """Write what chance gives below the columns that are in view, which others may be by now."""
-        self.chance_line.show(Text(self.table.written(self._chance, _of_chance)))
+        """Write chance below the columns in view."""
+        self.chance_line.show(Text(self.table.written(self._chance, _spell_chance)))
 
     def on_resize(self) -> None:
-        """Write as much as there is room for, once the table has its width."""
+        """Write chance again once the table has its new width."""
         self.call_after_refresh(self.show_chance)
 
     def read_out(self) -> None:
-        """Say what the measure is, or why the line of the cursor has no numbers."""
+        """Explain the measure, or say why the line under the cursor has no numbers."""
         if not self.filter_input.display:
             place = self.table.place
             trouble = "" if place is None else self._troubles.get(self._names[place], "")
@@ -188,21 +187,21 @@ class RanksPane(RowsPane):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many rows the filter leaves, and of how many."""
+        """How many rows match the filter, and of how many."""
         return self._counted
 
     @property
     def has_heads(self) -> bool:
-        """Whether lines are of heads that differ, as they always are."""
+        """True: each line is of a head or layer of its own."""
         return True
 
     @property
     def head_here(self) -> Head | None:
-        """The head or layer that the line under the cursor is of."""
+        """The head or layer of the line under the cursor."""
         return None if self.table.place is None else self._names[self.table.place]
 
     def heads_left(self) -> tuple[Head, ...]:
-        """List the heads that the lines on screen are of."""
+        """List the heads of the lines on screen."""
         return tuple(name for name in self._names if not name.is_layer)
 
     def strike(self, heads: frozenset[Head]) -> None:
@@ -213,19 +212,18 @@ class RanksPane(RowsPane):
         self.table.refresh()
 
     def narrowed(self, table: AnyTable) -> LargeTable:
-        """Give the rows of a ``ranks`` table that the filter leaves."""
-        return LargeTable(table.name, table.columns, self._left(list(table.rows)))
+        """Give the rows of a ``ranks`` table that match the filter."""
+        return LargeTable(table.name, table.columns, self._matching(list(table.rows)))
 
-    def _left(self, rows: Sequence[Sequence[Cell]]) -> list[Sequence[Cell]]:
-        """List the rows that the filter leaves."""
+    def _matching(self, rows: Sequence[Sequence[Cell]]) -> list[Sequence[Cell]]:
         return [rows[number] for number in self._filter.matches(rows)]
 
     def narrow(self) -> None:
-        """Show the numbers of the rows that the filter leaves, in the lines that have any."""
+        """Show the numbers that match the filter, in the lines that have any."""
         place, names, rows = RANK_COLUMNS.index(self.measure.name), self._all_names, self._rows
         is_narrowed = self.narrowing is not None
         if is_narrowed:
-            rows = self._left(rows)
+            rows = self._matching(rows)
             left = {(row[0], row[1], row[2]) for row in rows}
             names = tuple(name for name in names if (name.stack, name.layer, name.label) in left)
         self._counted = len(rows), len(self._rows)
@@ -248,17 +246,17 @@ class RanksPane(RowsPane):
             self.table.show(COLUMNS.names, lines, COLUMNS.frozen, columns=COLUMNS, place=line)
         elif line is not None:
             self.table.go_to(line)
-        self._place = self.table.place if line is None else line  # where moves ahead of the rows have begun
+        self._place = self.table.place if line is None else line  # a person's moves start from here
         self.fit_height()
 
     def fit_height(self) -> None:
-        """Take no more lines than there are rows, where it stands below the spectra."""
-        lines = len(self._all_names) + self.table.head + 2  # with chance and what the measure is
+        """Below the spectra, take only the lines that the rows need."""
+        lines = len(self._all_names) + self.table.head + 2  # with chance and the explanation
         self.styles.height = lines + self.gutter.height if self.has_class("-below") else "1fr"
 
     @property
     def under_cursor(self) -> tuple[Head, str, Cell] | None:
-        """The line under the cursor, the matrix (empty on the name) and the number; None where there is no line."""
+        """The head under the cursor, the matrix (empty on the name) and the number; None where there is no line."""
         row, place = self.table.row, self.table.place
         if row is None or place is None:
             return None
@@ -266,24 +264,24 @@ class RanksPane(RowsPane):
         return self._names[place], self.table.column if column else "", row[column]
 
     def go_to_column(self, column: str) -> None:
-        """Have the measure shown that was named by itself."""
+        """Show the measure that a person named."""
         if any(measure.name == column for measure in MEASURES):
             self.session.change(**measure_fields(self.session.shown, column))
 
-    def explained(self, column: str) -> str:
+    def explain_column(self, column: str) -> str:
         """Say what a column holds."""
         if column in PLACES:
             return PLACES[column]
         return next(f"{each.title}: {each.formula}" for each in MEASURES if each.name == column)
 
     def show_compared(self, columns: Collection[str]) -> None:
-        """Show the measure that a filter compares; of several none is more meant than others."""
+        """Show the measure that a filter compares, if it compares only one."""
         compared = [each.name for each in MEASURES if each.name in columns]
         if len(compared) == 1 and compared[0] != self.measure.name:
             self.session.change(**measure_fields(self.session.shown, compared[0]))
 
     def _leads(self) -> str:
-        """Lead to the line under the cursor where it is not selected: moving does that, a filter leaves it to Enter."""
+        """Offer Enter where the head under the cursor is not selected, as after a filter; moving selects at once."""
         place = self.table.place
         if place is None:
             return "head" if self.table.why_none else ""
@@ -291,14 +289,14 @@ class RanksPane(RowsPane):
 
     @on(TableGrid.Moved)
     def _moved(self) -> None:
-        """Select what the cursor is on, when a person moved it."""
+        """Select the head under the cursor if a person moved it."""
         self.read_out()
         if self.table.has_focus and self.table.place not in (None, self._place):
-            self._pick()
+            self._select()
 
     @on(TableGrid.Chosen)
-    def _pick(self) -> None:
-        """Select what the cursor is on."""
+    def _select(self) -> None:
+        """Select the head under the cursor."""
         self._place = self.table.place
         if self._place is not None:
             name = self._names[self._place]
@@ -308,7 +306,7 @@ class RanksPane(RowsPane):
 
 
 def _label(name: Head, names: Sequence[Head]) -> str:
-    """Name a line: a head by its number, a whole layer as ``all`` beside heads and by its number beside layers."""
+    """Name a line: a head by its number, a whole layer as ``all`` below its heads, else by its number."""
     if not name.is_layer:
         return f"H{name.head}"
     if any(not each.is_layer for each in names):
@@ -316,6 +314,5 @@ def _label(name: Head, names: Sequence[Head]) -> str:
     return str(name) if len({each.stack for each in names}) == 1 else f"{name.stack[0]}{name}"
 
 
-def _of_chance(cell: Cell) -> str:
-    """Write a cell of the line of chance."""
+def _spell_chance(cell: Cell) -> str:
     return rough_number(cell, in_column=True) if isinstance(cell, int | float) else cell or ""

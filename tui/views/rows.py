@@ -1,4 +1,4 @@
-"""A pane of rows, each of which may be of a head, with a filter that is typed into a line above them."""
+"""A pane of rows, each of which may be of a head, with a line above them for a filter."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from tui.widgets.table_grid import TableGrid
 
 
 class RowsPane(Pane):
-    """Filters rows while the filter is typed, and says what is wrong with it.
+    """Rows that a filter narrows with each letter of it.
 
     Parameters
     ----------
     columns : that a filter can name.
     grid : draws the rows.
-    explanation_line : where it is said how far the filter goes; below the rows unless given.
+    explanation_line : shows how many rows match, or what is wrong with the filter; the readout unless given.
 
     Attributes
     ----------
-    struck : heads whose rows are struck out, as they are switched off.
-    set_shown : what the columns are called that are shown together; empty for those that it opens with.
+    struck : heads that are off, whose rows are struck out.
+    set_shown : the name of the set of columns on screen; empty for the first one.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
+        # With priority, so that keys typed fast after them reach the widget that they give the focus to.
         Binding("slash", "filter", "Filter", id="table.filter", priority=True),
         Binding("enter", "apply", "Filter", id="filter.apply", priority=True),
         Binding("escape", "step_back", "All rows again", id="table.all_rows"),
@@ -55,38 +55,38 @@ class RowsPane(Pane):
         self.explanation_line = explanation_line or self.readout_line
         self._filter = self._applied = parse_filter("", ())
         self._title: tuple[Sequence[Part], Sequence[str]] = ((), ())
-        self._is_passed = False
-        """Whether a head was gone to that the filter leaves no row of, while the cursor stays on another's."""
+        self._is_selected_hidden = False
+        """Whether the filter hides the rows of the selected head, so that the cursor stays on another's."""
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
-        """How rows are found."""
+        """The keys that find rows."""
         return {"table.all_rows": "All rows", "table.filter": "Filter", "table.sort": "Sort"}
 
     # --- what the rows are of
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many rows the filter leaves, and of how many."""
+        """How many rows match the filter, and of how many."""
         raise NotImplementedError
 
     @property
     def has_heads(self) -> bool:
-        """Whether rows are of heads that differ, so that a key can be about the head of one."""
+        """Whether each row is of a head of its own, so that keys can act on it."""
         raise NotImplementedError
 
     @property
     def head_here(self) -> Head | None:
-        """The head, or whole layer, that the row under the cursor is of."""
+        """The head or whole layer of the row under the cursor."""
         raise NotImplementedError
 
     @property
     def is_on_chosen_row(self) -> bool:
-        """Whether a person has put the cursor where it is, or filtered, in rows that the table itself is about."""
-        return self.narrowing is not None and not self._is_passed
+        """Whether a person moved to the row, or filtered, so that keys act on its head."""
+        return self.narrowing is not None and not self._is_selected_hidden
 
     def heads_left(self) -> tuple[Head, ...]:
-        """List the heads that the rows on screen are of; a row of a whole layer is of none."""
+        """List the heads of the rows on screen, without whole layers."""
         raise NotImplementedError
 
     def strike(self, heads: frozenset[Head]) -> None:
@@ -94,23 +94,23 @@ class RowsPane(Pane):
         raise NotImplementedError
 
     def narrow(self) -> None:
-        """Show the rows that the filter leaves, if there is a table."""
+        """Show the rows that match the filter, if there are any rows."""
         raise NotImplementedError
 
     def go_to_column(self, column: str) -> None:
-        """Show a column that was named by itself."""
+        """Show a column that a person named."""
         raise NotImplementedError
 
-    def explained(self, column: str) -> str:
+    def explain_column(self, column: str) -> str:
         """Say what a column holds."""
         raise NotImplementedError
 
     def read_out(self) -> None:
-        """Say below the table what is under the cursor."""
+        """Show below the table what is under the cursor."""
         raise NotImplementedError
 
     def show_compared(self, columns: Collection[str]) -> None:
-        """Show what a filter compares that has been kept, where the view can show something else."""
+        """Show the columns that a finished filter compares, where the view shows only some."""
 
     def focus_view(self) -> None:
         """Put the focus on the table."""
@@ -118,7 +118,7 @@ class RowsPane(Pane):
 
     @property
     def why_no_head(self) -> str:
-        """Say why there is no head of a row under the cursor."""
+        """Why the row under the cursor has no head."""
         left, rows = self.counts
         if left:
             return "this row has no head; select one in the tree"
@@ -127,7 +127,7 @@ class RowsPane(Pane):
     # --- the title
 
     def set_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
-        """Say what is shown and how far, how many rows a filter leaves, and how many columns are to the right."""
+        """Show what the rows are of, how far they are, how many match, and how many columns are to the right."""
         self._title = title, state
         left, rows = self.counts
         self.grid.explain_none(self.why_none if rows and not left else "")
@@ -145,29 +145,28 @@ class RowsPane(Pane):
 
     @on(TableGrid.ColumnsScrolled)
     def refresh_title(self) -> None:
-        """Write the title again."""
+        """Write the title again, with the counts and the room of now."""
         self.set_title(*self._title)
 
     def on_resize(self) -> None:
-        """Write as much as there is room for, once all has its width."""
+        """Write as much in the lines as fits, once they have their new width."""
         self.call_after_refresh(self.refresh_title)
         self.call_after_refresh(self.read_out)
 
     @on(TableGrid.Arranged)
-    def say_counts(self) -> None:
-        """Say how many rows there are now, where that is said."""
+    def refresh_counts(self) -> None:
+        """Show how many rows match now."""
         self.refresh_title()
         if self.filter_input.display and self.filter_input.value == self._filter.text:
-            self._say_count()
+            self._show_count()
 
     @property
     def _so_far(self) -> str:
-        """What is said behind a number of rows that is not the last one."""
         return " so far" if self.is_unfinished else ""
 
     @property
     def why_none(self) -> str:
-        """Say that the filter leaves no row, and what to do then."""
+        """That no row matches, and the keys that help."""
         everything = f"{key_of(self.app, 'filter.clear')} shows all rows"
         if not self.filter_input.display:
             everything = f"{key_of(self.app, 'table.filter')} changes the filter, {everything}"
@@ -177,25 +176,26 @@ class RowsPane(Pane):
 
     @property
     def narrowing(self) -> Filter | None:
-        """The filter, if it has words."""
+        """The filter; None while it is empty."""
         return self._filter if self._filter.text.strip() else None
 
-    def pass_by(self, head: Head, *, is_left: bool) -> None:
-        """Take note of another head that is gone to; where keys are for this view and no row is left of it, say so."""
-        self._is_passed = not is_left
-        if self._is_passed and self.narrowing is not None and not self.is_unfinished and self.has_class("-active"):
+    def note_selected(self, head: Head, *, is_on_screen: bool) -> None:
+        """Note whether the head selected just now has a row on screen; in the active view, say so if it has none."""
+        self._is_selected_hidden = not is_on_screen
+        is_hidden = not is_on_screen and self.narrowing is not None and not self.is_unfinished
+        if is_hidden and self.has_class("-active"):
             self.post_message(Notice(f"the filter hides the rows of {head}"))
 
     def filter_by(self, text: str) -> None:
-        """Filter as if a text had been typed; where it cannot be read, the line stays open for it."""
+        """Filter as if a person had typed a text; one that is wrong stays in the open line."""
         self.action_filter()
         with self.prevent(Input.Changed):
             self.filter_input.value = text
         self.action_apply()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Let the filter line have its own key and the table its own, escape too where rows are hidden."""
-        is_typing = self.screen.focused is self.filter_input  # at once, where has_focus comes with the next message
+        """Offer the filter's key or the table's, whichever has the focus, and escape where the filter hides rows."""
+        is_typing = self.screen.focused is self.filter_input  # has_focus changes only with the next message
         if action == "step_back":
             return self.narrowing is not None and not is_typing
         return action not in ("filter", "apply") or (action == "apply") == is_typing
@@ -210,26 +210,25 @@ class RowsPane(Pane):
         self._explain_filter()
 
     def action_apply(self) -> None:
-        """Go back to the table, and filter by what has been typed by now once it is in the line."""
+        """Go back to the table, and finish the filter once all that was typed is in the line."""
         self.focus_view()
         self.filter_input.finish()
 
     def _use(self, wanted: Filter) -> None:
-        """Show the rows that a filter leaves."""
-        self._filter, self._is_passed = wanted, False
+        """Narrow the rows by a filter."""
+        self._filter, self._is_selected_hidden = wanted, False
         self.refresh_bindings()
         self.narrow()
         self.refresh_title()
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
-        """Filter while it is typed; while it cannot be read, the filter from before holds."""
         event.stop()
         if self.filter_input.display:
             self._explain_filter()
 
     def _explain_filter(self) -> FilterError | None:
-        """Filter by what is typed, and say how far it goes or what is wrong with it."""
+        """Filter by what is typed and show how many rows match; while it is wrong, show why and keep the last one."""
         text = self.filter_input.value
         try:
             wanted = parse_filter(text, self._columns)
@@ -238,15 +237,15 @@ class RowsPane(Pane):
                 self._use(self._applied)
             named = text.strip() if text.strip() in self._columns else ""
             column = named or self.filter_input.completed
-            meaning = f"{column}: {self.explained(column)}" if column else str(error)
+            meaning = f"{column}: {self.explain_column(column)}" if column else str(error)
             self.explanation_line.show(f"{key_of(self.app, 'filter.apply')} goes to {meaning}" if named else meaning)
             return error
         self._use(wanted)
-        self._say_count()
+        self._show_count()
         return None
 
-    def _say_count(self) -> None:
-        """Say how many rows the filter leaves; while there is none, what can be typed."""
+    def _show_count(self) -> None:
+        """Show how many rows match; while nothing is typed, what can be."""
         left, rows = self.counts
         if not left:
             self.readout_line.show("")
@@ -257,7 +256,7 @@ class RowsPane(Pane):
 
     @on(FilterInput.Finished)
     def _finished(self) -> None:
-        """Keep the filter, or go to the column that is named; with what cannot be read go back to the line."""
+        """Keep the filter, or go to a column that is named; leave a wrong filter in the open line."""
         column = self.filter_input.value.strip()
         if column in self._columns:
             self._use(self._applied)
@@ -271,20 +270,18 @@ class RowsPane(Pane):
 
     @on(FilterInput.Cleared)
     def _clear(self) -> None:
-        """Show all rows again and go back to the table."""
         self._use(parse_filter("", ()))
         self._close()
         self.focus_view()
 
     def step_back(self) -> bool:
-        """Show all rows again, where a filter hides some."""
+        """Show all rows again, if there is a filter."""
         if self.narrowing is None:
             return False
         self._clear()
         return True
 
     def _close(self) -> None:
-        """Put the filter line away."""
         self.filter_input.display = False
         self.filter_input.value = self._filter.text
         self.refresh_title()

@@ -1,4 +1,4 @@
-"""The line that the sentence is typed into, and the tokens of what is being typed."""
+"""The line for the sentence, and the tokens of what is typed."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ if TYPE_CHECKING:
     from tui.widgets.token_text import TokenLine
 
 PAUSE = 0.08
-"""Seconds without a key after which what is typed is cut into tokens."""
+"""Seconds without a key before the text is cut into tokens."""
 
 
 class SentenceInput(Field):
-    """An input that goes through earlier sentences, and takes a pasted text whole, its lines joined by spaces.
+    """An input with a history of sentences; a pasted text is taken whole, with spaces for its line ends.
 
-    While nobody types, it shows the tokens of the sentence that was read, and nothing that was not: a draft that is
-    left waits until the line is typed into again.
+    Without the focus it shows the tokens of the sentence on screen; a draft comes back with the focus.
 
     Parameters
     ----------
-    sentences : the earlier ones.
+    sentences : the history.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -71,12 +70,12 @@ class SentenceInput(Field):
 
     @property
     def draft(self) -> str:
-        """What is typed and has not been read; nothing where that is what is on screen."""
+        """What a person typed that the model has not read; empty where it is the sentence on screen."""
         typed = self.value if self._draft is None else self._draft[0]
         return typed if typed.strip() and typed != self._text else ""
 
     def show_read(self, text: str, sentence: Sentence | None) -> None:
-        """Take what is on screen: what stands here while nobody types, and its tokens, where they are known."""
+        """Show the sentence on screen, with its tokens once they are known, while the line has no focus."""
         self._text, self._shown = text, sentence
         if sentence is not None:
             self._spelled = sentence
@@ -85,37 +84,37 @@ class SentenceInput(Field):
             self.refresh()
 
     def finish(self, text: str) -> None:
-        """Take a sentence that is about to be read, in the place of any draft."""
+        """Take a sentence that the model is about to read, and drop the draft."""
         self._draft = None
         self._sentences.rest()
         self._text = self.value = text
 
     def begin(self) -> None:
-        """Prepare for being typed into: what was read is to be replaced, and a draft comes back as it was left."""
+        """Prepare for typing: the first letter replaces the sentence on screen, but not a draft."""
         if self._draft is None:
             self.offer_to_replace()
 
     def action_history(self, step: int) -> None:
-        """Put an older sentence, or a newer one, in the place of what is typed."""
+        """Show an older sentence, or a newer one."""
         self.value = self._sentences.go(step, self.value)
         self.cursor_position = len(self.value)
 
-    def put_back(self) -> None:
-        """Leave the sentence that is on screen in the line, without what was typed."""
+    def restore(self) -> None:
+        """Replace what was typed by the sentence on screen."""
         self._sentences.rest()
         self.value = self._text
 
     async def show_tokens(self, engine: Engine) -> None:
-        """Show how what is typed is cut into tokens from now on."""
-        from tui.widgets.token_text import TokenLine  # for which the first frame does not wait
+        """Show the tokens of what is typed from now on."""
+        from tui.widgets.token_text import TokenLine  # late, so that the first frame does not wait for it
 
         self._engine, self._spelled = engine, None
         if self._line is None:
             self._line = TokenLine()
             await self.screen.mount(self._line)
 
-    def _look(self) -> None:
-        """Show how what is typed is cut, at the cursor, while the line has the focus; a moment after the last key."""
+    def _refresh_tokens(self) -> None:
+        """While the line has the focus, show the tokens at the cursor; ask for those of a new text after a pause."""
         if self._line is None:
             return
         self._line.display = self.has_focus
@@ -126,16 +125,15 @@ class SentenceInput(Field):
         elif self._spelled is None or getattr(self._spelled, "text", None) != self.value:
             if self.pause is not None:
                 self.pause.stop()
-            self.pause = self.set_timer(PAUSE, self._ask)
+            self.pause = self.set_timer(PAUSE, self._begin_spelling)
         self._line.show(self._spelled, self.cursor_position)
 
-    def _ask(self) -> None:
-        """Have the engine cut what is typed now."""
+    def _begin_spelling(self) -> None:
         self.pause = None
         start_work(self, partial(self._spell, self.value), "spelling")
 
     async def _spell(self, text: str) -> None:
-        """Learn the tokens."""
+        """Ask the engine for the tokens of a text."""
         if not text.strip() or self._engine is None or self._line is None:
             return
         try:
@@ -147,7 +145,7 @@ class SentenceInput(Field):
         self._line.show(self._spelled, self.cursor_position)
 
     def render_line(self, y: int) -> Strip:
-        """Draw the tokens of what was read, or its text while these are unknown; else what is typed."""
+        """Draw what is typed; without the focus, the tokens of the sentence, or its text while they are unknown."""
         shown, width = self._shown, self.size.width
         if y or self.has_focus:
             return super().render_line(y)
@@ -170,26 +168,26 @@ class SentenceInput(Field):
         return Strip(text.render(self.app.console)).apply_style(style).adjust_cell_length(width, plain)
 
     def watch_selection(self) -> None:
-        """Have the tokens at the cursor shown."""
+        """Show the tokens at the cursor."""
         super().watch_selection()
-        self._look()
+        self._refresh_tokens()
 
     def watch_value(self) -> None:
-        """Have the tokens of what is typed now shown."""
-        self._look()
+        """Show the tokens of what is typed."""
+        self._refresh_tokens()
 
     def on_focus(self) -> None:
-        """Have tokens shown while it is typed in, those of a draft where one was left."""
+        """Bring a draft back, and show the tokens."""
         if self._draft is not None:
             (self.value, selection), self._draft = self._draft, None
             self.selection = selection
         self.refresh()
-        self._look()
+        self._refresh_tokens()
 
     def on_blur(self) -> None:
-        """Have none shown but the line's own; what was not read is put away, unless another window has the focus."""
+        """Keep what was not read as a draft, unless another window has the focus, and hide the tokens."""
         if self.app.app_focus and self.value != self._text:
             self._draft = (self.value, self.selection) if self.value.strip() else None
             self.value = self._text
         self.refresh()
-        self._look()
+        self._refresh_tokens()

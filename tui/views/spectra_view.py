@@ -1,4 +1,4 @@
-"""The spectra pane: six sparklines of one head, or of a whole layer."""
+"""The spectra view: the singular values of the six matrices of a head or a whole layer."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tui.widgets.spectra import SpectraView
 
 
 class SpectraPane(Pane):
-    """Singular values with the baseline of chance, and a readout under the cursor.
+    """Singular values over the baseline of chance, with a readout of the value under the cursor.
 
     Attributes
     ----------
-    is_without_curves : whether it says why there are none, so that nothing is on a scale.
+    is_without_curves : whether a message stands in the place of the curves, so that there is no scale to change.
     """
 
     view = "spectra"
@@ -58,58 +58,56 @@ class SpectraPane(Pane):
         self.left_out_line.display = False
 
     def compose(self) -> ComposeResult:
-        """Stack the title, the graph, why it lacks any, and the readout."""
+        """Stack the title, the graph, why spectra are left out, and the readout."""
         yield self.title_line
         yield self.graph
         yield self.left_out_line
         yield self.readout_line
 
     def draw(self, shown: Shown, stores: Stores) -> None:
-        """Draw the spectra of what is selected, with what chance gives and with the other model's, as far as known."""
+        """Draw the spectra of the selected head or layer, with chance and the other model's where they are known."""
         name, distance, spectra = shown.selected, shown.distance, stores.spectra
         self.graph.is_at_distance, self.graph.scale = distance is not None, shown.spectra_scale
         self._epsilon, self._other = None, ""
         if name is None:
-            self._show_message([Part("the model", " ")], model_facts(stores.outline, stores.memory))
+            self.show_message([Part("the model", " ")], model_facts(stores.outline, stores.memory))
             return
         title = _title(name, distance, stores)
         found = spectra.get(name, distance)
         if isinstance(found, EngineError):
-            self._show_message(title, str(found))
+            self.show_message(title, str(found))
         elif found is None and distance is not None and self.graph.matrices:
             self.is_waiting = True
-            self._set_title(title, COMPUTING)  # what is drawn stays until the next comes
+            self._set_title(title, COMPUTING)  # the curves on screen stay until the next come
         elif found is None:
-            self._show_message(title, COMPUTING, is_waiting=True)
+            self.show_message(title, COMPUTING, is_waiting=True)
         else:
             theirs = spectra.get(name, distance, is_other=True) if stores.other else None
             self._epsilon, self._other = shown.epsilon, "" if isinstance(theirs, EngineError) else stores.other
             self.is_waiting = False
             self._has_curves(True)
             self._set_title(title)
-            self._say_left_out(
-                "; ".join(filter(None, (spectra.why_not(name), str(theirs) if isinstance(theirs, EngineError) else "")))
-            )
+            why = (spectra.why_not(name), str(theirs) if isinstance(theirs, EngineError) else "")
+            self._show_left_out("; ".join(filter(None, why)))
             of_other = {} if theirs is None or isinstance(theirs, EngineError) else theirs
             self.graph.show([_curve(each, of_other.get(each.matrix), shown.epsilon) for each in found.values()])
             self._read_out()
 
     def action_distance(self) -> None:
-        """Show QK with the key at a distance from the query, 0 to begin with, or without positions again."""
+        """Show QK with the key at distance 0 from the query, or without positions again."""
         self.show_distance(0 if self.session.shown.distance is None else None)
 
     def action_turn(self, step: int) -> None:
-        """Move the key away from the query, or nearer, where QK is shown at a distance."""
+        """Move the key farther from the query, or nearer, if QK is shown at a distance."""
         if (distance := self.session.shown.distance) is not None:
             self.show_distance(max(distance + step, 0))
 
     @on(SpectraView.DistanceMoved)
     def _move_key(self, event: SpectraView.DistanceMoved) -> None:
-        """Move the key by an arrow."""
         self.action_turn(event.step)
 
     def show_distance(self, distance: int | None) -> None:
-        """Show QK with the key at a distance from the query, or without positions; say why there is none here."""
+        """Show QK with the key at a distance from the query, or without positions; where it has none, say why."""
         shown = self.session.shown
         if self.stores is None:
             return
@@ -124,31 +122,30 @@ class SpectraPane(Pane):
             self.session.change(distance=distance)
 
     def _has_curves(self, has_curves: bool) -> None:
-        """Take note of whether there are curves, or will be; the key of their scale is offered only then."""
+        """Note whether there are curves, or will be, and offer the key of their scale only then."""
         if self.is_without_curves is has_curves:
             self.is_without_curves = not has_curves
             self.refresh_bindings()
 
-    def _say_left_out(self, why: str) -> None:
-        """Say why some spectra are left out, or take that away."""
+    def _show_left_out(self, why: str) -> None:
         self.left_out_line.display = bool(why)
         self.left_out_line.show(why)
 
     def on_resize(self) -> None:
-        """Write as much below the graph as there is room for now."""
+        """Write as much below the graph as fits."""
         self._read_out()
 
-    def _show_message(self, name: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
-        """Say why there is nothing to draw, or nothing yet."""
+    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
+        """Show the model's facts, or why there are no spectra, or none yet."""
         self.is_waiting = is_waiting
         self._has_curves(is_waiting)
-        self._set_title(name)
-        self._say_left_out("")
+        self._set_title(title)
+        self._show_left_out("")
         self.graph.show_message(message)
         self.readout_line.show("")
 
     def _set_title(self, name: Sequence[Part], state: str = "") -> None:
-        """Say what is shown, on which scale, of which ε the ranks are, and which model's the lines are."""
+        """Show the head, the scale, the ε of the ranks, and the other model's sign."""
         scale = self.graph.scale
         parts = [*name, Part(state)]
         if not self.is_without_curves:
@@ -172,12 +169,11 @@ class SpectraPane(Pane):
 
     @on(SpectraView.CursorMoved)
     def _read_out(self) -> None:
-        """Say what is under the cursor."""
         self.readout_line.show(self.graph.readout(max(self.room, 10)))
 
 
 def _title(name: Head, distance: int | None, stores: Stores) -> list[Part]:
-    """Name what is selected, with its label, the distance and the marks of what changes its circuit."""
+    """Name the selected head or layer, with its label, the distance and the marks of its layer."""
     outline = stores.outline
     parts = [Part(f"{head_name(name, outline)}{' whole layer' if name.is_layer else ''}", " ")]
     parts.append(fact_part(stores.labels.of(name), " · "))
@@ -187,7 +183,7 @@ def _title(name: Head, distance: int | None, stores: Stores) -> list[Part]:
 
 
 def _curve(spectrum: Spectrum, other: Spectrum | None, epsilon: float) -> Curve:
-    """Put singular values together with what chance gives and with the other model's."""
+    """Put singular values together with their chance and with the other model's."""
     sigma = spectrum.singular_values
     rank = int(energy_rank(sigma, epsilon))
     summary = f"rank {rank}/{len(sigma)} σ₁ {short_number(float(sigma[0]))}"

@@ -1,4 +1,4 @@
-"""The views beside the tree, and which of them is the active one."""
+"""The views beside the tree: which one is active, and which have room beside it."""
 
 from __future__ import annotations
 
@@ -47,32 +47,32 @@ from tui.views.text_view import TextPane
 from tui.widgets.table_grid import TableGrid
 
 WEIGHTS_WIDTH = 60
-"""The columns of spectra and ranks beside a table, with those of the table's frame."""
+"""Columns that spectra and ranks take beside a table, with the table's frame."""
 
 PaneKind = TypeVar("PaneKind", bound=Pane)
 
 BY_NAME = ("changes", "weights")
-"""Views that have no key, and share none."""
+"""Views without a key."""
 
 
 class Views(Container):
-    """Spectra, ranks and attention: one at a time, or side by side where the terminal is large.
+    """Spectra, ranks and attention: one at a time, or side by side on a large terminal.
 
-    Tables that are worked out come in the place of the attention, each made when it is first looked at; what follows
-    the map's cursor comes in the place of the weights, so that a large terminal shows the map beside it. The overview
-    of all heads comes where tables do.
+    The overview and the tables take the place of the attention map. Views of the cell under the map's cursor take the
+    place of spectra and ranks, so that a large terminal shows the map beside them. Most views are made when a person
+    first goes to them.
 
     Parameters
     ----------
-    session : which holds what is shown.
+    session : holds what is shown.
     is_comparing : whether a second model is open.
-    log_scale : whether spectra and maps begin on the logarithmic scale or on the linear one; None for what is usual.
+    log_scale : whether spectra and maps start on a logarithmic scale; None is the usual scale of each.
 
     Attributes
     ----------
     stores : what is known of the open model; None before one is open.
-    before : the view of a head that was active last, to which a head chosen among all leads.
-    has_opened : set but while a view that was just made waits to be laid out, and then to have the focus.
+    last_head_view : the last view of a single head; choosing a head in the overview opens it.
+    has_opened : cleared while a new view waits for its layout and the focus.
     has_chosen_view : whether a person has gone to a view.
     """
 
@@ -104,7 +104,7 @@ class Views(Container):
         self.attention = AttentionPane()
         self.overview = OverviewPane()
         self.panes: list[Pane] = [self.spectra, self.ranks, self.attention, self.overview]
-        self.before: Pane = self.spectra
+        self.last_head_view: Pane = self.spectra
         self.stores: Stores | None = None
         self._is_to_draw = False
         self.session = session
@@ -114,8 +114,9 @@ class Views(Container):
         self._history = PlaceHistory()
         self._is_going_back = False
         self._is_turning = False
-        """Whether the focus moves between two views that are on screen."""
-        self._stayed: tuple[str, Head] | None = None
+        """Whether the focus moves between two views on screen."""
+        self._told_to_stay: tuple[str, Head] | None = None
+        """The view and the selected head for which a message said that a row's head was not selected."""
         self.has_chosen_view = False
         self._last_of_ring = dict[tuple[str, ...], str]()
         self.has_opened = asyncio.Event()
@@ -130,13 +131,13 @@ class Views(Container):
         session.follow(self._follow)
 
     def open(self, stores: Stores) -> None:
-        """Show what is known of a model."""
+        """Show a model."""
         self.stores = stores
         for pane in self.panes:
             pane.stores = stores
 
     def _follow(self, changed: frozenset[str]) -> None:
-        """Show another view, draw the views on screen, and remember where one has been."""
+        """Show another view, draw the views on screen, and note the place in the history."""
         if "view" in changed:
             self._activate()
         self.draw()
@@ -144,19 +145,19 @@ class Views(Container):
             had_before = self._history.has_before
             (self._history.turn if self._is_turning else self._history.move)(self.session.shown)
             if self._history.has_before is not had_before:
-                self.refresh_bindings()  # of which the line of keys shows those that lead somewhere
+                self.refresh_bindings()  # the line of keys offers only keys that do something
 
     def on_mount(self) -> None:
-        """Draw in another theme's colours, and show what there is room for."""
+        """Show what there is room for, and follow the theme."""
         self.share_room()
         self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self.draw))
 
     def on_resize(self) -> None:
-        """Draw the views that there is room for now."""
+        """Draw the views at their new sizes."""
         self.call_after_refresh(self.draw)
 
     def draw(self) -> None:
-        """Draw the views on screen, of what is shown now and of what is known; and the map whose cursor one follows."""
+        """Draw the views on screen, and the map if the active view follows its cursor."""
         self._is_to_draw = False
         if self.stores is not None:
             has_follower = self.active.follows_cursor
@@ -166,23 +167,21 @@ class Views(Container):
 
     @property
     def is_drawn(self) -> bool:
-        """Whether all that has come is drawn, and nothing more is to come."""
+        """Whether everything known is drawn, and no answer is on its way."""
         return not self._is_to_draw and (self.stores is None or self.stores.is_idle)
 
     def draw_soon(self) -> None:
-        """Draw them once for all answers that have come by then; may be called on any thread."""
+        """Draw the views once for all answers that arrive until then; may be called on any thread."""
         if not self._is_to_draw:
             self._is_to_draw = self.call_later(self.draw)
 
     @on(RoomChanged)
     def _room_changed(self, event: RoomChanged) -> None:
-        """Draw several heads with the detail that there is room for now."""
         event.stop()
         self.draw_soon()
 
     @on(CellMoved)
     def _cell_moved(self, event: CellMoved) -> None:
-        """Draw what follows the map's cursor."""
         event.stop()
         self.draw()
 
@@ -196,7 +195,6 @@ class Views(Container):
 
     @on(NumbersToggled)
     def _number(self, event: NumbersToggled) -> None:
-        """Write weights into the cells of all maps, or not."""
         event.stop()
         self.session.change(is_numbered=event.is_numbered)
 
@@ -206,10 +204,6 @@ class Views(Container):
         return next(each for each in self.panes if each.view == self.session.shown.view)
 
     # --- heads, and views of them
-
-    def say(self, said: str) -> None:
-        """Say why a key does nothing in view, until the next key."""
-        self.post_message(Notice(said))
 
     @on(PlaceWanted)
     def _place_wanted(self, event: PlaceWanted) -> None:
@@ -222,49 +216,44 @@ class Views(Container):
 
     @on(HeadEntered)
     def _head_entered(self, event: HeadEntered) -> None:
-        """Go into a head, from a place that counts as visited."""
+        """Go into a head, and keep this place in the history."""
         event.stop()
         self._history.jump()
         self.enter(event.head)
 
     @on(ConditionWanted)
     def _condition_wanted(self, event: ConditionWanted) -> None:
-        """Show the heads of which a condition is true, in their table."""
+        """Show the heads that match a condition in the table of all heads."""
         event.stop()
         self.show_view(HEADS.name)
         if isinstance(pane := self.active, RowsPane):
             pane.call_after_refresh(pane.filter_by, event.text)
 
     def jump(self, head: Head | None) -> None:
-        """Go to a head from a place that counts as visited."""
+        """Go to a head, and keep this place in the history."""
         self._history.jump()
         self.session.change(selected=head)
 
     def enter(self, head: Head) -> None:
-        """Select a head and go to the view of one that was looked at before; from any other view, into that."""
+        """Select a head; from the overview or the table of all heads, go to the last view of a single head."""
         self.session.change(selected=head)
         if self.active.view in (OVERVIEW, HEADS.name):
-            self.go_to(self.before.view)
+            self.go_to(self.last_head_view.view)
         else:
             self.active.focus_view()
 
-    def settle(self) -> None:
-        """Select the head that the overview's cursor is on, though it may be moving still."""
-        if (head := self.overview.settle()) is not None:
-            self.session.change(selected=head)
-
     def take_row(self, *, is_step: bool = False, view: str = "") -> None:
-        """Select the head of the row under the cursor, before a view of it is gone to or another head.
+        """Select the head of the row under the cursor, before a key goes from it to a view or to another head.
 
-        Where the table is about the selected head, or the cursor has not been moved from where the table began, that
-        one stays; so it is said once of both, but not of the model as a whole, of which such a table is.
+        If no person put the cursor on that row, or the table is about the selected head, the selection stays, and a
+        message says so once.
 
         Parameters
         ----------
-        is_step : whether another head is gone to from there.
-        view : which view is gone to, where it is known; what is looked at already is none to go to.
+        is_step : whether the key goes to another head.
+        view : the view that the key goes to, if it is known; nothing is done in that view itself.
         """
-        self.settle()
+        self.overview.settle()
         row, shown = self.row_head, self.session.shown
         if row is None or row == shown.selected or view == shown.view:
             return
@@ -272,20 +261,17 @@ class Views(Container):
             if not is_step:
                 self._history.jump()
             self.session.change(selected=row)
-        elif not is_step and shown.selected is not None and self._stayed != (shown.view, shown.selected):
-            self._stayed = (shown.view, shown.selected)
+        elif not is_step and shown.selected is not None and self._told_to_stay != (shown.view, shown.selected):
+            self._told_to_stay = (shown.view, shown.selected)
             how = f"in {shown.view} {key_of(self, 'table.choose')} selects a row's head, there {row}"
-            self.say(f"{shown.selected} stays selected; {how}")
+            self.post_message(Notice(f"{shown.selected} stays selected; {how}"))
 
     def action_visited(self, step: int) -> None:
         """Go back to the place visited before, or forward again."""
         place = self._history.step(step)
         if place is None:
-            self.say(
-                "this is the first place; nothing to go back to"
-                if step < 0
-                else "this is the last place; nothing to go forward to"
-            )
+            end, way = ("first", "back") if step < 0 else ("last", "forward")
+            self.post_message(Notice(f"this is the {end} place; nothing to go {way} to"))
             return
         self._is_going_back, focused = True, self.screen.focused
         is_in_tree = focused is not None and self not in focused.ancestors
@@ -295,9 +281,9 @@ class Views(Container):
         self.refresh_bindings()
 
     def action_view(self, view: str) -> None:
-        """Go to a view, of those that share a key to the one looked at last, or on from there to the next.
+        """Go to a view; of views that share a key, to the last one shown, or from that to the next.
 
-        A table of theirs that was stopped goes on.
+        A stopped table of those views continues instead.
         """
         if view not in VIEWS or VIEWS[view].scope is not Scope.MODEL:
             self.take_row(view=view)
@@ -306,10 +292,11 @@ class Views(Container):
         if table.is_stopped and table.view in (view, *ring):
             self.show_view(table.view)
         elif not self.return_to(*ring):
-            self.show_view(view_after(self.active.view, self.last_like(view)))
+            last = self._last_of_ring.get(ring, view) if ring else view
+            self.show_view(view_after(self.active.view, last))
 
     def show_view(self, view: str, *, takes_focus: bool = True) -> None:
-        """Go to a view by its name; one of two models takes a second one."""
+        """Go to a view and continue a stopped table; for a view of two models, say how to open the second."""
         if not self.can_show(view):
             self.app.notify(HOW_TO_COMPARE)
         else:
@@ -318,11 +305,11 @@ class Views(Container):
             self.stores.tables.resume()
 
     def can_show(self, view: str) -> bool:
-        """Say whether a view has the two models that it may need."""
+        """Say whether the models that a view needs are open."""
         return view not in VIEWS or "vs" not in VIEWS[view].needs or self.is_comparing
 
     def show_named(self, name: str) -> None:
-        """Go to a view that a person names, or to the list of sentences; one that is shown stays as it is."""
+        """Go to a view that a person names, or to the list of sentences."""
         self._history.jump()
         if name not in VIEWS or VIEWS[name].scope is not Scope.MODEL:
             self.take_row(view=name)
@@ -334,7 +321,7 @@ class Views(Container):
             self.show_view(name)
 
     def action_compare(self) -> None:
-        """Show the pinned heads beside each other, or the next thing of them."""
+        """Compare the pinned heads: go to their spectra, from there to their maps, then to a difference."""
         self.take_row(view="compare")
         shown = self.session.shown
         if not shown.pins:
@@ -345,7 +332,7 @@ class Views(Container):
             self.go_to("compare")
 
     def action_maps(self) -> None:
-        """Show all heads of the selected layer as small maps."""
+        """Show the maps of all heads of the selected layer."""
         self.take_row(view="maps")
         self.go_to("maps")
 
@@ -356,20 +343,20 @@ class Views(Container):
             self.go_to("attention" if self.session.shown.view == "text" else "text")
 
     def action_open_map(self, view: str) -> None:
-        """Show the selected head's map in large, from where escape leads back to the view that it was opened from."""
+        """Show the selected head's map; escape leads back to a view."""
         self.attention.opened_from = view
         self.session.change(averaging=Averaging.NOTHING)
         self.action_view(self.attention.view)
 
     def action_difference(self) -> None:
-        """Show what maps are different in, the other model's or those with heads off; where that is seen, the maps."""
+        """Show the difference to the other model's maps, or to those with all heads on; again, the maps themselves."""
         self.take_row(view="difference")
         if not self.is_comparing and not self.session.shown.off.heads:
             self.app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with {key_of(self, 'app.switch')}")
             return
         is_seen, shown = self.attention.display, self.session.shown
         self.go_to("attention")
-        if shown.averaging is Averaging.ROLLOUT:  # which has no other
+        if shown.averaging is Averaging.ROLLOUT:  # has no difference
             self.session.change(averaging=Averaging.NOTHING, difference=True)
         elif is_seen or not shown.difference:
             self.session.change(difference=not shown.difference)
@@ -377,50 +364,50 @@ class Views(Container):
     # --- which view is where
 
     def compose(self) -> ComposeResult:
-        """Put the weights' views on the left and the sentence's on the right."""
+        """Put spectra and ranks on the left, attention and overview on the right."""
         yield self._left
         yield self.attention
         yield self.overview
 
     def _activate(self) -> None:
-        """Have the active view be the one that ``e`` exports, and the one that a small terminal shows.
-
-        One that is looked at for the first time is made.
-        """
+        """Put the active view on screen; one that a person goes to for the first time is made."""
         before, view = self._looked_at, self.session.shown.view
         if all(each.view != view for each in self.panes):
-            self._add(self._make(view))
+            made = self._make(view)
+            made.session, made.stores = self.session, self.stores
+            self.panes.append(made)
+            self.mount(made)
         pane = self._looked_at = self.active
-        if _is_of_heads(before):
-            self.before = before
+        if _shows_head(before):
+            self.last_head_view = before
         if pane is not self.attention:
             self.attention.opened_from = ""
         self._last_of_ring[ring_of(view)] = view
         self._beside = pane if pane.is_beside_map else self._beside if pane is self.attention else None
         others: list[Widget] = []
-        if self.is_attached and _marked(self.screen, {"-alone": isinstance(pane, ComparePane)}):
-            others += self.screen.query("#side, #tree")  # which give their room to one view that shares none
-        changed = [_marked(each, {"-active": each is pane}) for each in self.panes]
+        if self.is_attached and _set_classes(self.screen, {"-alone": isinstance(pane, ComparePane)}):
+            others += self.screen.query("#side, #tree")  # the comparison takes their room on a narrow terminal
+        changed = [_set_classes(each, {"-active": each is pane}) for each in self.panes]
         if any(changed) or others:
             self._restyle(*others)
         self.share_room()
 
     def share_room(self) -> None:
         """Show the views that there is room for beside the active one."""
-        seen = self._seen()
-        changed = [_marked(each, {"-seen": each in seen}) for each in self.panes]
+        seen = self._choose_seen()
+        changed = [_set_classes(each, {"-seen": each in seen}) for each in self.panes]
         weights = seen & {self.spectra, self.ranks}
         changed += [
-            _marked(self._left, {"-empty": not weights, "-alone": weights == seen}),
-            _marked(self.ranks, {"-below": len(weights) > 1}),
-            _marked(self.overview, {"-third": len(seen) > 3}),
+            _set_classes(self._left, {"-empty": not weights, "-alone": weights == seen}),
+            _set_classes(self.ranks, {"-below": len(weights) > 1}),
+            _set_classes(self.overview, {"-third": len(seen) > 3}),
         ]
         if any(changed):
             self._restyle()
             self.ranks.fit_height()
 
-    def _seen(self) -> set[Pane]:
-        """Choose the views that are seen: the active one, and where there is room those that go with it."""
+    def _choose_seen(self) -> set[Pane]:
+        """Choose the views on screen: the active one, and those that go with it if there is room."""
         pane = self.active
         is_shared, has_third = (self.is_attached and self.screen.has_class(each) for each in ("-shared", "-thirds"))
         if self.has_class("-zoomed") or not is_shared or isinstance(pane, ComparePane | LensPane):
@@ -435,71 +422,60 @@ class Views(Container):
 
     @on(TableGrid.Arranged)
     def _give_width(self) -> None:
-        """Give a table the width that it takes."""
         self.share_room()
 
     def _restyle(self, *others: Widget) -> None:
-        """Style anew what looks otherwise by which view is active or has all the room, and no more: that is little.
-
-        At once: a widget that is not displayed yet would refuse the focus.
-        """
+        """Style at once only what depends on the active view: a widget that is not displayed yet refuses the focus."""
         if self.is_attached:
             titles = (each.title_line for each in self.panes if each.title_line.is_attached)
             self.app.stylesheet.update_nodes((self, self._left, *self.panes, *titles, *others))
 
     @property
     def row_head(self) -> Head | None:
-        """The head, or whole layer, of the row under the cursor, where a table of heads has the keys; else None."""
+        """The head or whole layer of the row under the cursor in a table of heads with the focus; else None."""
         pane = self.rows_with_heads
         return pane.head_here if pane is not None and pane.counts[0] else None
 
     @property
     def target_head(self) -> Head | None:
-        """The head, or layer, of the row that a person has moved to in a table that has the keys; else the selected."""
-        row = self.chosen_head
-        return self.session.shown.selected if row is None else row
+        """The head or layer that keys act on: of the row a person moved to, else the selected one."""
+        return self.session.shown.selected if self.chosen_head is None else self.chosen_head
 
     @property
     def awaits_row(self) -> bool:
-        """Whether a table of heads has the keys and its rows are still to come."""
+        """Whether a table of heads has the focus and its rows are still to come."""
         pane = self.rows_with_heads
         return pane is not None and not pane.counts[0] and pane.is_unfinished | pane.is_waiting
 
     @property
-    def _rows_with_keys(self) -> RowsPane | None:
-        """The view of rows that has the keys, if one has."""
-        pane, focused = self.active, self.screen.focused
-        has_keys = focused is not None and pane in focused.ancestors
-        return pane if has_keys and isinstance(pane, RowsPane) else None
-
-    @property
     def rows_with_heads(self) -> RowsPane | None:
-        """The view of rows that has the keys, where its rows are of heads that differ."""
-        pane = self._rows_with_keys
-        return pane if pane is not None and pane.has_heads else None
+        """The active view, if it is a table of heads with the focus."""
+        pane, focused = self.active, self.screen.focused
+        has_focus = focused is not None and pane in focused.ancestors
+        return pane if has_focus and isinstance(pane, RowsPane) and pane.has_heads else None
 
     @property
     def chosen_head(self) -> Head | None:
-        """The same where a person has put the cursor there, and not the table on its first row."""
+        """The head of the row that a person moved to, or that a filter left, in a table of heads with the focus."""
         is_chosen = isinstance(self.active, RowsPane) and self.active.is_on_chosen_row
         return self.row_head if is_chosen else None
 
     @property
     def table(self) -> TablePane | None:
-        """The table that is in view: the active one, or one that explains the map's cell beside the active map."""
+        """The table in view: the active view, or the terms of a cell beside the map."""
         if isinstance(self.active, TablePane):
             return self.active
         return next((each for each in self.panes if isinstance(each, CellPane) and each.display), None)
 
     def go_to(self, view: str, *, takes_focus: bool = True) -> None:
-        """Show a view by its name; the focus goes to it unless that is to stay where it is, outside the views."""
+        """Show a view; with `takes_focus` false, the focus stays if it is outside the views."""
         focused = self.screen.focused
         self.session.change(view=view)
         if takes_focus or (focused is not None and self in focused.ancestors):
             self.take_focus()
 
     def take_focus(self) -> None:
-        """Put the focus on the active view; on one that was just made once it is there."""
+        """Give the focus to the active view, or to a new one once it is laid out."""
         if self.active.is_attached and self.active.is_mounted:
             self.active.focus_view()
         else:
@@ -507,18 +483,10 @@ class Views(Container):
             self.call_after_refresh(self._focus_opened)
 
     def _focus_opened(self) -> None:
-        """Put the focus on the active view, which may be another one by now."""
         self.has_opened.set()
         self.active.focus_view()
 
-    def _add(self, made: Pane) -> None:
-        """Take one more view."""
-        made.session, made.stores = self.session, self.stores
-        self.panes.append(made)
-        self.mount(made)
-
     def _make(self, view: str) -> Pane:
-        """Make the pane of a view."""
         for own in (ComparePane, HeadsPane, LensPane, TextPane):
             if view == own.view:
                 return own()
@@ -527,12 +495,12 @@ class Views(Container):
         return TablePane(VIEWS[view])
 
     def in_view(self, kind: type[PaneKind]) -> PaneKind | None:
-        """Give the pane of a kind, if it is active or shown beside the active one."""
+        """Give the pane of a kind, if it is active or beside the active one."""
         return next(
             (each for each in self.panes if isinstance(each, kind) and each in (self.active, self._beside)), None
         )
 
-    def look_at(self, focused: Widget) -> None:
+    def activate_focused(self, focused: Widget) -> None:
         """Make the view with the focus the active one."""
         pane = next((each for each in focused.ancestors if isinstance(each, Pane)), None)
         if pane is not None and pane is not self.active and pane.display:
@@ -541,7 +509,7 @@ class Views(Container):
             self._is_turning = False
 
     def return_to(self, *views: str) -> bool:
-        """Give the keys back to the active view where it is one of some that are named; False where it has them."""
+        """Give the focus back to the active view, if it is one of the named ones and the focus is elsewhere."""
         active = self.active
         if active.view not in views or active.has_focus_within or not self.has_opened.is_set():
             return False
@@ -549,85 +517,81 @@ class Views(Container):
         return True
 
     def action_zoom(self) -> None:
-        """Give the active view all the room, the tree's too where only one view is shown, or share it again.
+        """Give the active view all the room, on a narrow terminal the tree's too, or share the room again.
 
-        Where the keys were the tree's, that view has them until it shares its room again.
+        If the tree had the focus, the view has it until it shares the room again.
         """
         is_zoomed, focused, before = not self.has_class("-zoomed"), self.screen.focused, self._zoomed_from
         self._zoomed_from = None
         if is_zoomed and focused is not None and self not in focused.ancestors:
             self._zoomed_from = focused, self.active
-            self.active.focus_view()  # before the tree goes, which else would take the keys with it
-        if any([_marked(self, {"-zoomed": is_zoomed}), _marked(self.screen, {"-zoomed": is_zoomed})]):
+            self.active.focus_view()  # while the tree, which has the focus, is still displayed
+        if any([_set_classes(self, {"-zoomed": is_zoomed}), _set_classes(self.screen, {"-zoomed": is_zoomed})]):
             self.share_room()
             self._restyle(*self.screen.query("#side, #tree"))
             self.draw()
-            self.screen.refresh_bindings()  # which says what the key does next
+            self.screen.refresh_bindings()  # the words of the key change
         is_as_it_was = focused is not None and before is not None and before[1] is self.active in focused.ancestors
         if before is not None and not is_zoomed and is_as_it_was:
             self.screen.set_focus(before[0])
 
     def has_no_effect(self, name: str) -> bool:
-        """Say of a binding, by its id, whether it could now only say why it does nothing, or does something else."""
+        """Say whether the line of keys leaves a binding out, as it would do nothing now or something else."""
         stores = self.stores
         if stores is None:
             return name == "app.back"
         match name:
             case "app.scale":
-                return self.scaled is None
+                return self.scaled_pane is None
             case "app.back":
                 return not self._history.has_before
             case "table.all_rows":
-                return stores.tables.stoppable is not None  # which is what the key stops
+                return stores.tables.stoppable is not None  # the key stops that
             case "app.switch":
                 return self.table is not None and self.table.is_on_row_of_no_head
         return False
 
-    def last_like(self, view: str) -> str:
-        """Give the view that was looked at last of those that share a key with one; that one before any was."""
-        return self._last_of_ring.get(ring_of(view), view) if ring_of(view) else view
-
     def action_scale(self) -> None:
-        """Change the scale of the active view; say where none is in view."""
-        if self.scaled is not None:
-            self.scaled.toggle_scale()
+        """Change the scale of the active view, or of the spectra beside it."""
+        if self.scaled_pane is not None:
+            self.scaled_pane.toggle_scale()
         else:
-            self.say("nothing on screen has a scale; show spectra or maps of a head or layer")
+            self.post_message(Notice("nothing on screen has a scale; show spectra or maps of a head or layer"))
 
     @property
-    def scaled(self) -> Pane | None:
-        """What has a scale: the active view; the ranks have none, so with them it is the spectra, if in view."""
+    def scaled_pane(self) -> Pane | None:
+        """The view whose scale the key changes: the active one, the map for the text, or else the spectra in view."""
         is_of_map = self.active.view == "text"
         pane = self.active if self.active.has_scale else self.attention if is_of_map else self.spectra
         is_seen = pane is not self.spectra or (self.spectra.graph.display and self._shows_spectra)
         return pane if is_seen else None
 
     def action_baseline(self) -> None:
-        """Show or hide the baseline of chance, in the spectra that are in view; say where there is none."""
+        """Show or hide the baseline of chance in the spectra in view."""
         is_comparing = isinstance(self.active, ComparePane)
         graph = (self.active if isinstance(self.active, ComparePane) else self.spectra).graph
         if graph.display and (is_comparing or self._shows_spectra):
             graph.toggle_baseline()
         elif self.active is self.spectra:
-            self.say("only spectra of a head or a layer show chance; choose one")
+            self.post_message(Notice("only spectra of a head or a layer show chance; choose one"))
         else:
-            self.say(f"only spectra show chance; {key_of(self, 'app.spectra')} shows them")
+            self.post_message(Notice(f"only spectra show chance; {key_of(self, 'app.spectra')} shows them"))
 
     @property
     def _shows_spectra(self) -> bool:
-        """Whether the selected head's spectra are on screen, or soon are."""
+        """Whether the selected head's spectra are on screen, or soon will be."""
         return self.spectra.display and self._left.display and not self.spectra.is_without_curves
 
 
-def _is_of_heads(pane: Pane) -> bool:
-    """Say whether a view shows the selected head or its layer, and neither the whole model nor one cell of a map."""
+def _shows_head(pane: Pane) -> bool:
+    """Say whether a view shows the selected head or its layer, not the whole model or one cell of a map."""
     view = VIEWS.get(pane.view)
     return pane.view != OVERVIEW and (view is None or view.scope not in (Scope.MODEL, Scope.CELL))
 
 
-def _marked(widget: Widget, classes: dict[str, bool]) -> bool:
-    """Give a widget classes or take them away, without styling it yet; say whether that changes any."""
+def _set_classes(widget: Widget, classes: dict[str, bool]) -> bool:
+    """Add classes to a widget or remove them, without styling it yet; True if that changed any."""
     before = widget.classes
-    for name, is_marked in classes.items():
-        widget.set_class(is_marked, name, update=False)
+    for name, is_set in classes.items():
+        widget.set_class(is_set, name, update=False)
     return widget.classes != before

@@ -265,7 +265,7 @@ class TablePane(RowsPane):
         without = fact_part(lacking) if title else Part(lacking, " ")  # cut to fit where the title is empty
         self.set_title([*title, *self._pair, without, *map(fact_part, self._said)], state)
         if has_moved and had_one and place is not None and selected is not None:
-            self.pass_by(selected, is_left=place in self.grid.order)
+            self.note_selected(selected, is_on_screen=place in self.grid.order)
         self.read_out()
         if self._what_keys_need != could:
             self.refresh_bindings()
@@ -425,7 +425,7 @@ class TablePane(RowsPane):
             self._show_set(ALL)
         self.grid.go_to_column(column)
 
-    def explained(self, column: str) -> str:
+    def explain_column(self, column: str) -> str:
         """Say what a column holds."""
         return explain(column, self.view)
 
@@ -573,10 +573,10 @@ class CellPane(TablePane):
         """The query and the key under the map's cursor."""
         return self._attention.cell
 
-    def drawn_of(self, shown: Shown, stores: Stores) -> Hashable:
+    def drawing_key(self, shown: Shown, stores: Stores) -> Hashable:
         """Add the map and the cell under its cursor."""
         map = self._attention
-        return super().drawn_of(shown, stores), map.shown_query, map.cell, map.message, map.is_waiting
+        return super().drawing_key(shown, stores), map.shown_query, map.cell, map.message, map.is_waiting
 
     def _title_of(self, shown: Shown, stores: Stores) -> list[Part]:
         """Add the cell under the map's cursor; it is the selected head's, even if the map is a mean."""

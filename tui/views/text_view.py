@@ -1,4 +1,4 @@
-"""The sentence as coloured text: where the token under the cursor looks, and who looks at it."""
+"""The sentence as coloured text: which tokens the one under the cursor looks at, and which look at it."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from tui.widgets.line import Line
 from tui.widgets.token_text import TokenText
 
 NARROW = 40
-"""Cells below which a line does without words."""
+"""Cells below which a line has signs instead of words."""
 
 
 Spellings = tuple[Spelling, ...]
 
 
 def lines_table(lines: MapLines, spellings: tuple[Spellings, Spellings]) -> Table:
-    """List a row for each token; of two texts, those of one after those of the other.
+    """List a row for each token; of two texts, first the keys, then the queries.
 
     Parameters
     ----------
-    lines : the row and the column.
-    spellings : what the tokens along the queries, and along the keys, stand for.
+    lines : a query's row and a key's column of a map.
+    spellings : of the queries, and of the keys.
     """
     place: tuple[Cell, ...] = (lines.name.stack, lines.name.layer_label, lines.name.head_label)
     place = (*place, lines.query, lines.key)
@@ -61,9 +61,9 @@ def lines_table(lines: MapLines, spellings: tuple[Spellings, Spellings]) -> Tabl
 
 
 class TextPane(SentencePane):
-    """Shows the keys coloured by a query's row and the queries coloured by a key's column, one or both.
+    """The keys coloured by a query's row, the queries coloured by a key's column, or both.
 
-    Where both are the same sentence they have one cursor; else each text has its own.
+    Two texts that are the same sentence have one cursor; else each text has its own.
     """
 
     view = "text"
@@ -97,7 +97,7 @@ class TextPane(SentencePane):
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
-        """Where the text's cursor can go."""
+        """The key to the largest weight."""
         return {"text.follow": "Largest"}
 
     def compose(self) -> ComposeResult:
@@ -111,7 +111,7 @@ class TextPane(SentencePane):
         yield self.readout_line
 
     def focus_view(self) -> None:
-        """Put the focus on the text that the cursor is moved in."""
+        """Give the focus to the text whose cursor moves."""
         self.screen.set_focus(self.keys if self._is_of_keys else self.queries)
 
     def draw(self, shown: Shown, stores: Stores) -> None:
@@ -133,14 +133,14 @@ class TextPane(SentencePane):
         else:
             lines = whole
         if isinstance(lines, MapLines):
-            self._colour(lines, sentence, title, shown.map_scale or default_scale(len(lines.key_tokens)))
+            self._colour_texts(lines, sentence, title, shown.map_scale or default_scale(len(lines.key_tokens)))
         else:
             self.show_missing(title, lines, maps.computing, is_late=maps.is_late(query))
 
-    def _colour(self, lines: MapLines, sentence: Sentence, title: Sequence[Part], scale: Scale) -> None:
+    def _colour_texts(self, lines: MapLines, sentence: Sentence, title: Sequence[Part], scale: Scale) -> None:
         """Colour the texts by a row and a column of a map."""
         ink, styles = self.keys.ink, self.keys.styles_of_levels("text--token", is_signed=lines.is_signed)
-        if ink is Ink.COLOUR and not lines.is_signed:  # the colours of differences are as few
+        if ink is Ink.COLOUR and not lines.is_signed:  # differences have half as many colours already
             styles = pair_levels(styles)
         self._spellings = sentence.spellings_along(lines.query_tokens), sentence.spellings_along(lines.key_tokens)
         self.shown, self.is_waiting, self._scale = lines, False, scale
@@ -153,12 +153,12 @@ class TextPane(SentencePane):
             special = frozenset(at for at, each in enumerate(spelling) if each.kind != "text")
             text.show(labels, special, levels.of(weights), ink, levels.cells, styles, cursor)
         self._ink, self._legend = ink, partial(legend, levels, styles)
-        self._share()
-        self._say()
+        self._share_room()
+        self._write_lines()
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is no text on screen that could stay for a moment."""
+        """Whether no text is on screen."""
         return self.shown is None
 
     @property
@@ -167,7 +167,7 @@ class TextPane(SentencePane):
         return self._scale
 
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
-        """Say why there is no text, or none yet."""
+        """Show why there is no text, or none yet."""
         self.shown, self.is_waiting = None, is_waiting
         self.title_line.show_title(Title.of(self.view, title))
         self.keys.show_message(message if self.keys.display else "")
@@ -177,8 +177,8 @@ class TextPane(SentencePane):
         self.legend_line.show("")
         self.readout_line.show("")
 
-    def _share(self) -> None:
-        """Show both texts where they are two, or both fit, or both are wanted; else the one that is looked at."""
+    def _share_room(self) -> None:
+        """Show both texts if they are two sentences, both fit, or a person wants both; else the one with the cursor."""
         lines = self.shown
         if lines is None or not self.size.height:
             return
@@ -198,18 +198,18 @@ class TextPane(SentencePane):
             self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave two texts both shown in any case."""
+        """Offer the choice between one text and both only for one sentence."""
         _, is_of_one = self._shares
         return action != "both" or is_of_one
 
     def on_resize(self) -> None:
-        """Share another room."""
+        """Share the new room."""
         if self.shown is not None:
-            self._share()
-            self._say()
+            self._share_room()
+            self._write_lines()
 
-    def _say(self) -> None:
-        """Name the largest weights over each text, and below what the token under the cursor is."""
+    def _write_lines(self) -> None:
+        """Name the largest weights above each text, and the token under the cursor below."""
         lines = self.shown
         if lines is None:
             return
@@ -221,7 +221,7 @@ class TextPane(SentencePane):
             (self.keys_line, verbs[0], lines.query_tokens, lines.query, lines.key_tokens, lines.row),
             (self.queries_line, verbs[1], lines.key_tokens, lines.key, lines.query_tokens, lines.column),
         ):
-            number = "" if lines.is_of_one_text else f"{at} "  # which is said below, and changes with every move
+            number = "" if lines.is_of_one_text else f"{at} "  # of one text the readout has it
             name = f"{short_token(tokens[at])} " if number and width >= NARROW else ""
             own = at if lines.is_of_one_text else None
             line.show(largest_weights(f"{number}{name}{verb}", others, weights, width, own))
@@ -232,7 +232,7 @@ class TextPane(SentencePane):
             else (lines.key, lines.key_tokens, self._spellings[1])
         )
         between = ITSELF if lines.is_of_one_text else f"{lines.query} {to} {lines.key}"
-        weight = f"{between} {lines.row[lines.key]:.3f}"  # which no colour shows: the token has the cursor's
+        weight = f"{between} {lines.row[lines.key]:.3f}"  # the cursor covers the colour of this weight
         token, gap = short_token(tokens[at]), " · "
         named = first_fitting(
             width,
@@ -245,7 +245,7 @@ class TextPane(SentencePane):
 
     @on(TokenText.Moved)
     def _moved(self, event: TokenText.Moved) -> None:
-        """Have the map's cursor follow, and with it this view."""
+        """Move the map's cursor, which this view follows."""
         event.stop()
         if self.shown is None:
             return
@@ -255,17 +255,17 @@ class TextPane(SentencePane):
             self.post_message(TokenPointed(None, event.token))
 
     def on_descendant_focus(self) -> None:
-        """Turn to the text that keys go to by now."""
+        """Turn to the text that has the focus."""
         focused = self.screen.focused
         if focused in (self.keys, self.queries) and (focused is self.keys) != self._is_of_keys:
             self._is_of_keys = focused is self.keys
-            self._say()
+            self._write_lines()
 
     def action_turn(self) -> None:
-        """Turn to the other text; where both are in view, under one cursor, say what that changes."""
+        """Turn to the other text; where both are in view under one cursor, say what that changes."""
         self._is_of_keys = not self._is_of_keys
-        self._share()
-        self._say()
+        self._share_room()
+        self._write_lines()
         self.focus_view()
         if all(self._shares):
             verb = "that it looks at most" if self._is_of_keys else "that looks at it most"
@@ -274,11 +274,11 @@ class TextPane(SentencePane):
     def action_both(self) -> None:
         """Show both texts, or give one all the room."""
         self._wants_both = not self.queries.display or not self.keys.display
-        self._share()
+        self._share_room()
 
     @on(TokenText.Entered)
     def action_follow(self) -> None:
-        """Go where the largest weight is that the text shows; say so where that is here, or where there is none."""
+        """Go to the token with the largest weight in the text."""
         lines = self.shown
         if lines is None:
             self.post_message(Notice("no weights yet; wait for the map"))
@@ -295,7 +295,7 @@ class TextPane(SentencePane):
 
     @property
     def line(self) -> int:
-        """The row of the table that is of the token under the cursor.
+        """The number of the row of `table_on_screen` for the token under the cursor.
 
         Raises
         ------
@@ -308,7 +308,7 @@ class TextPane(SentencePane):
         return len(self.shown.row) + self.shown.query
 
     def table_on_screen(self) -> Table:
-        """Give the row and the column that are shown, a row for each token; of two texts, one after the other.
+        """Give the weights that the texts show, a row for each token (see `lines_table`).
 
         Raises
         ------

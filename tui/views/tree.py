@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 OFF = "off"
-"""Stands in the place of the label of a head that is switched off."""
+"""Replaces the label of a head that is off."""
 
 
 class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
@@ -38,9 +38,9 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
 
     Attributes
     ----------
-    stores : what is known of the model that is shown; None before one is.
-    found : the layers and heads that a search has found, which are underlined.
-    title_line : what stands over it.
+    stores : what is known of the open model; None before one is open.
+    found : the matches of the last search, which are underlined.
+    title_line : the title above the tree.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -71,22 +71,21 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         self.auto_expand = False
 
     def follow(self, session: Session) -> None:
-        """Show nothing, until there is a model, and then what a session says of it."""
+        """Clear the tree, and follow the session from now on."""
         self._session, self.stores = session, None
         session.follow(self._draw)
         self.clear()
         self.title_line.show_title(Title())
 
     def fill(self, stores: Stores) -> None:
-        """Show a model's layers."""
+        """Fill the tree with a model's layers."""
         self.stores, outline = stores, stores.outline
         self.clear()
         self._layers.clear()
         self._notes.clear()
-        self.found = frozenset()  # of the model before
+        self.found = frozenset()
         self._highlighted = None
-        # It is made when it is first asked for, which while a layer opens takes two frames more.
-        _ = self.vertical_scrollbar
+        _ = self.vertical_scrollbar  # made now, because making it when a layer opens costs two more frames
         self.root.set_label(Text(short_name(outline)))
         self.root.data = None
         for stack in outline.stacks:
@@ -98,12 +97,11 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         self._draw(frozenset(("measure",)))
 
     def _draw(self, changed: frozenset[str]) -> None:
-        """Show what is shown now."""
         shown = self._session.shown
         if self.stores is not None and "selected" in changed and self.name_here != shown.selected:
             self.go_to(shown.selected)
         if "measure" in changed:
-            from tui.state.spectra_store import measure_named  # with NumPy, for which the first frame does not wait
+            from tui.state.spectra_store import measure_named  # late, so that the first frame does not wait for NumPy
 
             self.title_line.show_title(_title(measure_named(shown.measure).title))
         if changed & {"epsilon", "measure", "off", "pins"}:
@@ -114,24 +112,24 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         self._add_heads(event.node)
 
     def _add_heads(self, node: TreeNode[Head | None]) -> None:
-        """Make a layer's heads, once."""
+        """Make a layer's heads unless they are there."""
         if node.data is not None and node.data.is_layer and not node.children:
             for head in self._outlines[node.data].head_names():
                 node.add_leaf(Text(f"H{head.head}"), data=head)
 
     def is_open(self, name: Head) -> bool:
-        """Say whether the line of a head or layer is to be seen."""
+        """Say whether no closed line hides a head or layer."""
         layer = self._layers[name.whole_layer]
-        return all(node.is_expanded for node in (*_above(layer), *([] if name.is_layer else [layer])))
+        return all(node.is_expanded for node in (*_ancestors(layer), *([] if name.is_layer else [layer])))
 
     def close_layer(self, layer: Head) -> None:
         """Hide a layer's heads again."""
         self._layers[layer].collapse()
-        if self.cursor_line > self.last_line:  # which numbers the lines anew, and by their numbers the cursor goes
+        if self.cursor_line > self.last_line:
             self.action_last()
 
     def mark_found(self, found: Iterable[Head]) -> None:
-        """Underline the layers and heads that a search has found, and no others."""
+        """Underline the matches of a search, and nothing else."""
         before, self.found = self.found, frozenset(found)
         for name in before ^ self.found:
             node = self._layers[name.whole_layer]
@@ -141,32 +139,31 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
                 node.children[name.head].refresh()
 
     def go_to(self, name: Head | None) -> None:
-        """Move the cursor to a head, a layer, or the model (None), opening what hides it."""
+        """Move the cursor to a head, a layer, or the model (None), and open what hides it."""
         if name is None:
             self._move_to(self.root)
             return
         layer = self._layers[name.whole_layer]
         self._add_heads(layer)
         node = layer if name.is_layer else layer.children[name.head]
-        for hiding in _above(node):
-            if not hiding.is_expanded:
-                hiding.expand()
+        for ancestor in _ancestors(node):
+            if not ancestor.is_expanded:
+                ancestor.expand()
         self._move_to(node)
 
     def _move_to(self, node: TreeNode[Head | None]) -> None:
         """Move the cursor to a line that nothing hides."""
-        if self.last_line >= node.line:  # what asks for the last line has the lines made of what was opened just now
+        if self.last_line >= node.line:  # reading `last_line` makes the lines of what was opened just now
             self.move_cursor(node)
-            self._highlighted = node  # or else a layer that has closed meanwhile would take the cursor from there
-            self.call_after_refresh(self._scroll_to_cursor)  # they can be scrolled only once they are laid out
+            self._highlighted = node  # so that a layer that closes meanwhile does not take the cursor back
+            self.call_after_refresh(self._scroll_to_cursor)  # a new line can be scrolled to once it is laid out
 
     def _scroll_to_cursor(self) -> None:
-        """Bring the cursor into view."""
         if self.cursor_node is not None:
             self.scroll_to_node(self.cursor_node, animate=False)
 
     def on_click(self, event: events.Click) -> None:
-        """Go to a line that is clicked; the toolkit takes that for Enter, as it is where the cursor is already."""
+        """Go to a line that is clicked, where Textual would do what Enter does; on the cursor's line, do that."""
         meta = event.style.meta
         node = self.get_node_at_line(meta.get("line", -1))
         if node is not None and not meta.get("toggle", False) and node.line != self.cursor_line:
@@ -174,45 +171,45 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
             self.cursor_line = node.line
 
     def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[Head | None]) -> None:
-        """Remember where the cursor is said to be."""
+        """Remember the node under the cursor."""
         self._highlighted = event.node
 
     def on_tree_node_collapsed(self, event: Tree.NodeCollapsed[Head | None]) -> None:
-        """Keep the cursor on what has closed over it; the toolkit leaves it on a line that is of something else now."""
-        is_seen = all(node.is_expanded for node in _above(event.node))
-        if self._highlighted is not None and event.node in _above(self._highlighted) and is_seen:
+        """Move the cursor to a node that closed over it; Textual keeps its line, which is another node's now."""
+        is_seen = all(node.is_expanded for node in _ancestors(event.node))
+        if self._highlighted is not None and event.node in _ancestors(self._highlighted) and is_seen:
             self._move_to(event.node)
 
     @property
     def name_here(self) -> Head | None:
-        """The head or layer that the cursor is on; None on a line of the model or a stack."""
+        """The head or layer under the cursor; None on the line of the model or a stack."""
         return None if self.cursor_node is None else self.cursor_node.data
 
     def is_on(self, node: TreeNode[Head | None]) -> bool:
-        """Say whether the cursor is on a line, and has not moved on."""
+        """Say whether the cursor is still on a node."""
         return node is self.cursor_node
 
     def refresh_notes(self, layer: Head | None = None) -> None:
-        """Draw the notes of one layer's heads again, or of all."""
+        """Draw again the notes of one layer's heads, or of all."""
         for name, node in self._layers.items():
             if layer is None or name == layer.whole_layer:
                 for child in node.children if node.is_expanded else ():
                     child.refresh()
 
     def note(self, head: Head) -> str:
-        """Give what is said beside a head: its numbers, below those of the others of its layer, and its label."""
+        """Give the text beside a head: its numbers, in columns with those of its layer, and its label."""
         stores, shown, layer = self.stores, self._session.shown, head.whole_layer
         if stores is None:
             return ""
         width = self.scrollable_content_region.width
         of = (stores.answers["spectra"], stores.labels, shown.measure, shown.epsilon, shown.off, shown.pins, width)
         if layer not in self._notes or self._notes[layer][0] != of:
-            depth = len(list(_above(self._layers[layer]))) + 1
-            self._notes[layer] = of, self._noted(layer, stores, width - self.guide_depth * depth)
+            depth = len(list(_ancestors(self._layers[layer]))) + 1
+            self._notes[layer] = of, self._write_notes(layer, stores, width - self.guide_depth * depth)
         return self._notes[layer][1][head]
 
-    def _noted(self, layer: Head, stores: Stores, room: int) -> dict[Head, str]:
-        """Write what is said beside each head of a layer; the room is that of a line with the name."""
+    def _write_notes(self, layer: Head, stores: Stores, room: int) -> dict[Head, str]:
+        """Write the text beside each head of a layer; `room` is the cells of a whole line with the name."""
         shown, heads = self._session.shown, tuple(self._outlines[layer].head_names())
         measured, place = stores.spectra.measures(heads, shown.epsilon), RANK_COLUMNS.index(shown.measure)
         numbers: list[list[float | None]] = []
@@ -231,7 +228,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         return notes
 
     def render_label(self, node: TreeNode[Head | None], base_style: Style, style: Style) -> Text:
-        """Put the note beside a head's name; a head that is off is struck through, one that is pinned has a star."""
+        """Add the note to a head's name; strike a head that is off through, and mark a pinned one with a star."""
         label = super().render_label(node, base_style, style)
         if node.data in self.found:
             label = label.copy()
@@ -249,7 +246,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         return label
 
     def action_match(self, step: int) -> None:
-        """Go to the next match of the search, or to the one before, and say which it is."""
+        """Go to the next match of the search or the previous one, and show its number."""
         shown, stores = self._session.shown, self.stores
         if not shown.searched or stores is None:
             said = f"no search yet; {key_of(self, 'app.search')} searches the tree"
@@ -264,12 +261,12 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         self.post_message(Notice(said))
 
     def action_page(self, pages: float) -> None:
-        """Go as many lines up or down as are in view, less one."""
+        """Go up or down by the lines in view, less one."""
         step = lines_of(pages, self.scrollable_content_region.height - 1)
         self._go_to_line(max(0, min(self.cursor_line + step, self.last_line)))
 
     def _go_to_line(self, line: int) -> None:
-        """Move the cursor to a line and bring that into view, which setting the toolkit's cursor does not do."""
+        """Move the cursor to a line and scroll there, which setting `cursor_line` alone does not."""
         self.cursor_line = line
         self.scroll_to_line(line, animate=False)
 
@@ -282,7 +279,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         self._go_to_line(self.last_line)
 
     def action_open(self) -> None:
-        """Open a node, or go to its first child when it is open; go into a head."""
+        """Open a node, or go to the first child of an open one; go into a head."""
         node = self.cursor_node
         if node is None:
             return
@@ -294,7 +291,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
             self.move_cursor(node.children[0])
 
     def action_close(self) -> None:
-        """Close a node, or go to its parent when it is closed."""
+        """Close a node, or go to the parent of a closed one."""
         node = self.cursor_node
         if node is None:
             return
@@ -305,13 +302,12 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
 
 
 def _title(measure: str) -> Title:
-    """Say which measure stands beside each head, and of which circuits it is."""
+    """Name the measure beside each head, and its circuits."""
     fewer = [(FACT, f"{measure[:count].rstrip()}…") for count in range(len(measure) - 2, 3, -1)]
     return Title((Part("heads", fewer=((WORDS, ""),), style="bold"), Part(measure, fewer=fewer), Part("QK OV", " ")))
 
 
-def _above(node: TreeNode[Head | None]) -> Iterator[TreeNode[Head | None]]:
-    """Go from a line to those that hide it when they are closed, up to the model's."""
+def _ancestors(node: TreeNode[Head | None]) -> Iterator[TreeNode[Head | None]]:
     while node.parent is not None:
         node = node.parent
         yield node

@@ -202,9 +202,9 @@ async def test_before_the_gpus_are_known_the_headers_say_what_is_needed(tiny_mod
     async with explorer(tiny_model("gpt2")) as (app, _):
         assert app.main.stores is not None
         maps = app.main.stores.maps
-        maps.foresee(MemoryReport(191, 812 * 10**9, 1, need, None, 19 * 10**9))
+        maps.note_memory(MemoryReport(191, 812 * 10**9, 1, need, None, 19 * 10**9))
         assert "needs 812 GB to read a sentence (bfloat16), 19 GB are free in main memory" in maps.reading
-        maps.foresee(MemoryReport(191, 812 * 10**9, 1, need, None, 500 * 10**9))
+        maps.note_memory(MemoryReport(191, 812 * 10**9, 1, need, None, 500 * 10**9))
         assert maps.reading.endswith(" is getting ready to read the sentence …")
 
 

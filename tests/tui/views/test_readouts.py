@@ -177,4 +177,4 @@ async def test_a_column_typed_alone_into_the_filter_of_the_ranks_is_explained(co
         app.views.ranks.filter_input.value = column
         await settle(pilot)
         assert app.views.ranks.filter_input.value == column
-        assert app.views.ranks.explained(column)
+        assert app.views.ranks.explain_column(column)
