@@ -146,3 +146,15 @@ def _with_group(bindings: BindingsMap, has_group: bool) -> BindingsMap:
         for key, of_key in bindings.key_to_bindings.items()
     }
     return BindingsMap.from_keys({key: of_key for key, of_key in every.items() if of_key})
+
+
+class PlacedBars(Widget):
+    """A widget whose scrollbars are told their position when they appear; Textual only tells visible ones."""
+
+    def watch_show_vertical_scrollbar(self) -> None:
+        """Tell the vertical bar its position."""
+        self.vertical_scrollbar.position = self.scroll_y
+
+    def watch_show_horizontal_scrollbar(self) -> None:
+        """Tell the horizontal bar its position."""
+        self.horizontal_scrollbar.position = self.scroll_x

@@ -21,8 +21,8 @@ from tui.state.session import Session
 from tui.state.tree_search import place_after
 from tui.toolkit.keys import MOVING, key_of, lines_of, paging_bindings, shared_key
 from tui.toolkit.messages import Notice
+from tui.toolkit.screen import PlacedBars
 from tui.widgets.line import TitleLine
-from tui.widgets.scroll_area import PlacedBars
 
 if TYPE_CHECKING:
     from engine.values.heads import Head

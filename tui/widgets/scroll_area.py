@@ -11,12 +11,12 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tui.drawing.levels import Ink, choose_ink
 from tui.drawing.ramps import level_styles
 from tui.drawing.text import centre_text
 from tui.toolkit.application import sends_ascii_only
+from tui.toolkit.screen import PlacedBars
 from tui.toolkit.themes import palette_of
 
 
@@ -34,18 +34,6 @@ def least_scroll(first: int, room: int, wanted: range) -> int:
     ([7, 8, 10], 10)
     """
     return min(max(first, wanted.stop - room), wanted.start)
-
-
-class PlacedBars(Widget):
-    """A widget whose scrollbars are told their position when they appear; Textual only tells visible ones."""
-
-    def watch_show_vertical_scrollbar(self) -> None:
-        """Tell the vertical bar its position."""
-        self.vertical_scrollbar.position = self.scroll_y
-
-    def watch_show_horizontal_scrollbar(self) -> None:
-        """Tell the horizontal bar its position."""
-        self.horizontal_scrollbar.position = self.scroll_x
 
 
 class ScrollArea(ScrollView, PlacedBars, inherit_bindings=False):
