@@ -1,4 +1,4 @@
-"""The table of all types says what holds today: a part of it is made again, and the engine's own list follows it."""
+"""The table of all types is up to date: a sample is checked again, and the engine's list of proven types follows it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPRESENTATIVES = [
     "longcat_flash", "longformer", "mamba", "mimo_v2_flash", "mistral_large4", "muse_spark", "nanochat", "nomic_bert",
     "qwen3_next", "t5gemma", "t5gemma2", "whisper", "xlnet", "xmod", "zamba",
 ]  # fmt: skip
-"""One type of each layout and of each thing that models do besides, and one of each way to be declined."""
+"""One type of each layout and each unusual feature, and one for each reason to be declined."""
 
 
 TYPES = {row.model_type: row for row in table()}
@@ -28,28 +28,28 @@ TYPES = {row.model_type: row for row in table()}
 @pytest.mark.parametrize("model_type", REPRESENTATIVES)
 def test_a_type_is_what_the_table_says(model_type: str) -> None:
     if not is_newest():
-        found = check(model_type)  # may be a type that this release has not yet, or whose attention says less in it
+        found = check(model_type)  # this release may not have the type yet, or return less of its attention
         assert "WRONG" not in (found.output, found.scores)
         assert found.outcome == TYPES[model_type].outcome or found.outcome in ("not built", "unproven")
         return
-    # All but the residual of the maps, which differs between machines, and the wording of other people's errors.
+    # Not the residual of the maps, which differs between machines, nor the wording of other libraries' errors.
     assert astuple(check(model_type))[:7] == astuple(TYPES[model_type])[:7]
 
 
-def test_the_types_that_the_engine_calls_proven_are_those_of_the_table() -> None:
+def test_the_engines_list_of_proven_types_is_that_of_the_table() -> None:
     proven = {row.model_type for row in TYPES.values() if row.outcome == "proven"}
     assert proven - PROVEN_TYPES == set()
     assert PROVEN_TYPES - proven - set(ARCHITECTURES) == set()
 
 
-def test_every_type_of_the_lists_of_transformers_has_its_line() -> None:
+def test_every_type_that_transformers_lists_has_its_line() -> None:
     listed = [set(getattr(modeling_auto, f"MODEL_FOR_{name}_MAPPING_NAMES")) for name in TEXT_MAPPINGS]
     assert {"cohere_asr", "gpt2", "t5"} <= set().union(*listed)
     if is_newest():
         assert set().union(*listed) - TYPES.keys() == set()
 
 
-def test_no_type_is_cut_wrongly_and_every_other_outcome_has_its_reason() -> None:
+def test_no_type_is_cut_wrongly_and_every_unproven_one_has_its_reason() -> None:
     rows = TYPES.values()
     assert [row.model_type for row in rows if "WRONG" in (row.output, row.scores)] == []
     assert [row.model_type for row in rows if row.outcome == "failed"] == []

@@ -1,1 +1,1 @@
-"""Types of models: where their heads lie."""
+"""Types of models and their heads."""

@@ -1,12 +1,12 @@
-"""Every type that the program knows is taken apart into heads, and its attention is put together again from them.
+"""Every known type is cut into heads, and its attention is computed again from them.
 
 Two identities, on the transformers model's own numbers: x is what the value projection reads, out what the output
 projection writes, A_h the attention probabilities that the model returns.
 
 (a)  Σ_h A_h (x W_V,hᵀ + b_V,h) W_O,hᵀ + b_O = out
-(b)  softmax(scores) = A_h, with the scores made from x W_Qᵀ + b_Q and x W_Kᵀ + b_K in the type's own way (`Scores`)
+(b)  softmax(scores) = A_h, with the scores computed from x W_Qᵀ + b_Q and x W_Kᵀ + b_K as the type does (`Scores`)
 
-All positions are given as zero, so that rotations are equal and cancel; which keys a query sees is read off A_h.
+All positions are zero, so that rotations cancel; the mask is read off A_h.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.conftest import TinyModel
 from tests.opening import open_folder, with_config
 
 EXACT = 2e-5
-"""Of the largest number of what is compared; the models compute in float32."""
+"""The tolerance, relative to the largest number; the models compute in float32."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Dissection:
 
     Attributes
     ----------
-    case, settings : what the test knows of it.
-    anatomy, checkpoint : from the engine, which saw the files alone.
-    probabilities : by stack, of every layer, (sentence, head, query, key), as the model returned them.
+    case, settings : what the test knows about it.
+    anatomy, checkpoint : from the engine, which saw only the files.
+    probabilities : by stack, for every layer, (sentence, head, query, key), as the model returned them.
     reads, writes : by a projection's name in the files, its input and its output.
-    modules : of the model that ran, by name.
+    modules : those of the model that ran, by name.
     """
 
     case: Architecture
@@ -61,7 +61,7 @@ class Dissection:
 
 
 def _named(modules: Mapping[str, nn.Module], name: str) -> nn.Module:
-    """Find the module of a name in the files, which are saved from this very model and differ by a prefix at most."""
+    """Find the module of a name in the files, which differs from the model's own by a prefix at most."""
     if name in modules:
         return modules[name]
     (found,) = [module for each, module in modules.items() if each and name.endswith(f".{each}") and "." in each]
@@ -69,7 +69,7 @@ def _named(modules: Mapping[str, nn.Module], name: str) -> nn.Module:
 
 
 def _run(model: Any, stacks: tuple[str, ...]) -> dict[str, tuple[Tensor, ...]]:
-    """Run two sentences of random tokens; give the attention probabilities that the model returns."""
+    """Run two sentences of random tokens; return the model's attention probabilities."""
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(5, 200, (2, 7), generator=generator)
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "output_attentions": True}
@@ -88,7 +88,7 @@ def _run(model: Any, stacks: tuple[str, ...]) -> dict[str, tuple[Tensor, ...]]:
 
 
 def dissect(model_type: str, form_name: str, folder: Path) -> Dissection:
-    """Build a model of a type, save it, let the engine open its files, and run it."""
+    """Build and save a model of a type, open its files with the engine, and run it."""
     case = ARCHITECTURES[model_type]
     known = transformers.AutoConfig.for_model(model_type).to_dict()
     wanted = form(model_type, form_name, known)
@@ -117,7 +117,7 @@ def dissection(request: pytest.FixtureRequest, tmp_path: Path) -> Dissection:
 
 
 def _projected(x: Tensor, weights: Mapping[str, Tensor], matrix: str) -> Tensor:
-    """Apply one head's projection, with its bias where there is one: (sentence, token, width) to rows of the head."""
+    """Apply one head's projection, with its bias if there is one: (sentence, token, width) to rows of the head."""
     return x @ weights[f"W_{matrix}"].T + weights.get(f"b_{matrix}", 0.0)
 
 
@@ -162,10 +162,10 @@ def _logits(taken: Dissection, module: AttentionModule, layer: LayerWeights) -> 
 
 
 def _predicted(taken: Dissection, module: AttentionModule, logits: Tensor, actual: Tensor) -> Tensor:
-    """Compute the left side of (b) from the logits, in the type's own way."""
+    """Compute the left side of (b) from the logits, as the type does."""
     unseen = actual == 0
     scores = taken.case.scores
-    if scores is Scores.BIASED:  # the bias is whatever the first sentence says; the second must then follow
+    if scores is Scores.BIASED:  # the first sentence tells the bias, which must then predict the second
         following = actual[:1].log() + logits - logits[:1]
         return following.masked_fill(unseen, -torch.inf).softmax(-1)
     if scores is Scores.CAPPED:
@@ -179,7 +179,7 @@ def _predicted(taken: Dissection, module: AttentionModule, logits: Tensor, actua
     return logits.softmax(-1)
 
 
-def test_its_heads_are_found_and_give_its_attention_again(dissection: Dissection) -> None:
+def test_heads_are_found_and_reproduce_the_attention(dissection: Dissection) -> None:
     outline = dissection.anatomy.outline
     model_type = outline.model_type
     assert outline.stacks == dissection.case.stacks
@@ -202,13 +202,13 @@ def assert_identities(taken: Dissection, module: AttentionModule, weights: Layer
     written = taken.writes[module.weights["O"]].reshape(*actual.shape[:1], actual.shape[2], -1)
     again = _put_together(taken.reads[module.weights["V"]], actual, weights)
     assert (again - written).abs().max() <= EXACT * written.abs().max(), "identity (a)"
-    preference = actual.amax(-1) * (actual > 0).sum(-1)  # 1 where a query looks at all its keys alike
+    preference = actual.amax(-1) * (actual > 0).sum(-1)  # 1 if a query attends equally to all its keys
     assert preference.max() > 1.1, "the attention is too uniform to tell anything"
     predicted = _predicted(taken, module, _logits(taken, module, weights), actual)
     assert (predicted - actual).abs().max() <= EXACT, "identity (b)"
 
 
-def test_every_type_of_this_proof_is_called_proven() -> None:
+def test_every_type_of_this_proof_is_listed_as_proven() -> None:
     assert set(ARCHITECTURES) <= PROVEN_TYPES
 
 
@@ -234,14 +234,14 @@ def _matching(tensor: Tensor | None, like: Tensor | None) -> Tensor | None:
     return tensor.repeat_interleave(max(1, like.shape[0] // tensor.shape[0]), 0)[: like.shape[0]]
 
 
-def test_a_type_without_proof_is_opened_with_a_warning(tiny_copy: TinyModel) -> None:
+def test_an_unproven_type_opens_with_a_note(tiny_copy: TinyModel) -> None:
     outline = open_folder(with_config(tiny_copy("llama"), model_type="a_type_of_next_year"))[2].outline
     assert "a_type_of_next_year" in " ".join(outline.notes)
     assert outline.layer(Head("decoder", 1)).key_value_heads == 2
 
 
 @pytest.mark.parametrize("model_type", ["bloom", "mpt", "mpnet", "t5", "gemma2"])
-def test_what_changes_the_scores_of_a_head_is_marked_in_every_layer(model_type: str, tiny_model: TinyModel) -> None:
+def test_heads_whose_scores_are_changed_are_marked_in_every_layer(model_type: str, tiny_model: TinyModel) -> None:
     outline = open_folder(tiny_model(model_type))[2].outline
     unmarked = [layer.name for layer in outline.layers if layer.stack != "cross" and not layer.marks]
     assert unmarked == []

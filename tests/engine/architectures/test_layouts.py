@@ -1,4 +1,4 @@
-"""Known types with other settings, and layouts that few types have, are cut as they are put together."""
+"""Known types with unusual settings, and rare layouts, are cut into the right heads."""
 
 from __future__ import annotations
 
@@ -33,19 +33,15 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("gemma", {"num_key_value_heads": 1, "head_dim": 16}),
     ("gemma2", {"num_key_value_heads": 1, "head_dim": 12}),
     ("gemma3_text", {"num_key_value_heads": 4, "head_dim": 6, "layer_types": SLIDING}),
-    ("falcon", {"multi_query": True, "new_decoder_architecture": False, "num_attention_heads": 8}),
     ("falcon", {"multi_query": False, "new_decoder_architecture": False, "num_kv_heads": 4, "alibi": True,
                 "parallel_attn": False}),
     ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 4, "num_attention_heads": 8, "bias": True}),
-    ("gpt_bigcode", {"multi_query": True, "n_head": 8}),
-    ("gpt_bigcode", {"multi_query": False, "n_head": 2}),
     ("gpt_neox", {"attention_bias": False}),
     ("gpt_neox", {"num_attention_heads": 2, "use_parallel_residual": False}),
     ("bloom", {"n_head": 2}),
     ("gpt2", {"n_head": 8}),
     ("gpt2", {"n_head": 1}),
     ("gptj", {"n_head": 2, "rotary_dim": 8}),
-    ("codegen", {"n_head": 4, "n_embd": 64}),
     ("phi3", {"num_key_value_heads": 1, "num_attention_heads": 8}),
     ("phi", {"num_key_value_heads": 1}),
     ("mpt", {"n_heads": 8}),
@@ -57,14 +53,12 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("t5", {"d_kv": 16}),
     ("t5", {"d_kv": 4, "num_heads": 6}),
     ("mt5", {"d_kv": 16, "num_heads": 6}),
-    ("t5gemma2", {}),
     ("bart", {"encoder_attention_heads": 2, "decoder_attention_heads": 8}),
     ("marian", {"encoder_attention_heads": 8, "decoder_attention_heads": 2}),
     ("m2m_100", {"encoder_attention_heads": 2, "decoder_attention_heads": 4}),
     ("deepseek_v2", {"num_attention_heads": 2, "num_key_value_heads": 2, "v_head_dim": 4, "qk_nope_head_dim": 16}),
     ("deepseek_v3", {"q_lora_rank": None, "v_head_dim": 16, "num_attention_heads": 8, "num_key_value_heads": 8}),
     ("minicpm3", {"v_head_dim": 6, "qk_nope_head_dim": 12}),
-    ("qwen3_next", {"layer_types": HYBRID, "num_key_value_heads": 1, "head_dim": 16}),
     ("afmoe", {"num_key_value_heads": 1, "head_dim": 16}),
     ("laguna", {"num_attention_heads_per_layer": [4, 8], "head_dim": 8}),
     ("laguna", {"num_attention_heads_per_layer": [8, 2], "num_key_value_heads": 1, "head_dim": 8}),
@@ -128,12 +122,11 @@ FORMS: list[tuple[str, dict[str, Any], tuple[int, int]]] = [
     ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 1, "num_attention_heads": 8}, (8, 1)),
     ("gpt_bigcode", {"multi_query": True}, (4, 1)),
     ("gpt_bigcode", {"multi_query": False}, (4, 4)),
-    ("codegen", {}, (4, 4)),
     ("codegen", {"n_head": 8, "n_embd": 64}, (8, 8)),
-    ("deberta", {}, (4, 4)),
     ("persimmon", {}, (4, 4)),
-    ("qwen3_next", {"layer_types": ["linear_attention", "full_attention"], "linear_num_value_heads": 4,
-                    "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8}, (4, 2)),
+    ("qwen3_next", {"layer_types": HYBRID, "linear_num_value_heads": 4, "linear_num_key_heads": 2,
+                    "linear_key_head_dim": 8, "linear_value_head_dim": 8, "num_key_value_heads": 1, "head_dim": 16},
+     (4, 1)),
     ("longcat_flash", {"ffn_hidden_size": 32, "expert_ffn_hidden_size": 16, "n_routed_experts": 4, "num_layers": 2,
                        "zero_expert_num": 1, "moe_topk": 2}, (4, 4)),
     ("albert", {"num_hidden_layers": 5, "num_hidden_groups": 2, "inner_group_num": 1}, (4, 4)),
@@ -157,9 +150,7 @@ def test_heads_are_cut_as_the_settings_say_and_every_layer_is_proven(
 
 @pytest.mark.parametrize("model_type", ["deepseek_v2", "deepseek_v3", "minicpm3"])
 @pytest.mark.parametrize("compressed", [12, None])
-def test_latent_attention_is_put_together_from_its_two_steps(
-    model_type: str, compressed: int | None, tmp_path: Path
-) -> None:
+def test_latent_attention_is_composed_of_its_two_steps(model_type: str, compressed: int | None, tmp_path: Path) -> None:
     if compressed is None and model_type == "minicpm3":
         pytest.skip("this type always compresses its queries")
     folder = save_tiny(model_type, tmp_path, q_lora_rank=compressed, attention_bias=True)
@@ -190,7 +181,7 @@ def test_latent_attention_is_put_together_from_its_two_steps(
 
 @pytest.mark.parametrize("name", ["q_a_layernorm", "kv_a_layernorm"])
 @pytest.mark.parametrize("change", ["gone", "a matrix"])
-def test_a_latent_whose_norm_is_damaged_is_refused_by_its_name(name: str, change: str, tmp_path: Path) -> None:
+def test_a_damaged_norm_of_a_latent_is_named(name: str, change: str, tmp_path: Path) -> None:
     folder = save_tiny("deepseek_v3", tmp_path)
     with edited_weights(folder) as tensors:
         (damaged, *_) = [each for each in tensors if f"layers.0.self_attn.{name}." in each]
@@ -200,16 +191,12 @@ def test_a_latent_whose_norm_is_damaged_is_refused_by_its_name(name: str, change
     assert damaged in refusal(folder)
 
 
-@pytest.mark.parametrize("heads", [1, 2, 8])
-def test_heads_that_are_no_multiple_of_four_are_not_cut_out_of_quarters(heads: int, tmp_path: Path) -> None:
-    folder = save_tiny("codegen", tmp_path, n_head=heads)
-    if heads == 8:
-        assert next(iter(open_folder(folder)[2].modules.values())).outline.heads == 8
-    else:
-        assert f"cannot be cut into {heads} head" in refusal(folder)
+@pytest.mark.parametrize("heads", [1, 2])
+def test_fewer_than_four_heads_are_not_cut_out_of_quarters(heads: int, tmp_path: Path) -> None:
+    assert f"cannot be cut into {heads} head" in refusal(save_tiny("codegen", tmp_path, n_head=heads))
 
 
-def test_a_decoder_of_speech_is_taken_apart_under_the_names_of_its_files(tmp_path: Path) -> None:
+def test_a_decoder_of_speech_is_cut_by_the_names_in_its_files(tmp_path: Path) -> None:
     """Its encoder adds terms of relative positions to the scores, which no identity covers."""
     folder = save_tiny("cohere_asr", tmp_path)
     outline, proofs = open_folder(folder)[2].outline, prove_layers(folder)
@@ -231,7 +218,7 @@ def test_a_decoder_of_speech_is_taken_apart_under_the_names_of_its_files(tmp_pat
         ({"num_hidden_layers": 2, "num_hidden_groups": 1, "inner_group_num": 2}, [(0, 0), (0, 1), (0, 0), (0, 1)]),
     ],
 )
-def test_layers_that_share_weights_are_layers_of_their_own(
+def test_layers_that_share_weights_are_separate_layers(
     settings: dict[str, Any], modules: list[tuple[int, int]], tmp_path: Path
 ) -> None:
     folder = save_tiny("albert", tmp_path, **settings)
@@ -251,7 +238,7 @@ def test_layers_that_share_weights_are_layers_of_their_own(
         torch.testing.assert_close(maps, expected[0], rtol=0, atol=1e-5)
 
 
-def test_every_turn_of_a_shared_block_has_a_map_of_its_own(tmp_path: Path) -> None:
+def test_every_layer_that_runs_a_shared_block_has_its_own_map(tmp_path: Path) -> None:
     reader = open_reader(save_tiny("zamba", tmp_path))
     reader.read("The cat sat on the mat.", lambda: None)
     first, second = (reader.layer_maps(layer).weights for layer in reader.modules)
@@ -259,7 +246,7 @@ def test_every_turn_of_a_shared_block_has_a_map_of_its_own(tmp_path: Path) -> No
     assert not np.allclose(first, second)
 
 
-def test_two_models_in_one_have_the_stacks_of_both(tmp_path: Path) -> None:
+def test_an_encoder_and_a_decoder_in_one_model_have_the_stacks_of_both(tmp_path: Path) -> None:
     decoder = tiny_models.configuration("gpt2", is_decoder=True, add_cross_attention=True)
     config: Any = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(
         tiny_models.configuration("bert"), decoder

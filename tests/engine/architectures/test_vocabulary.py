@@ -18,12 +18,9 @@ from tests.conftest import TinyModel
 from tests.opening import open_folder
 from tests.tiny_configurations import need_type
 
-NARROW = {"electra", "rembert"}
-"""Types whose embeddings are narrower than the residual stream, so that another matrix stands between."""
-
 
 def found_in(folder: Path, stack: str) -> tuple[Vocabulary, dict[str, Tensor]]:
-    """Find what a stack meets tokens through, and read it."""
+    """Find and read a stack's embeddings and unembedding."""
     source, tensors, anatomy = open_folder(folder)
     found = vocabulary(anatomy.outline, stack, tensors.entries, source.settings())
     names = {name for name in (found.queries, found.source, found.unembedding) if name is not None}
@@ -31,7 +28,7 @@ def found_in(folder: Path, stack: str) -> tuple[Vocabulary, dict[str, Tensor]]:
 
 
 @pytest.mark.parametrize("model_type", sorted(ARCHITECTURES))
-def test_tables_of_tokens_are_those_of_the_model_with_its_head(tiny_model: TinyModel, model_type: str) -> None:
+def test_embeddings_and_unembeddings_are_those_of_the_model(tiny_model: TinyModel, model_type: str) -> None:
     model: Any = tiny_models.build(tiny_models.configuration(model_type), with_head=True)
     embedding, unembedding = model.get_input_embeddings().weight, model.get_output_embeddings().weight
     stack = "decoder" if ARCHITECTURES[model_type].stacks == ENCODER_DECODER else ARCHITECTURES[model_type].stacks[0]
@@ -43,9 +40,7 @@ def test_tables_of_tokens_are_those_of_the_model_with_its_head(tiny_model: TinyM
 
 
 @pytest.mark.parametrize("model_type", sorted(ARCHITECTURES))
-def test_without_its_head_a_model_has_an_unembedding_only_where_it_is_tied(
-    tiny_model: TinyModel, model_type: str
-) -> None:
+def test_a_model_without_its_head_has_an_unembedding_only_if_it_is_tied(tiny_model: TinyModel, model_type: str) -> None:
     folder = tiny_model(model_type)
     is_tied = transformers.AutoConfig.from_pretrained(folder).tie_word_embeddings
     found, _ = found_in(folder, "decoder" if "decoder" in ARCHITECTURES[model_type].stacks else "encoder")
@@ -53,13 +48,13 @@ def test_without_its_head_a_model_has_an_unembedding_only_where_it_is_tied(
     assert found.unembedding == (found.queries if is_tied else None)
 
 
-def test_of_two_sides_the_encoder_writes_no_logits_and_attention_across_reads_both(tiny_model: TinyModel) -> None:
+def test_an_encoder_beside_a_decoder_has_no_unembedding_and_cross_attention_reads_both(tiny_model: TinyModel) -> None:
     folder = tiny_model("t5", with_head=True)
     assert found_in(folder, "encoder")[0] == Vocabulary("shared.weight", "shared.weight", None)
     assert found_in(folder, "cross")[0] == Vocabulary("shared.weight", "shared.weight", "shared.weight")
 
 
-def test_an_encoder_that_is_saved_without_its_decoder_writes_no_logits_either(
+def test_an_encoder_that_is_saved_without_its_decoder_has_no_unembedding_either(
     tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     model: Any = transformers.T5EncoderModel.from_pretrained(tiny_model("t5"))
@@ -67,7 +62,7 @@ def test_an_encoder_that_is_saved_without_its_decoder_writes_no_logits_either(
     assert found_in(tmp_path, "encoder")[0] == Vocabulary("shared.weight", "shared.weight", None)
 
 
-def test_sides_with_embeddings_of_their_own_each_have_theirs(tiny_model: TinyModel) -> None:
+def test_each_side_may_have_its_own_embedding(tiny_model: TinyModel) -> None:
     settings = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False}
     found, _ = found_in(tiny_model("marian", with_head=True, **settings), "cross")
     assert found.queries == "model.decoder.embed_tokens.weight"
@@ -80,13 +75,13 @@ def norm_of(model: nn.Module, name: str) -> nn.Module:
     return model.get_submodule(name.removesuffix(".weight"))
 
 
-def multiplies(norm: nn.Module, d: int) -> Tensor:
-    """Measure what a norm multiplies by: what it makes of x and −x, against a plain norm of x."""
+def measured_gain(norm: nn.Module, d: int) -> Tensor:
+    """Measure the gain of a norm from its results for x and −x, against a plain norm of x."""
     x = torch.randn(d, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         odd = (norm(x[None])[0] - norm(-x[None])[0]) / 2
-        takes_the_mean_away = torch.allclose(norm(x[None] + 1), norm(x[None]), atol=1e-4)
-    plain = x - x.mean() if takes_the_mean_away else x
+        is_centred = torch.allclose(norm(x[None] + 1), norm(x[None]), atol=1e-4)
+    plain = x - x.mean() if is_centred else x
     gain: Tensor = odd / (plain / plain.square().mean().sqrt())
     return gain
 
@@ -110,15 +105,15 @@ def test_gains_are_those_that_attention_reads_through(tiny_model: TinyModel, mod
     with torch.no_grad():
         model(input_ids=ids, **more)
     torch.testing.assert_close(seen["read"], seen["made"])
-    measured = multiplies(norm, layer.d_model)
+    measured = measured_gain(norm, layer.d_model)
     torch.testing.assert_close(read_gain(tensors, gain).float(), measured, atol=1e-3, rtol=1e-3)
     final = final_gain(anatomy.outline, layer.stack, layer.d_model, tensors.entries)
-    measured = multiplies(norm_of(model, final.name), layer.d_model)
+    measured = measured_gain(norm_of(model, final.name), layer.d_model)
     torch.testing.assert_close(read_gain(tensors, final).float(), measured, atol=1e-3, rtol=1e-3)
 
 
 @pytest.mark.parametrize("model_type", ["bert", "bart", "openai-gpt", "olmo2"])
-def test_where_attention_reads_no_norm_of_its_own_none_is_folded(tiny_model: TinyModel, model_type: str) -> None:
+def test_attention_without_its_own_norm_folds_none(tiny_model: TinyModel, model_type: str) -> None:
     _, tensors, anatomy = open_folder(tiny_model(model_type))
     with pytest.raises(EngineError, match="--fold-norm"):
         gain_before(anatomy.outline, anatomy.outline.layers[0], tensors.entries)

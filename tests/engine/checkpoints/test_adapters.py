@@ -1,4 +1,4 @@
-"""An adapter opens as its base model with the change added, and shows the change by itself."""
+"""An adapter opens as its base model with the changes added, and as the changes alone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_adapter(folder: Path, base: str, tensors: dict[str, Tensor], **setting
 
 
 def low_rank(module: str, out: int, into: int, rank: int = RANK) -> dict[str, Tensor]:
-    """Make the two factors of a module's change."""
+    """Draw the two factors of a module's change."""
     generator = torch.Generator().manual_seed(len(module))
     return {
         f"{module}.lora_A.weight": torch.randn(rank, into, generator=generator),
@@ -50,7 +50,7 @@ def low_rank(module: str, out: int, into: int, rank: int = RANK) -> dict[str, Te
 
 
 def product(tensors: dict[str, Tensor], module: str) -> Tensor:
-    """Multiply a module's factors out."""
+    """Multiply a module's factors."""
     return tensors[f"{module}.lora_B.weight"].double() @ tensors[f"{module}.lora_A.weight"].double()
 
 
@@ -64,14 +64,14 @@ LAYER = "model.layers.1.self_attn"
 
 @pytest.fixture
 def llama(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path, dict[str, Tensor]]:
-    """Give a tiny Llama, an adapter that changes the queries and outputs of its layer 1, and the factors."""
+    """Make a tiny Llama, an adapter that changes the queries and outputs of its layer 1, and the factors."""
     base = tiny_model("llama")
     factors = {**low_rank(f"{LAYER}.q_proj", 32, 32), **low_rank(f"{LAYER}.o_proj", 32, 32)}
-    factors = {name: factor / 5 for name, factor in factors.items()}  # so that scores are of the size of others
+    factors = {name: factor / 5 for name, factor in factors.items()}  # so that scores have the usual size
     return base, write_adapter(tmp_path / "adapter", str(base), factors), factors
 
 
-def test_heads_are_those_of_the_base_with_the_change_added(llama: tuple[Path, Path, dict[str, Tensor]]) -> None:
+def test_heads_are_those_of_the_base_plus_the_change(llama: tuple[Path, Path, dict[str, Tensor]]) -> None:
     base, folder, factors = llama
     session = open_on_thread(folder)
     stored = load_file(base / "model.safetensors")
@@ -122,7 +122,7 @@ def test_the_change_has_spectra_of_its_own(llama: tuple[Path, Path, dict[str, Te
 
 
 @pytest.mark.parametrize("distance", [1, 5])
-def test_the_change_of_qk_at_a_distance_is_that_of_turned_keys(
+def test_the_change_of_qk_at_a_distance_is_that_of_rotated_keys(
     tiny_model: TinyModel, tmp_path: Path, distance: int
 ) -> None:
     base = tiny_model("llama")
@@ -176,7 +176,7 @@ def test_maps_are_those_of_the_merged_model_and_its_heads_are_proven(
         finish(session.attention(SENTENCE, "decoder-delta", 1))
 
 
-def test_scales_are_read_as_they_are_meant(tiny_model: TinyModel, tmp_path: Path) -> None:
+def test_scales_follow_rslora_and_the_patterns(tiny_model: TinyModel, tmp_path: Path) -> None:
     base = tiny_model("llama")
     modules = [f"model.layers.{layer}.self_attn.q_proj" for layer in (0, 1)]
     factors = {**low_rank(modules[0], 32, 32), **low_rank(modules[1], 32, 32, rank=2)}
@@ -207,7 +207,7 @@ def test_magnitudes_scale_rows(tiny_model: TinyModel, tmp_path: Path) -> None:
     np.testing.assert_allclose(found[Head("decoder", 0, 3)]["W_V"], expected[8:].numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_changes_of_transposed_and_fused_weights_are_cut_as_the_weights_are(
+def test_changes_of_transposed_and_fused_weights_are_cut_like_the_weights(
     tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     base = tiny_model("gpt2")
@@ -224,7 +224,7 @@ def test_changes_of_transposed_and_fused_weights_are_cut_as_the_weights_are(
     assert all(proof.output.holds for proof, _ in proofs(session))
 
 
-def test_biases_that_were_trained_stand_in_the_place_of_the_base_models(tiny_model: TinyModel, tmp_path: Path) -> None:
+def test_trained_biases_replace_those_of_the_base_model(tiny_model: TinyModel, tmp_path: Path) -> None:
     base = tiny_model("opt")
     module = "model.decoder.layers.0.self_attn.q_proj"
     bias = torch.randn(32)
@@ -271,7 +271,7 @@ def test_the_command_line_opens_an_adapter(llama: tuple[Path, Path, dict[str, Te
         (low_rank("transformer.h.0.attn.c_attn", 96, 32), {}, "changes nothing that"),
     ],
 )
-def test_an_adapter_that_cannot_be_added_is_declined_with_the_reason(
+def test_an_adapter_that_cannot_be_added_is_refused_with_the_reason(
     tensors: dict[str, Tensor], settings: dict[str, Any], reason: str, tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), tensors, **settings)

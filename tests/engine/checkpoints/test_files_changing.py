@@ -1,8 +1,9 @@
-"""Weight files that somebody writes while they are open: what was opened is shown, or one line, and nothing else."""
+"""Weight files that change while they are open: the program shows what it opened, or one line that says so."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from engine.values.heads import Head
 from engine.values.progress import finish
 from tests.conftest import TinyModel
 from tests.engine.analysis.test_layers_in_memory import assert_same
-from tests.engine.checkpoints.test_checkpoint import as_bin, stored_weights
 from tests.opening import one_line, open_on_thread
 
 SAID = " has changed since the model was opened; open it again"
@@ -29,57 +29,48 @@ FIRST, OTHER = Head("decoder", 0, 0), Head("decoder", 0, 3)
 
 
 def refused(work: Callable[[], object]) -> str:
-    """Give the line with which something is refused."""
+    """Return the line of the error that a call raises."""
     with pytest.raises(EngineError) as caught:
         work()
     return one_line(caught.value)
 
 
-def replace_file(file: Path, tensors: dict[str, torch.Tensor]) -> None:
-    """Write tensors beside a file and move them into its place."""
-    save_file(tensors, file.with_name("other"), metadata={"format": "pt"})
-    file.with_name("other").replace(file)
-
-
 def cut_short(file: Path) -> None:
-    """Leave only the beginning of a file, in its place, as whoever writes it anew does first."""
+    """Truncate a file in place, as a program that rewrites it does first."""
     with file.open("r+b") as stream:
         stream.truncate(100)
 
 
 @pytest.mark.parametrize("rows", [32, 16])
-def test_another_file_in_its_place_is_not_taken_for_the_one_that_was_opened(rows: int, tiny_copy: TinyModel) -> None:
+def test_a_replaced_file_is_not_taken_for_the_one_that_was_opened(rows: int, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
+    file = folder / "model.safetensors"
     opened, source = Checkpoint(folder), FolderSource(locate(str(folder)))
     first, second = (f"layers.{layer}.self_attn.q_proj.weight" for layer in (0, 1))
     held = opened.read(first)
-    kept, tensors = held.clone(), load_file(folder / "model.safetensors")
+    kept, tensors = held.clone(), load_file(file)
     changed = {name: (2 * tensor[:rows] if name == second else 2 * tensor) for name, tensor in tensors.items()}
-    replace_file(folder / "model.safetensors", changed)
+    save_file(changed, folder / "other", metadata={"format": "pt"})
+    (folder / "other").replace(file)
     assert refused(lambda: opened.read(second)).endswith("model.safetensors" + SAID)
     assert refused(lambda: load_reader(source, "cpu", "auto")).endswith("model.safetensors" + SAID)
     assert torch.equal(held, kept)
     assert torch.equal(Checkpoint(folder).read(second), changed[second])
 
 
-@pytest.mark.parametrize("work", ["spectra", "sentence"])
-def test_what_is_mapped_is_not_looked_at_once_its_file_was_written_over(work: str, tiny_copy: TinyModel) -> None:
-    """The system would end the program, with the terminal as it is."""
+def test_mapped_memory_is_not_read_once_its_file_was_cut_short(tiny_copy: TinyModel) -> None:
+    """Reading it would end the program and leave the terminal unusable."""
     folder = tiny_copy("llama")
     opened = open_on_thread(folder)
     finish(opened.spectra.head(FIRST))
-    if work == "sentence":
-        finish(opened.read("the cat"))
+    finish(opened.read("the cat"))
     cut_short(folder / "model.safetensors")
-    again: dict[str, Callable[[], object]] = {
-        "spectra": lambda: finish(opened.spectra.head(OTHER)),
-        "sentence": lambda: finish(opened.read("the dog sat")),
-    }
-    assert refused(again[work]).endswith("model.safetensors" + SAID)
+    for work in (opened.spectra.head(OTHER), opened.read("the dog sat")):
+        assert refused(partial(finish, work)).endswith("model.safetensors" + SAID)
 
 
 @pytest.mark.parametrize("whole_layer", [False, True])
-def test_a_file_that_is_cut_short_while_its_layer_is_computed_is_computed_as_it_was_opened(
+def test_a_layer_is_computed_as_it_was_read_when_its_file_is_cut_short_meanwhile(
     whole_layer: bool, tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tiny_copy("llama")
@@ -96,7 +87,7 @@ def test_a_file_that_is_cut_short_while_its_layer_is_computed_is_computed_as_it_
     assert_same(finish(opened.spectra.layer(layer, whole_layer)), group)
 
 
-def test_a_read_that_comes_too_late_is_one_line(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_that_comes_too_late_gives_one_line(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, name = tiny_copy("llama"), "layers.0.self_attn.q_proj.weight"
     checkpoint = Checkpoint(folder)
     _, begin = checkpoint._places[name]
@@ -110,7 +101,7 @@ def test_a_read_that_comes_too_late_is_one_line(tiny_copy: TinyModel, monkeypatc
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.bool])
-def test_what_is_copied_is_what_the_library_gives(dtype: torch.dtype, tmp_path: Path) -> None:
+def test_tensors_are_read_as_the_library_reads_them(dtype: torch.dtype, tmp_path: Path) -> None:
     tensors = {
         "b": torch.randn(3, 5).to(dtype),
         "a": torch.ones((), dtype=dtype),
@@ -125,16 +116,7 @@ def test_what_is_copied_is_what_the_library_gives(dtype: torch.dtype, tmp_path: 
         assert torch.equal(found.float(), expected.float())
 
 
-def test_an_old_file_that_was_written_over_is_not_looked_at_either(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    as_bin(folder, stored_weights(folder))
-    checkpoint = Checkpoint(folder)
-    checkpoint.read("layers.0.self_attn.q_proj.weight")
-    cut_short(folder / "pytorch_model.bin")
-    assert refused(lambda: checkpoint.read("layers.1.self_attn.q_proj.weight")).endswith("pytorch_model.bin" + SAID)
-
-
-def test_what_is_mapped_of_a_file_that_was_deleted_is_what_was_opened(tiny_copy: TinyModel) -> None:
+def test_a_model_in_memory_still_reads_sentences_when_its_file_was_deleted(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     opened: OpenModel = open_on_thread(folder)
     finish(opened.spectra.head(FIRST))

@@ -27,11 +27,11 @@ NAMES = {
     "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
 }  # fmt: skip
-"""What the format calls a layer's tensors, to what transformers calls them."""
+"""transformers' names for the tensors of a layer, by the format's."""
 
 
 def interleaved(weight: Tensor, heads: int) -> Tensor:
-    """Reorder rows as the format's own rotation wants them: a pair's two numbers beside each other."""
+    """Reorder rows for the format's rotation: the two numbers of a pair beside each other."""
     rows: Tensor = weight.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)
     return rows
 

@@ -1,4 +1,4 @@
-"""A bare state dict opens by a description of its names; what the description gets wrong is named."""
+"""A bare state dict opens by a description of its names; errors of the description are named."""
 
 from __future__ import annotations
 
@@ -150,26 +150,14 @@ def test_the_command_line_takes_a_description(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_a_description_gets_wrong_is_named(description: str, reason: str, tmp_path: Path) -> None:
+def test_an_error_of_a_description_is_named(description: str, reason: str, tmp_path: Path) -> None:
     save_file(separate(), tmp_path / "weights.safetensors")
     with pytest.raises(EngineError, match=reason):
         opened(tmp_path / "weights.safetensors", description, tmp_path)
 
 
-@pytest.mark.parametrize("missing", ["weights", "layout"])
-def test_files_that_are_not_there_are_named(missing: str, tmp_path: Path) -> None:
-    save_file(separate(), tmp_path / "weights.safetensors")
-    place = tmp_path / ("weights.safetensors" if missing == "layout" else "nowhere.safetensors")
-    if missing == "layout":
-        with pytest.raises(EngineError, match=r"nowhere\.toml"):
-            read_layout(tmp_path / "nowhere.toml")
-        return
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"nowhere\.toml"):
+        read_layout(tmp_path / "nowhere.toml")
     with pytest.raises(EngineError, match=r"there is no .*nowhere\.safetensors"):
-        opened(place, SEPARATE, tmp_path)
-
-
-def test_settings_are_kept_as_they_are_written(tmp_path: Path) -> None:
-    (tmp_path / "layout.toml").write_text(SEPARATE)
-    (described,) = read_layout(tmp_path / "layout.toml")
-    assert (described.heads, described.key_value_heads, described.stack) == (4, None, "decoder")
-    assert not described.rule.stored_transposed
+        opened(tmp_path / "nowhere.safetensors", SEPARATE, tmp_path)

@@ -1,4 +1,4 @@
-"""A model of which a weight file is missing or cut short: what is there is shown and written, the rest is one line."""
+"""A model with a missing or damaged weight file: what is there is shown and exported, and one line names the rest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIRST, SECOND, THIRD = (Head("decoder", number) for number in range(3))
 
 
 def by_layer(folder: Path, is_pickled: bool) -> list[Path]:
-    """Write a model's weights anew: what belongs to no layer in a first file, and each layer in one of its own."""
+    """Write a model's weights to one file for each layer, after a first one for what belongs to no layer."""
     pattern = "pytorch_model-{}-of-4.bin" if is_pickled else "model-{}-of-4.safetensors"
     weights = stored_weights(folder)
     places = {}
@@ -48,13 +48,13 @@ def by_layer(folder: Path, is_pickled: bool) -> list[Path]:
 
 
 def cut(file: Path) -> None:
-    """Leave a file's first half."""
+    """Keep only the first half of a file."""
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
 @pytest.fixture(params=[(False, False), (False, True), (True, False), (True, True)], ids=str)
 def incomplete(request: pytest.FixtureRequest, tiny_copy: TinyModel) -> tuple[Path, str]:
-    """Give a folder without the file of its second layer, missing or cut, and what is said of it."""
+    """Make a folder whose second layer's file is missing or cut; return it and how the message begins."""
     is_pickled, is_cut = request.param
     folder = tiny_copy("llama", num_hidden_layers=3)
     file = by_layer(folder, is_pickled)[2]
@@ -65,7 +65,7 @@ def incomplete(request: pytest.FixtureRequest, tiny_copy: TinyModel) -> tuple[Pa
     return folder, f"{file.name}, which "
 
 
-def test_layers_that_are_there_have_their_spectra_and_the_others_one_line(
+def test_layers_that_are_there_have_spectra_and_the_others_one_line(
     incomplete: tuple[Path, str], tiny_model: TinyModel
 ) -> None:
     folder, said = incomplete
@@ -93,7 +93,7 @@ def test_layers_that_are_there_have_their_spectra_and_the_others_one_line(
     assert isinstance(swept[1, False], EngineError)
 
 
-def test_a_sentence_is_not_begun_with(incomplete: tuple[Path, str]) -> None:
+def test_no_sentence_is_read(incomplete: tuple[Path, str]) -> None:
     folder, said = incomplete
     with pytest.raises(EngineError) as caught:
         load_reader(open_folder(folder)[0], "cpu", "float32")
@@ -102,11 +102,11 @@ def test_a_sentence_is_not_begun_with(incomplete: tuple[Path, str]) -> None:
     assert line.endswith("; a sentence is read by the whole model")
 
 
-async def test_that_no_sentence_can_be_read_is_said_before_one_is_typed(tiny_copy: TinyModel) -> None:
+async def test_every_view_says_that_no_sentence_can_be_read_before_one_is_typed(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama", num_hidden_layers=3)
     by_layer(folder, False)[2].unlink()
     async with explorer(folder, head="L0H1", size=(120, 40)) as (app, pilot):
-        await pilot.press("z")  # nothing beside the view then
+        await pilot.press("z")  # show the view alone
         for key in "3A8T":
             await pilot.press(key)
             await settle(pilot)
@@ -115,7 +115,9 @@ async def test_that_no_sentence_can_be_read_is_said_before_one_is_typed(tiny_cop
             assert "press i and type" not in said
 
 
-def test_what_is_there_is_written_and_of_all_nothing(incomplete: tuple[Path, str], tmp_path: Path) -> None:
+def test_a_layer_that_is_there_is_exported_and_the_whole_model_is_not(
+    incomplete: tuple[Path, str], tmp_path: Path
+) -> None:
     folder, said = incomplete
     out = tmp_path / "ranks.csv"
     for asked in (["ranks"], ["attention", "--text", "hi"], ["spectrum", "--layer", "1"]):
@@ -127,7 +129,7 @@ def test_what_is_there_is_written_and_of_all_nothing(incomplete: tuple[Path, str
     assert out.read_text().count("\n") > 1
 
 
-def test_where_the_file_comes_meanwhile_the_model_is_whole_when_it_is_opened_again(tiny_copy: TinyModel) -> None:
+def test_a_model_is_whole_when_it_is_opened_again_with_the_missing_file(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama", num_hidden_layers=3)
     file = by_layer(folder, False)[2]
     bytes_ = file.read_bytes()
@@ -148,7 +150,7 @@ output = "layers.{layer}.self_attn.o_proj.weight"
 """
 
 
-def test_a_state_dict_that_a_person_describes_is_shown_but_for_what_is_missing(
+def test_a_described_state_dict_is_shown_without_the_missing_layer(
     incomplete: tuple[Path, str], tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     folder, said = incomplete
@@ -172,7 +174,7 @@ def test_a_state_dict_that_a_person_describes_is_shown_but_for_what_is_missing(
         open_on_thread(folder, layout=described)
 
 
-def test_without_the_embedding_all_layers_are_there(tiny_copy: TinyModel) -> None:
+def test_without_the_embedding_every_layer_is_shown(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama", num_hidden_layers=3)
     by_layer(folder, False)[0].unlink()
     _, tensors, anatomy = open_folder(folder)
@@ -183,7 +185,7 @@ def test_without_the_embedding_all_layers_are_there(tiny_copy: TinyModel) -> Non
             read("embed_tokens.weight")
 
 
-def test_too_little_to_know_the_rest_by_is_refused_naming_a_file(tiny_copy: TinyModel) -> None:
+def test_a_model_without_any_layers_file_is_refused_and_a_file_is_named(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama", num_hidden_layers=3)
     first, *layers = by_layer(folder, False)
     for file in layers:
@@ -196,8 +198,8 @@ def test_too_little_to_know_the_rest_by_is_refused_naming_a_file(tiny_copy: Tiny
 
 
 @pytest.mark.parametrize("is_archive", [True, False])
-@pytest.mark.parametrize("kept", [0, 7, 200, 0.5, -8])
-def test_a_pickled_file_that_is_cut_is_said_in_our_words(is_archive: bool, kept: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [0, 2, 7, 200, 0.5, -8])
+def test_a_pickled_file_that_is_cut_gives_our_own_line(is_archive: bool, kept: float, tmp_path: Path) -> None:
     file = tmp_path / "pytorch_model.bin"
     torch.save({"a": torch.randn(40, 40)}, file, _use_new_zipfile_serialization=is_archive)
     whole = file.read_bytes()
@@ -207,7 +209,7 @@ def test_a_pickled_file_that_is_cut_is_said_in_our_words(is_archive: bool, kept:
     assert one_line(caught.value) == f"{file} is damaged or cut short; download or save the model again"
 
 
-def test_a_pickled_file_of_something_else_is_said_in_our_words(tmp_path: Path) -> None:
+def test_a_pickled_file_of_something_else_gives_our_own_line(tmp_path: Path) -> None:
     file = tmp_path / "pytorch_model.bin"
     file.write_text("<html>not found</html>")
     with pytest.raises(EngineError, match=r"is not a readable PyTorch weight file; download the model again$"):

@@ -1,4 +1,4 @@
-"""Weights that are packed into few bits are read as what they stand for."""
+"""Quantised weights are decoded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.exporting import exported
 from tests.opening import edited_weights, open_folder, refusal, with_config
 
 BLOCK = (12, 20)
-"""Divides neither side of the projections, so that the last blocks are cut off."""
+"""Divides neither side of the projections, so that the last blocks are smaller."""
 
 
 def quantise(folder: Path, block: tuple[int, int] = BLOCK) -> dict[str, torch.Tensor]:
-    """Store the projections of a folder as float8 with scales; give what they then stand for."""
+    """Store the projections of a folder as float8 with scales; return their decoded values."""
     file = folder / "model.safetensors"
     tensors, meant = load_file(file), {}
     for name, weight in list(tensors.items()):
@@ -97,7 +97,7 @@ def word(numbers: list[int], bits: int) -> int:
 
 
 def gptq(weight: Tensor, bits: int) -> tuple[Parts, Tensor]:
-    """Pack a weight [out, in] as GPTQ does, its inputs grouped in an order of their own; give what it stands for."""
+    """Pack a weight [out, in] as GPTQ does, with inputs grouped in any order; return the decoded values too."""
     outputs, inputs = weight.shape
     group = torch.randperm(inputs, generator=torch.Generator().manual_seed(0)) % (inputs // GROUP)
     scales = torch.rand(inputs // GROUP, outputs) * 0.1 + 0.01
@@ -118,7 +118,7 @@ def gptq(weight: Tensor, bits: int) -> tuple[Parts, Tensor]:
 
 
 def awq(weight: Tensor, bits: int) -> tuple[Parts, Tensor]:
-    """Pack a weight [out, in] as AWQ does for its matrix kernels; give what it then stands for."""
+    """Pack a weight [out, in] as AWQ does for its matrix kernels; return the decoded values too."""
     outputs, inputs = weight.shape
     scales = torch.rand(inputs // GROUP, outputs) * 0.1 + 0.01
     zeros = torch.randint(0, 16, (inputs // GROUP, outputs))
@@ -136,7 +136,7 @@ def awq(weight: Tensor, bits: int) -> tuple[Parts, Tensor]:
 
 
 def rewrite(folder: Path, pack: Callable[[Tensor], tuple[Parts, Tensor]], **settings: Any) -> dict[str, Tensor]:
-    """Pack the attention projections of a folder; give what each then stands for."""
+    """Pack the attention projections of a folder; return their decoded values."""
     meant = {}
     with edited_weights(folder) as tensors:
         for name in [each for each in tensors if "self_attn" in each and each.endswith("_proj.weight")]:
@@ -147,7 +147,7 @@ def rewrite(folder: Path, pack: Callable[[Tensor], tuple[Parts, Tensor]], **sett
 
 
 def assert_read(folder: Path, meant: dict[str, Tensor], dtype: str) -> None:
-    """Compare every head's matrices with what was meant."""
+    """Compare every head's matrices with the decoded values."""
     assert len(meant) == 8
     _, tensors, anatomy = open_folder(folder)
     assert anatomy.outline.dtype == dtype
@@ -238,7 +238,7 @@ def test_plain_attention_beside_packed_experts_is_read(tiny_copy: TinyModel) -> 
 
 
 @pytest.mark.parametrize("method", ["hqq", "aqlm", "compressed-tensors"])
-def test_what_cannot_be_unpacked_is_declined_by_name(method: str, tiny_copy: TinyModel) -> None:
+def test_a_method_that_cannot_be_decoded_is_named(method: str, tiny_copy: TinyModel) -> None:
     line = refusal(with_config(tiny_copy("llama"), quantization_config={"quant_method": method, "bits": 4}))
     assert f"quantised with {method}" in line
 
@@ -250,7 +250,7 @@ def test_what_cannot_be_unpacked_is_declined_by_name(method: str, tiny_copy: Tin
         ({"quant_method": "awq", "bits": 4, "version": "gemv"}, "gemv"),
     ],
 )
-def test_a_form_that_is_not_known_is_declined(settings: dict[str, Any], reason: str, tiny_copy: TinyModel) -> None:
+def test_an_unknown_variant_of_a_method_is_named(settings: dict[str, Any], reason: str, tiny_copy: TinyModel) -> None:
     assert reason in refusal(with_config(tiny_copy("llama"), quantization_config=settings))
 
 

@@ -1,1 +1,1 @@
-"""Formulas, against answers known otherwise."""
+"""Formulas, compared with independent answers."""

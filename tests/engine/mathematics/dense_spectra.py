@@ -19,8 +19,7 @@ Factors = tuple[Tensor, Tensor, Tensor, Tensor]
 HEADS, SHARED, WIDTH, D_MODEL = 8, 4, 6, 40
 
 
-def _drawn() -> Factors:
-    """Draw a layer."""
+def _draw_factors() -> Factors:
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
@@ -30,8 +29,7 @@ def _drawn() -> Factors:
     return draw(HEADS, WIDTH, D_MODEL), *shared, draw(HEADS, D_MODEL, WIDTH)
 
 
-FACTORS = _drawn()
-"""The layer's W_Q, W_K, W_V and W_O."""
+FACTORS = _draw_factors()
 
 
 def weights_of(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> LayerWeights:
@@ -86,7 +84,7 @@ def dense_layer() -> dict[str, FloatArray]:
 
 
 def stacked(found: Sequence[Arrays]) -> dict[str, FloatArray]:
-    """Stack what a decomposer gives of each head: by matrix, (heads, rank)."""
+    """Stack a decomposer's results of each head: by matrix, (heads, rank)."""
     return {matrix: np.stack([each[matrix] for each in found]) for matrix in MATRICES if matrix in found[0]}
 
 

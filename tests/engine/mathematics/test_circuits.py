@@ -1,4 +1,4 @@
-"""Circuits of heads and how they compose: answers known by hand, dense float64 matrices, and invariances."""
+"""Circuits of heads and their composition: answers known by hand, dense float64 matrices, and invariances."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ SHAPES = {"one layer": (4, 4, 3, 12), "shared keys": (6, 2, 3, 12), "as wide as 
 
 
 def axis(number: int, d: int = 6) -> Tensor:
-    """Give a unit vector of the residual stream."""
+    """Return a unit vector of the residual stream."""
     return torch.eye(d, dtype=torch.float64)[number]
 
 
 def rows(*vectors: Tensor) -> Tensor:
-    """Make one head's W_Q, W_K or W_V of the vectors that it reads."""
+    """Make one head's W_Q, W_K or W_V from the vectors that it reads."""
     return torch.stack(vectors)[None]
 
 
@@ -58,12 +58,12 @@ def dense_rank(matrix: Tensor) -> int:
 
 
 def spectral_norm(matrix: Tensor) -> float:
-    """Give a dense matrix's σ₁."""
+    """Return a dense matrix's σ₁."""
     return float(torch.linalg.matrix_norm(matrix, 2))
 
 
 def dense(factors: LayerFactors, head: int | None) -> dict[str, Tensor]:
-    """Write out the six matrices of a head, or of the layer as a whole."""
+    """Form the six dense matrices of a head, or of the whole layer."""
     query, key, value, output = (factor.double() for factor in factors)
     group = len(query) // len(key)
     of = [
@@ -85,7 +85,7 @@ def measured(
     eigenvalues: bool = True,
     tolerance: float = 1e-9,
 ) -> Numbers:
-    """Measure one head, or the layer as a whole, with ranks counted on dense matrices."""
+    """Measure one head, or the whole layer, with ranks counted on dense matrices."""
     heads = range(len(factors[0])) if head is not None else [None]
     ranks = {
         matrix: np.array([dense_rank(dense(factors, each)[matrix]) for each in heads])
@@ -99,12 +99,12 @@ def measured(
 
 
 def with_qk(query: Tensor, key: Tensor) -> Numbers:
-    """Measure a head whose queries and keys alone matter."""
+    """Measure the QK circuit of a head."""
     return measured((query, key, key, query.mT))
 
 
 def with_ov(value: Tensor, output: Tensor, token_map: Tensor | None = None) -> Numbers:
-    """Measure a head whose values and output alone matter; the output as rows that are written."""
+    """Measure the OV circuit of a head; the output is given as rows that are written."""
     return measured((value, value, value, output.mT), token_map=token_map)
 
 
@@ -118,7 +118,7 @@ def draw(heads: int, shared: int, r: int, d: int, seed: int = 0) -> LayerFactors
     return gaussian(heads, r, d), gaussian(shared, r, d), gaussian(shared, r, d), gaussian(heads, d, r)
 
 
-def test_an_identity_is_symmetric_positive_and_at_no_distance_from_itself() -> None:
+def test_an_identity_is_symmetric_and_positive_and_has_distance_zero() -> None:
     everything = torch.eye(6, dtype=torch.float64)[None]
     found = with_qk(2.0 * everything, everything)
     assert found["qk_symmetry"] == pytest.approx(1.0)
@@ -128,7 +128,7 @@ def test_an_identity_is_symmetric_positive_and_at_no_distance_from_itself() -> N
     assert found["qk_negative_mass"] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_a_projection_is_as_near_to_the_identity_as_its_rank_lets_it() -> None:
+def test_a_projection_is_as_near_the_identity_as_its_rank_allows() -> None:
     plane = rows(axis(0), axis(1))
     found = with_qk(plane, plane)
     assert found["qk_identity_distance"] == pytest.approx(math.sqrt(1 - 2 / 6))
@@ -137,7 +137,7 @@ def test_a_projection_is_as_near_to_the_identity_as_its_rank_lets_it() -> None:
     assert found["qk_symmetric_identity_floor"] == pytest.approx(math.sqrt(1 - 2 / 6))
 
 
-def test_an_antisymmetric_head_turns_and_neither_likes_nor_dislikes() -> None:
+def test_an_antisymmetric_circuit_has_no_positive_or_negative_mass() -> None:
     found = with_qk(rows(axis(0), axis(1)), rows(axis(1), -axis(0)))
     assert found["qk_symmetry"] == pytest.approx(-1.0)
     assert found["qk_symmetric_energy"] == pytest.approx(0.0, abs=1e-12)
@@ -149,7 +149,7 @@ def test_an_antisymmetric_head_turns_and_neither_likes_nor_dislikes() -> None:
     assert found["qk_negative_mass"] == pytest.approx(0.0, abs=1e-7)
 
 
-def test_a_head_that_reads_and_answers_in_orthogonal_subspaces_falls_into_its_own_kernel() -> None:
+def test_the_image_of_a_circuit_between_orthogonal_subspaces_lies_in_its_kernel() -> None:
     found = with_qk(rows(axis(0), axis(1)), rows(axis(2), axis(3)))
     assert found["qk_symmetry"] == pytest.approx(0.0, abs=1e-12)
     assert found["qk_image_in_kernel"] == 2
@@ -175,7 +175,7 @@ def test_a_planted_angle_is_found() -> None:
     assert found["qk_overlap"] == pytest.approx((1 + 0.75) / 2)
 
 
-def test_what_the_queries_drop_of_the_keys_is_the_rank_that_the_product_lacks() -> None:
+def test_the_product_lacks_the_rank_that_queries_drop_of_the_keys() -> None:
     none = torch.zeros(6, dtype=torch.float64)
     query, key = rows(axis(0), axis(1), none), rows(none, axis(4), axis(5))
     found = with_qk(query, key)
@@ -183,7 +183,7 @@ def test_what_the_queries_drop_of_the_keys_is_the_rank_that_the_product_lacks() 
     assert found["qk_factors_lost"] == 1
 
 
-def test_what_the_output_drops_of_the_values_is_the_rank_that_the_product_lacks() -> None:
+def test_the_product_lacks_the_rank_that_the_output_drops_of_the_values() -> None:
     none = torch.zeros(6, dtype=torch.float64)
     found = with_ov(rows(axis(0), axis(1), axis(2)), rows(none, none, axis(5)))
     assert (found["rank_v"], found["rank_o"], found["rank_ov"]) == (3, 1, 1)
@@ -201,15 +201,15 @@ def test_a_head_that_writes_what_it_reads_copies(sign: float, copying: float) ->
     assert found["ov_copying_residual"] == pytest.approx(copying)
 
 
-def test_a_head_that_turns_what_it_reads_copies_nothing() -> None:
+def test_a_head_that_rotates_what_it_reads_copies_nothing() -> None:
     found = with_ov(rows(axis(0), axis(1)), rows(axis(1), -axis(0)), torch.eye(6, dtype=torch.float64))
     assert found["ov_copying"] == pytest.approx(0.0, abs=1e-7)
     assert found["ov_copying_residual"] == pytest.approx(0.0, abs=1e-7)
 
 
 @pytest.mark.parametrize("head", [0, None])
-def test_shares_of_eigenvalues_that_are_mere_rounding_are_not_given(head: int | None) -> None:
-    """Bases are turned and stored in float32, so that no product is zero in all digits."""
+def test_shares_of_eigenvalues_that_are_only_rounding_are_undefined(head: int | None) -> None:
+    """Bases are rotated and stored in float32, so that no product is exactly zero."""
     d, r = 48, 12
     turned = torch.linalg.qr(draw(1, 1, d, d, seed=3)[0][0])[0].float().double()
     read, written, heard = turned[:r], turned[r : 2 * r], turned[2 * r :]
@@ -224,7 +224,7 @@ def test_shares_of_eigenvalues_that_are_mere_rounding_are_not_given(head: int | 
     assert copies["qk_positive_mass"] == pytest.approx(1.0)
 
 
-def test_copying_is_of_tokens_where_the_unembedding_is_another_than_the_embedding() -> None:
+def test_copying_of_tokens_uses_the_unembedding() -> None:
     embedding = torch.diag(torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64))
     unembedding = torch.diag(torch.tensor([3.0, -1.0, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64))
     plane = rows(axis(0), axis(1))
@@ -234,7 +234,7 @@ def test_copying_is_of_tokens_where_the_unembedding_is_another_than_the_embeddin
 
 
 def by_definition(matrices: dict[str, Tensor], token_map: Tensor) -> dict[str, float]:
-    """Measure dense matrices as the formulas say."""
+    """Measure dense matrices by the definitions."""
     qk, ov = matrices["QK"], matrices["OV"]
     d, norm = len(qk), torch.linalg.norm
     identity = torch.eye(d, dtype=torch.float64)
@@ -310,10 +310,10 @@ def test_every_measure_of_whole_layers_is_that_of_dense_matrices(shape: str) -> 
     assert found.keys() - measured(factors, None, token_map, eigenvalues=False).keys() == of_eigenvalues
 
 
-def test_the_rank_of_a_product_is_the_rank_of_a_factor_less_what_is_lost() -> None:
+def test_the_rank_of_a_product_is_the_rank_of_a_factor_minus_what_is_lost() -> None:
     query, key, _, _ = (factor[0].clone() for factor in draw(1, 1, 5, 12))
-    query[3:] = 0.0  # what W_Qᵀ drops are the last two of the head's dimensions
-    key[[0, 1, 4]] = 0.0  # and of the two that W_K fills one is among them
+    query[3:] = 0.0  # W_Qᵀ drops the last two of the head's dimensions
+    key[[0, 1, 4]] = 0.0  # W_K fills two, one of which is dropped
     turned = torch.linalg.qr(invertible(5, 3))[0]
     found = with_qk((turned @ query)[None], (turned @ key)[None])
     assert (found["rank_q"], found["rank_k"], found["rank_qk"]) == (3, 2, 1)
@@ -326,7 +326,7 @@ def invertible(r: int, seed: int) -> Tensor:
 
 
 @pytest.mark.parametrize("is_rotation", [True, False])
-def test_another_inner_basis_of_a_head_changes_nothing(is_rotation: bool) -> None:
+def test_another_inner_basis_of_a_head_changes_no_measure(is_rotation: bool) -> None:
     query, key, value, output = draw(1, 1, 4, 12)
     first, second = (torch.linalg.qr(each)[0] if is_rotation else each for each in (invertible(4, 5), invertible(4, 6)))
     turned = (
@@ -340,7 +340,7 @@ def test_another_inner_basis_of_a_head_changes_nothing(is_rotation: bool) -> Non
     assert after == pytest.approx(before, rel=1e-6, abs=2e-5)
 
 
-def test_scale_changes_nothing_but_norms() -> None:
+def test_scale_changes_no_measure() -> None:
     factors = draw(1, 1, 4, 12)
     scaled: LayerFactors = tuple(scale * each for scale, each in zip((1e-6, 3.0, 20.0, 1e7), factors, strict=True))  # type: ignore[assignment]
     token_map = draw(1, 1, 12, 12, seed=2)[0][0]
@@ -348,7 +348,7 @@ def test_scale_changes_nothing_but_norms() -> None:
 
 
 @pytest.mark.parametrize(("r", "d"), [(8, 20), (6, 6), (7, 5), (1, 9)])
-def test_the_chance_of_eigenvalue_masses_is_what_many_gaussian_products_give(r: int, d: int) -> None:
+def test_the_chance_of_eigenvalue_masses_is_that_of_many_gaussian_products(r: int, d: int) -> None:
     chance = np.random.default_rng(3)
     query, key = chance.normal(size=(2, 3000, r, d))
     eigenvalues = np.linalg.eigvals(query.swapaxes(1, 2) @ key)
@@ -360,18 +360,18 @@ def test_the_chance_of_eigenvalue_masses_is_what_many_gaussian_products_give(r: 
 
 
 SIMULATED = int(os.environ.get("ATTN_TUI_SIMULATED_HEADS", "400"))
-"""Gaussian heads that chance is compared with; 2000 tell more."""
+"""Gaussian heads that chance is compared with; 2000 are a sharper test."""
 
 
 @pytest.mark.parametrize("is_one_head", [True, False])
 @pytest.mark.parametrize(
     ("heads", "shared", "r", "s", "d"), [(4, 4, 3, 5, 16), (4, 2, 6, 6, 16), (2, 2, 8, 8, 16), (3, 1, 4, 4, 5)]
 )
-def test_chance_is_what_simulated_heads_and_layers_give(
+def test_chance_is_that_of_simulated_heads_and_layers(
     is_one_head: bool, heads: int, shared: int, r: int, s: int, d: int
 ) -> None:
     layer = LayerOutline("decoder", 0, heads, shared, d, d, d, d, r, s, "")
-    own, others = (SIMULATED, SIMULATED) if is_one_head else (heads, shared)  # heads are drawn at once
+    own, others = (SIMULATED, SIMULATED) if is_one_head else (heads, shared)  # all heads in one batch
     at_once, summed = (SIMULATED, 1) if is_one_head else (1, shared)
     generator = torch.Generator().manual_seed(1)
 
@@ -397,7 +397,7 @@ def test_chance_is_what_simulated_heads_and_layers_give(
         assert abs(values.mean() - chance[name]) <= 4 * error + 1e-6, (name, values.mean(), chance[name], error)
 
 
-def test_chance_angles_are_those_of_what_coarsely_stored_gaussian_factors_keep() -> None:
+def test_chance_angles_are_those_of_coarsely_stored_gaussian_factors() -> None:
     layer = LayerOutline("decoder", 0, 4, 4, 16, 16, 16, 16, 4, 4, "")  # whole, so that factors are of full rank
     frame = Frame(BOTH, dict.fromkeys(BOTH, 0.05), False)
     sizes = sizes_of(layer, True, dict.fromkeys(("Q", "K", "V", "O", "QK", "OV"), 0.05))
@@ -421,7 +421,7 @@ def test_chance_angles_are_those_of_what_coarsely_stored_gaussian_factors_keep()
 
 
 @pytest.mark.parametrize("d", [600, 2000])
-def test_the_chance_of_wide_layers_is_near_that_of_layers_that_are_drawn(d: int) -> None:
+def test_the_chance_of_wide_layers_is_near_that_of_drawn_layers(d: int) -> None:
     layers = [LayerOutline("decoder", 0, 4, 2, width, width, width, width, width // 4, width // 4, "")
               for width in (500, d)]  # fmt: skip
     frame = Frame(BOTH, dict.fromkeys(BOTH, 1e-9), False, ("QK", "OV"))
@@ -432,7 +432,7 @@ def test_the_chance_of_wide_layers_is_near_that_of_layers_that_are_drawn(d: int)
             assert wide[name] == pytest.approx(value, abs=0.02 if "angle" not in name else 0.5), name
 
 
-def test_a_head_of_zeros_has_no_measures_and_does_not_fail() -> None:
+def test_the_measures_of_a_head_of_zeros_are_undefined() -> None:
     zeros = torch.zeros(1, 3, 6, dtype=torch.float64)
     found = with_qk(zeros, rows(axis(0), axis(1), axis(2)))
     assert math.isnan(found["qk_symmetry"])
@@ -442,7 +442,7 @@ def test_a_head_of_zeros_has_no_measures_and_does_not_fail() -> None:
 
 
 @pytest.mark.parametrize("condition", [1e1, 1e7, 1e12, math.inf])
-def test_a_split_is_exact_and_orthonormal_however_ill_conditioned(condition: float) -> None:
+def test_factoring_is_exact_and_orthonormal_for_ill_conditioned_matrices(condition: float) -> None:
     generator = torch.Generator().manual_seed(0)
     matrix = torch.randn(2, 5, 40, generator=generator, dtype=torch.float64)
     matrix[1, 4] = matrix[1, 3] + matrix[1, 4] / condition
@@ -452,7 +452,7 @@ def test_a_split_is_exact_and_orthonormal_however_ill_conditioned(condition: flo
     torch.testing.assert_close(found.basis @ found.triangle, matrix.mT, atol=1e-13, rtol=0)
 
 
-def test_singular_triples_put_the_product_together_again() -> None:
+def test_singular_triples_multiply_to_the_product() -> None:
     query, key, _, _ = draw(2, 2, 3, 10)
     left, sigma, right = product(factor_matrices(query), factor_matrices(key)).singular_triples()
     torch.testing.assert_close((left * sigma[:, None]) @ right.mT, query.mT @ key, atol=1e-12, rtol=0)
@@ -460,11 +460,11 @@ def test_singular_triples_put_the_product_together_again() -> None:
 
 
 def composed(earlier: LayerFactors, later: LayerFactors) -> dict[str, Tensor]:
-    """Compare every head of one layer with every head of another, by kind."""
+    """Compute the compositions of every head of one layer with every head of another, by kind."""
     return {kind: composition(writing(*earlier[2:]), part) for kind, part in reading(*later).items()}
 
 
-def test_a_query_that_reads_just_what_a_head_writes_composes_as_much_as_two_planes_can() -> None:
+def test_a_query_that_reads_the_plane_that_a_head_writes_composes_as_much_as_two_planes_can() -> None:
     plane, elsewhere, nowhere = rows(axis(0), axis(1)), rows(axis(2), axis(3)), rows(axis(4), axis(5))
     writes = (nowhere, nowhere, elsewhere, plane.mT)
     reads = (plane, nowhere, nowhere, nowhere.mT)
@@ -475,7 +475,7 @@ def test_a_query_that_reads_just_what_a_head_writes_composes_as_much_as_two_plan
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_rank_one_heads_that_meet_the_composition_is_one_and_of_that_kind_alone(kind: str) -> None:
+def test_rank_one_heads_that_share_a_direction_compose_fully_and_in_one_kind_alone(kind: str) -> None:
     hit, miss = rows(axis(0)), rows(axis(1))
     found = composed(
         (miss, miss, rows(axis(2)), 5.0 * hit.mT),
@@ -487,7 +487,7 @@ def test_of_rank_one_heads_that_meet_the_composition_is_one_and_of_that_kind_alo
 
 
 @pytest.mark.parametrize("shapes", [((3, 3, 4, 12), (2, 2, 4, 12)), ((4, 2, 3, 12), (6, 3, 5, 12))])
-def test_every_pair_is_that_of_dense_products(shapes: tuple[tuple[int, int, int, int], ...]) -> None:
+def test_every_composition_is_that_of_dense_products(shapes: tuple[tuple[int, int, int, int], ...]) -> None:
     earlier, later = draw(*shapes[0]), draw(*shapes[1], seed=1)
     found, norm = composed(earlier, later), torch.linalg.matrix_norm
     for first in range(shapes[0][0]):
@@ -500,13 +500,13 @@ def test_every_pair_is_that_of_dense_products(shapes: tuple[tuple[int, int, int,
                 assert float(found[kind][first, second]) == pytest.approx(float(expected), rel=1e-10), (kind, first)
 
 
-def test_chance_is_the_root_mean_square_of_heads_that_know_nothing_of_each_other() -> None:
+def test_chance_of_composition_is_the_root_mean_square_of_unrelated_heads() -> None:
     squares = composed(draw(60, 60, 3, 16), draw(60, 60, 3, 16, seed=1))["Q"] ** 2
-    error = float(squares.std()) / math.sqrt(60)  # pairs share heads, so no more than 60 are independent
+    error = float(squares.std()) / math.sqrt(60)  # pairs share heads, so only 60 are independent
     assert abs(float(squares.mean()) - 1 / 16) <= 4 * error
 
 
-def test_a_head_of_zeros_feeds_nothing_and_says_so() -> None:
+def test_the_composition_of_a_head_of_zeros_is_undefined() -> None:
     nothing = torch.zeros(1, 2, 6, dtype=torch.float64)
     plane = rows(axis(0), axis(1))
     assert math.isnan(float(composed((plane, plane, nothing, plane.mT), (plane, plane, plane, plane.mT))["Q"]))
@@ -514,7 +514,7 @@ def test_a_head_of_zeros_feeds_nothing_and_says_so() -> None:
 
 @pytest.mark.parametrize("lost", [1e-2, 1e-5, 1e-9])
 def test_nearly_dependent_rows_keep_their_digits(lost: float) -> None:
-    """W_V and W_Q whose rows are nearly the same, followed by what sees nothing but the difference."""
+    """The rows of W_V are nearly equal, and W_O reads only their difference."""
     plane, apart = draw(1, 1, 2, 12)[0], torch.tensor([[[1.0, -1.0]]], dtype=torch.float64)
     twins = torch.cat([plane[:, :1], plane[:, :1] + lost * plane[:, 1:]], 1)
     blind = apart.mT @ plane[:, :1]

@@ -1,4 +1,4 @@
-"""Singular directions in words: signs, groups of equal singular values, and projections."""
+"""Tokens of singular directions: signs, groups of equal singular values, and projections."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from engine.mathematics.factored_matrices import fix_signs
 from engine.mathematics.tokens import DRAWS, NEAR, chance_projections, groups, projections
 
 
-def test_equal_singular_values_are_one_group_and_others_stand_alone() -> None:
-    assert groups(np.array([5.0, 3.0, 3.0, 3.0, 1.0])) == [(0, 0), (1, 3), (1, 3), (1, 3), (4, 4)]
-
-
-def test_nearly_equal_is_less_than_a_thousandth_apart() -> None:
-    assert groups(np.array([1.0, 1.0 - 0.9 * NEAR])) == [(0, 1), (0, 1)]
-    assert groups(np.array([1.0, 1.0 - 1.1 * NEAR])) == [(0, 0), (1, 1)]
-
-
-def test_a_chain_of_near_neighbours_is_one_group() -> None:
-    sigma = np.array([(1.0 - 0.5 * NEAR) ** place for place in range(6)])
-    assert groups(sigma) == [(0, 5)] * 6
+@pytest.mark.parametrize(
+    ("sigma", "expected"),
+    [
+        ([5.0, 3.0, 3.0, 3.0, 1.0], [(0, 0), (1, 3), (1, 3), (1, 3), (4, 4)]),
+        ([1.0, 1.0 - 0.9 * NEAR], [(0, 1), (0, 1)]),
+        ([1.0, 1.0 - 1.1 * NEAR], [(0, 0), (1, 1)]),
+        ([(1.0 - 0.5 * NEAR) ** place for place in range(6)], [(0, 5)] * 6),
+    ],
+)
+def test_nearly_equal_neighbours_form_a_group(sigma: list[float], expected: list[tuple[int, int]]) -> None:
+    assert groups(np.array(sigma)) == expected
 
 
 def test_signs_make_the_largest_number_on_the_left_positive_and_keep_the_product() -> None:
@@ -39,7 +38,7 @@ def test_signs_make_the_largest_number_on_the_left_positive_and_keep_the_product
 
 
 @pytest.mark.parametrize("tokens", [3, 200_000])
-def test_projections_are_products_with_the_gain_between(tokens: int) -> None:
+def test_projections_multiply_rows_the_gain_and_directions(tokens: int) -> None:
     generator = torch.Generator().manual_seed(0)
     table, gain = torch.randn(tokens, 4, generator=generator), torch.randn(4, generator=generator)
     vectors = torch.randn(4, 2, generator=generator, dtype=torch.float64)
@@ -47,7 +46,7 @@ def test_projections_are_products_with_the_gain_between(tokens: int) -> None:
     torch.testing.assert_close(projections(table, vectors).T, table.double() @ vectors)
 
 
-def test_chance_is_what_random_directions_give() -> None:
+def test_chance_is_that_of_random_directions() -> None:
     random = np.random.default_rng(0)
     table = random.standard_normal((300, 24)) * random.uniform(0.1, 3, (300, 1)) + random.standard_normal(24)
     gain = random.uniform(0.5, 2, 24)
@@ -60,19 +59,19 @@ def test_chance_is_what_random_directions_give() -> None:
             folded = None if fold is None else torch.from_numpy(fold)
             found = chance_projections(torch.from_numpy(table), 5, lambda: None, folded, draws).numpy()
             error = both.std(axis=1) * math.sqrt(1 / draws + 1 / drawn.shape[1])
-            assert np.all(np.abs(found - both.mean(axis=1)) < 4 * error)  # twenty numbers: one in a thousand tries
+            assert np.all(np.abs(found - both.mean(axis=1)) < 4 * error)  # of twenty numbers, fails once in a thousand
             assert np.all(error < (0.02 if draws == DRAWS else 0.002) * found)
 
 
 def test_chance_known_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     one = chance_projections(torch.tensor([[3.0, 4.0]]), 10, lambda: None)
     assert one.tolist() == pytest.approx([0], abs=1e-12)  # as often along a direction as against it
-    opposite = torch.tensor([[2.0], [-2.0], [0.0]])  # on a line there are two directions, and no chance
+    opposite = torch.tensor([[2.0], [-2.0], [0.0]])  # a line has only two directions
     monkeypatch.setattr(tokens, "CHANCE_PIECE", 1)
     blocks: list[int] = []
     found = chance_projections(opposite, 3, lambda: blocks.append(1), torch.tensor([0.5]))
     assert found.tolist() == pytest.approx([1, 0, -1])
-    assert len(blocks) == 3  # looks up between blocks of rows
+    assert len(blocks) == 3  # ``check`` is called between blocks of rows
     # Of two orthonormal rows the larger is max(cos φ, sin φ), whose mean over all angles is √2/π.
     plane = chance_projections(torch.eye(2), 2, lambda: None, draws=20_000)
     assert plane.tolist() == pytest.approx([math.sqrt(2) / math.pi, -math.sqrt(2) / math.pi], abs=0.01)

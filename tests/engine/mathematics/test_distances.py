@@ -1,4 +1,4 @@
-"""Distances of circuits and angles of subspaces: known by hand, and of dense matrices."""
+"""Distances of circuits and angles of subspaces, known by hand and from dense matrices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rotation(count: int) -> Tensor:
     return turned
 
 
-def test_a_circuit_whose_inner_basis_was_turned_has_not_changed_and_a_small_change_keeps_its_digits() -> None:
+def test_another_inner_basis_changes_no_circuit_and_a_small_change_keeps_its_digits() -> None:
     query, key, turn = random(3, 5, 40), random(3, 5, 30, seed=1), rotation(5)
     assert float(distances.distance((query, key), (turn @ query, turn @ key)).max()) < 1e-14
     assert float(distances.distance((query,), (turn @ query,)).min()) > 0.5
@@ -41,7 +41,7 @@ def test_circuit_distances_are_those_of_dense_products(r: int, m: int, n: int) -
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-9, 1e-5, 0.3, 45.0, 60.0, 90.0])
-def test_principal_angles_are_those_that_a_plane_was_tilted_by(angle: float) -> None:
+def test_principal_angles_are_those_of_a_tilted_plane(angle: float) -> None:
     basis, radians = torch.linalg.qr(random(12, 12, seed=3))[0], math.radians(angle)
     first = basis[:, :3]
     tilted = math.cos(radians) * basis[:, 0] + math.sin(radians) * basis[:, 5]

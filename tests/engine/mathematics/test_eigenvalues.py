@@ -1,4 +1,4 @@
-"""Eigenvalues of wide matrices: shares of them as float64 gives them, found in float32 wherever that does."""
+"""Eigenvalues of wide matrices: their shares are those of float64, computed in float32 where that is enough."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.mathematics.circuits import WIDE, copying, eigenvalues, positive_mas
 Matrix = NDArray[np.float64]
 
 SINGLE, DOUBLE = [torch.float32] * 2, [torch.float32] * 2 + [torch.float64] * 2
-"""In which precisions a matrix is solved where single precision does, and where it does not."""
+"""The precisions in which a matrix is solved when single precision is enough, and when it is not."""
 
 
 def gaussian(seed: int) -> Matrix:
@@ -31,7 +31,7 @@ def decaying(decades: float) -> Matrix:
 
 
 def into_its_own_kernel() -> Matrix:
-    """Make a matrix of half the rank, of whose image a part is dropped when it is applied again."""
+    """Make a matrix of half the rank, part of whose image lies in its kernel."""
     basis = np.linalg.qr(gaussian(0))[0]
     half, start = WIDE // 2, WIDE // 4
     written: Matrix = basis[:, :half] @ gaussian(1)[:half, :half] @ basis[:, start : start + half].T
@@ -39,7 +39,7 @@ def into_its_own_kernel() -> Matrix:
 
 
 def triangle_of_noise() -> Matrix:
-    """Make a matrix that is as far from normal as random ones come, in another basis."""
+    """Make a matrix that is far from normal, in another basis."""
     basis = np.linalg.qr(gaussian(0))[0]
     triangle: Matrix = basis @ (100 * np.triu(gaussian(1), 1) + np.diag(np.arange(1.0, WIDE + 1))) @ basis.T
     return triangle
@@ -60,14 +60,14 @@ def precisions(monkeypatch: pytest.MonkeyPatch) -> list[torch.dtype]:
 
 
 def shares(found: NDArray[Any]) -> list[float]:
-    """Work out the shares that tables have, by their definitions."""
+    """Compute the shares of the tables by their definitions."""
     total = np.abs(found).sum()
     real = found.real
     return [real.sum() / total, np.maximum(real, 0.0).sum() / total, np.maximum(-real, 0.0).sum() / total]
 
 
 def shares_of(matrix: Matrix) -> list[float]:
-    """Measure a matrix as tables do."""
+    """Compute the shares of a matrix as the tables do."""
     found = eigenvalues(torch.from_numpy(matrix)[None])
     assert found.shape == (1, WIDE)
     assert found.dtype == torch.complex128
@@ -87,7 +87,7 @@ def shares_of(matrix: Matrix) -> list[float]:
         lambda: decaying(4.0),
     ],
 )
-def test_where_single_precision_does_shares_are_those_of_double(
+def test_shares_are_those_of_double_precision_when_single_is_enough(
     make: Callable[[], Matrix], precisions: list[torch.dtype]
 ) -> None:
     matrix = make()
@@ -95,46 +95,44 @@ def test_where_single_precision_does_shares_are_those_of_double(
     assert precisions == SINGLE
 
 
-def test_where_a_part_is_nilpotent_double_follows(precisions: list[torch.dtype]) -> None:
+def test_a_nilpotent_part_takes_double_precision(precisions: list[torch.dtype]) -> None:
     matrix = into_its_own_kernel()
     assert shares_of(matrix) == pytest.approx(shares(np.linalg.eigvals(matrix)), abs=1e-6)
     assert precisions == DOUBLE
 
 
 def beside_a_chain(steps: int, weight: float) -> Matrix:
-    """Make a matrix that copies in a part of a space, and is a chain in the rest, of which all eigenvalues are zero."""
+    """Make a matrix that is the identity in one part of a space, and in the rest a chain, with zero eigenvalues."""
     basis, matrix = np.linalg.qr(gaussian(0))[0], np.eye(WIDE)
     matrix[WIDE - steps :, WIDE - steps :] = weight * np.eye(steps, k=1)
     turned: Matrix = basis @ matrix @ basis.T
     return turned
 
 
-@pytest.mark.parametrize(("steps", "power"), [(40, 0), (200, 0), (500, 0), (40, 4), (200, 8), (500, 8), (500, 12)])
-def test_a_chain_is_noticed_and_of_what_rounding_makes_of_it_nothing_is_said(
-    steps: int, power: int, precisions: list[torch.dtype]
-) -> None:
+@pytest.mark.parametrize(("steps", "power"), [(40, 0), (40, 4), (200, 8), (500, 12)])
+def test_the_shares_beside_a_chain_are_undefined(steps: int, power: int, precisions: list[torch.dtype]) -> None:
     assert np.isnan(shares_of(beside_a_chain(steps, 2.0**-power))).all()
     assert precisions == DOUBLE
 
 
 @pytest.mark.parametrize(("steps", "power"), [(8, 3), (8, 4), (8, 5), (8, 6), (500, 16)])
-def test_of_a_chain_that_is_just_noticed_or_just_not_nothing_or_three_digits_are_said(steps: int, power: int) -> None:
-    """Which of them it is depends on how the machine rounds, the basis that hides the chain too.
+def test_the_shares_beside_a_light_chain_are_undefined_or_have_three_digits(steps: int, power: int) -> None:
+    """Which of the two depends on the machine's rounding, also in the basis that hides the chain.
 
-    The shares of 500 steps of 2⁻¹⁶ move by about 2.2e-6, and 2e-6 are tolerated. Nor is there more to tell: rounding
-    to float64 has spread the chain's own eigenvalues to a ring, so that the truth has three digits as well.
+    The shares beside 500 steps of 2⁻¹⁶ move by about 2.2e-6, and 2e-6 are tolerated. More cannot be known: rounding to
+    float64 has spread the chain's own eigenvalues to a ring, so that the truth has only three digits as well.
     """
     found = shares_of(beside_a_chain(steps, 2.0**-power))
     assert np.isnan(found).all() or found == pytest.approx([1.0, 1.0, 0.0], abs=1e-3)
 
 
 @pytest.mark.parametrize(("steps", "power"), [(8, 8), (40, 12), (200, 12), (500, 20)])
-def test_a_chain_that_weighs_too_little_to_be_noticed_leaves_three_digits(steps: int, power: int) -> None:
+def test_the_shares_beside_a_negligible_chain_have_three_digits(steps: int, power: int) -> None:
     assert shares_of(beside_a_chain(steps, 2.0**-power)) == pytest.approx([1.0, 1.0, 0.0], abs=1e-3)
 
 
 @pytest.mark.parametrize("steps", [20, 40])
-def test_where_long_cycles_spread_the_eigenvalues_double_follows(steps: int, precisions: list[torch.dtype]) -> None:
+def test_long_cycles_take_double_precision(steps: int, precisions: list[torch.dtype]) -> None:
     matrix = 0.25 * np.eye(WIDE)
     for start in range(0, WIDE - steps + 1, steps):
         for step in range(steps):
@@ -143,20 +141,20 @@ def test_where_long_cycles_spread_the_eigenvalues_double_follows(steps: int, pre
     found = shares_of(basis @ matrix @ basis.T)
     assert precisions == DOUBLE
     cycles = WIDE // steps
-    # Around a cycle the weights multiply to 1, so that its eigenvalues are roots of unity beside the diagonal.
+    # The weights of a cycle multiply to 1, so that its eigenvalues are the diagonal plus roots of unity.
     own = 0.25 + np.exp(2j * np.pi * np.arange(steps) / steps)
     expected = np.concatenate([np.tile(own, cycles), np.full(WIDE - cycles * steps, 0.25 + 0j)])
     assert found == pytest.approx(shares(expected), abs=1e-5)
 
 
-def test_one_eigenvalue_is_all_there_is_of_a_matrix_of_rank_one() -> None:
+def test_a_matrix_of_rank_one_has_one_eigenvalue() -> None:
     column = gaussian(0)[:, :1] + 1.0
     found = eigenvalues(torch.from_numpy(column * np.ones(WIDE))[None])[0]
     assert float(found.real.max()) == pytest.approx(column.sum(), rel=1e-6)
     assert float(copying(found)) == pytest.approx(1.0, abs=1e-4)
 
 
-def test_where_noise_outweighs_the_eigenvalues_double_follows(precisions: list[torch.dtype]) -> None:
+def test_a_matrix_far_from_normal_takes_double_precision(precisions: list[torch.dtype]) -> None:
     shares_of(triangle_of_noise())
     assert precisions == DOUBLE
 
@@ -170,7 +168,7 @@ def test_a_circulant_matrix_has_its_fourier_transform(precisions: list[torch.dty
     assert precisions == 2 * SINGLE
 
 
-def test_of_a_small_chain_nothing_is_said_either() -> None:
+def test_a_small_chain_is_undefined_too() -> None:
     basis = np.linalg.qr(gaussian(0)[:64, :64])[0]
     chain, sound = basis @ np.eye(64, k=1) @ basis.T, basis @ np.diag(np.arange(1.0, 65)) @ basis.T
     found = eigenvalues(torch.from_numpy(np.stack([sound, chain, 1e-30 * chain, 1e30 * sound])))
@@ -178,14 +176,14 @@ def test_of_a_small_chain_nothing_is_said_either() -> None:
     assert copying(found)[[0, 3]].tolist() == pytest.approx([1.0, 1.0])
 
 
-def test_small_ones_are_solved_together_in_double(precisions: list[torch.dtype]) -> None:
+def test_small_matrices_are_solved_together_in_double_precision(precisions: list[torch.dtype]) -> None:
     batch = torch.from_numpy(gaussian(0)[:128].reshape(16, 64, 64))
     expected = np.linalg.eigvals(batch.numpy())
     assert np.allclose(np.sort_complex(eigenvalues(batch).numpy()), np.sort_complex(expected), rtol=0, atol=1e-9)
     assert precisions == [torch.float64] * 2
 
 
-def test_each_of_a_batch_of_wide_ones_is_solved_by_itself(precisions: list[torch.dtype]) -> None:
+def test_wide_matrices_of_a_batch_are_solved_one_by_one(precisions: list[torch.dtype]) -> None:
     batch = torch.from_numpy(np.stack([gaussian(0), into_its_own_kernel(), np.zeros((WIDE, WIDE))]))
     found = eigenvalues(batch)
     assert precisions == SINGLE + DOUBLE
@@ -196,7 +194,7 @@ def test_each_of_a_batch_of_wide_ones_is_solved_by_itself(precisions: list[torch
 
 @pytest.mark.parametrize("size", [8, WIDE])
 @pytest.mark.parametrize("number", [math.nan, math.inf])
-def test_what_is_no_number_is_not_passed_off_as_one(size: int, number: float) -> None:
+def test_a_matrix_with_numbers_that_are_not_finite_is_undefined(size: int, number: float) -> None:
     batch = torch.from_numpy(np.stack([gaussian(0)[:size, :size]] * 2))
     batch[1, 3, 4] = number
     found = eigenvalues(batch)

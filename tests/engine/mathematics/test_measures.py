@@ -1,4 +1,4 @@
-"""Each measure against answers that can be worked out by hand, and against the invariances its definition implies."""
+"""Each measure against answers known by hand, and against the invariances of its definition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BY_NAME = {measure.name: measure for measure in MEASURES}
 
 
 def measured(name: str, sigma: list[float] | Sigma, epsilon: float = 0.01, noise: float = 1e-12) -> float:
-    """Compute one measure of one spectrum, with noise of a share of the largest."""
+    """Compute one measure of one spectrum, with noise relative to the largest value."""
     values = np.asarray(sigma, dtype=np.float64)
     return float(BY_NAME[name].compute(values, epsilon, noise * values[0]))
 
@@ -58,11 +58,11 @@ KNOWN: list[tuple[str, list[float], float]] = [
 
 
 @pytest.mark.parametrize(("name", "sigma", "answer"), KNOWN)
-def test_a_measure_of_a_spectrum_made_by_hand(name: str, sigma: list[float], answer: float) -> None:
+def test_a_measure_has_the_answer_known_by_hand(name: str, sigma: list[float], answer: float) -> None:
     assert measured(name, sigma) == pytest.approx(answer, rel=1e-14)
 
 
-def test_every_column_of_ranks_after_the_place_is_a_measure_in_its_order() -> None:
+def test_the_columns_of_ranks_are_the_measures_in_order() -> None:
     assert RANK_COLUMNS[6:] == tuple(BY_NAME)
     assert {name for name, measure in BY_NAME.items() if measure.is_count} == {"energy_rank", "numerical_rank"}
 
@@ -77,7 +77,7 @@ def test_energy_rank_is_the_smallest_k_that_keeps_the_energy(epsilon: float) -> 
 
 
 @pytest.mark.parametrize(("count", "epsilon", "rank"), [(4, 0.25, 3), (4, 0.5, 2), (2, 0.5, 1), (8, 0, 8), (8, 1, 1)])
-def test_energy_that_is_just_enough_is_enough(count: int, epsilon: float, rank: int) -> None:
+def test_exactly_the_wanted_energy_is_enough(count: int, epsilon: float, rank: int) -> None:
     assert measured("energy_rank", [1.0] * count, epsilon) == rank
 
 
@@ -98,7 +98,7 @@ def test_a_factor_scales_the_norms_and_nothing_else(measure: measures.Measure, f
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
-def test_the_zero_matrix_has_rank_nothing_and_condition_infinity(measure: measures.Measure) -> None:
+def test_the_zero_matrix_has_rank_zero_and_infinite_condition(measure: measures.Measure) -> None:
     answer = measured(measure.name, [0.0, 0.0, 0.0])
     assert answer == (math.inf if measure.name == "condition_number" else 0.0)
 
@@ -126,7 +126,7 @@ def test_ranks_are_between_one_and_the_number_of_directions_and_in_their_known_o
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
-def test_a_batch_gives_what_its_spectra_give_one_by_one(measure: measures.Measure) -> None:
+def test_a_batch_is_measured_like_its_spectra_one_by_one(measure: measures.Measure) -> None:
     batch = np.sort(np.random.default_rng(1).gamma(0.5, size=(3, 4, 9)))[..., ::-1]
     together = measure.compute(batch, 0.05, 1e-3)
     assert together.shape == (3, 4)
@@ -138,7 +138,7 @@ def test_numerical_rank_counts_what_is_above_the_noise() -> None:
     assert measured("numerical_rank", [1.0, 0.5, 0.0101, 0.01, 0.005], noise=0.01) == 3
 
 
-def test_noise_is_that_of_the_arithmetic_or_of_what_is_stored() -> None:
+def test_noise_is_that_of_the_arithmetic_or_of_the_storage() -> None:
     double, bfloat16 = 2.0**-52, 2.0**-7
     assert StoredSize(64, 768, 0.0, 2.0, 1.0).noise == 768 * double
     stored = StoredSize(64, 768, bfloat16, 2.0, 1.0)
@@ -171,7 +171,7 @@ def test_the_ranks_table_has_a_row_per_spectrum_in_the_order_given() -> None:
     assert [row["numerical_rank"] for row in rows] == [3, 2, 1]
     assert rows[1]["frobenius_norm"] == 5.0
     assert all(isinstance(row["energy_rank"], int) for row in rows)
-    assert {row[f"{measure}_chance"] for row in rows for measure in BY_NAME} == {""}, "there is none to stand beside"
+    assert {row[f"{measure}_chance"] for row in rows for measure in BY_NAME} == {""}
 
 
 def test_the_spectrum_table_counts_from_one_and_its_energy_adds_up() -> None:

@@ -1,4 +1,4 @@
-"""What heads look at: hand-made maps and planted heads, and models against plain loops over their maps."""
+"""Attention patterns: hand-made maps, planted heads, and models compared with plain loops over their maps."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ SEEN: dict[str, Callable[[int, int], bool]] = {
     "a window": lambda query, key: query - 3 < key <= query,
     "a window both ways": lambda query, key: abs(query - key) <= 2,
 }
-"""Which keys masks let a query see."""
+"""Masks: whether a query sees a key."""
 
 Maps = NDArray[np.float32]
 
 
 def mask_of(kind: str) -> Maps:
-    """Give a mask, 1 where a query sees a key."""
+    """Make a mask, 1 where a query sees a key."""
     return np.array([[SEEN[kind](i, j) for j in range(TOKENS)] for i in range(TOKENS)], dtype=np.float32)
 
 
 def one_key(keys: NDArray[np.int64]) -> Maps:
-    """Make the map of a head that looks at one key; a query without one looks at itself."""
+    """Make the map of a head whose queries attend to one key each, or to themselves."""
     keys = np.where((keys >= 0) & (keys < len(keys)), keys, np.arange(len(keys)))
     return np.eye(len(keys), dtype=np.float32)[keys]
 
 
-def test_a_decoder_that_sees_its_own_past_and_all_of_an_encoder_has_that_many_keys(tmp_path: Path) -> None:
+def test_chance_counts_a_decoders_own_past_and_all_of_the_encoder(tmp_path: Path) -> None:
     save_tiny("t5gemma2", tmp_path)
     for row in exported(tmp_path, "attention", "--stack", "decoder", "--head", "0", "--text", "hello, all"):
         query, key, tokens = int(row["query"]), int(row["key"]), 8
@@ -73,7 +73,7 @@ def test_a_decoder_that_sees_its_own_past_and_all_of_an_encoder_has_that_many_ke
 
 
 @pytest.mark.parametrize("kind", list(SEEN))
-def test_uniform_attention_gives_what_chance_gives(kind: str) -> None:
+def test_uniform_attention_has_the_measures_of_chance(kind: str) -> None:
     mask = mask_of(kind)
     maps = (mask / mask.sum(1, keepdims=True))[None].repeat(2, 0)
     visible = visible_keys(maps)
@@ -93,13 +93,13 @@ def test_uniform_attention_gives_what_chance_gives(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", list(SEEN))
-def test_what_is_seen_is_found_though_weights_are_too_small_to_be_there(kind: str) -> None:
+def test_visible_keys_are_found_though_some_weights_are_zero(kind: str) -> None:
     mask = mask_of(kind)
     holes = mask[None] * (np.random.default_rng(0).random((4, TOKENS, TOKENS)) < 0.4)
     np.testing.assert_array_equal(visible_keys(holes.astype(np.float32)).count, mask.sum(1))
 
 
-def test_a_head_that_looks_at_one_kind_of_token_alone_has_that_score_and_that_label() -> None:
+def test_a_head_that_attends_to_one_kind_of_token_has_that_score_and_label() -> None:
     ids = np.tile(np.arange(8), 2)
     for kind in ("backwards", "both ways"):
         interest = {**keys_of_interest(len(ids)), **repeated_keys(ids, 8)}
@@ -115,7 +115,7 @@ def test_a_head_that_looks_at_one_kind_of_token_alone_has_that_score_and_that_la
             assert label_of({each: float(values[head]) for each, values in scores.items()}, chances) == LABELS[name]
 
 
-def test_entropy_distance_and_what_a_sink_takes_by_hand() -> None:
+def test_entropy_distance_and_the_share_of_a_sink_by_hand() -> None:
     maps = np.array([[[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.25, 0.25, 0.5, 0], [0, 0, 0, 1]]], dtype=np.float32)
     visible = VisibleKeys(np.zeros(4, dtype=np.int64), np.arange(4))
     assert visible.count.tolist() == [1, 2, 3, 4]
@@ -132,7 +132,7 @@ def test_entropy_distance_and_what_a_sink_takes_by_hand() -> None:
     assert attention_to(0.25 * maps, keys_of_interest(4)["to_self"], visible) == pytest.approx([(0.5 + 0.5 + 1) / 12])
 
 
-def test_one_token_has_nothing_to_choose() -> None:
+def test_measures_of_one_token_are_undefined() -> None:
     maps = np.ones((2, 1, 1), dtype=np.float32)
     visible = visible_keys(maps)
     assert np.isnan(spread(maps, visible).entropy).all()
@@ -140,7 +140,7 @@ def test_one_token_has_nothing_to_choose() -> None:
     assert all(math.isnan(uniform_to(keys, visible)) for keys in keys_of_interest(1).values())
 
 
-def test_a_clear_head_that_rests_on_the_first_token_is_named_for_what_it_does() -> None:
+def test_a_head_that_rests_on_the_first_token_gets_the_label_of_what_it_does() -> None:
     chances = dict.fromkeys(LABELS, 0.1)
     assert label_of({"to_first": 0.9, "duplicate": 0.56}, chances) == "duplicate"
     assert label_of({"to_first": 0.9, "duplicate": 0.54}, chances) == "first"
@@ -158,7 +158,7 @@ def test_rollout_by_hand() -> None:
         rollout(iter([]))
 
 
-def test_what_a_query_sees_counts_only_where_it_has_a_choice() -> None:
+def test_only_queries_with_a_choice_of_keys_count() -> None:
     visible = VisibleKeys(np.array([0, 0, 2]), np.array([0, 1, 1]))
     assert visible.count.tolist() == [1, 2, 0]
     assert visible.holds(np.array([0, 0, 2])).tolist() == [False, True, False]
@@ -169,7 +169,7 @@ SENTENCE, ANOTHER = "The cat sat on the mat.", "When Mary and John went to the s
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the model whose heads are known."""
+    """Save the model with planted heads."""
     return planted_heads.save(tmp_path_factory.mktemp("planted"))
 
 
@@ -195,14 +195,15 @@ def test_planted_heads_are_found(planted: Path) -> None:
     uniform = rows["L0H1"]
     for name in ("entropy", "to_first", "to_self", "to_previous", "mean_distance", "duplicate", "induction"):
         assert uniform[name] == pytest.approx(uniform[f"{name}_chance"], rel=1e-5)
-    # Of the tokens that come again the first has two keys after its like: its own, and the next, which reads it.
+    # The first repeated token matches two keys: the first token, which has only itself as its previous token, and the
+    # one after it.
     assert rows["L1H0"]["induction"] == pytest.approx(1 - np.mean([0.5 / n for n in (11, 17, 31, 53)]), abs=0.02)
     assert rows["L1H1"]["duplicate"] == pytest.approx(0.5, abs=0.02)
     assert rows["L1H1"]["to_self"] == pytest.approx(0.75, abs=0.03)
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "bert", "mistral", "gpt_oss", "t5"])
-def test_the_table_agrees_with_loops_over_the_models_own_maps(model_type: str, tiny_model: TinyModel) -> None:
+def test_the_table_agrees_with_loops_over_the_maps(model_type: str, tiny_model: TinyModel) -> None:
     folder = tiny_model(model_type)
     engine, reader = start_engine(folder), open_reader(folder)
     table = engine.table("patterns", Query(text=SENTENCE)).result()
@@ -277,7 +278,7 @@ def looped(
     return {name: sum(gathered[name]) / len(gathered[name]) if name in gathered else None for name in names}
 
 
-def test_rollout_of_a_model_agrees_with_its_own_maps(tiny_model: TinyModel) -> None:
+def test_rollout_agrees_with_the_product_of_the_maps(tiny_model: TinyModel) -> None:
     engine, reader = start_engine(tiny_model("t5")), open_reader(tiny_model("t5"))
     tokens = len(reader.read(SENTENCE, lambda: None).tokens)
     rows = list(engine.table("rollout", Query(text=SENTENCE)).result())
@@ -296,7 +297,7 @@ def test_rollout_of_a_model_agrees_with_its_own_maps(tiny_model: TinyModel) -> N
         np.testing.assert_allclose(found[..., 1], np.linalg.matrix_power(mixing, layers), atol=1e-6)
 
 
-def test_ids_read_with_the_same_model_leave_the_sentence_as_it_is(tiny_model: TinyModel) -> None:
+def test_reading_ids_with_the_same_model_does_not_change_the_sentence(tiny_model: TinyModel) -> None:
     reader, other = (open_reader(tiny_model("bart")) for _ in range(2))
     reader.read(SENTENCE, lambda: None)
     beside = reader.sharing_model()

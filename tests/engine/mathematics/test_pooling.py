@@ -1,4 +1,4 @@
-"""Pooled maps against plain loops: maxima, where they are, means, sums, at every edge."""
+"""Pooled maps against plain loops: maxima, their places, means and sums, also at the edges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui.drawing.readout import block_readout
 
 
 def by_hand(shown: AttentionMap, block: int, row: int, column: int) -> tuple[float, tuple[int, int], float]:
-    """Give a block's largest weight, where it is, and the mean, weight by weight."""
+    """Find a block's largest weight, its place, and the mean, weight by weight."""
     queries, keys = shown.weights.shape
     places = [
         (query, key)
@@ -31,7 +31,7 @@ def by_hand(shown: AttentionMap, block: int, row: int, column: int) -> tuple[flo
 @pytest.mark.parametrize("shape", [(12, 12), (13, 7), (1, 9), (30, 31)])
 @pytest.mark.parametrize("block", [1, 2, 3, 5, 12, 40])
 @pytest.mark.parametrize("pooling", ["max", "mean"])
-def test_every_block_is_what_a_plain_loop_gives(shape: tuple[int, int], block: int, pooling: Pooling) -> None:
+def test_every_block_agrees_with_a_plain_loop(shape: tuple[int, int], block: int, pooling: Pooling) -> None:
     shown = attention(*shape, causal=False)
     rows, columns = (-(-count // block) for count in shape)
     pooled = pool(shown, MapWindow(block, range(rows), range(columns), pooling))
@@ -71,7 +71,7 @@ def test_a_window_is_a_part_of_the_whole(block: int) -> None:
     assert pool(shown, MapWindow(block, range(90, 99), range(3))).values.size == 0
 
 
-def test_a_weight_that_is_not_finite_shows_in_its_block_and_not_in_the_scale() -> None:
+def test_a_weight_that_is_not_finite_marks_its_block_and_does_not_change_the_scale() -> None:
     weights = np.full((6, 6), 0.25, dtype=np.float32)
     weights[1, 0], weights[4, 4], weights[5, 4] = math.nan, math.inf, -math.inf
     weights[0, 4] = 0.5
@@ -86,17 +86,17 @@ def test_a_weight_that_is_not_finite_shows_in_its_block_and_not_in_the_scale() -
     assert pool(shown, MapWindow(1, range(6), range(6))).largest == 0.0
 
 
-def test_pooling_looks_up_between_rows_of_blocks() -> None:
-    looks = 0
+def test_pooling_can_be_stopped_between_rows_of_blocks() -> None:
+    calls = 0
 
-    def look() -> None:
-        nonlocal looks
-        looks += 1
-        if looks > 3:
+    def check() -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 3:
             raise Superseded("replaced by a newer request")
 
     with pytest.raises(Superseded):
-        pool(attention(40), MapWindow(4, range(10), range(10), "mean"), check=look)
+        pool(attention(40), MapWindow(4, range(10), range(10), "mean"), check=check)
 
 
 @pytest.mark.parametrize("pooling", ["max", "mean"])
@@ -112,7 +112,7 @@ def test_differences_are_pooled_without_a_map_of_them(pooling: Pooling) -> None:
 
 
 @pytest.mark.parametrize("tokens", [5, 32, 100])
-def test_the_mean_over_heads_is_taken_to_the_last_query(tokens: int) -> None:
+def test_the_mean_over_heads_includes_the_last_query(tokens: int) -> None:
     weights = np.random.default_rng(0).random((3, tokens, tokens)).astype(np.float32)
     sentence = Sentence("", (), (), 0)
     maps = AttentionMaps(sentence, "decoder", 0, ("a",) * tokens, ("a",) * tokens, weights)
@@ -129,7 +129,7 @@ def test_the_fitting_block_is_the_smallest_that_fits(tokens: int, room: tuple[in
     assert fitting_block(tokens, tokens, *room) == fits[0]
 
 
-def test_the_readout_of_a_block_leaves_out_what_does_not_fit_the_ranges_and_the_maximum_never() -> None:
+def test_a_narrow_readout_of_a_block_keeps_the_ranges_and_the_maximum() -> None:
     shown = attention(100)
     pooled = pool(shown, MapWindow(16, range(7), range(7)))
     block = pooled.at(6, 0)

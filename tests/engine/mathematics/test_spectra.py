@@ -1,4 +1,4 @@
-"""The thin, batched way to the spectra, and to their small end, against a dense float64 SVD."""
+"""Spectra from thin factors in batches, and their small end, compared with a dense float64 SVD."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COUNTS = ("energy_rank", "numerical_rank")
 
 @dataclass(frozen=True)
 class Layer:
-    """The weights of a made-up layer, and the relative spacing of the dtype they are stored in."""
+    """The weights of an artificial layer, and the relative spacing of the dtype they are stored in."""
 
     query: Tensor  # (heads, head_dim, d_model)
     key: Tensor  # (key_value_heads, head_dim, d_source)
@@ -40,7 +40,7 @@ class Layer:
 
     @property
     def factors(self) -> Factors:
-        """Those of all heads."""
+        """The factors of all heads."""
         return self.query, self.key, self.value, self.output
 
 
@@ -60,7 +60,7 @@ def gaussian(
 
 
 def conditioned(condition: float, factors: Factors) -> Factors:
-    """Give every matrix of every factor singular values that fall geometrically to ``1/condition``."""
+    """Set the singular values of every matrix to a geometric sequence down to ``1/condition``."""
 
     def change(factor: Tensor) -> Tensor:
         left, sigma, right = torch.linalg.svd(factor, full_matrices=False)
@@ -68,11 +68,11 @@ def conditioned(condition: float, factors: Factors) -> Factors:
         changed: Tensor = left * falling @ right
         return changed
 
-    return alike(factors, change)
+    return change_all(factors, change)
 
 
 def deficient(factors: Factors) -> Factors:
-    """Let the last third of each head's rows, or of its columns where they are fewer, repeat the first."""
+    """Repeat the first third of each head's rows, or of its columns if they are fewer, as the last third."""
 
     def change(factor: Tensor) -> Tensor:
         tall = factor.shape[-2] > factor.shape[-1]
@@ -81,17 +81,17 @@ def deficient(factors: Factors) -> Factors:
         rows[:, -third:] = rows[:, :third]
         return rows.mT.contiguous() if tall else rows
 
-    return alike(factors, change)
+    return change_all(factors, change)
 
 
-def alike(factors: Factors, change: Callable[[Tensor], Tensor]) -> Factors:
+def change_all(factors: Factors, change: Callable[[Tensor], Tensor]) -> Factors:
     """Change every factor in the same way."""
     query, key, value, output = factors
     return change(query), change(key), change(value), change(output)
 
 
 def layers() -> Iterator[tuple[str, Layer]]:
-    """Make layers of every kind that checkpoints have, and of the kinds that are hard."""
+    """Make layers of every kind that checkpoints have, and difficult ones."""
     wide = (4, 4, 8, 8, 96, 96)
     for name, shape, dtype, stored in (
         ("Gaussian", wide, torch.float32, 2.0**-23),
@@ -120,7 +120,7 @@ def layers() -> Iterator[tuple[str, Layer]]:
             "huge numbers": lambda factor: factor * 1e60,
         }
         for name, change in changes.items():
-            yield f"{name}, width {shape[4]}", Layer(*alike(base, change), DOUBLE)
+            yield f"{name}, width {shape[4]}", Layer(*change_all(base, change), DOUBLE)
 
 
 @pytest.fixture(params=list(layers()), ids=lambda pair: pair[0])
@@ -155,8 +155,8 @@ def assert_agree(
 ) -> None:
     """Compare singular values and every measure with those of a dense float64 SVD.
 
-    ``factors`` is the product of the factors' spectral norms: what a dense product's rounding errors scale with. Below
-    ``1e-9`` of it the reference is noise itself, and only has to be matched by noise.
+    ``factors`` is the product of the factors' spectral norms, with which a dense product's rounding errors scale. Below
+    ``1e-9`` of it the reference itself is noise, and only noise is expected.
     """
     reference = torch.linalg.svdvals(matrix).numpy()[:structural_rank]
     assert sigma.shape == reference.shape
@@ -181,7 +181,7 @@ def spectral_norm(matrix: Tensor) -> float:
 
 
 def factor_norms(matrix: str, parts: dict[str, Tensor]) -> float:
-    """Multiply the spectral norms of the factors of a matrix."""
+    """Multiply the spectral norms of a matrix's factors."""
     return float(np.prod([spectral_norm(parts[factor]) for factor in matrix]))
 
 
@@ -205,7 +205,7 @@ def test_a_whole_layers_spectrum_is_that_of_the_dense_matrix(layer: Layer, matri
     assert_agree(sigma, parts[matrix], rank, factor_norms(matrix, parts), layer.stored)
 
 
-def test_a_batch_of_one_bad_matrix_leaves_the_good_ones_as_they_are() -> None:
+def test_a_bad_matrix_in_a_batch_does_not_change_the_others() -> None:
     good = torch.randn(3, 8, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     bad = good.clone()
     bad[1, -1] = bad[1, 0] + 1e-6 * bad[1, -1]
@@ -215,7 +215,7 @@ def test_a_batch_of_one_bad_matrix_leaves_the_good_ones_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("decades", [2, 6, 12])
-def test_a_circuit_stays_the_same_when_queries_grow_as_keys_shrink(decades: int) -> None:
+def test_a_circuit_does_not_change_when_queries_grow_as_keys_shrink(decades: int) -> None:
     generator = torch.Generator().manual_seed(0)
     query, key = (torch.randn(2, 8, 64, generator=generator, dtype=torch.float64) for _ in range(2))
     scales = torch.logspace(-decades / 2, decades / 2, 8, dtype=torch.float64)[:, None]
@@ -232,7 +232,7 @@ def test_a_products_spectrum_does_not_depend_on_where_the_factors_are_wide() -> 
 
 
 @pytest.mark.parametrize("shape", [(256, 300), (300, 256), (391, 391), (520, 4000), (300, 2100)])
-def test_large_matrices_are_squared_in_blocks_without_a_trace(shape: tuple[int, int]) -> None:
+def test_squaring_large_matrices_in_blocks_changes_nothing(shape: tuple[int, int]) -> None:
     large = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
     expected = torch.linalg.svdvals(large.double())
     torch.testing.assert_close(matrix_singular_values(large), expected, rtol=1e-6, atol=0)
@@ -273,21 +273,21 @@ def orthogonal(seed: int) -> Tensor:
 
 
 def product_with(sigma: Tensor) -> tuple[Tensor, Tensor]:
-    """Make factors (1, N, N) of a product with singular values that are known; both have some part in them."""
+    """Make factors (1, N, N) of a product with known singular values, to which both contribute."""
     roots = sigma.sqrt()
     turn = orthogonal(2)
     return (turn * roots @ orthogonal(0))[None], (turn * roots @ orthogonal(1))[None]
 
 
 def with_small(count: int, smallest: float) -> Tensor:
-    """Let all but some values be of the size of one, and those fall to the smallest."""
+    """Make values of the size of one, and ``count`` small ones down to the smallest."""
     small = torch.logspace(-5.3, float(torch.tensor(smallest).log10()), count, dtype=torch.float64)
     return torch.cat([torch.linspace(3, 0.01, N - count, dtype=torch.float64), small])
 
 
 @pytest.fixture
 def decomposed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """Note the shapes of what is decomposed densely."""
+    """List the shapes of matrices that are decomposed densely."""
     shapes: list[tuple[int, ...]] = []
     dense = torch.linalg.svdvals
 
@@ -302,9 +302,7 @@ def decomposed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 30, MOST_SMALL_VALUES])
 @pytest.mark.parametrize("smallest", [1e-6, 1e-9, 1e-13])
-def test_small_values_that_were_planted_are_found(
-    count: int, smallest: float, decomposed: list[tuple[int, ...]]
-) -> None:
+def test_planted_small_values_are_found(count: int, smallest: float, decomposed: list[tuple[int, ...]]) -> None:
     sigma = with_small(count, smallest)
     found = circuit_singular_values(*product_with(sigma))[0][0]
     torch.testing.assert_close(found, sigma, rtol=4e-6, atol=float(64 * DOUBLE * sigma[0]))
@@ -321,7 +319,7 @@ def test_small_values_that_were_planted_are_found(
         pytest.param(with_small(5, 1e-9) * 1e-140, id="tiny"),
     ],
 )
-def test_what_cannot_be_mended_is_decomposed_densely(sigma: Tensor) -> None:
+def test_values_that_iteration_cannot_find_are_still_right(sigma: Tensor) -> None:
     own, shared = product_with(sigma)
     found = circuit_singular_values(own, shared)[0][0]
     torch.testing.assert_close(found, sigma, rtol=4e-6, atol=float(64 * DOUBLE * sigma[0]))
@@ -342,17 +340,17 @@ def test_ranks_are_those_of_a_dense_decomposition(rank: int, stored: torch.dtype
     torch.testing.assert_close(found, dense, rtol=4e-6, atol=float(16 * N * DOUBLE * dense[0]))
 
 
-def test_a_singular_matrix_has_no_smallest_values_to_be_found() -> None:
+def test_iteration_gives_up_on_a_singular_matrix() -> None:
     assert smallest_singular_values(torch.zeros(SQUARE, dtype=torch.float64), 1) is None
     assert smallest_singular_values(torch.full(SQUARE, torch.nan, dtype=torch.float64), 1) is None
 
 
 @pytest.mark.parametrize("shared", [0, 2, 7])
 @pytest.mark.parametrize("noise", [0.0, 1e-13, 1e-9, 1e-6])
-def test_of_a_small_kernel_so_much_is_in_the_image_as_was_planted(
+def test_the_planted_part_of_a_small_kernel_lies_in_the_image(
     shared: int, noise: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kernel of seven directions, of which some stand at right angles to the image and the others lie in it."""
+    """A kernel of seven directions, of which some are orthogonal to the image and the others lie in it."""
     axes, count = orthogonal(0), 7
     kernel = axes[:, :count]
     beyond = torch.cat([kernel[:, :shared], axes[:, count : 2 * count - shared]], 1)  # what the image leaves out
@@ -370,6 +368,6 @@ def test_of_a_small_kernel_so_much_is_in_the_image_as_was_planted(
 
 
 def _not_square(matrix: Tensor) -> Tensor:
-    """Let no whole matrix be decomposed densely."""
+    """Check that no whole matrix is decomposed densely."""
     assert matrix.shape != SQUARE
     return matrix

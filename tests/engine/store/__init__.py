@@ -1,1 +1,1 @@
-"""Files that are written."""
+"""Files on disk: the cache, exports, formats."""

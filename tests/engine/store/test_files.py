@@ -1,4 +1,4 @@
-"""A file that a person asked for is complete or absent, whatever happens while it is written."""
+"""An exported file is complete or absent, whatever happens while it is written."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ def table(*rows: Sequence[Cell]) -> Table:
 
 
 def read_back(path: Path) -> list[dict[str, str]]:
-    """Read a CSV file as anybody would."""
+    """Read a CSV file with the standard library."""
     with path.open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
 
 
 def interrupted(error: BaseException) -> Iterator[Sequence[Cell]]:
-    """Give rows, and then an error instead of the rest."""
+    """Yield rows, and then raise an error."""
     for number in range(50_000):
         yield ("token", number, number / 7)
     raise error
 
 
 def write_csv(table: AnyTable, path: Path) -> Path:
-    """Write a table as CSV and give the path."""
+    """Write a table as CSV."""
     return write_table(table, path, "csv")
 
 
 def names(folder: Path) -> list[str]:
-    """List what is in a folder, hidden files too."""
+    """List a folder, including hidden files."""
     return sorted(each.name for each in folder.iterdir())
 
 
@@ -84,24 +84,19 @@ def test_tokens_read_back_exactly(token: str, folder: Path) -> None:
     assert read_back(path)[0]["token"] == token
 
 
-def test_the_first_line_names_the_columns_and_lines_end_alike_everywhere(folder: Path) -> None:
+def test_the_first_line_names_the_columns_and_lines_end_with_a_newline(folder: Path) -> None:
     path = write_csv(table(("a", 1, 0.5), ("b", 2, 0.25)), folder / "table.csv")
     assert path.read_bytes() == b"token,index,weight\na,1,0.5\nb,2,0.25\n"
 
 
 @pytest.mark.parametrize("error", [ValueError("in the middle"), KeyboardInterrupt(), OSError(28, "No space left")])
-def test_an_error_in_the_middle_leaves_nothing(error: BaseException, folder: Path) -> None:
-    with pytest.raises((type(error), EngineError)):
-        write_csv(LargeTable("attention", COLUMNS, interrupted(error)), folder / "table.csv")
-    assert names(folder) == []
-
-
-def test_an_error_in_the_middle_keeps_the_old_file(folder: Path) -> None:
-    path = write_csv(table(("old", 1, 0.5)), folder / "table.csv")
-    with pytest.raises(ValueError, match="middle"):
-        write_csv(LargeTable("attention", COLUMNS, interrupted(ValueError("in the middle"))), path)
-    assert read_back(path)[0]["token"] == "old"
-    assert names(folder) == ["table.csv"]
+def test_an_error_in_the_middle_leaves_no_new_file_and_keeps_an_old_one(error: BaseException, folder: Path) -> None:
+    old = write_csv(table(("old", 1, 0.5)), folder / "old.csv")
+    for path in (old, folder / "new.csv"):
+        with pytest.raises((type(error), EngineError)):
+            write_csv(LargeTable("attention", COLUMNS, interrupted(error)), path)
+    assert read_back(old)[0]["token"] == "old"
+    assert names(folder) == ["old.csv"]
 
 
 def test_an_old_file_is_replaced_and_keeps_its_permissions(folder: Path) -> None:
@@ -117,7 +112,6 @@ ENDLESS = """
 import itertools, signal, sys
 from pathlib import Path
 from engine.store.export import write_table
-from engine.values.table import Table
 from engine.values.table import LargeTable
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 rows = (("token", number, number / 7) for number in itertools.count())
@@ -125,30 +119,31 @@ write_table(LargeTable("attention", ("token", "index", "weight"), rows), Path(sy
 """
 
 
-@pytest.mark.parametrize("old", [False, True])
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_killed_in_the_middle_no_half_file_has_that_name(kill: signal.Signals, old: bool, folder: Path) -> None:
-    path = folder / "table.csv"
-    if old:
-        write_csv(table(("old", 1, 0.5)), path)
-    writer = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)], cwd=ROOT, stderr=subprocess.DEVNULL)
+def test_a_killed_writer_leaves_no_new_file_and_keeps_an_old_one(kill: signal.Signals, folder: Path) -> None:
+    old, new = folder / "old.csv", folder / "new.csv"
+    write_csv(table(("old", 1, 0.5)), old)
+    writers = {
+        path: subprocess.Popen([sys.executable, "-c", ENDLESS, path], cwd=ROOT, stderr=subprocess.DEVNULL)
+        for path in (old, new)
+    }
     try:
         deadline = time.monotonic() + 30
-        while sum(each.stat().st_size for each in folder.iterdir()) < 100_000:  # it is in the middle
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        writer.send_signal(kill)
-        writer.wait(timeout=30)
+        for path, writer in writers.items():
+            while sum(each.stat().st_size for each in folder.glob(f".{path.name}.*")) < 100_000:  # it is in the middle
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            writer.send_signal(kill)
+            writer.wait(timeout=30)
     finally:
-        writer.kill()
-    if old:
-        assert [row["token"] for row in read_back(path)] == ["old"]
-    else:
-        assert not path.exists()
+        for writer in writers.values():
+            writer.kill()
+    assert [row["token"] for row in read_back(old)] == ["old"]
+    assert not new.exists()
 
 
 def refusal(path: Path) -> str:
-    """Give the line that says why a file cannot be written."""
+    """Return the line that says why a file cannot be written."""
     with pytest.raises(EngineError) as caught:
         write_csv(table(("a", 1, 0.5)), path)
     line = str(caught.value)
@@ -157,14 +152,14 @@ def refusal(path: Path) -> str:
     return line
 
 
-def test_a_place_that_is_not_there_is_named(folder: Path) -> None:
+def test_a_missing_folder_is_named(folder: Path) -> None:
     assert "No such file or directory" in refusal(folder / "missing" / "table.csv")
     (folder / "file").touch()
     assert "Not a directory" in refusal(folder / "file" / "table.csv")
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the administrator may write anywhere")
-def test_a_place_that_may_not_be_written_to_is_named(folder: Path) -> None:
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_a_folder_without_permission_is_named(folder: Path) -> None:
     folder.chmod(0o500)
     assert "Permission denied" in refusal(folder / "table.csv")
     folder.chmod(0o700)
@@ -176,7 +171,7 @@ def test_a_folder_is_no_file(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "symlink"), reason="no links here")
-def test_a_link_that_leads_in_a_circle_is_named(folder: Path) -> None:
+def test_a_circular_link_is_named(folder: Path) -> None:
     (folder / "a.csv").symlink_to(folder / "b.csv")
     (folder / "b.csv").symlink_to(folder / "a.csv")
     refusal(folder / "a.csv")
@@ -196,7 +191,7 @@ def test_a_link_stays_a_link_and_its_target_gets_the_rows(there: bool, folder: P
 
 
 def device(name: str, minor: int, folder: Path) -> Path:
-    """Give ``/dev/null`` or its like; to the administrator, who could replace it by a file, a copy of it."""
+    """Return a device such as ``/dev/null``, or a copy of it for the superuser, who could replace it by a file."""
     original = Path("/dev") / name
     if sys.platform != "linux" or not original.is_char_device():
         pytest.skip(f"there is no {original} here")
@@ -217,7 +212,7 @@ def test_a_device_stays_a_device(folder: Path) -> None:
     assert names(folder) in ([], ["null"])
 
 
-def test_a_full_disk_is_said(folder: Path) -> None:
+def test_a_full_disk_is_named(folder: Path) -> None:
     assert "No space left" in refusal(device("full", 7, folder))
 
 
@@ -249,7 +244,7 @@ def test_arrays_read_back_exactly(folder: Path) -> None:
     assert names(folder) == ["heads.npz"]
 
 
-def test_arrays_cut_off_by_an_error_leave_nothing(folder: Path) -> None:
+def test_arrays_interrupted_by_an_error_leave_nothing(folder: Path) -> None:
     def arrays() -> Iterator[tuple[str, NDArray[Any]]]:
         yield "L0H0.W_Q", np.zeros(1000)
         raise EngineError("layer 1 holds NaN")

@@ -1,4 +1,4 @@
-"""Tables in files hold what the tables hold, in every format, and a file is complete or absent."""
+"""Tables read back exactly from every format, and a file is complete or absent."""
 
 from __future__ import annotations
 
@@ -39,19 +39,14 @@ TEXT_COLUMNS = {
 
 
 def same(found: object, cell: Cell) -> bool:
-    """Say whether two values are the same number to the last bit, or the same text."""
+    """Return whether two values are the same number to the last bit, or the same text."""
     if isinstance(found, float) and isinstance(cell, float):
         return struct.pack("d", found) == struct.pack("d", cell)
     return type(found) is type(cell) and found == cell
 
 
-def parquet(path: Path) -> polars.DataFrame:
-    """Read a Parquet file as anybody would."""
-    return polars.read_parquet(path)
-
-
 def objects(path: Path) -> list[dict[str, Any]]:
-    """Read JSON lines as anybody would, who refuses what is no JSON."""
+    """Read JSON lines, refusing ``NaN`` and ``Infinity``, which are no JSON."""
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is no JSON")
@@ -68,7 +63,7 @@ def opened() -> Iterator[tuple[Engine, ModelOutline]]:
 
 
 def table_of(opened: tuple[Engine, ModelOutline], view: str) -> Table:
-    """Work out a table, of layer 1 where it is of layers, and keep its rows."""
+    """Compute a table, of layer 1 if it is one of layers."""
     options: dict[str, object] = {"norms": True} if view == "weights" else {}
     if view not in ("predictions", "lens", "contributions", "rollout"):
         options["layer"] = "1"
@@ -93,7 +88,7 @@ def test_every_table_reads_back_exactly_from_every_format(
     for line, row in zip(written, rows, strict=True):
         for text, cell in zip(line, row, strict=True):
             assert same(float(text), cell) if isinstance(cell, float) else text == ("" if cell is None else str(cell))
-    packed = parquet(files["parquet"])
+    packed = polars.read_parquet(files["parquet"])
     assert tuple(packed.columns) == table.columns
     for found in (objects(files["jsonl"]), packed.to_dicts()):
         assert len(found) == len(rows)
@@ -113,7 +108,7 @@ def test_tokens_and_numbers_that_are_hard_to_write_read_back(tmp_path: Path) -> 
     pairs = [(text, number) for text in TEXTS for number in NUMBERS]
     rows = [("decoder", "1", "mean", 0, 2**62 + 1, text, "x", number, 0.5) for text, number in pairs]
     table = Table.of_rows("attention", ATTENTION_COLUMNS, rows)
-    found = parquet(write_table(table, tmp_path / "a.parquet", "parquet")).to_dicts()
+    found = polars.read_parquet(write_table(table, tmp_path / "a.parquet", "parquet")).to_dicts()
     assert all(
         same(each["weight"], None if math.isnan(number) else number)
         for each, (_, number) in zip(found, pairs, strict=True)
@@ -129,10 +124,14 @@ def test_tokens_and_numbers_that_are_hard_to_write_read_back(tmp_path: Path) -> 
 
 def test_a_mean_over_layers_makes_a_column_of_text_and_an_empty_table_keeps_its_types(tmp_path: Path) -> None:
     rows = [("decoder", "mean", "0", 0, 0, "a", "a", 1.0, "")]
-    mean = parquet(write_table(Table.of_rows("attention", ATTENTION_COLUMNS, rows), tmp_path / "a.parquet", "parquet"))
+    mean, none = (
+        polars.read_parquet(
+            write_table(Table.of_rows("attention", ATTENTION_COLUMNS, each), tmp_path / "a.parquet", "parquet")
+        )
+        for each in (rows, ())
+    )
     assert mean["layer"].to_list() == ["mean"]
     assert mean.schema["weight_chance"] == polars.Float64
-    none = parquet(write_table(Table.of_rows("attention", ATTENTION_COLUMNS, ()), tmp_path / "b.parquet", "parquet"))
     assert len(none) == 0
     assert [str(none.schema[name]) for name in ("layer", "weight")] == ["Int64", "Float64"]
 
@@ -160,11 +159,11 @@ def test_a_large_table_is_read_in_pieces_while_it_is_written(
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.parquet"])
-def test_what_is_interrupted_leaves_nothing(name: str, tmp_path: Path) -> None:
+def test_an_interrupted_table_leaves_nothing(name: str, tmp_path: Path) -> None:
     def rows() -> Iterator[Sequence[Cell]]:
         for number in range(50_000):
             yield ("decoder", 0, "0", number, 0, "a", "b", 0.5, 0.25)
-        raise Superseded("not wanted any more")
+        raise Superseded("replaced by a newer request")
 
     folder = tmp_path / "files"
     folder.mkdir()
@@ -192,7 +191,7 @@ def test_the_ending_or_the_option_names_the_format_and_the_rows_are_the_same(tmp
     assert json.loads(facts["options"]) == {"head": "L1H0", "energy": 0.1, "where": "matrix = QK"}
 
 
-def test_that_a_filter_leaves_no_row_is_said_beside_the_table(tmp_path: Path) -> None:
+def test_a_filter_that_matches_no_row_is_reported_beside_the_table(tmp_path: Path) -> None:
     for options in (
         ("heads", "--where", "label = indction"),
         ("ranks", "--where", "matrix = XY", "-o", tmp_path / "a.csv"),
@@ -205,7 +204,7 @@ def test_that_a_filter_leaves_no_row_is_said_beside_the_table(tmp_path: Path) ->
     assert "no row" not in run("demo", "ranks", "--where", "matrix = QK").stderr
 
 
-def test_formats_that_cannot_be_are_refused_before_anything_is_computed(tmp_path: Path) -> None:
+def test_impossible_formats_are_refused_before_anything_is_computed(tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     assert "-o FILE.parquet" in refusal("demo", "ranks", "--format", "parquet", code=2)
     assert "a table, not arrays; give -o" in refusal("demo", "ranks", "--format", "npz", "-o", file, code=2)
@@ -216,7 +215,7 @@ def test_formats_that_cannot_be_are_refused_before_anything_is_computed(tmp_path
     assert list(tmp_path.glob("*.*")) == []
 
 
-def test_a_file_is_given_up_between_its_rows_or_with_the_engine() -> None:
+def test_writing_stops_between_rows_or_with_the_engine() -> None:
     for stop in (Engine.stop_writing, Engine.stop):
         engine, begun = Engine(), threading.Event()
 
@@ -233,7 +232,7 @@ def test_a_file_is_given_up_between_its_rows_or_with_the_engine() -> None:
         engine.stop()
 
 
-def test_a_file_that_waits_for_a_busy_engine_is_given_up_at_once() -> None:
+def test_writing_that_waits_for_a_busy_engine_stops_at_once() -> None:
     engine, held, begun = Engine(), threading.Event(), threading.Event()
     hold_up(engine, held)
 
@@ -251,7 +250,7 @@ def test_a_file_that_waits_for_a_busy_engine_is_given_up_at_once() -> None:
     engine.stop()
 
 
-def test_an_error_that_nobody_foresaw_is_the_files_own() -> None:
+def test_an_unforeseen_error_of_writing_is_raised() -> None:
     engine = Engine()
 
     def work(check: Check) -> None:

@@ -1,4 +1,4 @@
-"""A model's spectra in units: on which lanes, from which memory, and for several threads at once."""
+"""A model's spectra in units of work: their lanes, what is kept in memory and on disk, and several threads at once."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def test_heads_are_computed_on_one_lane_and_whole_layers_on_another(folder: str,
     opened = store(folder)
     lanes = {lane for lane in opened.layer(FIRST, whole_layer) if lane is not None}
     assert lanes == {Lane.LAYERS if whole_layer else Lane.WEIGHTS}
-    assert list(opened.layer(FIRST, whole_layer)) == [], "what is known is there at once"
+    assert list(opened.layer(FIRST, whole_layer)) == [], "known spectra take no work"
 
 
-def test_what_is_on_disk_is_not_read_again_from_the_weights(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spectra_on_disk_are_not_computed_again(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first = store(folder, use_cache=True)
     expected = [finish(first.layer(FIRST, whole_layer)) for whole_layer in (False, True)]
     monkeypatch.setattr("engine.architectures.heads.read_layer", pytest.fail)
@@ -49,7 +49,7 @@ def test_what_is_on_disk_is_not_read_again_from_the_weights(folder: str, monkeyp
     assert head[0].noise == expected[0].spectra[2]["OV"].noise
 
 
-def test_matrices_asked_for_one_after_the_other_are_all_kept(folder: str) -> None:
+def test_matrices_that_are_computed_one_after_another_are_all_kept(folder: str) -> None:
     expected = finish(store(folder).layer(FIRST, False))
     for matrices in (("Q",), ("OV",), ("QK", "V"), ("K",)):
         group = finish(store(folder, use_cache=True).layer(FIRST, False, matrices))
@@ -58,7 +58,7 @@ def test_matrices_asked_for_one_after_the_other_are_all_kept(folder: str) -> Non
 
 
 @pytest.mark.parametrize("others", [("V",), ("Q", "QK"), ("Q", "K", "V", "O", "QK", "OV")])
-def test_what_other_work_completes_meanwhile_is_neither_lost_nor_computed_again(
+def test_spectra_that_other_work_computes_meanwhile_are_kept(
     folder: str, others: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
@@ -73,7 +73,7 @@ def test_what_other_work_completes_meanwhile_is_neither_lost_nor_computed_again(
     assert_same(finish(opened.layer(FIRST, False)), expected)
 
 
-def test_several_threads_get_what_one_gets(folder: str) -> None:
+def test_several_threads_get_the_same_spectra_as_one(folder: str) -> None:
     layers = [Head("decoder", number) for number in range(2)]
     asked = [(layer, whole_layer) for layer in layers for whole_layer in (False, True)]
     alone = store(folder)
@@ -88,7 +88,7 @@ def test_several_threads_get_what_one_gets(folder: str) -> None:
             assert [spectrum.head.head for spectrum in of_head.result()] == [number] * 6
 
 
-def test_at_a_distance_qk_alone_is_another(folder: str) -> None:
+def test_at_a_distance_only_qk_changes(folder: str) -> None:
     opened = store(folder)
     for whole_layer, number in ((False, 1), (True, -1)):
         plain = finish(opened.layer(FIRST, whole_layer))
