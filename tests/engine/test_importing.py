@@ -1,9 +1,8 @@
-"""Libraries are imported by one thread at a time; the event loop is spared where that was asked for."""
+"""Libraries are imported by one thread at a time, and on request so that the event loop is spared."""
 
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import threading
 import time
@@ -16,6 +15,7 @@ import pytest
 
 from engine.checkpoints.library_imports import Importing
 from engine.values.progress import Progress
+from tests.opening import run_apart
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def quiet() -> Iterator[Importing]:
     gc.unfreeze()
 
 
-def test_nothing_is_done_to_the_collector_unless_it_is_asked_for() -> None:
+def test_the_collector_is_left_alone_unless_the_event_loop_is_spared() -> None:
     frozen, importing = gc.get_freeze_count(), Importing()
     with importing:
         assert gc.isenabled()
@@ -47,7 +47,7 @@ def test_the_collector_rests_while_modules_load_and_then_leaves_them_alone(quiet
     assert gc.get_freeze_count() > frozen
 
 
-def test_where_nothing_was_imported_the_collector_forgets_nothing(quiet: Importing) -> None:
+def test_the_collector_freezes_nothing_if_nothing_was_imported(quiet: Importing) -> None:
     frozen = gc.get_freeze_count()
     with quiet:
         pass
@@ -60,19 +60,23 @@ def test_the_collector_works_again_after_a_failure(quiet: Importing) -> None:
     assert gc.isenabled()
 
 
+MAPPING = """
+import sys
+from pathlib import Path
+from engine.checkpoints.library_imports import Importing
+
+importing = Importing()
+for importing.spares_event_loop in (False, True):
+    with importing:
+        print('torch' in sys.modules, 'libtorch_cpu' in Path('/proc/self/maps').read_text())
+import torch
+print(torch.linalg.svdvals(torch.diag(torch.tensor([3.0, 2.0]))).tolist())
+"""
+
+
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists what a process has mapped")
-@pytest.mark.parametrize("is_asked_for", [False, True])
-def test_torch_is_mapped_before_it_is_imported_only_where_that_is_asked_for(is_asked_for: bool) -> None:
-    code = (
-        "import sys; from pathlib import Path; from engine.checkpoints.library_imports import Importing\n"
-        f"importing = Importing(); importing.spares_event_loop = {is_asked_for}\n"
-        "with importing:\n"
-        "    print('torch' in sys.modules, 'libtorch_cpu' in Path('/proc/self/maps').read_text())\n"
-        "    import torch\n"
-        "print(torch.linalg.svdvals(torch.diag(torch.tensor([3.0, 2.0]))).tolist())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [f"False {is_asked_for}", "[3.0, 2.0]"]
+def test_torch_is_mapped_before_its_import_only_on_request() -> None:
+    assert run_apart(MAPPING).splitlines() == ["False False", "False True", "[3.0, 2.0]"]
 
 
 def test_one_thread_imports_at_a_time() -> None:
@@ -91,46 +95,34 @@ def test_one_thread_imports_at_a_time() -> None:
     assert inside == ["first", "other"]
 
 
-ON_THE_ENGINE_THREAD = (
-    "engine.checkpoints.locate",
-    "engine.checkpoints.source",
-    "engine.models.rotations",
-    "engine.models.tokenizer",
-    "engine.analysis.open_model",
-    "engine.analysis.spectra",
-    "engine.analysis.decompositions",
-    "engine.analysis.tables",
-)
+TWO_THREADS = """
+import sys, threading
+import engine.checkpoints.source, engine.models.tokenizer
+import engine.analysis.decompositions, engine.analysis.open_model, engine.analysis.spectra, engine.analysis.tables
+from engine.checkpoints.library_imports import IMPORTING
+from engine.checkpoints.locate import find_source
+from engine.models.rotations import rotation_of
+from engine.values.options import EngineOptions
+
+print("transformers" in sys.modules)
+source = find_source("demo", EngineOptions(), lambda progress: None)
+outline = source.anatomy.outline
+
+def load():
+    with IMPORTING:
+        import transformers
+        transformers.LlamaModel
+
+threading.Thread(target=load).start()
+print(len(rotation_of(outline, outline.layers[0], source.settings(), source.tensors).frequencies))
+"""
 
 
-def test_what_the_engine_imports_for_weights_leaves_transformers_to_the_lock() -> None:
-    code = f"import sys, {', '.join(ON_THE_ENGINE_THREAD)}; print('transformers' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+def test_the_modules_for_weights_leave_transformers_to_the_lock_and_its_import_to_one_thread() -> None:
+    assert run_apart(TWO_THREADS).splitlines() == ["False", "16"]
 
 
-def test_while_one_thread_imports_it_another_one_waits_and_has_it_whole() -> None:
-    code = (
-        "import threading\n"
-        "from engine.checkpoints.library_imports import IMPORTING\n"
-        "from engine.models.rotations import rotation_of\n"
-        "from engine.checkpoints.locate import find_source\n"
-        "from engine.values.options import EngineOptions\n"
-        "source = find_source('demo', EngineOptions(), lambda progress: None)\n"
-        "outline = source.anatomy.outline\n"
-        "def load():\n"
-        "    with IMPORTING:\n"
-        "        import transformers\n"
-        "        transformers.LlamaModel\n"
-        "thread = threading.Thread(target=load)\n"
-        "thread.start()\n"
-        "print(len(rotation_of(outline, outline.layers[0], source.settings(), source.tensors).frequencies))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout == "16\n", done.stderr
-
-
-def test_the_seconds_of_a_long_import_are_told_and_that_it_has_ended() -> None:
+def test_the_seconds_and_the_end_of_a_long_import_are_reported() -> None:
     importing, told = Importing(), list[Progress]()
     importing.tell = told.append
     with importing:

@@ -52,6 +52,15 @@ def test_the_lines_of_the_readme(tiny_model: TinyModel) -> None:
     np.testing.assert_array_equal(model["L1"].W_K[1], key[:8].float().numpy())
 
 
+def test_bfloat16_weights_come_exactly(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("gpt2")
+    with edited_weights(folder) as stored:
+        stored.update({name: weight.bfloat16() for name, weight in stored.items()})
+        stored["h.1.attn.c_attn.weight"][0, :2] = torch.tensor([1e-30, 1e30])  # beyond float16
+    expected = stored["h.1.attn.c_attn.weight"][:, :8].T.float().numpy()
+    np.testing.assert_array_equal(engine.open_model(folder, use_cache=False)["L1H0"].W_Q, expected)
+
+
 VIEWS: dict[str, Callable[[Model], Any]] = {
     "heads": lambda model: model.heads("patterns", text=TEXT),
     "ranks": lambda model: model.ranks(1, epsilon=0.05, whole_layers=True),
@@ -89,18 +98,18 @@ def test_another_open_model_is_compared_with(tiny_model: TinyModel) -> None:
         engine.open_model(tiny_model("llama"), use_cache=False).changes()
 
 
-def test_one_head_may_be_named_in_the_place_of_a_layer(demo: Model) -> None:
+def test_a_head_may_be_named_in_place_of_a_layer(demo: Model) -> None:
     assert demo.circuits("L1H3").select("layer", "head").rows() == [(1, "3")]
     assert demo.circuits("1.3").equals(demo.circuits(1, 3))
 
 
-def test_heads_that_are_off_change_maps_behind_them(demo: Model) -> None:
+def test_heads_that_are_off_change_later_maps(demo: Model) -> None:
     plain, off = demo.attention(TEXT, "L2"), demo.attention(TEXT, "L2", off=["L0H0", "L1H0"])
     assert np.abs(plain - off).max() > 1e-4
     np.testing.assert_array_equal(demo.attention(TEXT, "L2H1"), plain[1])
 
 
-def test_it_says_what_it_is_in_few_lines(demo: Model, tiny_model: TinyModel) -> None:
+def test_a_repr_has_few_lines_and_names_the_stacks(demo: Model, tiny_model: TinyModel) -> None:
     for model in (demo, engine.open_model(tiny_model("t5"), use_cache=False)):
         assert 1 <= len(repr(model).splitlines()) <= 5
         for name in model.outline.stacks:
@@ -132,12 +141,10 @@ REFUSED: list[tuple[Callable[[Model], Any], str]] = [
 
 
 @pytest.mark.parametrize(("ask", "said"), REFUSED)
-def test_what_cannot_be_had_is_one_line_that_pickles(ask: Callable[[Model], Any], said: str, demo: Model) -> None:
+def test_refusals_are_one_line(ask: Callable[[Model], Any], said: str, demo: Model) -> None:
     with pytest.raises(EngineError, match=said) as caught:
         ask(demo)
     assert "\n" not in str(caught.value)
-    again = pickle.loads(pickle.dumps(caught.value))
-    assert (type(again), str(again)) == (caught.type, str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -149,13 +156,13 @@ def test_errors_pickle(error: EngineError) -> None:
     assert (type(again), str(again), again.__dict__) == (type(error), str(error), error.__dict__)
 
 
-def test_parameters_are_those_of_a_layer_and_of_no_head(demo: Model) -> None:
+def test_parameters_belong_to_layers_not_heads(demo: Model) -> None:
     assert demo.weights("L1").height == demo.weights(1).height > 0
     with pytest.raises(EngineError, match="all heads of a layer; ask for L1, or"):
         demo.weights("L1H2")
 
 
-def test_what_should_be_known_is_a_warning_at_the_line_that_asked(tiny_copy: TinyModel) -> None:
+def test_notices_are_warnings_at_the_calling_line(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     with edited_weights(folder) as weights:
         weights["layers.0.self_attn.v_proj.weight"][0, 0] = float("nan")
@@ -203,13 +210,13 @@ print([one for one, other in zip(before, state()) if one != other])
 """
 
 
-def test_nothing_of_the_process_is_changed_and_nothing_is_said() -> None:
+def test_the_process_is_left_as_it_was() -> None:
     first, second = run_apart(UNTOUCHED).splitlines()
     assert first == "(32,) (8, 4, 4) 32"
     assert second == "[]"
 
 
-def test_nothing_is_warned_of_where_all_is_well(demo: Model) -> None:
+def test_sound_models_give_no_warnings(demo: Model) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         demo.circuits(0)

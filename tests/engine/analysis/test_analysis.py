@@ -1,24 +1,25 @@
-"""Views as they are worked out: in small groups of rows, and of what is asked for alone."""
+"""Views are computed in small groups of rows, and only as far as a query asks."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
 
 from engine.analysis import attention, tables
 from engine.analysis.open_model import OpenModel
-from engine.values.heads import Head
-from engine.values.progress import finish
+from engine.mathematics.chance import chance_of, chance_of_factor, chance_of_product
+from engine.values.heads import MATRICES, Head
 from engine.values.table import RowGroup, Table
 from engine.values.views import CIRCUITS, Query
 from tests.cli.test_weight_tables import of_head
 from tests.conftest import TinyModel
 from tests.engine.mathematics.test_circuits import by_definition
 from tests.exporting import exported
-from tests.opening import open_on_thread, start_engine, worked_out
+from tests.opening import open_on_thread, outline, start_engine, worked_out
 
 TEXT = "The cat sat on the mat."
 LAYER = Head("decoder", 0)
@@ -26,7 +27,7 @@ LAYER = Head("decoder", 0)
 
 @pytest.mark.parametrize("model_type", ["gpt2", "llama"])
 @pytest.mark.parametrize("head", ["2", "all"])
-def test_folded_circuits_are_those_of_weights_times_gains_and_of_a_centred_unembedding(
+def test_folded_circuits_are_those_of_scaled_weights_and_a_centred_unembedding(
     tiny_copy: TinyModel, model_type: str, head: str
 ) -> None:
     folder = tiny_copy(model_type, with_head=True)
@@ -60,6 +61,18 @@ def test_folded_circuits_are_those_of_weights_times_gains_and_of_a_centred_unemb
     assert {name for name in CIRCUITS.columns if name.endswith("_chance") and row[name] != unfolded[name]} == set()
 
 
+def test_chance_is_the_same_at_every_run() -> None:
+    layer, found = outline("small").layers[0], []
+    for _ in range(2):
+        chance_of_factor.cache_clear()
+        chance_of_product.cache_clear()
+        found.append(chance_of(layer, False))
+    for matrix in MATRICES:
+        np.testing.assert_array_equal(found[0][matrix], found[1][matrix])
+    for factor in "QKVO":
+        np.testing.assert_allclose(np.sqrt((found[0][factor] ** 2).sum(-1)), 1.0, rtol=1e-12)
+
+
 def test_rows_of_maps_come_some_queries_at_a_time(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     model = open_on_thread(tiny_model("gpt2"))
     whole = worked_out(model, "attention", Query(text=TEXT))
@@ -71,7 +84,7 @@ def test_rows_of_maps_come_some_queries_at_a_time(tiny_model: TinyModel, monkeyp
     assert of_groups.rows == whole.rows
 
 
-def test_a_layer_is_worked_out_when_its_rows_are_asked_for(
+def test_a_layer_is_computed_when_its_rows_are_asked_for(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Head] = []
@@ -93,15 +106,7 @@ def test_a_layer_is_worked_out_when_its_rows_are_asked_for(
     assert [*first.rows, *second.rows] == list(engine.table("circuits", Query()).result().rows)
 
 
-def test_of_one_matrix_of_a_layer_as_a_whole_no_other_is_computed(tiny_model: TinyModel) -> None:
-    model = open_on_thread(tiny_model("llama"))
-    table = worked_out(model, "ranks", Query(layer=LAYER, head=-1, matrix="V"))
-    assert [row[3] for row in table.rows] == ["V"]
-    group = finish(model.spectra.layer(LAYER, True, ("V",)))
-    assert set(group.spectra[-1]) == {"V"}
-
-
-def test_a_query_names_layers_heads_and_wholes(tiny_model: TinyModel) -> None:
+def test_a_query_names_layers_heads_and_whole_layers(tiny_model: TinyModel) -> None:
     model = open_on_thread(tiny_model("gpt2"))
     one, both = Query(layers=(Head("decoder", 1),)), Query(whole_layers=True)
     assert {row[1] for row in worked_out(model, "ranks", one).rows} == {1}
@@ -110,7 +115,7 @@ def test_a_query_names_layers_heads_and_wholes(tiny_model: TinyModel) -> None:
     assert {row[2] for row in worked_out(model, "spectrum", Query(head=-1)).rows} == {"all"}
 
 
-def test_where_cells_come_later_each_row_comes_once_in_the_end(tiny_model: TinyModel) -> None:
+def test_rows_of_a_growing_table_come_once_in_the_end(tiny_model: TinyModel) -> None:
     model = open_on_thread(tiny_model("gpt2", with_head=True))
     for name in ("heads", "weights"):
         units = list(tables.row_groups(model, name, Query(norms=True)))

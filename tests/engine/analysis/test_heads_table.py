@@ -11,7 +11,6 @@ from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.analysis.tables import table_states
 from engine.values.errors import EngineError
-from engine.values.filters import FilterError, parse_filter
 from engine.values.progress import Progress
 from engine.values.table import RANK_COLUMNS, Cell, RowGroup, Table
 from engine.values.views import HEAD_PARTS, HEADS, Query, explain
@@ -111,26 +110,6 @@ def test_every_column_is_explained() -> None:
     for column in HEADS.columns:
         assert explain(column, "heads") or column in ("stack", "layer", "head"), column
     assert explain("ov_energy_rank", "heads").startswith("energy rank of OV: fewest σ²")
-
-
-@pytest.mark.parametrize("text", [EXAMPLE, EXAMPLE.replace("ov", "OV"), f"not (not ({EXAMPLE}))"])
-def test_a_filter_reads_names_in_capitals(text: str) -> None:
-    rows: list[tuple[Cell, ...]] = [(12, 0.9), (31, 0.9), (12, 0.1), (12, None), (None, 0.9)]
-    columns = ("ov_energy_rank", "induction")
-    assert list(parse_filter(text, columns).matches(rows)) == [0]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("ov.energyrank < 20", "no column 'ov.energyrank' at 1; did you mean ov_energy_rank?"),
-        ("ov_energy_rank < 20 and inducton > 0.5", "no column 'inducton' at 25; did you mean induction?"),
-    ],
-)
-def test_a_name_that_is_none_is_named_with_what_it_may_have_meant(text: str, message: str) -> None:
-    with pytest.raises(FilterError) as raised:
-        parse_filter(text, HEADS.columns)
-    assert str(raised.value) == message
 
 
 def test_the_command_line_filters_it() -> None:

@@ -1,11 +1,11 @@
-"""Layers larger than memory: the head on screen first, and what does not fit is left out and said."""
+"""Large layers: the selected head comes first, and matrices that do not fit into memory are left out with a notice."""
 
 from __future__ import annotations
 
 import csv
 import gc
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ def test_one_head_is_computed_without_the_others(tiny_model: TinyModel, monkeypa
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
-def test_what_was_computed_is_kept_when_the_rest_is_given_up(
+def test_finished_heads_are_kept_when_the_rest_is_given_up(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = open_on_thread(tiny_model("llama"))
@@ -114,7 +114,7 @@ def test_the_same_layer_may_be_asked_for_while_it_is_being_computed(whole_layer:
 
 @pytest.mark.usefixtures("every_layer_is_large")
 @pytest.mark.parametrize("whole_layer", [False, True])
-def test_what_was_begun_before_all_was_forgotten_is_not_kept(whole_layer: bool, tiny_model: TinyModel) -> None:
+def test_work_begun_before_all_was_forgotten_is_not_kept(whole_layer: bool, tiny_model: TinyModel) -> None:
     store = open_on_thread(tiny_model("llama")).spectra
     begun = store.layer(FIRST, whole_layer)
     for _ in range(3):
@@ -141,7 +141,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
-def test_of_a_layers_large_tensors_no_more_is_held_than_is_computed_with(
+def test_only_the_used_parts_of_large_tensors_are_in_memory(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)
@@ -160,7 +160,7 @@ def test_of_a_layers_large_tensors_no_more_is_held_than_is_computed_with(
 
 
 @pytest.mark.parametrize("matrices", [("Q",), ("OV",), ("K", "QK")])
-def test_of_heads_only_what_is_asked_for_is_read_and_computed(
+def test_only_the_wanted_matrices_of_heads_are_read_and_computed(
     tiny_model: TinyModel, matrices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, head = tiny_model("llama"), Head("decoder", 0, 3)
@@ -192,7 +192,7 @@ def test_of_heads_only_what_is_asked_for_is_read_and_computed(
         ("405b", "QO", "16384×16384, which need 6.4 GB", "all six about 74 minutes on one core"),
     ],
 )
-def test_matrices_of_whole_layers_that_take_more_than_browsing_may_are_left_to_a_command(
+def test_large_matrices_of_whole_layers_are_left_to_a_command_while_browsing(
     shape: str, left_out: str, says: str, takes: str, tmp_path: Path
 ) -> None:
     outline = open_on_thread(write_checkpoint(tmp_path / shape, SHAPES[shape], filled=())).outline.layers[0]
@@ -222,7 +222,7 @@ def test_matrices_of_whole_layers_that_take_more_than_browsing_may_are_left_to_a
     assert poor[1].endswith(" are free: left out")
 
 
-def test_a_layer_of_which_nothing_fits_is_refused_in_one_line(
+def test_a_layer_that_does_not_fit_at_all_is_refused_in_one_line(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
@@ -238,7 +238,7 @@ def test_a_layer_of_which_nothing_fits_is_refused_in_one_line(
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
-async def test_what_the_explorer_leaves_out_is_computed_and_kept_by_the_command_that_it_names(
+async def test_the_command_that_the_explorer_names_computes_and_keeps_what_it_leaves_out(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "MOST_BROWSED", 0)
@@ -258,7 +258,7 @@ async def test_what_the_explorer_leaves_out_is_computed_and_kept_by_the_command_
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
-async def test_beside_a_head_of_a_large_layer_the_layer_as_a_whole_is_left_to_the_sweep(
+async def test_the_explorer_shows_a_head_of_a_large_layer_and_leaves_the_whole_layer_to_the_sweep(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, spectra = list[str](), Engine.spectra
@@ -270,32 +270,12 @@ async def test_beside_a_head_of_a_large_layer_the_layer_as_a_whole_is_left_to_th
     monkeypatch.setattr(Engine, "spectra", noting)
     async with explorer(tiny_model("llama"), size=(160, 50), head="L0H0") as (app, pilot):
         assert set(asked) == {"spectra of heads"}
+        assert "…" not in app.views.ranks.chance_line.shown.plain
+        assert all("" not in row for row in app.views.ranks.table.rows)
         await pilot.press("h")
         await settle(pilot)
         assert "spectra L0 " in shown(app.views.spectra.title_line)
         assert [curve.matrix for curve in app.views.spectra.graph._curves], "the sweep has them"
-
-
-@pytest.mark.usefixtures("every_layer_is_large")
-async def test_the_explorer_shows_a_large_layer_as_any_other(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
-        await pilot.press("right_square_bracket")
-        await settle(pilot)
-        assert app.session.shown.selected == Head("decoder", 0, 1)
-        assert "…" not in app.views.ranks.chance_line.shown.plain
-        assert all("" not in row for row in app.views.ranks.table.rows)
-        assert "σ₁" in screen_text(app)
-
-
-def test_zero_weights_have_spectra_of_zeros(tmp_path: Path) -> None:
-    shape = Shape(2, 256, 4, 2, 512, 1000, 2)
-    opened = open_on_thread(write_checkpoint(tmp_path / "holes", shape, filled=(0,)))
-    expected = {number: finish(opened.spectra.layer(FIRST, whole)) for number, whole in ((0, False), (-1, True))}
-    for number, group in expected.items():
-        zeros = finish(opened.spectra.layer(Head("decoder", 1), group.whole_layer))
-        for mine, filled in zip(zeros.of(number), group.of(number), strict=True):
-            assert mine.singular_values.shape == filled.singular_values.shape
-            assert not mine.singular_values.any()
 
 
 NEED_BOTH = ("angle", "overlap", "symmetric_identity_floor")
@@ -316,7 +296,7 @@ SHARED: dict[str, int] = {
 
 
 @pytest.mark.usefixtures("queries_are_too_large")
-def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyModel, tmp_path: Path) -> None:
+def test_matrices_that_fit_have_the_same_spectra_and_chance(tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = tiny_model("llama", **SHARED)
     whole = finish(open_on_thread(folder).spectra.layer(FIRST, True))
     expected = {each.matrix: each for each in whole.of(-1)}
@@ -344,7 +324,7 @@ def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyMo
 
 
 @pytest.mark.usefixtures("queries_are_too_large")
-async def test_what_fits_of_a_layer_is_on_screen_and_the_rest_is_said(tiny_model: TinyModel) -> None:
+async def test_the_explorer_shows_the_matrices_that_fit_and_says_which_are_left_out(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama", **SHARED)
     options = EngineOptions(device="cpu", use_cache=False, is_browsing=True)
     command = "attn-tui export MODEL spectrum --layer 0 --head all"
@@ -364,7 +344,7 @@ async def test_what_fits_of_a_layer_is_on_screen_and_the_rest_is_said(tiny_model
 
 
 @pytest.mark.usefixtures("queries_are_too_large")
-def test_an_export_without_room_for_some_matrices_gives_the_others_and_a_line(
+def test_an_export_has_the_matrices_that_fit_and_a_notice(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda: memory.MOST_BROWSED)
@@ -383,7 +363,7 @@ def test_an_export_without_room_for_some_matrices_gives_the_others_and_a_line(
 
 @pytest.mark.usefixtures("queries_are_too_large")
 @pytest.mark.parametrize("view", ["circuits", "changes"])
-def test_what_queries_and_outputs_alone_can_tell_is_empty_and_the_rest_as_it_is(
+def test_only_columns_of_the_factors_that_are_left_out_are_empty(
     view: str, tiny_model: TinyModel, tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tiny_model("llama", **SHARED)
@@ -423,7 +403,7 @@ def folder(tiny_model: TinyModel) -> Path:
     return tiny_model("gpt2", with_head=True)
 
 
-def test_what_a_wide_model_takes_is_more_than_browsing_does(tmp_path: Path) -> None:
+def test_the_product_of_token_tables_of_a_wide_model_is_left_out_while_browsing(tmp_path: Path) -> None:
     layer = open_on_thread(write_checkpoint(tmp_path / "405b", SHAPES["405b"], filled=())).outline.layers[0]
     what = "ov_copying takes the product of both tables of tokens, which needs 4.3 GB of memory"
     assert memory.token_map_room(layer, is_browsing=False, free=20 * GB) == (True, what)
@@ -437,7 +417,7 @@ def test_what_a_wide_model_takes_is_more_than_browsing_does(tmp_path: Path) -> N
     assert memory.token_map_room(outline("small").layers[0], is_browsing=True, free=4 * GB) == (True, "")
 
 
-def test_the_command_says_what_it_takes_and_the_explorer_leaves_it_out(
+def test_the_command_says_how_much_memory_copying_takes_and_the_explorer_leaves_it_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = exported(folder, "circuits", "--head", "L0H0")
@@ -458,11 +438,11 @@ def test_the_command_says_what_it_takes_and_the_explorer_leaves_it_out(
 
 
 class Made(TorchDispatchMode):
-    """Notes the largest tensor that is made, in bytes; what only looks at another one's numbers is not made."""
+    """Notes the bytes of every tensor that is made, without views."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch has no annotation for it
-        self.largest = 0
+        self.sizes: list[int] = []
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -475,28 +455,14 @@ class Made(TorchDispatchMode):
         for each in tree_leaves(result):
             is_made = isinstance(each, torch.Tensor) and not each.is_meta
             if is_made and each.untyped_storage().data_ptr() not in given:
-                self.largest = max(self.largest, each.untyped_storage().nbytes())
-        return result
-
-
-class MadeWhole(Made):
-    """Notes the size of everything that is made."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sizes: list[int] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.largest = 0
-        result = super().__torch_dispatch__(func, types, args, kwargs)
-        self.sizes.append(self.largest)
+                self.sizes.append(each.untyped_storage().nbytes())
         return result
 
 
 def test_the_product_of_a_table_with_itself_makes_no_second_one() -> None:
     torch.manual_seed(0)
     table = torch.randn(50, 64)
-    with MadeWhole() as made:
+    with Made() as made:
         found = finish(token_map(table, None, ProgressReporter(tell_nobody, "", "")))
     torch.testing.assert_close(found, table.double().mT @ table.double())
     assert torch.equal(found, found.mT)
@@ -504,50 +470,30 @@ def test_the_product_of_a_table_with_itself_makes_no_second_one() -> None:
 
 
 @pytest.mark.parametrize("circuit", ["QK", "OV"])
-def test_no_copy_of_all_heads_is_made_for_a_product_of_the_few_that_are_shared(circuit: str) -> None:
+def test_a_product_of_shared_heads_copies_no_more_than_these(circuit: str) -> None:
     heads, shared, width, d_model = 32, 2, 16, 512
     query, key, value = (torch.randn(count, width, d_model).bfloat16() for count in (heads, shared, shared))
     output = torch.randn(heads, d_model, width).bfloat16()
     with Made() as made:
         layer_singular_values(circuit, query, key, value, output)
-    assert made.largest == 8 * shared * width * d_model
+    assert max(made.sizes) == 8 * shared * width * d_model
 
 
 MANY = Shape(1, 512, 32, 2, 512, 1000, 1)
 """Sixteen heads to a key."""
 
 
-def opened_in_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[OpenModel, OpenModel]:
-    """Open a checkpoint twice: as it is, and as if its layers were large, whose matrices are computed one by one."""
-    write_checkpoint(folder, MANY)
-    plain, stepping = open_on_thread(folder), open_on_thread(folder)
-    finish(plain.spectra.layer(Head("decoder", 0), True))
-    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
-    return plain, stepping
-
-
 @pytest.fixture
-def one_core() -> Iterator[None]:
-    """Have linear algebra done by one thread, as several add up in another order than one does."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def stepping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenModel:
+    """Open a checkpoint whose whole layers are computed one matrix at a time."""
+    opened = open_on_thread(write_checkpoint(tmp_path / "many", MANY))
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
+    return opened
 
 
-@pytest.mark.usefixtures("one_core")
-def test_heads_added_up_before_give_the_same_to_the_last_digit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
-    groups = [finish(each.spectra.layer(Head("decoder", 0), True)) for each in (plain, stepping)]
-    for expected, found in zip(*(group.of(-1) for group in groups), strict=True):
-        assert expected.matrix == found.matrix
-        np.testing.assert_array_equal(expected.singular_values, found.singular_values)
-
-
-def test_while_a_product_is_computed_the_heads_it_was_added_up_from_are_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_product_is_computed_without_the_heads_that_it_sums(
+    stepping: OpenModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
     held, compute = list[int](), circuit_singular_values
     summed = 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
 
@@ -558,23 +504,21 @@ def test_while_a_product_is_computed_the_heads_it_was_added_up_from_are_gone(
         held.append(max(each.untyped_storage().nbytes() for each in tensors() if id(each) not in others))
         return compute(*arguments)
 
-    kept = tensors()  # what is left of other work stays, so that nothing new is taken for it
+    kept = tensors()  # so that no id is used again
     others = set(map(id, kept))
-
     monkeypatch.setattr(decompositions, "circuit_singular_values", noting)
     for circuit in ("QK", "OV"):
         finish(stepping.spectra.layer(Head("decoder", 0), True, (circuit,)))
     assert held == [summed, summed]
 
 
-def test_to_see_that_a_matrix_is_not_zero_takes_no_memory_for_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_one_matrix_of_a_layer_takes_no_memory_for_the_others(
+    stepping: OpenModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)  # what is not wanted is not read either
-    _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
+    monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)
     with Made() as made:
         finish(stepping.spectra.layer(Head("decoder", 0), True, ("K",)))
-    assert made.largest <= 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
+    assert max(made.sizes) <= 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
 
 
 PEAK = """

@@ -30,7 +30,7 @@ LAYER = Head("decoder", 0)
 
 QUERIES = {
     "patterns": Query(text=TEXT),
-    "heads": Query(text=TEXT, layer=LAYER, parts=("patterns",)),
+    "heads": Query(layer=LAYER, parts=("ranks",)),
     "ablation": Query(text=TEXT, by_mean=True),
     "rollout": Query(text=TEXT),
     "lens": Query(text=TEXT),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -14,17 +13,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from engine import open_model
-from engine.mathematics.chance import chance_of_factor, chance_of_product
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
-from engine.values.heads import MATRICES, Head
+from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import Progress, tell_nobody
 from engine.values.spectra import SpectraGroup
 from engine.values.views import Query
 from tests.conftest import TinyModel
-from tests.opening import PATIENCE, edited_weights, start_engine
+from tests.opening import PATIENCE
 
 SENTENCE = "The cat sat on the mat, and Mary gave a drink to John."
 FIRST, SECOND = Head("decoder", 0), Head("decoder", 1)
@@ -60,22 +57,6 @@ def test_opening_tells_the_models_outline(engine: Engine, tiny_model: TinyModel)
     assert outline.stored_bytes == 4 * outline.parameters
 
 
-def test_chance_is_the_same_for_layers_of_one_shape_and_at_every_run(tiny_model: TinyModel) -> None:
-    found = []
-    for _ in range(2):
-        chance_of_factor.cache_clear()
-        chance_of_product.cache_clear()
-        engine = start_engine(tiny_model("llama"))
-        groups = [answer(engine.spectra(layer, whole_layer=False)) for layer in (FIRST, SECOND)]
-        found += [{each.matrix: each.chance for each in group.of(0)} for group in groups]
-        engine.stop()
-    for each in found[1:]:
-        for matrix in MATRICES:
-            np.testing.assert_array_equal(each[matrix], found[0][matrix])
-    for factor in "QKVO":
-        np.testing.assert_allclose(np.sqrt((found[0][factor] ** 2).sum(-1)), 1.0, rtol=1e-12)
-
-
 def test_a_layer_or_stack_that_is_not_there_is_an_answer(engine: Engine, tiny_model: TinyModel) -> None:
     opened(engine, tiny_model("llama"))
     for name in (Head("decoder", 2), Head("decoder", 0, 4), Head("encoder", 0)):
@@ -84,24 +65,6 @@ def test_a_layer_or_stack_that_is_not_there_is_an_answer(engine: Engine, tiny_mo
     with pytest.raises(EngineError, match="has no"):
         answer(engine.attention(SENTENCE, "decoder", 2))
     assert answer(engine.spectra(FIRST, whole_layer=False)).spectra.keys() == {0, 1, 2, 3}
-
-
-def test_the_arrays_are_the_rows_of_the_file(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("gpt2")
-    with edited_weights(folder) as stored:
-        stored.update({name: weight.bfloat16() for name, weight in stored.items()})
-        stored["h.1.attn.c_attn.weight"][0, :2] = torch.tensor([1e-30, 1e30])  # what float16 cannot hold
-    model = open_model(folder, device="cpu", use_cache=False)
-    arrays = {name: model[str(name)].arrays() for name in model.outline.layer(SECOND).head_names()}
-    weight, bias = stored["h.1.attn.c_attn.weight"].float(), stored["h.1.attn.c_attn.bias"].float()
-    for head, mine in arrays.items():
-        for place, matrix in enumerate("QKV"):
-            rows = slice(32 * place + 8 * head.head, 32 * place + 8 * head.head + 8)
-            np.testing.assert_array_equal(mine[f"W_{matrix}"], weight[:, rows].T.numpy())
-            np.testing.assert_array_equal(mine[f"b_{matrix}"], bias[rows].numpy())
-        own = slice(8 * head.head, 8 * head.head + 8)
-        np.testing.assert_array_equal(mine["W_O"], stored["h.1.attn.c_proj.weight"].float()[own].T.numpy())
-        np.testing.assert_array_equal(mine["b_O"], stored["h.1.attn.c_proj.bias"].float().numpy())
 
 
 Delivery = tuple[Head, bool, SpectraGroup | EngineError, Progress]
@@ -133,23 +96,6 @@ def test_what_is_selected_comes_before_the_rest_of_the_sweep(engine: Engine, tin
 
     answer(engine.sweep(deliver))
     assert order[:3] == ["sweep L0", "selected", "sweep L1"]
-
-
-def test_a_newer_sweep_replaces_the_older(engine: Engine, tiny_model: TinyModel) -> None:
-    opened(engine, tiny_model("llama", num_hidden_layers=6))
-    begun, go_on = threading.Event(), threading.Event()
-
-    def deliver(*step: Any) -> None:
-        begun.set()
-        assert go_on.wait(PATIENCE)
-
-    older = engine.sweep(deliver)
-    assert begun.wait(PATIENCE)
-    newer = engine.sweep(lambda *step: None)
-    go_on.set()
-    with pytest.raises(EngineError, match="newer"):
-        answer(older)
-    answer(newer)
 
 
 def test_before_a_model_is_open_every_request_says_so(engine: Engine) -> None:

@@ -19,13 +19,10 @@ from engine.values.progress import FOLLOWING, PREDICTING, SWITCHING, TAKING_APAR
 from engine.values.table import Table
 from engine.values.views import Query
 from tests.conftest import TinyModel
-from tests.exporting import run
-from tests.opening import PATIENCE, open_on_thread, start_engine, worked_out
+from tests.opening import open_on_thread, worked_out
 from tests.tiny_models import VOCABULARY
 from tests.tui.explorer import explorer, settle, shown, until
 from tui.app.explorer import Explorer
-from tui.cli.headless import StatusLine
-from tui.drawing.progress import progress_text
 from tui.views.table_view import TablePane
 
 TEXT = "The cat sat on the mat."
@@ -231,32 +228,6 @@ async def test_while_escape_stops_a_sweep_the_foot_does_not_say_that_it_shows_al
         await pilot.press("9")
         await settle(pilot)
         assert pane(app).counts == (8, 8)
-
-
-def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, told_at_once: None) -> None:
-    lines: list[str] = []
-    monkeypatch.setattr(StatusLine, "show", lambda self, progress: lines.append(progress_text(progress)))
-    done = run(tiny_model("gpt2", with_head=True), "lens", "--text", TEXT)
-    assert done.exit_code == 0
-    assert "following the residual stream 5 / 6 layers run" in " ".join(lines)
-    assert not done.stderr
-
-
-def test_a_newer_request_stops_a_table_between_layers(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, told_at_once: None
-) -> None:
-    engine, told = start_engine(folder), list[Progress]()
-
-    def watch(progress: Progress) -> None:
-        told.append(progress)
-        if progress.activity == PREDICTING and progress.done == 1:
-            engine.give_up("table")
-
-    engine._model.tell = watch  # type: ignore[union-attr]  # it is open
-    with pytest.raises(Superseded):
-        engine.table("predictions", Query(text=TEXT), "table").result(PATIENCE)
-    engine.stop()
-    assert max(each.done for each in told if each.activity == PREDICTING and not each.finished) == 1
 
 
 @pytest.mark.usefixtures("told_at_once")
