@@ -1,7 +1,6 @@
-"""Rows of a map's cells as segments: neighbours that look alike are one, which is what a redraw costs.
+"""Rows of a map's cells as segments; equal neighbours become one segment, which keeps a redraw small.
 
-A cell has two characters of its level, or a number in their place; or it is half a character, so that a line shows two
-rows of a map.
+A cell is two characters of its level, or a number; or half a character, so that a line shows two rows.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from engine.values.attention import PooledMap
 from tui.drawing.map_layout import CELL_WIDTH
 
 CURSOR = 254
-"""Stands in place of a level for the cell under the cursor."""
+"""Stands for the level of the cell under the cursor."""
 
 WIDTH = 5
-"""Columns of a cell that holds a weight: four characters, and a blank that keeps neighbours apart."""
+"""Columns of a cell with a number: four characters and a blank."""
 
 _LEAST = 0.00095
-"""What is smaller would have no digit behind the point of its own, of three."""
+"""Smaller weights would have no digit of their own among three decimals."""
 
 NEXT_TO_NOTHING = "~0"
-"""What is not zero, but smaller than what four characters can say."""
+"""Stands for a weight that is too small for four characters but not zero."""
 
 UPPER, LOWER = "▀", "▄"
 
@@ -46,11 +45,11 @@ def merged_cells(
 
     Parameters
     ----------
-    levels : of each cell, or what stands in place of one.
+    levels : of each cell, or a value that stands for one.
     glyphs : the characters of each level, lowest first.
-    styles : the style of each level, or the one that all of them have.
-    others : by what stands in place of a level, and is none itself, its characters and style.
-    figures : what is written in each cell in place of its level's characters, if anything.
+    styles : of each level, or one style for all.
+    others : characters and style of each value that stands for a level.
+    figures : numbers in the cells, in place of the characters of their levels.
 
     Examples
     --------
@@ -79,15 +78,15 @@ def halved_cells(
     others: Mapping[int, tuple[str, Style]],
     width: int = 1,
 ) -> Iterator[Segment]:
-    """Write two rows in one line: each cell is an upper and a lower half, told apart by colour alone.
+    """Write two rows in one line: each character shows an upper and a lower cell in two colours.
 
     Parameters
     ----------
-    upper, lower : (columns,) the level of each cell, or what stands in place of one.
-    colours : of each level, and of what stands in place of one where that has a colour.
-    others : by what has no colour, its characters and style, which are written where neither half has one. Of two
-        that differ those of the larger number are written.
-    width : columns that a cell takes.
+    upper, lower : (columns,) level of each cell, or a value that stands for one.
+    colours : of each level, and of the values that have a colour.
+    others : characters and style of the values that have no colour, for cells where neither half has one. Of two
+        different values, the larger counts.
+    width : columns per cell.
 
     Examples
     --------
@@ -109,7 +108,7 @@ def halved_cells(
 
 @lru_cache(maxsize=4096)
 def _half(above: Color | None, below: Color | None, width: int) -> tuple[str, Style]:
-    """Give the characters and the style of a cell, the same object every time, so that its escape codes are cached."""
+    """Return the characters and the style of a cell; the same style object every time, so that its codes are cached."""
     if above == below:
         return " " * width, Style(bgcolor=above)
     if above is None:
@@ -118,10 +117,9 @@ def _half(above: Color | None, below: Color | None, width: int) -> tuple[str, St
 
 
 def format_weight(value: float, *, is_signed: bool) -> str:
-    """Write a weight in four characters, or a difference of two in as many behind its sign; nothing where it is zero.
+    """Format a weight in four characters, a difference with its sign in front; zero is empty.
 
-    Three digits behind the point; of what is smaller than they can say, the first digit and its power of ten. What is
-    smaller than 1e-9 is next to nothing.
+    Three decimals; for smaller weights one digit and its power of ten; below 1e-9 "~0".
 
     Examples
     --------
@@ -142,7 +140,7 @@ def format_weight(value: float, *, is_signed: bool) -> str:
 
 
 def weights_in_row(map: PooledMap, row: int, columns: range, width: int) -> list[str]:
-    """Write a row's values as numbers, each in a cell; blank where none has come, or where the mask hides the key."""
+    """Format a row's weights, each for its cell; blank before it has come, or where the mask hides the key."""
     written = []
     for column in columns:
         text = ""
@@ -155,11 +153,11 @@ def weights_in_row(map: PooledMap, row: int, columns: range, width: int) -> list
 
 
 def cell_width(*, is_numbered: bool = True, is_signed: bool = False) -> int:
-    """Count the columns of a map's cells: a number takes more than a colour, and a difference one more for its sign."""
+    """Return the columns per cell: more for numbers than for colours, and one more for a difference's sign."""
     return WIDTH + is_signed if is_numbered else CELL_WIDTH
 
 
 def pad_cell(text: str, width: int) -> str:
-    """Put a number at the right of its cell, before the blank that ends it; of a wider cell, in the middle."""
+    """Right-align a number in its cell, before a blank; in a wider cell, put it in the middle."""
     spare = max(width - WIDTH - 1, 0) // 2
     return f"{text:>{width - 1 - spare}} {' ' * spare}"

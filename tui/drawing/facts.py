@@ -1,4 +1,4 @@
-"""A model's facts in words."""
+"""Descriptions of a model in words."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 def short_name(outline: ModelOutline) -> str:
-    """Give a model's name without the folders or the organisation it is in."""
+    """Return a model's name without its folders or organisation."""
     return outline.name.rstrip("/").rpartition("/")[2] or outline.name
 
 
 def head_name(head: Head, outline: ModelOutline) -> str:
-    """Name a head or a layer, with its stack where the model has several."""
+    """Return the name of a head or layer, with its stack if the model has several."""
     return f"{head.stack} {head}" if len(outline.stacks) > 1 else str(head)
 
 
 def distance_text(distance: int | None, outline: ModelOutline) -> str:
-    """Say how far the key is before the query; nothing where positions are left out."""
+    """Describe the distance from the query back to the key; empty where positions are left out."""
     if distance is None:
         return ""
     past = outline.past_context(distance)
@@ -35,12 +35,12 @@ def distance_text(distance: int | None, outline: ModelOutline) -> str:
 
 
 def _counts(values: list[int]) -> str:
-    """Write one number, or the range of several."""
+    """Format one number, or the range of several."""
     return str(values[0]) if len(set(values)) == 1 else f"{min(values)}–{max(values)}"
 
 
 def _heads(layers: tuple[LayerOutline, ...]) -> str:
-    """Write how many heads there are, and how many share their keys and values."""
+    """Describe the number of heads, and of those that share keys and values."""
     heads = _counts([layer.heads for layer in layers])
     shared = _counts([layer.key_value_heads for layer in layers])
     said = f"{heads} {'head' if heads == '1' else 'heads'}"
@@ -48,7 +48,7 @@ def _heads(layers: tuple[LayerOutline, ...]) -> str:
 
 
 def model_line(outline: ModelOutline) -> Text:
-    """Write a model's facts on one line, the most telling first."""
+    """Describe a model on one line, the most telling facts first."""
     layers = outline.layers
     counts = [f"{len(outline.stack_layers(stack))} {stack}" for stack in outline.stacks]
     facts = (
@@ -62,21 +62,20 @@ def model_line(outline: ModelOutline) -> Text:
 
 
 def comparison_line(comparison: Comparison) -> Text:
-    """Write the facts of a model on one line, beginning with its name and that of the one beside it."""
+    """Describe a model on one line, with the name of the model it is compared with."""
     line, name = model_line(comparison.first), short_name(comparison.first)
     other = Text.assemble((name, "bold"), " vs ", (short_name(comparison.other), "bold"))
     return Text.assemble(other, line[len(name) :])
 
 
 def _files(memory: MemoryReport | None) -> str:
-    """Say how many files the weights are in."""
     if memory is None or memory.files == 0:
         return ""
     return f" in {quantity(memory.files, 'file')}"
 
 
 def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
-    """Say what browsing reads, and what a sentence takes against what is free."""
+    """Describe the memory that browsing takes, and that a sentence takes of what is free."""
     if memory is None:
         return
     yield f"looking at a layer reads {size(memory.layer_bytes)}"
@@ -96,7 +95,7 @@ def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
 
 
 def model_facts(outline: ModelOutline, memory: MemoryReport | None = None) -> str:
-    """Write a model's facts one below the other, with what it takes of memory once that is known."""
+    """Describe a model, one fact per line, and its need of memory once that is known."""
     lines = [f"{outline.name} is a {outline.model_type}"]
     for stack in outline.stacks:
         layers = outline.stack_layers(stack)

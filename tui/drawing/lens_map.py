@@ -1,4 +1,4 @@
-"""The lens as a map of layers × tokens: the likeliest token in each cell, and what the cell is coloured by."""
+"""The lens as a map of layers by tokens: the likeliest token of each cell and the number that colours it."""
 
 from __future__ import annotations
 
@@ -13,81 +13,81 @@ from tui.drawing.levels import Ink, Levels
 from tui.drawing.text import label
 
 Choice = tuple[int, str, float]
-"""A token's id, its text and its probability."""
+"""A token's id, text and probability."""
 
 LEAST, MOST = 8, 10
-"""Columns that a cell takes, at least and at most."""
+"""Columns per cell, at least and at most."""
 
 
 @dataclass(frozen=True, eq=False)
 class LensMap:
-    """A table of the lens at every token; its first rows are those of the embedding.
+    """The table of the lens at every token; its first rows are those of the embedding.
 
     Attributes
     ----------
-    table : the rows, ``choices`` for each cell, token after token and layer after layer.
+    table : ``choices`` rows per cell, token by token and layer by layer.
     """
 
     table: Table
 
     @cached_property
     def choices(self) -> int:
-        """How many tokens are listed in each cell."""
-        found: int = self.table.frame["place"].max()  # type: ignore[assignment]  # of whole numbers
+        """Number of tokens listed per cell."""
+        found: int = self.table.frame["place"].max()  # type: ignore[assignment]  # integers
         return found
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
-        """The tokens of the sentence that is predicted from."""
-        count = int(self.table.frame["position"].max()) + 1  # type: ignore[arg-type]  # of whole numbers
+        """The tokens of the sentence."""
+        count = int(self.table.frame["position"].max()) + 1  # type: ignore[arg-type]  # integers
         return tuple(self.table.frame["at"][: count * self.choices : self.choices].to_list())
 
     @cached_property
     def layers(self) -> tuple[str, ...]:
-        """What stands before each row: the embedding, then the blocks."""
+        """Labels of the rows: the embedding, then the layers."""
         names = self.table.frame["layer"].gather_every(self.choices * len(self.tokens)).to_list()
         return tuple("emb" if name == "embedding" else f"L{name}" for name in names)
 
     @cached_property
     def likeliest(self) -> list[str]:
-        """The likeliest token of each cell, as it is written there."""
+        """The likeliest token of each cell, as a label."""
         return [label(text) for text in self.table.frame["token"].gather_every(self.choices).to_list()]
 
     @cached_property
     def probabilities(self) -> NDArray[np.float64]:
-        """That token's probability, (layers, tokens)."""
+        """Probability of that token, (layers, tokens)."""
         return self._column("probability")
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
-        """What cells are coloured by, (layers, tokens): the logit difference, where there is one."""
+        """The numbers that colour the cells, (layers, tokens): probabilities, or logit differences if there are any."""
         return self._column("logit_difference") if self.is_signed else self.probabilities
 
     @property
     def is_signed(self) -> bool:
-        """Whether it says how much likelier one token is than another."""
+        """Whether the numbers are differences of two tokens' logits."""
         return "logit_difference" in self.table.columns
 
     @property
     def pair(self) -> tuple[str, str] | None:
-        """The two tokens whose logits are compared, if any are."""
+        """The two tokens of the differences."""
         frame = self.table.frame
         return (frame["chosen"][0], frame["against"][0]) if self.is_signed else None
 
     def levels(self, ink: Ink) -> Levels:
-        """Give the scale of the colours: probabilities from 0 to 1, differences as far as they go."""
+        """Return the scale of the colours: from 0 to 1, or to the largest difference."""
         return Levels("linear", float(np.nanmax(np.abs(self.values))) if self.is_signed else 1.0, ink, self.is_signed)
 
     def place(self, layer: int, token: int) -> int:
-        """Give the first row of the table that is of a cell."""
+        """Return the number of a cell's first row in the table."""
         return (layer * len(self.tokens) + token) * self.choices
 
     def cell(self, layer: int, token: int) -> Table:
-        """Give the rows of the table that are of a cell."""
+        """Return the rows of a cell."""
         return self.table.with_frame(self.table.frame.slice(self.place(layer, token), self.choices))
 
     def choices_at(self, layer: int, token: int) -> list[Choice]:
-        """List the likeliest tokens of a cell."""
+        """Return the likeliest tokens of a cell."""
         frame = self.cell(layer, token).frame
         return list(frame.select("token_id", "token", "probability").rows())
 
@@ -97,7 +97,7 @@ class LensMap:
 
 
 def cell_width(room: int, tokens: int) -> int:
-    """Choose how many columns a cell takes: as many as all tokens have room for.
+    """Return the columns per cell that show all tokens, within the limits.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How a weight becomes one of a few levels, what tells levels apart on the terminal at hand, and their legend."""
+"""Turns weights into a few levels, chooses what tells levels apart on the terminal, and writes their legend."""
 
 from __future__ import annotations
 
@@ -16,33 +16,35 @@ from engine.values.attention import PooledMap
 from tui.drawing.numbers import brief_number
 
 Scale = Literal["linear", "log", "root", "sink"]
-"""How a weight becomes a height: linear, its logarithm, its square root; or linear up to the largest beyond the first
-key, which many heads look at that find nothing of theirs."""
+"""How weights are scaled: linearly; by logarithm; by square root; or linearly up to the largest weight beyond the
+first key, which many heads attend to when they find nothing else (an attention sink).
+"""
 
 SCALES: tuple[Scale, ...] = ("linear", "log", "root", "sink")
-"""In the order in which a key goes through those of maps."""
+"""In the order in which a key goes through them."""
 
 NOT_FINITE = 255
-"""The level of a weight that is NaN or infinite."""
+"""The level of NaN and infinite weights."""
 
 ABSENT = 253
-"""Stands in place of a level where the weight has not come yet."""
+"""Stands for the level of a weight that has not come yet."""
 
 LOG_FLOOR = 1e-4
-"""The log scale runs from here to one; whatever is smaller has the lowest level."""
+"""The logarithmic scale runs from here to one; smaller weights have the lowest level."""
 
 LINEAR_UP_TO = 64
-"""Keys up to which a map begins on the linear scale; of more, an even share of attention is less than 1/64.
+"""Keys up to which a map starts on the linear scale.
 
-That is a quarter of the first of 16 levels: most of what heads do would be drawn as nothing.
+With more keys, an even share is less than 1/64, a quarter of the first of 16 levels: most of what heads do would not
+show.
 """
 
 _ROUNDING = 1e-6
-"""Of a level: keeps a weight that is itself a bound, such as 0.001 on the log scale, from falling below it."""
+"""In levels: keeps a weight that is itself a bound, such as 0.001 on the logarithmic scale, from falling below it."""
 
 
 def default_scale(keys: int) -> Scale:
-    """Give the scale that a map of so many keys begins on.
+    """Return the initial scale of a map with a number of keys.
 
     Examples
     --------
@@ -53,35 +55,35 @@ def default_scale(keys: int) -> Scale:
 
 
 class Ink(Enum):
-    """What tells one level from another: the colour of the background, or two characters of its own."""
+    """What tells levels apart: background colours, or two characters."""
 
     COLOUR = ("  ",) * 16
     SHADES = ("  ", " ░", "░░", "░▒", "▒▒", "▒▓", "▓▓", "██")
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The two characters of each level's cell, lowest first; a coloured level is blank on its colour.
+        """The two characters of each level's cell, lowest first; blanks where levels are colours.
 
-        Colour has 16 levels: more would double a redraw's bytes and be told apart by nobody. Shades have 8, so that on
-        the log scale a decade is two levels.
+        There are 16 colours: more would double the bytes of a redraw, and nobody could tell them apart. With 8 shades a
+        decade of the logarithmic scale is two levels.
         """
         cells: tuple[str, ...] = self.value
         return cells
 
     @property
     def levels(self) -> int:
-        """How many levels there are."""
+        """Number of levels."""
         return len(self.cells)
 
 
 def choose_ink(color_system: str | None, *, no_color: bool, ansi: bool) -> Ink:
-    """Choose what the terminal can carry.
+    """Choose what the terminal can show.
 
     Parameters
     ----------
     color_system : of the application's console: ``truecolor``, ``256``, ``standard`` (16 colours), or None.
     no_color : whether ``NO_COLOR`` is set; Textual then turns colours to grey, or drops them under an ANSI theme.
-    ansi : whether the theme leaves the colours to the terminal; no ramp can be mixed from colours that nobody knows.
+    ansi : whether the theme leaves the colours to the terminal; no ramp can be mixed from unknown colours.
     """
     if color_system in ("truecolor", "256") and not no_color and not ansi:
         return Ink.COLOUR
@@ -89,10 +91,10 @@ def choose_ink(color_system: str | None, *, no_color: bool, ansi: bool) -> Ink:
 
 
 def levels_of(weights: NDArray[Any], scale: Scale, largest: float, count: int) -> NDArray[np.uint8]:
-    """Sort weights into ``count`` equally wide levels of [0, largest], of its root, or of the logarithm of [1e-4, 1].
+    """Sort weights into ``count`` equal levels of [0, largest], of its root, or of the logarithm of [1e-4, 1].
 
-    A bound between two levels belongs to the upper one. Weights below the scale have level 0, those above it the top
-    level, and those that are not finite `NOT_FINITE`.
+    A bound belongs to the level above it. Weights below the scale have level 0, those above it the top level, and those
+    that are not finite `NOT_FINITE`.
 
     Examples
     --------
@@ -113,7 +115,7 @@ def levels_of(weights: NDArray[Any], scale: Scale, largest: float, count: int) -
 
 
 def bounds_of(scale: Scale, largest: float, count: int) -> list[float]:
-    """List the ``count + 1`` bounds of the levels, from the bottom of the scale to its top.
+    """Return the ``count + 1`` bounds of the levels, lowest first.
 
     Examples
     --------
@@ -129,7 +131,7 @@ def bounds_of(scale: Scale, largest: float, count: int) -> list[float]:
 
 
 def scale_top(scale: Scale, map: PooledMap) -> float:
-    """Give the upper end of a scale for a map; beyond the first key, where all of the map is there."""
+    """Return the upper end of a scale for a map; for a sink scale, beyond the first key if the whole map is there."""
     window = map.window
     is_all = len(window.rows) * window.block >= len(map.query_tokens)
     is_all &= len(window.columns) * window.block >= len(map.key_tokens)
@@ -139,17 +141,17 @@ def scale_top(scale: Scale, map: PooledMap) -> float:
 
 
 _SIZES = {Ink.COLOUR: (" ",) * 8, Ink.SHADES: tuple(" ░▒▓█")}
-"""By ink, what stands for the size of a difference, smallest first; beside it stands its sign."""
+"""Characters for the size of a difference beside its sign, smallest first, by ink."""
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """How the values of a map become cells: weights by their size, differences by size and sign around a middle level.
+    """How values become cells: weights by size; differences by size and sign around a middle level.
 
     Attributes
     ----------
     scale : logarithmic from 1e-4 to 1, or another one from zero to ``largest``.
-    largest : the upper end of the scale unless it is logarithmic; of differences, the largest in size.
+    largest : upper end of a scale that is not logarithmic; of differences, by size.
     ink : what tells the levels apart.
     is_signed : whether the values are differences.
 
@@ -167,7 +169,7 @@ class Levels:
 
     @property
     def steps(self) -> int:
-        """Levels on either side of no difference."""
+        """Number of levels on either side of no difference."""
         return len(_SIZES[self.ink]) - 1
 
     def of(self, values: NDArray[Any]) -> NDArray[np.uint8]:
@@ -179,7 +181,7 @@ class Levels:
         return np.where(sizes == NOT_FINITE, NOT_FINITE, signed).astype(np.uint8)
 
     def in_view(self, map: PooledMap, rows: range, columns: range) -> NDArray[np.uint8]:
-        """Compute the levels of some cells of a map, (rows, columns), `ABSENT` where it has not come yet."""
+        """Compute the levels of some cells of a map, (rows, columns); `ABSENT` before they have come."""
         levels = np.full((len(rows), len(columns)), ABSENT, dtype=np.uint8)
         known = map.window
         top, bottom = max(rows.start, known.rows.start), min(rows.stop, known.rows.stop)
@@ -192,7 +194,7 @@ class Levels:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The two characters of each level's cell, lowest first; of differences from the largest decrease on.
+        """The two characters of each level's cell, lowest first; differences start with the largest decrease.
 
         Examples
         --------
@@ -208,17 +210,17 @@ class Levels:
 
 
 def legend(levels: Levels, colours: Sequence[Style], width: int, pooled: str = "") -> Text:
-    """Show every level in order, lowest first, between the weights that bound groups of levels.
+    """Write all levels, lowest first, with weights between groups of them.
 
-    Of differences they stand between the largest decrease and the largest increase. Words, then inner numbers, at last
-    some of the levels are left out where they do not fit.
+    Differences stand between the largest decrease and the largest increase. Where room is short, words go first, then
+    inner numbers, then some of the levels.
 
     Parameters
     ----------
     levels : of the map.
-    colours : the style of each level; used with `Ink.COLOUR` only.
-    width : cells there are.
-    pooled : what a cell is, where it is more than one weight: ``max of 16×16``.
+    colours : style of each level, for `Ink.COLOUR`.
+    width : in cells.
+    pooled : what a cell shows if it is more than one weight: ``max of 16×16``.
 
     Examples
     --------
@@ -249,7 +251,7 @@ def legend(levels: Levels, colours: Sequence[Style], width: int, pooled: str = "
 
 
 def _unsigned(levels: Levels, colours: Sequence[Style], before: str, of: str) -> list[Text]:
-    """Write the levels of weights in groups with numbers between them, or between both ends alone; longest first."""
+    """Write legends of weights, longest first: with numbers between groups of levels, or only at both ends."""
     ink, scale = levels.ink, levels.scale
     bounds = bounds_of(scale, levels.largest, ink.levels)
     low, high = brief_number(bounds[0]), brief_number(bounds[-1])
@@ -276,7 +278,7 @@ def _unsigned(levels: Levels, colours: Sequence[Style], before: str, of: str) ->
 
 
 def _signed(levels: Levels, colours: Sequence[Style], before: str, of: str) -> list[Text]:
-    """Write the levels of differences on both sides of zero, or those at both ends alone; longest first."""
+    """Write legends of differences, longest first: all levels on both sides of zero, or only the last ones."""
     top = brief_number(1.0 if levels.scale == "log" else levels.largest)
 
     def assemble(begin: str, words: str = "", step: int = 1) -> Text:
@@ -292,7 +294,7 @@ def _signed(levels: Levels, colours: Sequence[Style], before: str, of: str) -> l
 
 
 def _append(text: Text, levels: Levels, colours: Sequence[Style], level: int, glyphs: str) -> None:
-    """Write one level: one column of its colour, or its characters."""
+    """Write one level: a column of its colour, or its characters."""
     if levels.ink is Ink.COLOUR:
         text.append(" ", colours[level])
     else:

@@ -1,4 +1,4 @@
-"""How maps of attention share a pane: labels along both axes, larger cells for long sentences, tiles for many heads."""
+"""Lays out attention maps in a pane: labels on both axes, larger cells for long sentences, tiles for many heads."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from tui.drawing.text import fit, label, stack_text
 T = TypeVar("T")
 
 CELL_WIDTH = 2
-"""Columns per cell: two make it nearly square, and hold any character of a label."""
+"""Columns per cell: two make it nearly square and hold any character."""
 
 LARGEST = 8
-"""Lines of the largest cell."""
+"""Lines per cell at most."""
 
 NEARLY_SQUARE = 1.5, 3.0
-"""Columns for each line of a larger cell, at least and at most."""
+"""Columns per line of a larger cell, at least and at most."""
 
 ACROSS = 4
-"""Columns of a cell from which on its key is written in one line, with a blank behind it."""
+"""Columns per cell from which its key is written in one line, before a blank."""
 
 _HIGHEST_HEADER = 2
 """Lines of a key's label over a narrow cell."""
 
 _WIDEST_TOKEN = 16
 _HALF_TOKEN = 8
-"""Columns of a token beside cells of half a line, which are drawn to see as many as possible."""
+"""Columns of a token beside cells of half a line, which leave more room for cells."""
 _CORNERS = ("query ↓ key →", "q ↓ k →", "")
 _LEAST_TOKEN = 4
-"""Columns that a token must have beside its index; with fewer the index is left out."""
+"""Columns that a token needs beside its index; with fewer, the index is left out."""
 
 
 Sides = tuple[bool, bool]
-"""Whether a map has the labels of its queries beside it, and those of its keys above."""
+"""Whether a map has labels of queries at its left, and of keys above."""
 
 BOTH_SIDES = (True, True)
 
@@ -49,12 +49,12 @@ class Axes:
 
     Attributes
     ----------
-    rows : label of each query, index and token, ``gutter`` cells wide.
-    columns : label of each key, ``header`` lines as wide as a cell, ending in the last.
-    marks : how many lines, the last ones, of each column's label are set off under the cursor.
+    rows : label of each query: index and token, ``gutter`` cells wide.
+    columns : label of each key: ``header`` lines as wide as a cell.
+    marks : number of lines, the last ones, of each key's label that the cursor highlights.
     gutter, header : width of the row labels and height of the column labels.
-    corner : says what runs along the axes; it stands in the last line of the header, ``gutter`` cells wide.
-    cell, lines : columns and lines per cell; a cell of one column takes half a line, so that a line has two rows.
+    corner : names the axes in the last line of the header, ``gutter`` cells wide.
+    cell, lines : columns and lines per cell; with one column, a cell is half a line.
     """
 
     rows: Sequence[str]
@@ -67,7 +67,7 @@ class Axes:
     lines: int = 1
 
     def on(self, sides: Sides) -> Axes:
-        """Leave out the labels of a side where another map beside or above has them."""
+        """Leave out the labels of a side that a neighbouring map shows."""
         has_queries, has_keys = sides
         axes = self if has_queries else replace(self, rows=[""] * len(self.rows), gutter=0, corner="")
         return axes if has_keys else replace(axes, marks=[0] * len(self.marks), header=0)
@@ -83,15 +83,15 @@ class Axes:
         return self.gutter + self.cell * len(self.columns), self.header + self.line_of(len(self.rows) + self.is_halved)
 
     def line_of(self, row: int) -> int:
-        """Give the first line of a row of cells, below the header."""
+        """Return the first line of a row of cells, below the header."""
         return row // 2 if self.is_halved else row * self.lines
 
     def row_at(self, line: int) -> int:
-        """Give the row of cells, of two the upper one, on a line below the header."""
+        """Return the row of cells on a line below the header; the upper of two."""
         return line * 2 if self.is_halved else line // self.lines
 
     def room(self, width: int, height: int) -> tuple[int, int]:
-        """Count the rows and columns of cells that a pane has room for, at least one of each."""
+        """Return the rows and columns of cells that fit into a pane, at least one of each."""
         return max(self.row_at(height - self.header), 1), max((width - self.gutter) // self.cell, 1)
 
 
@@ -105,15 +105,15 @@ def axes_of(
     cell: int = CELL_WIDTH,
     sides: Sides = BOTH_SIDES,
 ) -> Axes:
-    """Label the single weights of a short map, or blocks, or of a long map only those labels that are seen.
+    """Label single weights of a short map, or blocks, or only the visible labels of a long map.
 
-    Where the pane has room for the whole of a short map in larger cells, they are the largest for which it has.
+    If a short map fits whole, its cells are as large as fit.
 
     Parameters
     ----------
     query_tokens, key_tokens, block, width, height : as in `lay_out_blocks`.
-    cell : columns per cell at least.
-    sides : which labels there are.
+    cell : least columns per cell.
+    sides : which sides have labels.
     """
     if cell == 1 or block > 1 or len(query_tokens) * len(key_tokens) > AT_ONCE:
         return lay_out_blocks(query_tokens, key_tokens, block, width, height, cell).on(sides)
@@ -136,13 +136,13 @@ def lay_out(
     cell: int = CELL_WIDTH,
     lines: int = 1,
 ) -> Axes:
-    """Give the labels at most a quarter of the pane's height, and a quarter of its width or a little more.
+    """Give labels at most a quarter of the pane's height, and about a quarter of its width.
 
     Parameters
     ----------
-    query_tokens, key_tokens : the texts along both axes, as the model reads them.
+    query_tokens, key_tokens : along both axes.
     width, height : of the pane in cells.
-    cell, lines : columns and lines per cell of the map.
+    cell, lines : columns and lines per cell.
     """
     queries = [label(token) for token in query_tokens]
     keys = [label(token) for token in key_tokens]
@@ -150,7 +150,7 @@ def lay_out(
 
     header = min(max(heights, default=1), max(1, (height + 2) // 4))
     if len(queries) * lines < height < len(queries) * lines + header:
-        header = 1  # with which all of it is seen
+        header = 1  # which brings the whole map into view
     index = len(str(max(len(queries) - 1, 0)))
     room = max(width // 4, min(12, width // 2)) - 1
     token = min(max((cell_len(query) for query in queries), default=1), _WIDEST_TOKEN)
@@ -173,17 +173,17 @@ def lay_out(
 
 
 def _height(key: str, cell: int) -> int:
-    """Count the lines that a key's label takes over a cell."""
+    """Return the lines of a key's label over a cell."""
     return 1 if cell >= ACROSS else min(-(-max(cell_len(key), 1) // cell), _HIGHEST_HEADER)
 
 
 def _written(key: str, header: int, cell: int) -> tuple[str, ...]:
-    """Write a key's label over a cell, in so many lines."""
+    """Write a key's label over a cell."""
     return (fit(key, cell - 1) + " ",) if cell >= ACROSS else tuple(stack_text(key, header, cell))
 
 
 class _Lazily(Sequence[T]):
-    """A sequence whose members are made when they are asked for: of thousands of labels a screen shows dozens."""
+    """A sequence that makes its members on demand: of thousands of labels a screen shows dozens."""
 
     def __init__(self, count: int, make: Callable[[int], T]) -> None:
         self._count = count
@@ -212,19 +212,20 @@ def lay_out_blocks(
     height: int,
     cell: int = CELL_WIDTH,
 ) -> Axes:
-    """Label blocks: of queries by the first one's index and token, of keys by the first one's index.
+    """Label blocks: rows by the first query's index and token, columns by the first key's index.
 
-    A key that is alone has its token in place of the index; an index for which there are too few lines is left out.
-    Over cells of one column some indices are written across, each beginning over its key.
-    The room they get depends on the number of tokens alone, so that nothing moves when the blocks become larger or
-    smaller, and no label is made before it is seen.
+    A key that is alone has its token instead; an index that does not fit is left out. Over cells of one column, some
+    indices are written across, each starting over its key.
+
+    The room for labels depends only on the number of tokens, so that zooming does not move the map, and labels are made
+    on demand.
 
     Parameters
     ----------
-    query_tokens, key_tokens : the texts along both axes of the whole map.
-    block : queries, and keys, of a block.
+    query_tokens, key_tokens : along both axes of the whole map.
+    block : queries, and keys, per block.
     width, height : of the pane in cells.
-    cell : columns per cell of the map; one where a cell takes half a line.
+    cell : columns per cell; one where a cell is half a line.
     """
     index = len(str(max(len(query_tokens) - 1, 0)))
     digits = len(str(max(len(key_tokens) - 1, 0)))
@@ -243,7 +244,7 @@ def lay_out_blocks(
     def key(number: int) -> str:
         if block == 1:
             return label(key_tokens[number])
-        whole = str(number * block)  # a part of it would be taken for another one
+        whole = str(number * block)  # never in part, which would be another index
         is_fitting = len(whole) < cell if cell >= ACROSS else len(whole) <= header * cell
         return whole if is_fitting else "…"
 
@@ -270,7 +271,7 @@ def lay_out_blocks(
 
 
 def fitting_block(queries: int, keys: int, rows: int, columns: int) -> int:
-    """Give the smallest of 1, 2, 3, 4, 6, 8, 12, 16, 24, … for which a map's blocks fit into so many rows and columns.
+    """Return the smallest of 1, 2, 3, 4, 6, 8, 12, 16, 24, … that fits a map's blocks into some rows and columns.
 
     Examples
     --------
@@ -290,25 +291,25 @@ GAP = 2
 """Columns between two tiles."""
 
 NARROWEST, LOWEST = 8, 3
-"""Columns of a tile, and lines of its map, with which all tiles are still shown at once."""
+"""Columns of a tile and lines of its map, at least, where all tiles are in view."""
 
 SCROLLED = 12, 6
-"""Columns and lines of a map where so many heads are there that they have to be scrolled."""
+"""Columns and lines of a map where there are so many heads that they scroll."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Tiles in rows, each a line for the head's name and its map below.
+    """Tiles in rows: each is a line for the head's name and its map below.
 
     Attributes
     ----------
-    count : how many tiles.
+    count : number of tiles.
     columns : of tiles.
     width, height : columns and lines of a tile's map.
-    block : queries, and keys, of a cell of the map.
-    zoom : columns of the screen that a cell takes.
-    zoom_down : rows of the screen that a cell takes, at most twice as many or half as many.
-    rows_per_line : of those rows, two where the halves of a character have colours of their own.
+    block : queries, and keys, per cell.
+    zoom : columns of the screen per cell.
+    zoom_down : rows of the screen per cell, between half and twice as many.
+    rows_per_line : rows of the screen per line: two where both halves of a character can be coloured.
     """
 
     count: int
@@ -331,9 +332,9 @@ class Tiles:
         return self.width + GAP, self.height + 1
 
     def line_of(self, number: int, top: int, height: int) -> int:
-        """Say which line is to be the topmost of so many in view, now ``top``, so that a tile is seen whole if it can.
+        """Return the line to scroll to, now ``top``, so that a tile is whole in view.
 
-        It is one on which a row of tiles begins, as no map is to be seen without its name.
+        It is always the first line of a row of tiles: a map is never shown without its name.
 
         Examples
         --------
@@ -346,17 +347,17 @@ class Tiles:
         return max(min(first, row), row - count + 1) * down
 
     def scrolled_height(self, height: int) -> int:
-        """Count the lines of all tiles and below them, so that every line that `line_of` gives can be the topmost."""
+        """Return the lines of all tiles and enough below them for any result of `line_of`."""
         lines = self.rows * self.pitch[1]
         return lines if lines <= height else max(lines, self.line_of(self.count - 1, 0, height) + height)
 
     def origin(self, number: int) -> tuple[int, int]:
-        """Give the column and the line of a tile's name."""
+        """Return the column and line of a tile's name."""
         across, down = self.pitch
         return number % self.columns * across, number // self.columns * down
 
     def at(self, x: int, y: int) -> int | None:
-        """Find the tile at a column and a line.
+        """Return the tile at a column and a line.
 
         Examples
         --------
@@ -371,14 +372,14 @@ class Tiles:
 
 
 def lay_out_tiles(count: int, queries: int, keys: int, width: int, height: int, rows_per_line: int) -> Tiles:
-    """Give the maps of some heads as much detail as a pane has room for, all at once unless they are very many.
+    """Show the maps of all heads at once, as detailed as fits; very many heads scroll.
 
     Parameters
     ----------
     count : of heads.
     queries, keys : of each map.
     width, height : of the pane in cells.
-    rows_per_line : rows of a map that a line of the screen shows: two where half a cell can have a colour of its own.
+    rows_per_line : rows of a map per line of the screen: two where half a cell can be coloured.
 
     Examples
     --------
@@ -405,7 +406,7 @@ def lay_out_tiles(count: int, queries: int, keys: int, width: int, height: int, 
 
 
 def _tiles(count: int, columns: int, queries: int, keys: int, across: int, down: int, rows_per_line: int) -> Tiles:
-    """Choose the blocks for tiles of a size at most, and how large their cells can be drawn."""
+    """Choose the blocks for tiles of a size at most, and the size of their cells."""
     block = fitting_block(queries, keys, down * rows_per_line, across)
     rows, cells = -(-queries // block), -(-keys // block)
     most_across, most_down = max(across // max(cells, 1), 1), max(down * rows_per_line // max(rows, 1), 1)

@@ -1,4 +1,4 @@
-"""A measure of every head of a model as a map: its values, their levels, and where each head stands."""
+"""A measure of every head of a model as a map: values, levels, and the place of each head."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.values.views import OVERVIEW
 from tui.drawing.levels import Ink, Levels, Scale, levels_of
 
 BINS = 4
-"""Bars of a histogram for the cube root of the number of values: twice as many as Rice's rule, for they are narrow."""
+"""Bars of a histogram per cube root of the number of values: twice Rice's rule, since they are narrow."""
 
 FloatArray = NDArray[np.float64]
 
@@ -28,9 +28,9 @@ class MeasureMap:
 
     Attributes
     ----------
-    measure : a numeric column of the table of all heads.
-    order : every head of the model, layer by layer, and where its cell stands.
-    cells : of each head, as the table has it: empty where nothing is defined; None while it is not known.
+    measure : a numeric column of the table of heads.
+    order : place of each head's cell, layer by layer.
+    cells : of each head, as in the table: empty where undefined; None while unknown.
     """
 
     measure: str
@@ -39,39 +39,39 @@ class MeasureMap:
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
-        """The cells as numbers, (heads,); not a number where there is none."""
+        """The cells as numbers, (heads,); NaN without one."""
         numbers = [math.nan if cell is None or isinstance(cell, str) else cell for cell in self.cells]
         return np.array(numbers, dtype=np.float64)
 
     @cached_property
     def finite(self) -> NDArray[np.float64]:
-        """The numbers that are known and finite, in the order of the heads."""
+        """The finite numbers, in the order of the heads."""
         return self.values[np.isfinite(self.values)]
 
     @cached_property
     def numbers(self) -> int:
-        """How many heads have a number, which may be infinite."""
+        """Number of heads with a number, which may be infinite."""
         return int(np.count_nonzero(~np.isnan(self.values)))
 
     @property
     def known(self) -> int:
-        """How many heads' cells are known."""
+        """Number of heads whose cell is known."""
         return len(self.cells) - self.cells.count(None)
 
     def cell(self, head: Head) -> Cell | None:
-        """Give one head's cell."""
+        """Return one head's cell."""
         return self.cells[self.order[head]]
 
     def place(self, value: float) -> int:
-        """Count down from the largest to a value: 1 for the largest, and the same for heads that are alike."""
+        """Return the rank of a value: 1 for the largest; equal values share a rank."""
         return int(np.count_nonzero(self.values > value)) + 1
 
     def extremes(self, count: int) -> tuple[tuple[Head, ...], tuple[Head, ...]]:
-        """List the heads with the largest values, the largest first, and those with the smallest, the smallest first.
+        """Return the heads with the largest values, largest first, and with the smallest, smallest first.
 
         Parameters
         ----------
-        count : how many of each; a head is in one of both lists alone.
+        count : of each; no head is in both lists.
         """
         heads, known = tuple(self.order), np.flatnonzero(np.isfinite(self.values))
         order = known[np.argsort(self.values[known], kind="stable")]
@@ -79,7 +79,7 @@ class MeasureMap:
         return tuple(heads[place] for place in order[::-1][:count]), tuple(heads[place] for place in order[:count])
 
     def table(self) -> Table:
-        """Give the heads under ``stack, layer, head`` and the measure's name; a cell that is not known is empty."""
+        """Return the heads under ``stack, layer, head`` and the measure's name; unknown cells are empty."""
         heads = zip(self.order, self.cells, strict=True)
         rows = ((head.stack, head.layer, head.label, cell) for head, cell in heads)
         return Table.of_rows(OVERVIEW, ("stack", "layer", "head", self.measure), rows)
@@ -87,14 +87,14 @@ class MeasureMap:
 
 @dataclass(frozen=True, slots=True)
 class MeasureScale:
-    """The part of the number line that a map of a measure shows.
+    """The range of values that a map shows.
 
     Attributes
     ----------
     low, high : its ends.
-    scale : linear, or logarithmic, for which both ends are above zero.
-    is_signed : whether zero is its middle.
-    is_whole : whether all values on it are whole numbers.
+    scale : linear, or logarithmic with both ends above zero.
+    is_signed : whether zero is in its middle.
+    is_whole : whether all values are whole numbers.
     """
 
     low: float
@@ -104,7 +104,7 @@ class MeasureScale:
     is_whole: bool = False
 
     def heights(self, values: FloatArray) -> FloatArray:
-        """Place values between 0, the lower end, and 1, the upper one; what is no number stays so."""
+        """Map values to heights from 0, the lower end, to 1; NaN and infinities stay."""
         low, high, kept = self.low, self.high, np.asarray(values, dtype=np.float64)
         if self.scale == "log":
             low, high, kept = float(np.log(low)), float(np.log(high)), np.log(np.maximum(kept, low))
@@ -115,33 +115,33 @@ class MeasureScale:
         return share
 
     def value(self, height: float) -> float:
-        """Give the value at a height."""
+        """Return the value at a height."""
         if self.scale == "log":
             return float(np.exp(np.log(self.low) + height * (np.log(self.high) - np.log(self.low))))
         return self.low + height * (self.high - self.low)
 
     def levels(self, values: FloatArray, ink: Ink, cells: int) -> NDArray[np.uint8]:
-        """Sort values into levels, lowest first; those that are not finite have `tui.drawing.levels.NOT_FINITE`.
+        """Sort values into levels, lowest first; those that are not finite are `tui.drawing.levels.NOT_FINITE`.
 
         Parameters
         ----------
         values : of any shape.
         ink : what tells levels apart.
-        cells : how many levels there are, without signs.
+        cells : number of levels, without signs.
         """
         if self.is_signed:
             return Levels("linear", self.high, ink, is_signed=True).of(np.asarray(values, dtype=np.float64))
         return levels_of(self.heights(values), "linear", 1.0, cells)
 
     def bins(self, columns: int, count: int) -> int:
-        """Choose how many bars so many values have in so many columns; each whole number has its own where they fit."""
+        """Choose the number of bars of a histogram; one for each whole number where they fit."""
         span = round(self.high - self.low) + 1
         if self.is_whole and self.scale == "linear" and span <= columns:
             return span
         return max(1, min(columns, math.ceil(BINS * math.pow(count, 1 / 3))))
 
     def bin_of(self, values: FloatArray, bins: int) -> NDArray[np.intp]:
-        """Say into which bar each finite value falls."""
+        """Return the bar of each finite value."""
         heights = np.nan_to_num(self.heights(values))
         if self.is_whole and self.scale == "linear" and bins == round(self.high - self.low) + 1:
             return np.rint(heights * (bins - 1)).astype(np.intp)
@@ -149,9 +149,9 @@ class MeasureScale:
 
 
 def scale_of(values: FloatArray, wanted: Scale, is_signed: bool) -> MeasureScale | None:
-    """Choose the scale for finite values; None where there are none.
+    """Choose the scale of finite values; None without values.
 
-    The logarithmic scale begins at the least value above zero, and is for values that are not below it.
+    A logarithmic scale starts at the smallest value above zero, and needs values that are not negative.
 
     Examples
     --------
@@ -173,9 +173,9 @@ def scale_of(values: FloatArray, wanted: Scale, is_signed: bool) -> MeasureScale
 
 
 def glyphs_of(ink: Ink, width: int, is_signed: bool) -> tuple[str, ...]:
-    """Give what is written in a cell of each level, so many characters wide: 1, or an even number.
+    """Return the characters of each level's cell, 1 or an even number wide.
 
-    Without a sign the lowest level of the ink is left out, which nobody could tell from where there is no head.
+    Unsigned levels start with the second of the ink: the lowest looks like no head.
 
     Examples
     --------
@@ -194,8 +194,8 @@ class Line:
 
     Attributes
     ----------
-    text : what stands at its left: the layer's name, or that of the stack which begins.
-    rows : which layers it shows, counted from the first: none for a stack's heading, two where each has half a line.
+    text : at its left: the name of a layer, or of a stack.
+    rows : numbers of its layers: none in a stack's heading, two where each has half a line.
     """
 
     text: str
@@ -204,13 +204,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class HeadGrid:
-    """A map's lines and the size of its cells.
+    """The lines of a map and the size of its cells.
 
     Attributes
     ----------
     lines : from the first to the last.
-    width, height : columns and lines that a head takes.
-    gutter : columns that the names of layers take.
+    width, height : columns and lines per head.
+    gutter : columns of the layers' names.
     columns : heads of the widest layer.
     is_halved : whether a head takes half a line, and a line shows two layers.
     """
@@ -223,19 +223,19 @@ class HeadGrid:
     is_halved: bool = False
 
     def fits(self, width: int, height: int) -> bool:
-        """Say whether all heads are in view in so many columns and lines."""
+        """Return whether all heads are in view in a room."""
         return self.gutter + self.columns * self.width <= width and len(self.lines) <= height
 
     def top(self, row: int) -> int:
-        """Give the first line of a row."""
+        """Return the first line of a row."""
         return next(place for place, line in enumerate(self.lines) if row in line.rows)
 
     def rows_in(self, lines: int) -> int:
-        """Say how many rows so many lines show."""
+        """Return the number of rows in some lines."""
         return 2 * lines if self.is_halved else lines // self.height
 
-    def header(self, cursor: int | None) -> tuple[str, range]:
-        """Write numbers of heads over their columns, as many as there is room for, and the cursor's in any case.
+    def header(self, cursor: int) -> tuple[str, range]:
+        """Write as many numbers of heads over their columns as fit, and always the cursor's.
 
         Returns
         -------
@@ -246,18 +246,18 @@ class HeadGrid:
         step = next(each for each in (1, 2, 4, 8, 16, 32) if each * self.width > longest or each == 32)
         room = max(self.columns * self.width, longest)
         line = [" "] * room
-        number = "" if cursor is None else str(cursor)
-        start = 0 if cursor is None else min(cursor * self.width, room - len(number))
+        number = str(cursor)
+        start = min(cursor * self.width, room - len(number))
         for column in range(0, self.columns, step):
             at, text = column * self.width, str(column)
-            if not number or at > start + len(number) or at + len(text) < start:  # a part of one would be another head
+            if at > start + len(number) or at + len(text) < start:  # a part of a number would be another head
                 _write(line, at, text)
         _write(line, start, number)
         return "".join(line), range(start, start + len(number))
 
 
 def fewest_lines(layers: Sequence[LayerOutline]) -> int:
-    """Say how many lines a map takes of which each layer has one."""
+    """Return the lines of a map with one line per layer."""
     return len(layers) + _headings(layers)
 
 
@@ -270,16 +270,16 @@ def _headings(layers: Sequence[LayerOutline]) -> int:
 def lay_out_heads(
     layers: Sequence[LayerOutline], width: int, height: int, *, is_narrow_told: bool, is_halved: bool = False
 ) -> HeadGrid:
-    """Choose the largest cells with which all heads are in view; the smallest where they never are.
+    """Choose the largest cells that bring all heads into view, or else the smallest.
 
-    They grow in steps of two columns, and are neither much taller nor much wider than they are square on a screen.
+    They grow in steps of two columns, and look about square.
 
     Parameters
     ----------
     layers : of the model, stack by stack.
-    width, height : columns and lines there are, without that of the heads' numbers.
-    is_narrow_told : whether levels can be told apart in a cell of one column.
-    is_halved : whether two layers are to share a line.
+    width, height : of the room, without the line of head numbers.
+    is_narrow_told : whether levels can be told apart in one column.
+    is_halved : whether two layers share a line.
     """
     columns = max(layer.heads for layer in layers)
     gutter = max(len(str(layer.name)) for layer in layers) + 1
@@ -294,7 +294,7 @@ def lay_out_heads(
 
 
 def _lines(layers: Sequence[LayerOutline], down: int, is_halved: bool) -> tuple[Line, ...]:
-    """Put layers below each other, of which each takes so many lines, or each two share one."""
+    """Stack layers of some lines each; or let two of a stack share a line."""
     has_headings = _headings(layers) > 0
     lines: list[Line] = []
     for row, layer in enumerate(layers):
@@ -309,6 +309,6 @@ def _lines(layers: Sequence[LayerOutline], down: int, is_halved: bool) -> tuple[
 
 
 def _write(line: list[str], start: int, text: str) -> None:
-    """Write into a line as far as it goes."""
+    """Write into a line if it fits."""
     if start + len(text) <= len(line):
         line[start : start + len(text)] = text

@@ -1,4 +1,4 @@
-"""Numbers as a narrow screen shows them; files hold them in full."""
+"""Numbers for a narrow screen; files have them in full."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 
 LONGEST = 9
-"""Characters that a number takes which is not whole, besides its sign."""
+"""Characters of a number that is not whole, without its sign, at most."""
 
 
 def short_number(value: float) -> str:
-    """Write a number in at most nine characters and its sign: counts whole, others with four digits, also noughts.
+    """Format a number in at most nine characters and a sign: integers whole, others with four digits.
 
-    Numbers beside each other in a column are mostly of a few magnitudes, and so stand in one form; those that are far
-    from them have a power of ten, and as many digits.
+    Trailing zeros stay: numbers in a column are mostly of similar size and then align. Very small and very large ones
+    have a power of ten.
 
     Examples
     --------
@@ -34,13 +34,13 @@ def short_number(value: float) -> str:
 
 
 def fit_number(value: float, width: int, *, digits: int = 1) -> str:
-    """Write a number as `short_number` does, with fewer digits where there are fewer characters; never a part of them.
+    """Format a number as `short_number` does, with fewer digits where room is short; never cut one.
 
     Parameters
     ----------
     value : the number.
-    width : how many characters there is room for.
-    digits : how many of it are written at least, one or two.
+    width : in characters.
+    digits : least number of digits, one or two.
 
     Examples
     --------
@@ -55,18 +55,18 @@ def fit_number(value: float, width: int, *, digits: int = 1) -> str:
 
 
 def align_numbers(rows: Sequence[Sequence[float | None]], room: int) -> list[str]:
-    """Write rows of numbers below each other with as many digits as there is room for; without room for all the first.
+    """Format rows of numbers in columns, as precisely as fits; where not all fit, the first column alone.
 
     Parameters
     ----------
-    rows : of as many numbers each; None where one is not known.
+    rows : of equal length; None for an unknown number.
     room : cells of a line.
 
     Examples
     --------
     >>> align_numbers([(5.643, 19.478), (12, None)], 11), align_numbers([(5.643, 19.478), (12, None)], 8)
     (['5.643 19.48', '   12      '], ['5.6 19', ' 12   '])
-    >>> align_numbers([(0.77862, 0.42287), (1.24703, 0.086528)], 13)  # shorter by a digit where that is enough
+    >>> align_numbers([(0.77862, 0.42287), (1.24703, 0.086528)], 13)  # one digit less is enough
     ['0.7786 0.4229', ' 1.247 0.0865']
     >>> align_numbers([(5.643, 19.478)], 5), align_numbers([(5.643, 19.478)], 2)
     (['5.643'], [''])
@@ -82,7 +82,7 @@ def align_numbers(rows: Sequence[Sequence[float | None]], room: int) -> list[str
 
 
 def rough_number(value: float, *, in_column: bool = False) -> str:
-    """Write what chance gives, where fewer digits do; in a column with noughts, as long as its neighbours.
+    """Format a value by chance, with fewer digits; in a column with trailing zeros, to align.
 
     Examples
     --------
@@ -97,12 +97,12 @@ def rough_number(value: float, *, in_column: bool = False) -> str:
 
 
 def _written(value: float, digits: int) -> str:
-    """Write so many digits of a number, those that are nought too: how exact it is, and as long as its neighbours."""
+    """Format a number with some significant digits, trailing zeros included."""
     return f"{value:#.{digits}g}".rstrip(".")
 
 
 def brief_number(value: float, digits: int = 2) -> str:
-    """Write a number with as many significant digits, in the form that takes the fewest characters.
+    """Format a number with some significant digits, in the form with the fewest characters.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def brief_number(value: float, digits: int = 2) -> str:
     ['0', '1', '0.25', '0.012', '1e-4', '123', '1e-12', '6e23']
     >>> brief_number(3.2149, 3), brief_number(2.04e-5, 3), brief_number(1e30, 3)
     ('3.21', '2e-5', '1e30')
-    >>> brief_number(0.001), brief_number(0.0009999999)  # the form follows from what is written
+    >>> brief_number(0.001), brief_number(0.0009999999)  # chosen after rounding
     ('0.001', '0.001')
     """
     if value == 0:

@@ -1,4 +1,4 @@
-"""Singular values as curves of dots, eight in a cell: where each stands on a scale, and what the axes say."""
+"""Singular values as curves of braille dots, eight per cell, with their axes."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from numpy.typing import NDArray
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import brief_number
 from tui.drawing.ramps import Rgb, lightness
+from tui.drawing.text import first_fitting
 from tui.drawing.token_spelling import SUBSCRIPTS
 
 FloatArray = NDArray[np.float64]
 
 _DECADES = 6
-"""The logarithmic scale goes down from the largest value by less than so many."""
+"""The logarithmic scale spans fewer decades than this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """A further curve in a plot, in a colour and with a sign of its own.
+    """A further curve in a plot, with its own colour and sign.
 
     Attributes
     ----------
-    name : whose values they are.
-    values : as many as the plot's own, not a number where it has none.
+    name : of what has the values.
+    values : as many as the plot's own; NaN where there are none.
     """
 
     name: str
@@ -38,17 +39,17 @@ class Line:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """What one plot draws.
+    """What a plot draws.
 
     Attributes
     ----------
-    matrix : what the values belong to (``QK``).
+    matrix : that has the values (``QK``).
     values : (r,) singular values, largest first.
-    baseline : (r,) what chance gives for each of them, or None.
-    summary : a few words to stand beside the name.
-    lines : further curves; the number of each in the plot says which sign and colour stand for it.
-    is_drawn : whether the values are drawn themselves; where there are lines alone they say how far the cursor goes.
-    cut : how many of the values count, where that is marked.
+    baseline : (r,) values by chance, or None.
+    summary : a few words beside the name.
+    lines : further curves; their order decides signs and colours.
+    is_drawn : whether the values are drawn; with lines alone, they only give the range of the cursor.
+    cut : how many values count, if that is marked.
     """
 
     matrix: str
@@ -62,12 +63,12 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The part of the number line that a plot shows.
+    """The range of values that a plot shows.
 
     Attributes
     ----------
-    top : the value at the upper edge; zero when there is nothing to show.
-    decades : how many powers of ten below it the lower edge is; zero on the linear scale, whose lower edge is zero.
+    top : value at the upper edge; zero when there is nothing to show.
+    decades : powers of ten down to the lower edge; zero on the linear scale, which ends at zero.
     """
 
     top: float
@@ -79,7 +80,7 @@ class Span:
         return float(self.top * 10.0**-self.decades) if self.decades else 0.0
 
     def heights(self, values: FloatArray) -> FloatArray:
-        """Place values between 0, the lower edge and whatever is below it, and 1; what is not finite has no place."""
+        """Map values to heights from 0, at or below the lower edge, to 1; NaN for what is not finite."""
         if self.top <= 0:
             return np.zeros(len(values))
         share = np.clip(np.where(np.isfinite(values), values, np.nan) / self.top, 0.0, 1.0)
@@ -90,9 +91,9 @@ class Span:
 
 
 def span_of(curve: Curve, scale: Scale) -> Span:
-    """Choose what a plot shows: from the largest value down to zero, or to the power of ten below the smallest.
+    """Choose the range of a plot: from the largest value to zero, or to the power of ten below the smallest.
 
-    The logarithmic scale ends within six decades; what is smaller, zeros too, stands at the lower edge.
+    The logarithmic scale spans less than six decades; smaller values, zeros too, are at its lower edge.
 
     Examples
     --------
@@ -109,13 +110,13 @@ def span_of(curve: Curve, scale: Scale) -> Span:
         return Span(top, 0.0)
     exponent = float(np.log10(top))
     lowest = exponent + max(float(np.log10(positive.min())) - exponent, 1.0 - _DECADES)
-    # A smallest value that is itself a power of ten must not, by rounding, start a decade further down.
+    # Rounding must not move a smallest value that is a power of ten into the decade below.
     decades = exponent - float(np.floor(lowest + 1e-9))
     return Span(top, decades if decades > 1e-9 else 1.0)
 
 
 def column_of(index: int, count: int, width: int) -> int:
-    """Give the column of a plot in which one of its values stands, from zero; the first and the last are at its edges.
+    """Return the column of a value in a plot, from zero; the first and the last value are at the edges.
 
     Examples
     --------
@@ -126,7 +127,7 @@ def column_of(index: int, count: int, width: int) -> int:
 
 
 def index_at(column: int, count: int, width: int) -> int:
-    """Give the value that stands in a column of a plot, or nearest to it.
+    """Return the index of the value nearest to a column.
 
     Examples
     --------
@@ -137,9 +138,9 @@ def index_at(column: int, count: int, width: int) -> int:
 
 
 def read_value(curve: Curve, index: int, width: int = 120) -> str:
-    """Say everything about the value at ``index`` (from zero): its share of the energy, and what chance gives.
+    """Describe the value at ``index`` (from zero): its share of the energy, and the value by chance.
 
-    Of a plot with lines it says their values too; of one that has nothing else, only where the cursor is.
+    A plot with lines also gives their values; one with lines alone, only the cursor's place.
 
     Examples
     --------
@@ -163,18 +164,18 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     largest = float(np.abs(values).max(initial=0.0))
     if not largest:
         return name + chance
-    energy = (values / largest) ** 2  # divided first: the square of 1e200 is no float64
+    energy = (values / largest) ** 2  # divided first: 1e200 squared overflows
     share, so_far = (f"{100 * part / energy.sum():.2f} %" for part in (energy[index], energy[: index + 1].sum()))
     long, short, shortest = f"energy {share} · cumulative {so_far}", f"{share} Σ {so_far}", f"Σ {so_far}"
     said = [f"{name} · {energy}{chance}" for energy in (long, short, shortest)]
     if not curve.lines:
         said.append(f"{name}{chance}")
     said += [_in_few_words(curve, index, digits) for digits in (4, 3, 2)]
-    return next((text for text in said if len(text) <= width), said[-1])
+    return first_fitting(width, *said)
 
 
 def _in_few_words(curve: Curve, index: int, digits: int) -> str:
-    """Write a value and what chance gives, or what lines have, and hardly more."""
+    """Describe a value and that by chance, or those of the lines, as briefly as possible."""
     beside = [(line.name, line.values) for line in curve.lines]
     if not beside and curve.baseline is not None:
         beside = [("chance", curve.baseline)]
@@ -183,41 +184,38 @@ def _in_few_words(curve: Curve, index: int, digits: int) -> str:
 
 
 def _finite(values: FloatArray) -> FloatArray:
-    """Take what is not a number, or infinite, as nothing."""
+    """Replace what is not finite by zero."""
     return np.where(np.isfinite(values), values, 0.0)
 
 
 class Mark(IntEnum):
-    """What a cell of a plot shows, which decides its style."""
+    """What a cell of a plot shows; decides its style."""
 
     BLANK = 0
     VALUE = 1
-    """A part of the curve of the plot's own values."""
+    """The curve of the plot's own values."""
     CHANCE = 2
     CUT = 3
-    """How many values count, and the last of them."""
+    """The number of values that count, and the last of them."""
 
 
 UNDER_CURSOR = 8
-"""Added to the mark of a cell that shows the cursor."""
+"""Added to the mark of a cell under the cursor."""
 
 LINE = 16
-"""Begins the marks of cells that show a line; its number is added."""
-
-MOST_LINES = 8
-"""As many as there are signs and colours."""
+"""Marks of lines start here; the line's number is added."""
 
 SIGNS = "●▲■◆○△□◇"
-"""What tells lines apart without colour, one character for each."""
+"""Tell lines apart without colour."""
 
 _REACH = 8
-"""Cells up to which the cursor goes from the curve; a high plot's whole column is most of what a move writes."""
+"""Cells from the curve to the end of the cursor; a whole column would be most of the bytes of a move."""
 
 _TICK = 1.5
-"""Rows that a number of an axis takes on the average."""
+"""Average rows per number on an axis."""
 
 _APART = 4
-"""Columns between a line's sign and the next line's."""
+"""Columns between signs of different lines."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,8 +224,8 @@ class Plot:
 
     Attributes
     ----------
-    characters : (rows, columns) one character each, the top row first.
-    marks : (rows, columns) the `Mark` of each, or `LINE` and a line's number, and `UNDER_CURSOR`.
+    characters : (rows, columns), top row first.
+    marks : (rows, columns) `Mark`, or `LINE` plus a line's number, plus `UNDER_CURSOR`.
     """
 
     characters: NDArray[np.str_]
@@ -235,7 +233,7 @@ class Plot:
 
 
 NOTHING = Plot(np.zeros((0, 0), dtype=np.str_), np.zeros((0, 0), dtype=np.uint8))
-"""Before anything is drawn."""
+"""An empty plot."""
 
 # Okabe and Ito's palette (2008), told apart without red-green vision, its dark blue made lighter to be seen on black;
 # and below, where the background is light, the same hues darker. Black and white are left to words.
@@ -251,24 +249,24 @@ _ON_LIGHT: tuple[Rgb, ...] = (
 
 @lru_cache(maxsize=32)
 def line_colours(background: Rgb) -> tuple[Rgb, ...]:
-    """Give the colour of each line on a background."""
+    """Return the colour of each line on a background."""
     return _ON_DARK if float(lightness(np.array(background))) < 50 else _ON_LIGHT
 
 
 def draw_plot(
     curve: Curve, span: Span, width: int, rows: int, *, baseline: bool = True, cursor: int | None = None
 ) -> Plot:
-    """Draw a plot's values as a curve of dots, what chance gives as a dotted one, and lines with signs.
+    """Draw the values as a curve, those by chance as a dotted one, and lines with signs.
 
-    A cell shows one of them, the last in this order: chance, the values, the lines. Signs come at the end, each line's
-    in columns of its own, so that one is seen even where it runs along another.
+    Later ones cover earlier ones: chance, values, lines, signs. Signs of each line have columns of their own, so that a
+    line shows even where it runs along another.
 
     Parameters
     ----------
-    curve, span : what is drawn, on which part of the number line.
+    curve, span : what to draw, over which range of values.
     width, rows : of the plot in cells.
-    baseline : whether chance is drawn.
-    cursor : the number from zero of the value that is marked.
+    baseline : whether to draw the values by chance.
+    cursor : index of the marked value, from zero.
 
     Examples
     --------
@@ -302,19 +300,19 @@ def draw_plot(
 
 
 def _dots(heights: FloatArray, width: int, rows: int, *, is_dotted: bool = False) -> NDArray[np.bool_]:
-    """Draw a curve through all its values in (4 rows, 2 columns) dots of each cell, the top first.
+    """Draw a curve in (4 rows, 2 columns) dots per cell, top first.
 
-    What is at the lower edge has no dot, and what is above it at least one. Between two values the curve goes straight.
+    A value at the lower edge has no dot, one above it at least one. Values are joined by straight lines.
 
     Parameters
     ----------
-    heights : (n,) of the values, from 0 to 1; not a number where there is none.
+    heights : (n,) from 0 to 1; NaN without a value.
     width, rows : of the plot in cells.
-    is_dotted : whether it has a dot in every second column, rather than being a line however steep it is.
+    is_dotted : whether to draw only every second column, and no steep joints.
     """
     high = 4 * rows
     at = np.linspace(0, len(heights) - 1, 2 * width)
-    level = np.ceil(np.interp(at, np.arange(len(heights)), heights) * high - 1e-9) - 1  # counted from the foot
+    level = np.ceil(np.interp(at, np.arange(len(heights)), heights) * high - 1e-9) - 1  # from the foot
     dot = np.arange(high)[::-1, None]
     if is_dotted:
         return np.asarray((level == dot) & (np.arange(2 * width) % 2 == 0))
@@ -324,19 +322,19 @@ def _dots(heights: FloatArray, width: int, rows: int, *, is_dotted: bool = False
 
 
 def _cells(dots: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say which cells have a dot."""
+    """Return which cells have a dot."""
     return np.asarray(dots.reshape(len(dots) // 4, 4, -1, 2).any(axis=(1, 3)))
 
 
 def _braille(dots: NDArray[np.bool_]) -> NDArray[np.str_]:
-    """Write four rows and two columns of dots as one character."""
+    """Return the braille character of each cell."""
     weights = np.array([[1, 8], [2, 16], [4, 32], [64, 128]], dtype=np.uint32)
     codes = np.einsum("rdcs,ds->rc", dots.reshape(len(dots) // 4, 4, -1, 2), weights, dtype=np.uint32)
     return np.where(codes == 0, ord(" "), codes + 0x2800).astype(np.uint32).view("<U1")
 
 
 def _mark_cut(characters: NDArray[np.str_], marks: NDArray[np.uint8], cut: int, count: int) -> None:
-    """Mark where the values end that count, by a thin line, and write how many they are beside it."""
+    """Mark the last value that counts with a thin line, and write the number beside it."""
     if not 0 < cut < count:
         return
     column, words = column_of(cut - 1, count, marks.shape[1]), f"{cut}"
@@ -351,7 +349,7 @@ def _mark_cut(characters: NDArray[np.str_], marks: NDArray[np.uint8], cut: int, 
 
 
 def _mark_cursor(characters: NDArray[np.str_], marks: NDArray[np.uint8], column: int) -> None:
-    """Draw the cursor as a line through the curve; in a high plot it goes only so far, and stands at the foot."""
+    """Draw the cursor as a line through the curve; in a high plot it is short, with a mark at the foot."""
     curves = np.flatnonzero((marks[:, column] == Mark.VALUE) | (marks[:, column] >= LINE))
     last = len(marks) - 1
     top, foot = (int(curves[0]), int(curves[-1])) if curves.size else (0, 0)
@@ -362,7 +360,7 @@ def _mark_cursor(characters: NDArray[np.str_], marks: NDArray[np.uint8], column:
 
 
 def ticks_of(span: Span, rows: int) -> tuple[float, ...]:
-    """Choose the round numbers of an axis, largest first: as many as stand apart.
+    """Choose round numbers for an axis, largest first: as many as stand apart.
 
     Examples
     --------
@@ -380,13 +378,13 @@ def ticks_of(span: Span, rows: int) -> tuple[float, ...]:
 
 
 def row_of(value: float, span: Span, rows: int) -> int:
-    """Give the row of a plot, from the top, in which a value stands."""
+    """Return the row of a value in a plot, from the top."""
     height = float(span.heights(np.array([value]))[0])
     return min(int((1 - height) * rows), rows - 1)
 
 
 def _round_numbers(span: Span) -> Iterator[tuple[float, ...]]:
-    """Go through the sets of round numbers within a plot, from many to two, each largest first."""
+    """Yield sets of round numbers within a plot, from many to two, each largest first."""
     exponent = floor(log10(span.top))
     if not span.decades:
         steps = (factor * 10.0 ** (exponent + power) for power in (-1, 0) for factor in (1, 2, 5))
@@ -405,7 +403,7 @@ def _round_numbers(span: Span) -> Iterator[tuple[float, ...]]:
 
 
 def index_line(count: int, width: int) -> str:
-    """Write numbers of values, from one, below where they stand in a plot: the first, round ones and the last.
+    """Write numbers of values below a plot, from one: the first, round ones, and the last.
 
     Examples
     --------
@@ -428,7 +426,7 @@ def index_line(count: int, width: int) -> str:
 
 
 def bars(values: FloatArray, rows: int) -> list[str]:
-    """Draw values that are not negative as bars of eighths of a cell; one above zero is never drawn as nothing.
+    """Draw non-negative values as bars in eighths of a cell; any value above zero shows.
 
     Examples
     --------
@@ -445,7 +443,7 @@ _NARROWEST, LOWEST = 18, 2
 """Least size of a plot: a name, a number and a line of dots."""
 
 LOWEST_LINES = 4
-"""Least height of a plot of lines, which in fewer rows all run through the same one."""
+"""Least height of a plot of lines; in fewer rows they all fall into one."""
 
 _WIDE_ENOUGH, _HIGH_ENOUGH = 40, 10
 """Beyond these a plot gains little."""
@@ -453,21 +451,16 @@ _WIDE_ENOUGH, _HIGH_ENOUGH = 40, 10
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows and columns of plots.
-
-    Attributes
-    ----------
-    columns, rows : how many.
-    """
+    """Rows and columns of plots."""
 
     columns: int
     rows: int
 
     def places(self, count: int) -> list[int]:
-        """List the number of the plot at each place, row by row.
+        """Return the number of the plot at each place, row by row.
 
-        In a high grid the plots follow each other down its columns, in a wide one along its rows, so that those that
-        belong together stay together.
+        Plots follow each other down the columns of a high grid and along the rows of a wide one, so that circuits stay
+        together.
 
         Examples
         --------
@@ -480,7 +473,7 @@ class Grid:
         return [number for number in order if number < count]
 
     def walk(self, count: int) -> list[int]:
-        """List the numbers of the plots down the first column, then down the next.
+        """Return the numbers of the plots down the first column, then down the next.
 
         Examples
         --------
@@ -492,13 +485,13 @@ class Grid:
 
 
 def choose_grid(count: int, width: int, height: int, lowest: int = LOWEST) -> Grid | None:
-    """Choose the grid that leaves most room for curves, or None when ``count`` plots do not fit together.
+    """Choose the grid with most room for curves; None if ``count`` plots do not fit.
 
     Parameters
     ----------
-    count : how many plots.
+    count : number of plots.
     width, height : of the pane.
-    lowest : the height that a plot has at least, with its name.
+    lowest : least height of a plot with its name.
 
     Examples
     --------

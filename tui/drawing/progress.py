@@ -1,4 +1,4 @@
-"""How far long work has come, as people read it."""
+"""Progress of long work in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.values.progress import Progress
 
 
 def duration(seconds: float) -> str:
-    """Write how long something takes, no finer than it can be foreseen.
+    """Format a duration, no finer than it can be foreseen.
 
     Examples
     --------
@@ -25,12 +25,12 @@ def duration(seconds: float) -> str:
 
 
 def time_left(progress: Progress) -> str:
-    """Say how long the rest takes; nothing where that is not known."""
+    """Format the remaining time; empty if unknown."""
     return "" if progress.remaining is None or progress.finished else f"{duration(progress.remaining)} left"
 
 
 def progress_text(progress: Progress) -> str:
-    """Write progress as people read it: ``downloading gpt2 12.3 / 548.1 MB · 9.8 MB/s · 55 s left``.
+    """Format progress: ``downloading gpt2 12.3 / 548.1 MB · 9.8 MB/s · 55 s left``.
 
     Examples
     --------
@@ -48,13 +48,13 @@ def progress_text(progress: Progress) -> str:
         speed = "" if progress.rate is None else f"{size(int(progress.rate))}/s"
         return " · ".join(filter(None, (amount, speed, time_left(progress), progress.note)))
     unit = progress.unit.removesuffix("s") if progress.total == 1 else progress.unit
-    done = f"{progress.done:>{len(str(progress.total))}}"  # as wide from first to last: nothing moves beside it
+    done = f"{progress.done:>{len(str(progress.total))}}"  # of constant width, so that nothing beside it moves
     amount = f"{progress.activity} {done} / {progress.total} {unit}"
     return " · ".join(filter(None, (amount, progress.note, time_left(progress))))
 
 
 def progress_bar(progress: Progress, cells: int = 8) -> str:
-    """Draw progress as a bar; nothing where its end is not known.
+    """Draw progress as a bar; empty if its end is unknown.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def progress_bar(progress: Progress, cells: int = 8) -> str:
 
 
 def progress_sentence(progress: Progress) -> str:
-    """Say in a sentence how far something is.
+    """Format progress as part of a sentence.
 
     Examples
     --------

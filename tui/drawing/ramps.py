@@ -1,6 +1,6 @@
-"""Colours for the levels of a map: even steps of lightness, mixed for the theme's background and the terminal.
+"""Colours of a map's levels: even steps of lightness, mixed for the theme's background and the terminal.
 
-Differences go from blue over the background to orange. What is written on a level's colour has one that can be read.
+Differences run from blue through the background to orange. Letters on a level have a colour that can be read.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ _CIVIDIS_256 = (17, 18, 19, 24, 60, 242, 243, 244, 101, 245, 246, 247, 143, 144,
                 229, 230)  # fmt: skip
 
 PALETTES = {"magma": (_MAGMA, _MAGMA_256), "cividis": (_CIVIDIS, _CIVIDIS_256)}
-"""By name, the stops of a walk from dark to light, and the same walk in the palette of 256 colours."""
+"""By name: the stops of a walk from dark to light, and the same walk in 256 colours."""
 
 _OFF_BACKGROUND = 5.0
-"""Lightness by which the first colour of the map must differ from the background."""
+"""Least lightness between the background and a palette's first colour."""
 
 _ENDS: dict[bool, tuple[Rgb, Rgb]] = {True: ((80, 170, 255), (255, 140, 50)), False: ((0, 60, 170), (180, 60, 0))}
-"""The colours of the largest decrease and increase, blue and orange, on a dark background and on a light one."""
+"""Colours of the largest decrease and increase, blue and orange, on a dark background and on a light one."""
 
 _ENDS_256 = {
     True: ((20, 25, 26, 32, 33, 39, 45), (88, 124, 130, 166, 172, 208, 214)),
     False: ((189, 153, 117, 75, 33, 26, 19), (224, 217, 216, 209, 202, 166, 130)),
 }
-"""The same walks away from the background in the palette of 256 colours."""
+"""The same walks away from the background in 256 colours."""
 
 _FIRST_STEP = 0.2
-"""How far the first colour beside no difference is on the way to the end, so that its side can be seen."""
+"""Share of the way to the end of the first colour beside no difference, so that its side shows."""
 
 _BLACK, _WHITE = Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)
 
 LEGIBLE = 4.5
-"""The contrast that letters have with what is behind them (WCAG 2.1, success criterion 1.4.3)."""
+"""Least contrast of letters with their background (WCAG 2.1, success criterion 1.4.3)."""
 
 
 @lru_cache(maxsize=32)
 def level_styles(
     background: Rgb, color_system: str, palette: str = "magma", *, is_signed: bool = False
 ) -> tuple[Style, ...]:
-    """Make a style of each level's colour, the same objects every time, so that their escape codes are cached.
+    """Return a style for each level; the same objects every time, so that their escape codes are cached.
 
     Parameters
     ----------
@@ -89,9 +89,9 @@ def _signed_ramp(background: Rgb, color_system: str) -> tuple[Color, ...]:
 
 @lru_cache(maxsize=32)
 def pair_levels(styles: tuple[Style, ...]) -> tuple[Style, ...]:
-    """Give the levels two by two one style; nobody tells two of sixteen neighbours apart that do not touch.
+    """Give each pair of neighbouring levels one style, since nobody can tell neighbours apart at a distance.
 
-    The styles of the lowest and the highest level stay, and the others are as even steps between them as there are.
+    The lowest and the highest keep their styles; the others are spaced as evenly as possible.
 
     Examples
     --------
@@ -104,21 +104,21 @@ def pair_levels(styles: tuple[Style, ...]) -> tuple[Style, ...]:
 
 @lru_cache(maxsize=32)
 def legible_styles(styles: tuple[Style, ...], usual: Color | None) -> tuple[Style, ...]:
-    """Put letters that can be read before each level's colour: of the usual colour where that stands out.
+    """Add a legible colour of letters to each level's background: the usual one where it has enough contrast.
 
-    Each other colour costs the terminal as many bytes as a word or two. The others are black or white, whichever stands
-    out more, from the palette that the level's colour is of.
+    Each change of colour costs as many bytes as a word. Otherwise letters are black or white, whichever has more
+    contrast, from the palette of the background.
 
     Parameters
     ----------
     styles : of each level, by its background.
-    usual : the colour of letters elsewhere; None, or a colour that only the terminal knows, is not used.
+    usual : colour of letters elsewhere; None, or a colour that only the terminal knows, is not used.
     """
     return tuple(style + Style(color=_ink_on(style.bgcolor or _BLACK, usual)) for style in styles)
 
 
 def _ink_on(ground: Color, usual: Color | None) -> Color:
-    """Choose the colour of letters on a colour."""
+    """Choose the colour of letters on a background."""
     if usual is not None and not usual.is_system_defined and contrast(usual, ground) >= LEGIBLE:
         return usual
     white_is_better = contrast(_WHITE, ground) > contrast(_BLACK, ground)
@@ -128,7 +128,7 @@ def _ink_on(ground: Color, usual: Color | None) -> Color:
 
 
 def contrast(one: Color, other: Color) -> float:
-    """Compute the contrast of two colours, from 1 to 21, whichever is in front (WCAG 2.1, success criterion 1.4.3).
+    """Compute the contrast of two colours, from 1 to 21 (WCAG 2.1, success criterion 1.4.3).
 
     Examples
     --------
@@ -141,14 +141,14 @@ def contrast(one: Color, other: Color) -> float:
 
 @lru_cache(maxsize=64)
 def ramp(background: Rgb, color_system: str, palette: str = "magma") -> tuple[Color, ...]:
-    """Mix a colour for each level of `Ink.COLOUR`, from the background away to the far end of light or dark.
+    """Mix a colour for each level of `Ink.COLOUR`, from the background to the far end of light or dark.
 
-    Lightness changes by the same amount from each level to the next, so that they keep their order in grey and to any
-    eye. With 256 colours every level is one of the palette's own, all different, the steps as even as it has.
+    Lightness changes by equal steps, so that levels keep their order in grey and to any eye. With 256 colours all
+    levels differ, in steps as even as the palette allows.
 
     Parameters
     ----------
-    background : what is behind the map; level 0 has this colour.
+    background : behind the map; level 0 has this colour.
     color_system : ``truecolor`` or ``256``.
     palette : one of `PALETTES`.
     """
@@ -180,7 +180,7 @@ def _luminance(rgb: Array) -> Array:
 
 
 def _ahead(colours: Array, background: Rgb) -> Array:
-    """Keep the colours that are clearly off the background, on its far side, nearest first."""
+    """Keep the colours clearly lighter than a dark background, or darker than a light one, nearest first."""
     start = float(lightness(np.array(background)))
     direction = 1 if start < 50 else -1
     kept: Array = colours[direction * (lightness(colours) - start) >= _OFF_BACKGROUND]
@@ -188,7 +188,7 @@ def _ahead(colours: Array, background: Rgb) -> Array:
 
 
 def _path(background: Rgb, stops: tuple[str, ...]) -> Array:
-    """Walk in fine steps from the background into a palette."""
+    """Interpolate in fine steps from the background along a palette."""
     colours = np.array([list(bytes.fromhex(stop[1:])) for stop in stops], dtype=np.float64)
     corners = np.vstack([background, _ahead(colours, background)])
     steps = np.linspace(0, len(corners) - 1, 400)
@@ -196,14 +196,14 @@ def _path(background: Rgb, stops: tuple[str, ...]) -> Array:
 
 
 def _nearest_in_palette(targets: Array, background: Rgb, walk: tuple[int, ...]) -> Array:
-    """Choose one of the walk's colours for each lightness, in order and none twice, by least squares.
+    """Choose a different colour of the walk for each lightness, in order, by least squares.
 
-    ``cost`` holds, for every colour, the least sum of squares over the levels so far if this level gets that colour;
-    the level before then has one of the colours before.
+    ``cost`` holds, for every colour, the least sum of squares over the levels so far if this level has that colour; the
+    level before then has one of the colours before it.
     """
     colours = np.array([Color.from_ansi(number).get_truecolor() for number in walk], dtype=np.float64)  # (colours, 3)
     cube = _ahead(colours, background)
-    if len(cube) < len(targets):  # a background of middle grey: some colours twice rather than none
+    if len(cube) < len(targets):  # on a middle grey some colours come twice
         return cube.take(np.rint(np.linspace(0, len(cube) - 1, len(targets))).astype(int), axis=0)
     misses = (lightness(cube)[None, :] - targets[:, None]) ** 2  # (levels, colours)
     in_order = np.triu(np.ones((len(cube), len(cube)), dtype=bool), k=1)  # (from, to)

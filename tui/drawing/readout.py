@@ -1,4 +1,4 @@
-"""What is under the cursor of a map, of attention or of a measure, in one line of plain text."""
+"""The cell under the cursor of a map, or of a table, in one line of plain text."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from tui.drawing.numbers import brief_number, fit_number, rough_number, short_nu
 from tui.drawing.text import escape_text, first_fitting, fit, quote_text
 
 _SHORTEST_TOKEN = 4
-"""Cells that a token is left, if it has as many."""
+"""Cells left for each token, if it has as many."""
 
 _EASY_TOKEN = 9
-"""Cells that nearly all tokens fit into: with fewer for each the words become shorter, whatever the tokens are."""
+"""Cells that nearly all tokens fit into; with less room for each, the words become shorter first."""
 
 _WORDS = (("query", "key"), ("q", "k"))
-"""What stands before the places of a query and its key."""
+"""Words before the positions of query and key."""
 
 Form = tuple[tuple[str, str], str, int]
-"""Those words, what is said of the two, and how many cells each token is to be left."""
+"""Those words, the numbers, and the least cells left for each token."""
 
 _FEW = (5, 4, 3)
-"""Characters of a number where there is little room, and less."""
+"""Characters of a number where room is short, and shorter."""
 
 _NAMING = ("layer", "head", "from_layer", "from_head", "name", "term", "part", "token")
-"""Columns that say themselves which row it is."""
+"""Columns that already say which row it is."""
 
 TOP = 5
-"""Tokens that a line names at the most."""
+"""Tokens named in a line, at most."""
 
 LEAST = 0.0005
-"""A weight that is named; what is less would be written as nothing."""
+"""Smallest weight that is named; smaller ones would be written as zero."""
 
 ITSELF = "itself"
-"""Stands for the token that looks, and is looked at."""
+"""Stands for the token that attends to itself."""
 
 OF_ALL = " of 1.000"
-"""The sum of what a query gives to all keys, which is not said where it is as usual."""
+"""The usual sum of a query's weights, which is left out."""
 
 _IN_ROW = 3
-"""Keys of a row that a line names at the most, the one under the cursor among them."""
+"""Keys of a row named in a line, at most, with the one under the cursor."""
 
 _LEAST_CLOSE = 0.005
-"""A weight that two digits can say."""
+"""Smallest weight that two decimals can show."""
 
 _APART = "   "
-"""Stands between what is under the cursor and the largest weights of its row."""
+"""Between the cell under the cursor and the largest weights of its row."""
 
 MASKED = "masked"
-"""In the place of the weights of keys that the mask hides: they are zero whatever the head does."""
+"""Stands for weights that the mask hides: they are zero whatever the head does."""
 
 
 def weight_readout(
@@ -64,15 +64,15 @@ def weight_readout(
     width: int,
     row: NDArray[np.float32] | None = None,
 ) -> str:
-    """Name query, key, weight and chance, and the largest of all that the query looks at.
+    """Name query, key, weight and chance, and the largest weights of the row.
 
-    Of these there are three, the weight itself counted, or as many as there is room for. The other tokens are cut until
-    the line fits, but not to less than four cells. Where they would be cut soon the words become shorter, then chance
-    is left out, and at last the weight stands before the bare places, with chance where there is room for it.
+    There are three of these, counting the weight itself, or as many as fit. Where room is short, tokens are cut to four
+    cells, words become shorter, chance goes, and at last the weight stands before bare positions, with chance if it
+    fits.
 
     Parameters
     ----------
-    row : all weights of the query, where they are known.
+    row : all weights of the query, if they are known.
     """
     line = _of_weight(block, query_tokens, key_tokens, width)
     for largest in () if row is None else _largest_in_row(row, block.place[1], key_tokens):
@@ -88,7 +88,7 @@ def weight_readout(
 
 
 def _largest_in_row(row: NDArray[np.float32], key: int, tokens: Sequence[str]) -> Iterator[str]:
-    """Name a row's three largest weights, then fewer; of a key that has the largest itself, what comes after it."""
+    """Yield texts of a row's three largest weights, then of fewer; on the largest itself, of what comes after."""
     sizes = np.where(np.isfinite(row), row, 0)
     order = [at for at in np.argsort(-sizes, kind="stable")[:_IN_ROW].tolist() if sizes[at] >= _LEAST_CLOSE]
     is_here = order[:1] == [key]
@@ -98,7 +98,7 @@ def _largest_in_row(row: NDArray[np.float32], key: int, tokens: Sequence[str]) -
 
 
 def _close(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], largest: str) -> str:
-    """Name query, key and weight, the largest of the row and chance with few digits each."""
+    """Name query, key, weight, the largest of the row and chance, with few digits."""
     (query, key), number, chance = block.place, MASKED, ""
     if not block.is_masked:
         number = f"{block.largest:.2f}" if block.largest >= _LEAST_CLOSE else write_weight(block.largest)
@@ -118,13 +118,13 @@ def _of_weight(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequ
         shortest.insert(0, both)
     line = _of_cell(block, query_tokens, key_tokens, forms, width)
     bare = [f"{numbers}  q {query} k {key}" for numbers in shortest]
-    return next((each for each in (line, *bare) if cell_len(each) <= width), bare[-1])
+    return first_fitting(width, line, *bare)
 
 
 def difference_readout(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
     """Name query, key, the weights of both maps and their difference.
 
-    Where that does not fit, both weights are left out, and at last the difference stands before the bare places.
+    Where room is short, both weights go, and at last the difference stands before bare positions.
     """
     assert block.pair is not None
     one, other = (write_weight(each) for each in block.pair)
@@ -145,19 +145,18 @@ def block_readout(
     *,
     drawn: str = "max",
 ) -> str:
-    """Give a block's largest weight, its chance, mean and sum, its queries and keys, and where the largest weight is.
+    """Name a block's largest weight, chance, mean and sum, its queries and keys, and the place of the largest.
 
-    Of a block of differences it is the one of the largest size, with the weights of both maps at its place, and no sum.
-    Where that does not fit chance is left out, the words become shorter, all but the largest and the mean are left out,
-    then that of them which is not ``drawn`` (``max`` or ``mean``), and the tokens are cut.
+    For differences it is the largest by size, with the weights of both maps, and no sum. Where room is short, chance
+    goes, words become shorter, then all but the largest and the mean go, then the one of them that is not ``drawn``
+    (``max`` or ``mean``), and tokens are cut.
     """
     query, key = block.place
-    to, arrow = "–", "→"
-    queries, keys = (f"{each.start}{to}{each.stop - 1}" if len(each) > 1 else str(each.start)
-                     for each in (block.queries, block.keys))  # fmt: skip
+    queries, keys = (
+        f"{each.start}–{each.stop - 1}" if len(each) > 1 else str(each.start) for each in (block.queries, block.keys)
+    )
     if block.is_masked:
-        line = f"{MASKED}  queries {queries}, keys {keys}"
-        return line if cell_len(line) <= width else f"{MASKED}  q {queries} k {keys}"
+        return first_fitting(width, f"{MASKED}  queries {queries}, keys {keys}", f"{MASKED}  q {queries} k {keys}")
     places = f"queries {queries}, keys {keys}"
     if block.pair is None:
         largest, mean, total = (write_weight(each) for each in (block.largest, block.mean, block.total))
@@ -177,9 +176,9 @@ def block_readout(
         start = f"{numbers}  {ranges}  at {query} "
         least = min(cell_len(escape_text(query_tokens[query])), _SHORTEST_TOKEN)
         least += min(cell_len(escape_text(key_tokens[key])), _SHORTEST_TOKEN)
-        room = width - cell_len(f'{start}"" {arrow} {key} ""')
+        room = width - cell_len(f'{start}"" → {key} ""')
         asked, read = _cut(query_tokens[query], key_tokens[key], room)
-        line = f'{start}"{asked}" {arrow} {key} "{read}"'
+        line = f'{start}"{asked}" → {key} "{read}"'
         if room >= least:
             break
     return line
@@ -188,16 +187,16 @@ def block_readout(
 def largest_weights(
     begin: str, tokens: Sequence[str], weights: NDArray[np.float32], width: int, own: int | None
 ) -> str:
-    """Name as many of the largest weights as fit into a line, and say their share of the sum where that is not one.
+    """Name as many of the largest weights as fit, and their row's sum where it is not one.
 
-    Where not even the largest fits its token is left out, and its number stays.
+    Where not even the largest fits, its token is left out.
 
     Parameters
     ----------
-    begin : what the line begins with.
+    begin : start of the line.
     tokens, weights : along the row or the column.
-    width : cells that there are.
-    own : the number of the token that looks or is looked at, among ``tokens``; None where these are others.
+    width : in cells.
+    own : number of the query or key itself among ``tokens``; None where these are of another text.
 
     Examples
     --------
@@ -211,7 +210,7 @@ def largest_weights(
     order = [at for at in np.argsort(-sizes, kind="stable")[:TOP].tolist() if sizes[at] >= LEAST]
     names = {at: ITSELF if at == own else f"{at} {short_token(tokens[at])}" for at in order}
     whole, line = float(weights.sum()), f"{begin} nothing above {LEAST:g}"
-    of = f" of {whole:.3f}"  # there is room for it in any case, lest a move that needs it changes all before it
+    of = f" of {whole:.3f}"  # its room is always kept, or the names would change with the sum
     for count in range(len(order), 0, -1):
         named = ", ".join(f"{names[at]} {weights[at]:.3f}" for at in order[:count])
         shown = float(weights[order[:count]].sum())
@@ -222,16 +221,15 @@ def largest_weights(
 
 
 def short_token(token: str) -> str:
-    """Write a token in quotation marks, cut where it is long."""
+    """Quote a token, and cut a long one."""
     shown = escape_text(token)
     return f'"{fit(shown, 12).rstrip() if len(shown) > 12 else shown}"'
 
 
 def number_readout(column: str, value: float, chance: float | None, width: int) -> str:
-    """Give a number of a table with what chance gives, both with as many digits; of a width of 0 nothing is known.
+    """Name a number of a table and its chance, with as many digits each; a width of 0 is unlimited.
 
-    Where that does not fit the column is not named, whose name stands over it, and both have as few digits as that
-    takes. Files hold numbers in full.
+    Where room is short the column is not named, and digits go.
 
     Examples
     --------
@@ -247,9 +245,9 @@ def number_readout(column: str, value: float, chance: float | None, width: int) 
 
 
 def row_name(row: Mapping[str, Cell]) -> str:
-    r"""Say which row of a table it is: of which head, else of what; empty where no column says so.
+    r"""Name a row of a table: by its head, or else its name or token; empty without any.
 
-    Of a row that names two heads it is the one that feeds the other, which the title names.
+    A row with two heads is named after the one that feeds the other.
 
     Examples
     --------
@@ -269,14 +267,14 @@ def row_name(row: Mapping[str, Cell]) -> str:
 
 
 def row_readout(row: Mapping[str, Cell], column: str, say: Callable[[int], str], width: int) -> str:
-    """Put before what is said of a cell which row it is of, where there is room for both and the cell does not say it.
+    """Put the row's name before the readout of a cell, where both fit and the cell is not the name itself.
 
     Parameters
     ----------
     row, column : of the cell.
-    say : says something of the cell in so many characters. Where it cannot name the column either, which stands over
-        the cell, the row comes before digits, but not before what chance gives.
-    width : how many characters there are.
+    say : describes the cell in a number of characters. Where it leaves out the column's name, the row comes before
+        digits, but not before chance.
+    width : in characters.
 
     Examples
     --------
@@ -293,9 +291,9 @@ def row_readout(row: Mapping[str, Cell], column: str, say: Callable[[int], str],
 
 
 def measure_readout(name: str, value: float, chance: float | None, place: str, label: str, width: int) -> str:
-    """Give a head's value, as a multiple of what chance gives, its place and what it does; the last give way first.
+    """Name a head's value, as a multiple of chance, its rank and its label; the last parts go first.
 
-    Where chance would give way the numbers have fewer digits.
+    Before chance goes, digits do.
 
     Examples
     --------
@@ -313,7 +311,7 @@ def measure_readout(name: str, value: float, chance: float | None, place: str, l
         times = f"{ratio:.2f}" if 0.1 <= ratio < 10 else brief_number(ratio)
         whole = f"{name} = {short_number(value)}  {times} × {beside}  place {place}"
         if cell_len(whole) <= width:
-            return next(line for line in (f"{whole}  {label}".rstrip(), whole) if cell_len(line) <= width)
+            return first_fitting(width, f"{whole}  {label}".rstrip(), whole)
     pairs = (
         (short_number(value), rough_number(chance)),
         *((fit_number(value, digits), fit_number(chance, digits)) for digits in _FEW),
@@ -323,7 +321,7 @@ def measure_readout(name: str, value: float, chance: float | None, place: str, l
 
 
 def _of_numbers(name: str, value: str, chance: str, place: str, label: str, width: int) -> str:
-    """Write as much of that as there is room for."""
+    """Write as much of that as fits."""
     named, without_sign = f"{name} = {value}", f"{name.rpartition(' ')[2]} {value}"
     beside, close = (f"{gap}chance {chance}" * bool(chance) for gap in ("  ", " "))
     lines = (
@@ -335,7 +333,7 @@ def _of_numbers(name: str, value: str, chance: str, place: str, label: str, widt
         f"{without_sign}{close}",
         without_sign,
     )
-    return next((line for line in lines if cell_len(line) <= width), value)
+    return first_fitting(width, *lines, value)
 
 
 def _of_cell(
@@ -345,20 +343,20 @@ def _of_cell(
     forms: Sequence[Form],
     width: int,
 ) -> str:
-    """Name query and key before what is said of them, in the first form that leaves the tokens room, or in the last."""
-    (query, key), arrow, line = block.place, "→", ""
+    """Name query and key before the numbers, in the first form that leaves room for the tokens, or in the last."""
+    (query, key), line = block.place, ""
     tokens = query_tokens[query], key_tokens[key]
     for (asking, reading), numbers, least in forms:
-        room = width - cell_len(f'{asking} {query} "" {arrow} {reading} {key} ""  {numbers}')
+        room = width - cell_len(f'{asking} {query} "" → {reading} {key} ""  {numbers}')
         asked, read = _cut(*tokens, room)
-        line = f'{asking} {query} "{asked}" {arrow} {reading} {key} "{read}"  {numbers}'
+        line = f'{asking} {query} "{asked}" → {reading} {key} "{read}"  {numbers}'
         if cell_len(line) <= width and (least == _SHORTEST_TOKEN or room >= 2 * least):
             break
     return line
 
 
 def _cut(asked: str, read: str, room: int) -> tuple[str, str]:
-    """Cut two tokens so that both fit into some cells, the longer one first."""
+    """Cut two tokens so that both fit, the longer one first."""
     asked, read = escape_text(asked), escape_text(read)
     longest = max(room - min(cell_len(asked), cell_len(read)), room // 2, _SHORTEST_TOKEN)
     asked, read = (fit(token, min(cell_len(token), longest)) for token in (asked, read))
@@ -366,27 +364,26 @@ def _cut(asked: str, read: str, room: int) -> tuple[str, str]:
 
 
 def write_weight(value: float) -> str:
-    """Write a weight with four decimals, a small one with three digits and its power of ten."""
+    """Format a weight with four decimals; a small one with three digits and its power of ten."""
     return f"{value:.2e}" if 0 < value < 1e-3 else f"{value:.4f}"
 
 
 def _signed(value: float) -> str:
-    """Write a difference with its sign."""
     return f"{'-' if value < 0 else '+'}{write_weight(abs(value))}"
 
 
 _OF_EIGENVALUES = ("qk_positive_mass", "qk_negative_mass", "ov_copying", "ov_copying_residual")
-"""The measures of circuits that take eigenvalues."""
+"""Measures of circuits that need eigenvalues."""
 
 
 def explain_empty(column: str, row: Mapping[str, Cell], *, is_growing: bool = False) -> str:
-    """Say why there is nothing in a column of a row.
+    """Explain why a cell of a table is empty.
 
     Parameters
     ----------
-    column : the empty one.
-    row : all its cells by their columns.
-    is_growing : whether more of the table is on its way.
+    column : of the cell.
+    row : all cells by their columns.
+    is_growing : whether more of the table is being computed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Tokens, with any Unicode in them, in terminal cells: made harmless, cut, written downwards, broken into lines."""
+"""Text in terminal cells, with any Unicode in it: escaped, cut, stacked, centred, broken into lines."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from rich.cells import cell_len
 _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
 
 ROOM = "\u2800"
-"""A blank that keeps a cell free behind a character with a spacing mark, such as a vowel sign of Devanagari.
+"""A blank that keeps a cell free after a spacing mark, such as a vowel sign of Devanagari.
 
-The toolkit takes such a mark for no cell, most terminals for one (tmux, xterm), others not. So it has one, and what
-follows is put into its place by the painter.
+Textual counts no cell for such a mark, most terminals one (tmux, xterm), others none. With this blank all agree.
 """
 
 _SPACING = "Mc"
 """Unicode's category of spacing marks."""
 
 SEEN = 8
-"""Characters for each cell that are looked at of a path's end: more than it takes, and no whole book."""
+"""Characters per cell that are looked at from the end of a path: more than enough, but no whole book."""
 
 
 def first_fitting(width: int, *texts: str) -> str:
-    """Give the first of some texts that fits into so many cells, or the last; of a width of 0 nothing is known.
+    """Return the first text that fits into some cells, or else the last; a width of 0 is unlimited.
 
     Examples
     --------
@@ -40,11 +39,10 @@ def first_fitting(width: int, *texts: str) -> str:
 
 
 def escape_text(text: str) -> str:
-    r"""Escape whatever would move the cursor, change colours or turn the writing direction, and drop what joins.
+    r"""Escape whatever moves the cursor, changes colours or turns the writing direction; drop joiners.
 
-    What is left is made of characters one or two cells wide, each with its combining marks behind it, and behind
-    those a blank cell for each that may need one. A joiner or a
-    skin tone with nothing before it that it could belong to is all there is to see: it is escaped as well.
+    What is left are characters one or two cells wide, each with its combining marks and a blank for each spacing mark.
+    A joiner or a skin tone with nothing before it is escaped as well.
 
     Examples
     --------
@@ -61,7 +59,7 @@ def escape_text(text: str) -> str:
             kept.append(character.encode("unicode_escape").decode("ascii"))
         elif cell_len(character) > 0:
             kept.append(character)
-        else:  # a mark needs something to stand on
+        else:  # a combining mark needs a base
             kept.append(character if kept else "◌" + character)
     shown = "".join(kept)
     if shown.isascii() or not any(category(each) == _SPACING for each in shown):
@@ -70,7 +68,7 @@ def escape_text(text: str) -> str:
 
 
 def quote_text(text: str) -> str:
-    r"""Write a text in quotes, so that its spaces are seen, and in them as everywhere else.
+    r"""Quote a text, so that its spaces show, and escape it.
 
     Examples
     --------
@@ -82,12 +80,12 @@ def quote_text(text: str) -> str:
 
 
 def _with_room(cluster: str) -> str:
-    """Keep a cell free behind a character for each of its spacing marks, once."""
+    """Add a blank for each spacing mark of a character, once."""
     return cluster if cluster.endswith(ROOM) else cluster + ROOM * sum(category(mark) == _SPACING for mark in cluster)
 
 
 def label(token: str) -> str:
-    """Shorten a token to what its label shows: without the spaces around it, unless it has nothing else.
+    """Shorten a token to its label: without the spaces around it, unless it has nothing else.
 
     Examples
     --------
@@ -99,7 +97,7 @@ def label(token: str) -> str:
 
 
 def fit(text: str, width: int, *, align: Literal["left", "right"] = "left") -> str:
-    """Bring harmless text to exactly ``width`` cells: padded with spaces, or cut with an ellipsis at the end.
+    """Pad escaped text with spaces, or cut it with an ellipsis, to exactly ``width`` cells.
 
     Examples
     --------
@@ -118,7 +116,7 @@ def fit(text: str, width: int, *, align: Literal["left", "right"] = "left") -> s
 
 
 def fit_end(text: str, width: int) -> str:
-    """Bring harmless text to exactly ``width`` cells as `fit` does, but cut it at its beginning.
+    """Bring escaped text to exactly ``width`` cells as `fit` does, but cut its beginning.
 
     Examples
     --------
@@ -131,7 +129,7 @@ def fit_end(text: str, width: int) -> str:
 
 
 def _end_of(text: str, width: int) -> str:
-    """Take as much of a text's end as there is room for."""
+    """Return as much of a text's end as fits."""
     kept, used = "", 0
     for cluster, cells in reversed(list(clusters(text))):
         if used + cells > width:
@@ -140,15 +138,15 @@ def _end_of(text: str, width: int) -> str:
     return kept
 
 
-def path_within(path: str, width: int) -> str:
-    """Write a path in at most ``width`` cells: of one too long the beginning is left out, for its end says more.
+def fit_path(path: str, width: int) -> str:
+    """Shorten a path to at most ``width`` cells; the end, which says more, stays.
 
     Examples
     --------
-    >>> path_within("/models/gpt2", 9), path_within("gpt2", 9)
+    >>> fit_path("/models/gpt2", 9), fit_path("gpt2", 9)
     ('…els/gpt2', 'gpt2')
     """
-    seen = path[-SEEN * max(width, 1) :]  # of a book that was pasted
+    seen = path[-SEEN * max(width, 1) :]  # a whole book may have been pasted
     end = escape_text(seen)
     if seen == path and cell_len(end) <= width:
         return end
@@ -156,9 +154,9 @@ def path_within(path: str, width: int) -> str:
 
 
 def stack_text(text: str, height: int, width: int) -> list[str]:
-    """Write harmless text in lines of ``width`` cells one below the other, ending in the last of ``height``.
+    """Break escaped text into lines of ``width`` cells, of which the last ``height`` are filled.
 
-    What is too long loses its end, and says so where there is room for more than two characters.
+    Text that is too long loses its end, with an ellipsis if there is room for more than two characters.
 
     Examples
     --------
@@ -178,7 +176,7 @@ def stack_text(text: str, height: int, width: int) -> list[str]:
 
 
 def clusters(text: str) -> Iterator[tuple[str, int]]:
-    """Yield each character of harmless text together with its combining marks, and the cells they take.
+    """Yield each character of escaped text with its combining marks, and its cells.
 
     Examples
     --------
@@ -197,7 +195,7 @@ def clusters(text: str) -> Iterator[tuple[str, int]]:
 
 
 def centre_text(text: str, width: int, height: int) -> list[str]:
-    r"""Break harmless text between words and at newlines, and centre it in a field of ``width`` by ``height`` cells.
+    r"""Break escaped text between words and at newlines, and centre it in ``width`` by ``height`` cells.
 
     Examples
     --------
@@ -223,18 +221,18 @@ def centre_text(text: str, width: int, height: int) -> list[str]:
 
 
 _ESCAPE = re.compile(r"\\(?:[nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
-"""What stands for a character that cannot be seen."""
+"""An escape sequence written by `escape_text`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A token on a line, or a part of one that is longer than a line.
+    """A token on a line, or part of a token longer than a line.
 
     Attributes
     ----------
-    token : its number.
-    text : what of it stands here.
-    x, width : its first cell, and how many it takes without the gap that follows.
+    token : number of the token.
+    text : what is on this line.
+    x, width : its first cell, and its cells without the gap after it.
     ends : whether the token ends here, so that a gap follows.
     """
 
@@ -251,22 +249,22 @@ class Flow:
 
     Attributes
     ----------
-    lines : the pieces of each.
-    begins : by token, the line that it begins on.
+    lines : pieces of each.
+    begins : by token, its first line.
     """
 
     lines: tuple[tuple[Piece, ...], ...]
     begins: tuple[int, ...]
 
     def token_at(self, x: int, y: int) -> int | None:
-        """Find the token at a cell; a gap belongs to the token before it, and what is behind a line to none."""
+        """Return the token at a cell; a gap belongs to the token before it."""
         if not 0 <= y < len(self.lines):
             return None
         line = self.lines[y]
         return next((piece.token for piece in reversed(line) if piece.x <= x), None)
 
     def step(self, token: int, down: int) -> int:
-        """Find the token that stands nearest above or below another one, so many lines away; at an edge the same."""
+        """Return the nearest token some lines below or above; at an edge the same token."""
         begin = self.begins[token]
         y = min(max(begin + down, 0), len(self.lines) - 1)
         if y == begin:
@@ -276,14 +274,12 @@ class Flow:
 
 
 def flow(labels: Sequence[str], width: int, gap: int) -> Flow:
-    """Break tokens into lines of ``width`` cells, between tokens; one that is longer than a line is broken itself.
-
-    An escape in it is not, where it fits on a line.
+    """Break tokens into lines of ``width`` cells; a token longer than a line is broken, but not within an escape.
 
     Parameters
     ----------
-    labels : what stands for each token, harmless.
-    gap : cells that are left free after each.
+    labels : escaped text of each token.
+    gap : free cells after each.
 
     Examples
     --------
@@ -317,7 +313,7 @@ def flow(labels: Sequence[str], width: int, gap: int) -> Flow:
 
 
 def _units(label: str, width: int) -> Iterator[tuple[str, int]]:
-    r"""Yield what of a token stays together, and its cells: characters with their marks, and escapes that fit.
+    r"""Yield the parts of a token that stay together, and their cells: characters with marks, and escapes that fit.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The title of a view: a list of parts, of which those that say least give way first where there is little room."""
+"""Titles of views: lists of parts, of which the least telling shorten first where room is short."""
 
 from __future__ import annotations
 
@@ -22,31 +22,23 @@ if TYPE_CHECKING:
     from engine.values.outline import ModelOutline
 
 COMPUTING = "computing …"
-"""How far a view is of which nothing more is known."""
+"""Progress of a view of which nothing more is known."""
 
 WORTH_SEEING = 10
 """Cells of a filter, with the blanks before it, below which it is left out."""
 
 RULE = 3
-"""Cells of a frame's top line between what is shown and its state, at least: a piece of the line and two blanks."""
+"""Least cells between the left and the right of a frame's top line: a piece of the line and two blanks."""
 
 LAST, NAME, BRIEF, COUNT, FILTER, STATE, FACT, WORDS = range(8)
-"""How soon something gives way: what has the highest number first, and of those alike what stands last."""
+"""Priorities: the highest number gives way first, and among equals the last part."""
 
 _NUMBER = re.compile(r"\d[\d.e+-]*")
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a title.
-
-    Attributes
-    ----------
-    text : what it says.
-    gap : what stands between it and what is before it; what has one blank there belongs to the name of the view.
-    fewer : what it says when there is less room, and how soon it gives way to that; nothing leaves it out.
-    style : of the text.
-    """
+    """A part of a title."""
 
     text: str
     gap: str = "  "
@@ -56,12 +48,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Title:
-    """What stands over a view.
+    """A title.
 
     Attributes
     ----------
-    parts : in the order in which they stand.
-    hints : what is said besides where there is room for all else, in many words and in fewer.
+    parts : in order.
+    hints : added where there is room for everything else, in many words and in fewer.
     """
 
     parts: Sequence[Part] = ()
@@ -84,11 +76,11 @@ class Title:
         ----------
         name : of the view.
         parts : what is shown, the most telling first.
-        state : how far the view is, or which of several things it shows, in many words and in fewer; at last none,
-            where it can be missed. It stands behind the parts that belong to the name.
-        count : how many rows a filter leaves, in many words and in fewer.
+        state : progress, or which of several things is shown, in many words and in fewer, at last none if it can go. It
+            follows the parts that belong to the name.
+        count : rows that a filter leaves, in many words and in fewer.
         words : the filter.
-        hints : as of the title.
+        hints : of the title.
         """
         parts = [part for part in parts if part.text]
         place = next((at for at, part in enumerate(parts) if part.gap != " "), len(parts))
@@ -101,27 +93,27 @@ class Title:
         named = Part(name, fewer=((NAME, name.split()[-1]), (NAME, "")), style="bold")
         return cls((named, *(replace(each, gap=" ") for each in every[:1]), *every[1:]), hints)
 
-    def within(self, width: int) -> Text:
-        """Write as much as there is room for; of a width of 0 nothing is known.
+    def fit(self, width: int) -> Text:
+        """Write as much as fits; a width of 0 is unlimited.
 
-        No part of a number is left that could be taken for the number.
+        Numbers are never cut.
 
         Examples
         --------
         >>> title = Title.of("ranks", [layer_part(3)], state=("energy rank, ε 0.01", "energy rank"))
-        >>> [title.within(width).plain for width in (36, 32, 24)]
+        >>> [title.fit(width).plain for width in (36, 32, 24)]
         ['ranks layer 3  energy rank, ε 0.01', 'ranks L3  energy rank, ε 0.01', 'ranks L3  energy rank']
         """
         line = _joined(self._fitting(width))
         return _cut(line, width) if width else line
 
-    def in_frame(self, width: int) -> tuple[Text, Text]:
-        """Write what stands at the left and at the right of a frame's top line: what is shown, and its state.
+    def fit_frame(self, width: int) -> tuple[Text, Text]:
+        """Write the left and the right of a frame's top line: what is shown, and its state.
 
         Examples
         --------
         >>> title = Title.of("ranks", [layer_part(3)], state=("energy rank", ""), count=("2 of 9",))
-        >>> [each.plain for each in title.in_frame(40)]
+        >>> [each.plain for each in title.fit_frame(40)]
         ['ranks layer 3', 'energy rank · 2 of 9']
         """
         for room in (width, width - RULE):
@@ -131,10 +123,10 @@ class Title:
             left, right = _joined(parts[:place]), _joined(state)
             if left.cell_len + bool(right) * (right.cell_len + RULE) <= width:
                 return left, right
-        return self.within(width), Text()
+        return self.fit(width), Text()
 
     def _fitting(self, width: int) -> Sequence[Part]:
-        """Give the parts in as many words as there is room for, with a hint where there is room for one."""
+        """Return the parts in as many words as fit, with a hint if there is room."""
         parts = list(self.parts)
         length = _joined(parts).cell_len
         for hint in self.hints:
@@ -153,7 +145,6 @@ class Title:
 
 
 def _joined(parts: Sequence[Part]) -> Text:
-    """Put parts beside each other."""
     line = Text()
     for part in parts:
         if part.text:
@@ -162,7 +153,7 @@ def _joined(parts: Sequence[Part]) -> Text:
 
 
 def _cut(line: Text, width: int) -> Text:
-    """Cut a line, before the number of which only a part would be seen, if there is one."""
+    """Cut a line, before a number rather than within it."""
     if line.cell_len <= width:
         return line
     seen = len(set_cell_size(line.plain, width - 1))
@@ -171,7 +162,7 @@ def _cut(line: Text, width: int) -> Text:
 
 
 def fact_part(text: str, gap: str = "  ", style: str = "") -> Part:
-    """Say something that is left out where there is little room."""
+    """Make a part that is left out where room is short."""
     return Part(text, gap, ((FACT, ""),), style)
 
 
@@ -188,18 +179,18 @@ def pair_part(token: str, against: str, difference: str = "") -> Part:
 
 
 def layer_part(layer: int, stack: str = "") -> Part:
-    """Name a layer: ``encoder layer 3``, or ``L3``; the stack where there are several."""
+    """Name a layer: ``encoder layer 3``, or ``L3``; with a stack if given."""
     before = f"{stack} " if stack else ""
     return Part(f"{before}layer {layer}", " ", ((WORDS, f"{before}L{layer}"), (LAST, f"L{layer}")))
 
 
 def head_part(head: Head, outline: ModelOutline) -> Part:
-    """Name a head or a layer, of several stacks with its own: ``encoder L3H1``, or ``L3H1``."""
+    """Name a head or a layer, with its stack if there are several: ``encoder L3H1``, or ``L3H1``."""
     return Part(head_name(head, outline), " ", ((LAST, str(head)),))
 
 
 def map_part(name: MapName, outline: ModelOutline) -> Part:
-    """Name a map, of several stacks with its own: ``L3, mean over heads``, or ``mean of L3``."""
+    """Name a map, with its stack if there are several: ``L3, mean over heads``, or ``mean of L3``."""
     stack = f"{name.stack} " if len(outline.stacks) > 1 else ""
     fewer: Sequence[tuple[int, str]] = ()
     if name.layer is None and name.head is None:
@@ -212,7 +203,7 @@ def map_part(name: MapName, outline: ModelOutline) -> Part:
 
 
 def off_part(off: Off, gap: str = " · ", *, is_difference: bool = False) -> Part:
-    """Say which heads are off, or at last how many; of a difference to the same with all heads on, that too."""
+    """Name the heads that are off, or at last their number; for a difference, also that to all heads on."""
     count = len(off.heads)
     names = quantity(count, "head") if count > NAMED_HEADS else ", ".join(map(str, off.heads))
     mean = " by mean" if off.by_mean else ""
@@ -222,20 +213,20 @@ def off_part(off: Off, gap: str = " · ", *, is_difference: bool = False) -> Par
 
 
 def difference_part() -> Part:
-    """Say that a map is the difference of two models'."""
+    """Say that a map is the difference of two models."""
     fewer = ((WORDS, "other less this"), (LAST, "other−this"))
     return Part("other model less this one", " · ", fewer)
 
 
 def cell_part(cell: tuple[int, int], asked: str, read: str) -> Part:
-    """Name a query and a key by their numbers and tokens, or by their numbers alone."""
+    """Name a query and a key by position and token, or by position alone."""
     (query, key), asked, read = cell, escape_text(asked), escape_text(read)
     fewer = (WORDS, f'q {query} "{asked}" k {key} "{read}"'), (WORDS, f"q {query} k {key}")
     return Part(f'query {query} "{asked}", key {key} "{read}"', " ", fewer)
 
 
 def mean_part(name: MapName, cell: Part) -> Part:
-    """Say of a cell of one head that a map is not of the head, but a mean over several; at last that is not said."""
+    """Warn that a cell is of one head while the map is a mean over several; at last the warning goes."""
     if name.layer is not None and name.head is not None:
         return cell
     before = f"not the {'rollout' if name.is_rollout else 'mean'}: "

@@ -1,7 +1,7 @@
-"""Tokens as a person tells them apart: where each begins and ends, which are special, which are parts of a character.
+"""Spells tokens so that they can be told apart: special tokens, and parts of a character.
 
-A special token that the tokenizer added stands in one pair of signs, one that was typed in two, and text in none: so
-``[CLS]`` that the model reads as text looks like text.
+A special token that the tokenizer added has one pair of signs, one that was typed another, and text none: ``[CLS]``
+that the model reads as text looks like text.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ AnyMap = TypeVar("AnyMap", AttentionMap, PooledMap)
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 _SIGNS: dict[TokenKind, tuple[str, str]] = {"special": ("«", "»"), "added": ("‹", "›")}
-"""By kind, what stands before and behind a special token."""
+"""Signs before and after a special token, by kind."""
 
 _REACH = 4
-"""Characters behind a token, mostly spaces, within which the next one is looked for in the text."""
+"""Characters after a token, mostly spaces, within which the next one is looked for in the text."""
 
 _UNKNOWN = 32
-"""Characters by which that grows for a token that is not found, such as one for a word that nobody knows."""
+"""Added to that for each token that is not found, such as one for an unknown word."""
 
 _MEANINGS: dict[TokenKind, str] = {
     "text": "",
@@ -40,14 +40,14 @@ _MEANINGS: dict[TokenKind, str] = {
 
 @lru_cache(maxsize=16384)
 def spell_token(token: str, kind: TokenKind, whole: str = "", part: int = 0) -> str:
-    r"""Write one token, its spaces kept.
+    r"""Spell one token; its spaces stay.
 
     Parameters
     ----------
     token : its text.
     kind : what it stands for.
-    whole : where it is some bytes of a character, the text it is a part of.
-    part : which part of it, from 1.
+    whole : if the token is some bytes of a character, the text of which it is a part.
+    part : its number, from 1.
 
     Examples
     --------
@@ -66,14 +66,14 @@ def spell_token(token: str, kind: TokenKind, whole: str = "", part: int = 0) -> 
 
 
 def spell_tokens(tokens: Sequence[str], spellings: Sequence[Spelling]) -> tuple[str, ...]:
-    """Write tokens one by one, given what each stands for and which text it is a part of."""
+    """Spell tokens, given their spellings."""
     return tuple(
         spell_token(token, each.kind, each.whole, each.part) for token, each in zip(tokens, spellings, strict=True)
     )
 
 
 def spell_parts(tokens: tuple[str, ...], sentence: Sentence) -> tuple[str, ...]:
-    """Write tokens that are some bytes of a text as parts of it, the others as they are."""
+    """Spell the tokens that are bytes of a character; leave the others."""
     if not sentence.has_parts:
         return tokens
     return tuple(
@@ -83,7 +83,7 @@ def spell_parts(tokens: tuple[str, ...], sentence: Sentence) -> tuple[str, ...]:
 
 
 def spell_map(shown: AnyMap, sentence: Sentence) -> AnyMap:
-    """Write the tokens along a map of a sentence that are some bytes of a text as parts of it."""
+    """Spell the tokens of a map that are bytes of a character; leave the others."""
     if not sentence.has_parts:
         return shown
     queries, keys = (spell_parts(tokens, sentence) for tokens in (shown.query_tokens, shown.key_tokens))
@@ -91,14 +91,14 @@ def spell_map(shown: AnyMap, sentence: Sentence) -> AnyMap:
 
 
 def token_meaning(spelling: Spelling, token: str) -> str:
-    """Say what a token is that is no plain text, nothing of one that is; bytes as files write them."""
+    """Explain a token that is not plain text; empty for plain text."""
     if spelling.whole:
         return f'{escape_text(token)}: some bytes of "{escape_text(spelling.whole).strip()}"'
     return _MEANINGS[spelling.kind]
 
 
 def token_count(sentence: Sentence) -> str:
-    """Say how many tokens a sentence has, of how many that the model reads.
+    """Describe the number of tokens, and how many the model reads.
 
     Examples
     --------
@@ -111,20 +111,19 @@ def token_count(sentence: Sentence) -> str:
 
 
 def token_strip(sentence: Sentence, width: int, *, at: int | None = None) -> Text:
-    """Write a sentence's tokens in one line of ``width`` cells with a bar between any two, and their number behind.
+    """Write tokens in one line of ``width`` cells, with bars between them and their number at the end.
 
     Parameters
     ----------
-    at : a place in the text, in characters, near which the tokens are shown where not all fit; None for its beginning.
+    at : place in the text, in characters, near which tokens are shown; None for the beginning.
     """
-    bar, more = ("│", "…")
     count = token_count(sentence)
     room = max(width - len(count) - 2, 8)
     spellings = sentence.spellings_along(sentence.tokens)
     first = 0 if at is None else _first(sentence, room, at)
     line = Text(no_wrap=True, end="")
     if first:
-        line.append(more + bar, "dim")
+        line.append("…│", "dim")
     last = first
     labels = spell_tokens(sentence.tokens[first : first + room], spellings[first : first + room])
     for last, (label, each) in enumerate(zip(labels, spellings[first:], strict=False), first + 1):
@@ -132,9 +131,9 @@ def token_strip(sentence: Sentence, width: int, *, at: int | None = None) -> Tex
             last -= 1
             break
         line.append(fit(label, min(cell_len(label), room)), "" if each.kind == "text" else "bold")
-        line.append(bar, "dim")
+        line.append("│", "dim")
     if last < len(sentence.tokens):
-        line.append(more, "dim")
+        line.append("…", "dim")
     line.append(" " * max(width - line.cell_len - len(count), 1))
     return line.append(count, "dim" if sentence.full_length == len(sentence.ids) else "bold")
 
@@ -142,7 +141,7 @@ def token_strip(sentence: Sentence, width: int, *, at: int | None = None) -> Tex
 def _first(sentence: Sentence, room: int, at: int) -> int:
     """Choose the first token to show, so that the one at a place of the text is well in view.
 
-    Where it is, is known as far as tokens spell the text; one that spells none of it stands with the one before.
+    Places are known as far as tokens spell the text; a token that spells none of it has the place of the one before.
     """
     last = len(sentence.tokens) - 1
     used, first = 0, next((place for place, end in enumerate(_ends(sentence)) if end >= at), last)
@@ -153,7 +152,7 @@ def _first(sentence: Sentence, room: int, at: int) -> int:
 
 
 def _ends(sentence: Sentence) -> Iterator[int]:
-    """Say where in the text each token ends, in characters; one that is not found there ends with the one before."""
+    """Yield where each token ends in the text, in characters; one that is not found ends with the one before."""
     text, end, reach = sentence.text.lower(), 0, _REACH
     for token, (kind, whole, part) in zip(sentence.tokens, sentence.spellings_along(sentence.tokens), strict=True):
         if kind != "added" and part <= 1:

@@ -20,7 +20,7 @@ from textual.widgets.option_list import Option
 
 from engine.store.export import FORMATS, format_of
 from engine.values.errors import EngineError
-from tui.drawing.text import path_within
+from tui.drawing.text import fit_path
 from tui.export.files import Choice, ExportFiles, What, choice_of, formats_for
 from tui.screens.modal import Box, Modal
 from tui.toolkit.keys import key_of
@@ -48,7 +48,7 @@ class FileName(Field):
         width = self.size.width
         if self.has_focus or cell_len(self.value) <= width:
             return super().render_line(y)
-        shown = path_within(self.value, width)
+        shown = fit_path(self.value, width)
         return Strip([Segment(shown, self.rich_style)]).adjust_cell_length(width, self.rich_style)
 
     def on_focus(self) -> None:

@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from engine.values.found_models import GONE, FoundModel, Origin, Place
 from engine.values.memory import size
-from tui.drawing.text import escape_text, path_within
+from tui.drawing.text import escape_text, fit_path
 from tui.widgets.menu import Menu
 
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
@@ -274,13 +274,13 @@ class FoundList(Menu):
 
     def _row_as_typed(self, width: int) -> Text:
         said = " as typed"
-        name = path_within(self._typed, width - len(said))
+        name = fit_path(self._typed, width - len(said))
         return Text.assemble(set_cell_size(name, width - len(said)), (said, "dim"))
 
     def _row(self, model: FoundModel, width: int) -> Text:
         beside = _beside(cells(model, self._now), width)
         room = width - cell_len(beside)
-        name = set_cell_size(path_within(model.name, room - 2 if model.missing else room - 1), room - 1)
+        name = set_cell_size(fit_path(model.name, room - 2 if model.missing else room - 1), room - 1)
         mark = "!" if model.missing else " "
         return Text.assemble((name, "dim" if model.missing else ""), (mark, "bold"), (beside, "dim"))
 

@@ -1,4 +1,4 @@
-"""An application that sends only what differs, does keys in their order, and leaves no traceback on the terminal."""
+"""An application that sends only what differs, handles keys in order, and leaves no traceback on the terminal."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from textual.widget import MountError
 from textual.widgets import Input
 from textual.worker import Worker, WorkerFailed
 
+from tui.drawing.levels import Ink, choose_ink
 from tui.drawing.text import escape_text, fit
 from tui.toolkit.keys import IN_ASCII
 from tui.toolkit.line_filters import AsciiOnly, Colourless, NearestColour, SafeCharacters
@@ -34,20 +35,19 @@ MOMENT = 0.01
 """Seconds."""
 
 LOOKS = 100
-"""How many such moments a key waits at most for what the one before it has opened."""
+"""How many such moments a key waits, at most, for what the previous key has opened."""
 
 
 @dataclass
 class LastingNotification(Notification):
-    """A message whose time may be over just when it is shown.
+    """A message that may expire just when it is shown.
 
-    The toolkit sets a timer for the time that it has left; where that is less than none the timer never ends, and
-    nothing else goes on.
+    Textual sets a timer for the remaining time; with a negative one, the timer never ends and nothing else goes on.
     """
 
     @property
     def time_left(self) -> float:
-        """The time that it has left, always some."""
+        """The remaining time, always positive."""
         return max(super().time_left, MOMENT)
 
     @property
@@ -61,14 +61,14 @@ class TerminalApp(App[None]):
 
     Attributes
     ----------
-    is_ascii_only : whether nothing but ASCII is sent.
-    finish : ends the process once the terminal is as it was before, unless there is something to say then; None where
-        the process goes on.
+    is_ascii_only : whether only ASCII is sent.
+    finish : ends the process once the terminal is restored, unless there is something to say then; None where the
+        process goes on.
     """
 
     NOTIFICATION_TIMEOUT = 3
     ACTION_TARGETS: ClassVar[set[str]] = set()
-    """Names of attributes that hold a widget, by which its actions can be called anywhere."""
+    """Names of attributes that hold a widget; its actions can then be called from anywhere."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,31 +79,31 @@ class TerminalApp(App[None]):
         self._held_keys: deque[events.Key | events.Paste] = deque()
         self._has_typed_g = False
         self._last_frame = LastFrame(lambda: self.call_later(self.action_redraw))
-        # The toolkit turns colours to grey, and those of the terminal, which it does not know, to black on black.
+        # Textual's filters turn colours to grey, and the terminal's own, which it does not know, to black.
         colours = [Colourless() if isinstance(each, Monochrome | NoColor) else each for each in self._filters]
         nearest = [NearestColour()] if self.console.color_system == "256" else []
         self._filters = [SafeCharacters(), *colours, *nearest]
         for theme in OWN.values():
             self.register_theme(theme)
         self.use_theme(None)
-        self.stylesheet.set_variables(self.get_css_variables())  # which was made for the theme of that name before
+        self.stylesheet.set_variables(self.get_css_variables())  # it still has Textual's version of the theme
 
     def use_theme(self, name: str | None) -> None:
-        """Take a theme by its full name, or the usual one; without colour only one shows what is where."""
+        """Set a theme by its full name, or the default; with ``NO_COLOR`` always the ANSI theme."""
         usual = usual_theme(self.console.color_system, no_color=self.no_color)
         self.theme = ANSI if self.no_color else name or usual
 
     def draw_ascii_only(self) -> None:
-        """Send nothing but ASCII from now on."""
+        """Send only ASCII from now on."""
         self.is_ascii_only = True
         self._filters.append(AsciiOnly())
 
     def on_mount(self) -> None:
-        """Paint all anew when the terminal comes back from another program."""
+        """Repaint everything when the application is resumed."""
         self.app_resume_signal.subscribe(self, lambda app: self.action_redraw())
 
     def get_key_display(self, binding: Binding) -> str:
-        """Write a key as the line of keys and the help show it; in ASCII by its name where that is a sign."""
+        """Format a key for the key line and the help; in ASCII, signs become names."""
         if not self.is_ascii_only or binding.key_display:
             return super().get_key_display(binding)
         modifiers, key = binding.parse_key()
@@ -114,22 +114,22 @@ class TerminalApp(App[None]):
 
     @property
     def holds_keys(self) -> bool:
-        """Whether keys wait, as there is nothing yet that they could be for."""
+        """Whether keys wait because there is nothing yet that they could act on."""
         return False
 
     @property
     def is_settled(self) -> bool:
-        """Whether the screen or view that a key has just opened is there, and has the focus."""
+        """Whether the screen or view that a key has opened is ready and has the focus."""
         return self.screen.is_mounted and (self.focused is not None or not self.screen.focus_chain)
 
     def on_typed(self) -> None:
-        """Note that a key, or a click, is about to be done."""
+        """Do something before a key or a click is handled."""
 
     def on_command(self, binding: str) -> None:
-        """Note that what a key is bound to is about to be done, by the binding's id."""
+        """Do something before a binding runs, given its id."""
 
     async def on_event(self, event: events.Event) -> None:
-        """Do keys in their order, and take no notice of the mouse over what has gone and is on screen still."""
+        """Handle keys in order; ignore the mouse over removed widgets that are still on screen."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             self._held_keys.append(_as_typed(event) if self.holds_keys else event)
             await self._do_held_keys()
@@ -139,7 +139,7 @@ class TerminalApp(App[None]):
             await super().on_event(event)
 
     def do_held_keys(self) -> None:
-        """Have the keys that were held done where keys come in, and so one after the other."""
+        """Handle the held keys in the queue of keys, one after the other."""
         self.call_later(self._do_held_keys)
 
     async def _do_held_keys(self) -> None:
@@ -147,11 +147,11 @@ class TerminalApp(App[None]):
             await self._do_key(self._held_keys.popleft())
 
     async def _do_key(self, event: events.Key | events.Paste) -> None:
-        """Do a key.
+        """Handle a key.
 
-        The toolkit hands a key from widget to widget through their queues before it does what is bound to it. Where
-        that moves the focus or opens a screen, keys typed fast would be on their way to what had the focus before. So
-        what is bound is done at once; in a field, once the letters before it are there.
+        Textual passes a key through the queues of widgets before it runs its binding. If that moves the focus or opens
+        a screen, fast keys would go to what had the focus before. So bindings run at once; in a field, after the
+        letters before them.
         """
         for _ in range(LOOKS):
             if not self.screen_stack:
@@ -179,23 +179,23 @@ class TerminalApp(App[None]):
                     await _until_handled(each)
 
     def _paired(self, event: events.Key | events.Paste) -> events.Key | events.Paste:
-        """Take the second of two ``g`` for the key ``gg``, which no keyboard has."""
+        """Turn the second of two ``g`` into the key ``gg``."""
         is_g = isinstance(event, events.Key) and event.key == "g"
         is_second, self._has_typed_g = is_g and self._has_typed_g, is_g and not self._has_typed_g
         return events.Key("gg", None) if is_second else event
 
     def _is_over_what_has_gone(self, event: events.MouseEvent) -> bool:
-        """Say whether the mouse is over what is no part of the application any more; the toolkit fails over it."""
+        """Return whether the mouse is over a removed widget, on which Textual fails."""
         if not self.screen_stack:
             return True
         try:
             return not self.screen.get_widget_at(event.x, event.y)[0].is_attached
         except NoWidget:
-            # beyond the screen, where any event but a move would leave nobody the focus
+            # beyond the screen any event but a move would take the focus away
             return self.mouse_captured is None and not isinstance(event, events.MouseMove)
 
     def pop_screen(self) -> AwaitComplete:
-        """Close the screen on top, and hand on what waits for the next frame: the toolkit loses it with that screen."""
+        """Close the top screen; pass on its callbacks for the next frame, which Textual would lose."""
         closed = self.screen
         popped = super().pop_screen()
         waiting, closed._callbacks = closed._callbacks, []
@@ -204,18 +204,18 @@ class TerminalApp(App[None]):
         return popped
 
     def action_redraw(self) -> None:
-        """Send the whole screen, over whatever somebody else wrote on it."""
+        """Send the whole screen, over anything another program wrote."""
         self._last_frame.forget()
         self.screen.refresh()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Take nothing that was painted for granted; where the size is the same again, nothing is laid out anew."""
+        """Forget the last frame; at an unchanged size, lay out nothing."""
         self._last_frame.forget()
         if self.screen_stack and event.size == self.screen.size:
             self.screen.refresh()
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        """Send only what differs from what is on the terminal; nothing while all is laid out for another size."""
+        """Send only what differs from the last frame; nothing while the layout is for another size."""
         if screen.outer_size == self.size:
             super()._display(screen, cast("RenderableType | None", only_difference(self._last_frame, renderable)))
 
@@ -233,50 +233,50 @@ class TerminalApp(App[None]):
         self.post_message(Notify(LastingNotification(message, title, severity, seconds, markup=markup)))
 
     def on_notify(self, event: Notify) -> None:
-        """Show a message once at a time."""
+        """Show equal messages only once at a time."""
         said = event.notification
         if any((each.title, each.message) == (said.title, said.message) for each in self._notifications):
             event.prevent_default()
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        """Leave. The thread that reads keys looks up every tenth of a second; the terminal does not wait for it."""
+        """Leave without waiting for the thread that reads keys, which wakes every tenth of a second."""
         super().exit(result, return_code, message)
         driver: Any = self._driver
-        is_told = getattr(driver, "exit_event", None)  # not every system's driver has one
+        is_told = getattr(driver, "exit_event", None)  # some systems' drivers have none
         if self.finish is not None and is_told is not None and not is_told.is_set():
             driver._disable_mouse_support()
             is_told.set()
 
     async def _shutdown(self) -> None:
-        """Take widgets apart, unless the process ends: beside busy ones that takes longer than all else of leaving."""
+        """Remove the widgets, unless the process ends: on a busy machine that takes longer than all the rest."""
         if self.finish is not None and self._driver is not None:
-            self._driver.close()  # once all has been written that gives the terminal back
+            self._driver.close()  # after the last codes that restore the terminal
             self.finish()
         await super()._shutdown()
 
     def _handle_exception(self, error: Exception) -> None:
-        """Leave over an error, but not over a part that cannot be shown any more because the program is being left."""
+        """Leave on an error, except one about missing widgets while the program is closing."""
         cause = error.error if isinstance(error, WorkerFailed) else error
         if not (self._exit and isinstance(cause, MountError | NoMatches)):
             super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
-        """Leave after an error that nobody foresaw; the traceback does not go over the person's terminal."""
+        """Leave on an unexpected error without printing a traceback over the terminal."""
         self._close_messages_no_wait()
 
     @property
     def unforeseen(self) -> Exception | None:
-        """The error that ended the explorer, if nobody foresaw it."""
+        """The unexpected error that ended the application, if any."""
         return self._exception
 
 
 def _as_typed(event: events.Key | events.Paste) -> events.Key | events.Paste:
-    """Take ctrl+j for Enter: it is what Enter sends before the program has set the terminal up."""
+    """Turn ctrl+j into Enter: terminals send it for Enter before the program has set them up."""
     return events.Key("enter", "\r") if isinstance(event, events.Key) and event.key == "ctrl+j" else event
 
 
 async def _until_handled(node: DOMNode) -> None:
-    """Wait until a widget has handled what it was sent before; not for one that goes, or that takes long."""
+    """Wait until a node has handled its queue; give up if it is removed or takes long."""
     reached = asyncio.Event()
     if node.call_later(reached.set):
         with contextlib.suppress(asyncio.TimeoutError):
@@ -284,29 +284,35 @@ async def _until_handled(node: DOMNode) -> None:
 
 
 def sends_ascii_only(app: App[None]) -> bool:
-    """Say whether an application, which may be a widget's of tests, sends nothing but ASCII."""
+    """Return whether an application sends only ASCII; one that is not a `TerminalApp` does not."""
     return isinstance(app, TerminalApp) and app.is_ascii_only
 
 
+def ink_of(app: App[Any]) -> Ink:
+    """Return what tells levels apart on an application's terminal, under its theme."""
+    return choose_ink(app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color)
+
+
 Work = Callable[[], Coroutine[Any, Any, None]]
-"""What is to be done. It is called when its turn has come, and only then: a coroutine made before would be left behind,
-with a warning on the terminal, where newer work comes first or the program is being left."""
+"""What to run. It is called only when its turn comes: a coroutine created earlier would be dropped with a warning if
+newer work replaces it or the program closes.
+"""
 
 Run = Callable[[Work, str], None]
-"""Does work beside the event loop's other work; newer work of the same name replaces it."""
+"""Runs work in the background; newer work of the same name replaces it."""
 
 
 def start_work(owner: DOMNode, work: Work, group: str, *, is_alone: bool = True) -> Worker[None]:
-    """Begin work, which ends with its owner.
+    """Start work that ends with its owner.
 
-    While the program is being left screens still do what was put off until they are drawn. Work that begins by that
-    comes too late to be ended with all other work, and what it waits for may never come.
+    Screens still run delayed callbacks while the program closes. Work started by them would not be cancelled with the
+    rest, and could wait for ever.
 
     Parameters
     ----------
     owner : a screen, a widget or the application.
-    work : what is to be done.
-    group : what it is called.
+    work : the work.
+    group : its name.
     is_alone : whether it replaces older work of the same group.
     """
     worker: Worker[None] = owner.run_worker(work, group=group, exclusive=is_alone)
@@ -316,10 +322,10 @@ def start_work(owner: DOMNode, work: Work, group: str, *, is_alone: bool = True)
 
 
 SHOWN = 48
-"""Cells of what was copied that are shown."""
+"""Cells shown of what was copied."""
 
 
 def notify_copied(app: App[Any]) -> None:
-    """Say what has gone to the clipboard, by its beginning."""
+    """Show the beginning of what was copied."""
     text = escape_text(" ".join(app.clipboard.split()))
     app.notify(fit(text, SHOWN).rstrip(), title="copied", timeout=2)

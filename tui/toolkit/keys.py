@@ -1,4 +1,4 @@
-"""How a text names a key, in which order and groups keys are listed, and those that go by pages in every view."""
+"""Keys: how a text names them, how lists order and group them, and the bindings for paging."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOVING_KEYS = frozenset({
     *("up", "down", "left", "right", "h", "j", "k", "l", "pageup", "pagedown", "home", "end", "gg", "G"),
     *("ctrl+home", "ctrl+end", "ctrl+f", "ctrl+b", "ctrl+d", "ctrl+u"),
 })  # fmt: skip
-"""Keys that move alike in every list, table and map."""
+"""Keys that move in every list, table and map."""
 
 MOVES = (
     ("arrows hjkl", "One step"),
@@ -45,17 +45,16 @@ PAIRS = (
     ("heatmap.page_left", "heatmap.page_right"),
     ("export.previous_format", "export.next_format"),
 )
-"""Bindings, by their ids, of which one does the opposite of the other: the help lists them in one line."""
+"""Ids of opposite bindings, which the help lists in one line."""
 
 IN_TEXT = {"enter": "Enter", "escape": "esc"}
-"""How a text writes keys that the line of keys shows by a sign."""
+"""Names of keys in sentences, where the key line shows a sign."""
 
 IN_ASCII = {"up": "Up", "down": "Down", "left": "Left", "right": "Right", "backspace": "Backspace", "enter": "Enter"}
-"""How keys are written in ASCII that have a sign of their own."""
+"""Names of keys in ASCII that have a sign of their own."""
 
 UNBOUND = "unbound:"
-"""Stands before the id of a binding that has no keys, as what is pressed: the toolkit must be told a key, another one
-of each binding, and no terminal sends this."""
+"""Prefix of a binding's id that makes a key no terminal sends; Textual requires one for every binding."""
 
 
 def shared_key(
@@ -67,22 +66,22 @@ def shared_key(
 
 
 def command_binding(name: str, action: str, said: str) -> Binding:
-    """Bind no key to an action of a view, which is done by its name, the last part of the id."""
+    """Make a binding without a key for an action of a view, which is called by the last part of its id."""
     return Binding(f"{UNBOUND}{name}", action, said, show=False, id=name)
 
 
 def command_name(binding: Binding) -> str:
-    """Give the word by which a binding's action can be done."""
+    """Return the name by which a binding's action can be called."""
     return str(binding.id).rpartition(".")[2].replace("_", "-")
 
 
 def is_bound(binding: Binding) -> bool:
-    """Say whether there is a key for something."""
+    """Return whether a binding has a key."""
     return not binding.key.startswith(UNBOUND)
 
 
 def key_of(node: DOMNode, name: str) -> str:
-    """Write the first key that a binding has now, by the binding's id; where it has none, how its name is typed.
+    """Return the first key of a binding, by its id; without a key, how to type its name.
 
     Raises
     ------
@@ -98,7 +97,7 @@ def key_of(node: DOMNode, name: str) -> str:
 
 @cache
 def _usual(name: str) -> str:
-    """Find the keys that a binding has unless told otherwise."""
+    """Return the default keys of a binding."""
     for kind in _classes(DOMNode):
         for each in vars(kind).get("BINDINGS", ()):
             if isinstance(each, Binding) and each.id == name:
@@ -107,16 +106,16 @@ def _usual(name: str) -> str:
 
 
 def _classes(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:
-    """Give all classes made of one."""
+    """Yield all subclasses."""
     for each in kind.__subclasses__():
         yield each
         yield from _classes(each)
 
 
 def in_declared_order(active: Iterable[ActiveBinding]) -> list[ActiveBinding]:
-    """Sort keys by what they belong to, in the order given, then as the classes declare them, the toolkit's last.
+    """Sort keys by their owner, in the given order, then as the classes declare them, Textual's own last.
 
-    The toolkit puts those at the end that were given other keys. Of these the first in the file stays the first.
+    Textual moves remapped keys to the end. Of several keys in the key file the first stays the first.
     """
     every = list(active)
     owners = list(dict.fromkeys(map(_owner, every)))
@@ -125,12 +124,12 @@ def in_declared_order(active: Iterable[ActiveBinding]) -> list[ActiveBinding]:
 
 
 def _owner(each: ActiveBinding) -> tuple[DOMNode, bool]:
-    """Say what a key belongs to, and whether it works wherever the focus is."""
+    """Return the owner of a key, and whether it works anywhere."""
     return each.node, each.binding.group is not None
 
 
 def _place(each: ActiveBinding, places: dict[str, tuple[int, str]]) -> tuple[int, int]:
-    """Say which of a class's bindings one is, and which of its keys."""
+    """Return the place of a binding within its class, and of a key within the binding."""
     name, key = each.binding.id or "", each.binding.key
     place, keys = places.get(name, (len(places), ""))
     given = each.node.app._keymap.get(name)
@@ -138,7 +137,7 @@ def _place(each: ActiveBinding, places: dict[str, tuple[int, str]]) -> tuple[int
 
 
 def _places(kind: type[DOMNode]) -> dict[str, tuple[int, str]]:
-    """Give each id of a class's bindings its place, its own before those of the classes it is made of, and its keys."""
+    """Map each binding id of a class to its place, its own before inherited ones, and its keys."""
     declared = [each for base in kind.__mro__ for each in vars(base).get("BINDINGS", ()) if isinstance(each, Binding)]
     keys: dict[str, str] = {}
     for each in declared:
@@ -148,12 +147,12 @@ def _places(kind: type[DOMNode]) -> dict[str, tuple[int, str]]:
 
 
 def paging_bindings(id: str, of: str = "A page", half: str = "Half a page") -> list[Binding]:
-    """Give the bindings of what has an ``action_page`` that takes a number of pages, which may be a half.
+    """Return the bindings of a widget with an ``action_page`` that takes a number of pages or halves.
 
     Parameters
     ----------
-    id : the first part of the bindings' ids.
-    of, half : what one press goes by.
+    id : first part of the bindings' ids.
+    of, half : what one press moves by.
     """
     return [
         Binding("pagedown,ctrl+f", "page(1)", f"{of} down", show=False, id=f"{id}.page_down"),
@@ -164,7 +163,7 @@ def paging_bindings(id: str, of: str = "A page", half: str = "Half a page") -> l
 
 
 def lines_of(pages: float, page: int) -> int:
-    """Give the lines of so many pages: of a half at least one.
+    """Return the lines of some pages: at least one.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""What every line goes through before it is painted: what terminals do not draw alike is taken out of it.
+"""Filters that every line passes before it is painted.
 
-So are its colours, or those that a terminal of 256 lacks, and all that is not ASCII, where that is asked for.
+They remove what terminals do not draw alike, and where asked for, colours, or all but ASCII.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tui.drawing.text import ROOM, clusters
 
 
 def _of_dots(dots: int) -> str:
-    """Give what stands for a cell of eight dots: a dot where only one column has some, a line or a steep one.
+    """Return the ASCII sign for a cell of eight dots: a dot in one column, a line, or a steep line.
 
     Examples
     --------
@@ -63,22 +63,22 @@ _IN_ASCII = str.maketrans(
         "Δ": "D", "α": "a", "β": "b", "μ": "u", "π": "p", "θ": "t", "ρ": "r", ROOM: " ",
     }
 )  # fmt: skip
-"""What an ASCII terminal shows for signs that are drawn with; each takes one cell, as the sign does."""
+"""ASCII signs for drawing characters; each takes one cell, as the original does."""
 
 _CUT_BEFORE = re.compile(r"(?<!\S)…(?=\S)")
-"""What says that the beginning of a text is left out: a path that begins with ``~`` is one in the home folder."""
+"""An ellipsis before a text: in ASCII a path that begins with ``~`` would be in the home folder."""
 
 _UNSETTLED = re.compile(
     r"[\x00-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f"
     r"\ud800-\udfff\ufe0e\ufe0f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U00013438\U0001bca0-\U0001bca3"
     r"\U0001d173-\U0001d17a\U0001f3fb-\U0001f3ff\U000e0001\U000e0020-\U000e007f]"
 )
-"""What controls the terminal, joins or chooses pictures, colours skin, or turns the direction of writing."""
+"""Characters that control the terminal, join or select pictures, colour skin, or turn the writing direction."""
 
 
 @lru_cache(4096)
 def safe_cells(text: str) -> str:
-    """Write text so that all terminals agree how wide it is, in as many cells as the toolkit takes for it.
+    """Replace what terminals disagree on, keeping the number of cells that Textual counts.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def safe_cells(text: str) -> str:
     cells, before, taken = [], "", 0
     for cluster, _ in clusters(text):
         before += cluster
-        width = cell_len(before) - taken  # nothing of what is joined to the picture before it
+        width = cell_len(before) - taken  # 0 for what is joined to the picture before it
         taken += width
         kept = _UNSETTLED.sub("", cluster) if width else ""
         cells.append(kept + " " * (width - cell_len(kept)))
@@ -97,7 +97,7 @@ def safe_cells(text: str) -> str:
 
 @lru_cache(4096)
 def ascii_cells(text: str) -> str:
-    """Write text in ASCII so that it takes as many cells as before.
+    """Replace all but ASCII, keeping the number of cells.
 
     Examples
     --------
@@ -115,19 +115,19 @@ def ascii_cells(text: str) -> str:
 
 @lru_cache(4096)
 def _without_colour(style: Style) -> Style:
-    """Keep what a style has beside its colours: bold, reverse and so on."""
+    """Return a style without its colours."""
     return style.without_color
 
 
 class SafeCharacters(LineFilter):
-    """Sends no control character, and nothing of which terminals disagree how wide it is.
+    """Sends no control characters, and none whose width terminals disagree on.
 
-    Every cell goes through here, whoever wrote its text: a person, a model's files, an error of a library. What they
-    hold has no need to be made harmless before.
+    Every cell passes here, whether its text came from the user, a model's files, or a library's error; so it need not
+    be escaped before.
     """
 
     def apply(self, segments: list[Segment], background: Ground) -> list[Segment]:
-        """Replace what controls the terminal, joins, colours or turns characters by as many cells without it."""
+        """Replace unsafe characters in a line."""
         return [
             each
             if each.text.isprintable() and (each.text.isascii() or not _UNSETTLED.search(each.text))
@@ -137,10 +137,10 @@ class SafeCharacters(LineFilter):
 
 
 class Colourless(LineFilter):
-    """Sends no colour at all, as ``NO_COLOR`` asks for."""
+    """Sends no colours, for ``NO_COLOR``."""
 
     def apply(self, segments: list[Segment], background: Ground) -> list[Segment]:
-        """Take the colours out of a line."""
+        """Remove the colours of a line."""
         return [
             Segment(text, None if style is None else _without_colour(style), control)
             for text, style, control in segments
@@ -148,10 +148,10 @@ class Colourless(LineFilter):
 
 
 class AsciiOnly(LineFilter):
-    """Sends nothing but ASCII, whatever a widget draws."""
+    """Sends only ASCII."""
 
     def apply(self, segments: list[Segment], background: Ground) -> list[Segment]:
-        """Replace what is not ASCII by as many cells of it."""
+        """Replace all but ASCII in a line."""
         return [
             each if each.text.isascii() else Segment(ascii_cells(each.text), each.style, each.control)
             for each in segments
@@ -162,16 +162,16 @@ Rgb = tuple[int, int, int]
 Lab = tuple[float, float, float]
 
 CUBE = (0, 95, 135, 175, 215, 255)
-"""How much of red, green and blue the colours 16 to 231 have, in all combinations; behind them are 24 greys."""
+"""Levels of red, green and blue of the colours 16 to 231; 24 greys follow."""
 
 FIRST_GREY, GREYS = 232, 24
 
 
 @lru_cache(maxsize=8192)
 def nearest(colour: Rgb) -> int:
-    """Find the one of the 256 colours that is most like a colour to the eye (by CIE 1994, which keeps hues).
+    """Return which of the 256 colours looks most like a colour (by CIE 1994, which keeps hues).
 
-    Rich rounds red, green and blue one by one, which makes navy of a dark grey that is a little blue.
+    Rich rounds red, green and blue separately, which turns a bluish dark grey into navy.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def nearest(colour: Rgb) -> int:
 
 
 def of_palette(number: int) -> Rgb:
-    """Give one of the 256 colours but for the first sixteen, which terminals have in their own way."""
+    """Return one of the 256 colours, except the first sixteen, which differ between terminals."""
     if number >= FIRST_GREY:
         grey = 8 + 10 * (number - FIRST_GREY)
         return grey, grey, grey
@@ -198,13 +198,13 @@ def of_palette(number: int) -> Rgb:
 
 @lru_cache(maxsize=8192)
 def _lab(colour: Rgb) -> Lab:
-    """Place a colour where distances are as the eye sees them."""
+    """Convert a colour to CIE L*a*b*."""
     lab = rgb_to_lab(Ground(*colour))
     return lab.L, lab.a, lab.b
 
 
 def _square_of_difference(colour: Lab, other: Lab) -> float:
-    """Compute the square of how different a colour looks to another one: in lightness, chroma and hue."""
+    """Compute the square of the difference of two colours in lightness, chroma and hue."""
     chroma = hypot(*colour[1:])
     in_chroma = chroma - hypot(*other[1:])
     in_hue = (colour[1] - other[1]) ** 2 + (colour[2] - other[2]) ** 2 - in_chroma**2
@@ -213,10 +213,10 @@ def _square_of_difference(colour: Lab, other: Lab) -> float:
 
 
 class NearestColour(LineFilter):
-    """Sends in the place of each colour the most alike of the 256 that there are."""
+    """Sends the most similar of the 256 colours in place of each colour."""
 
     def apply(self, segments: list[Segment], background: Ground) -> list[Segment]:
-        """Change the colours of all that has some."""
+        """Replace the colours of a line."""
         return [
             Segment(text, style if style is None else _in_palette(style), control) for text, style, control in segments
         ]
@@ -224,7 +224,7 @@ class NearestColour(LineFilter):
 
 @lru_cache(maxsize=8192)
 def _in_palette(style: Style) -> Style:
-    """Give a style with colours of the palette alone."""
+    """Return a style with the nearest colours of the palette."""
     ink, ground = (
         None if each is None or each.triplet is None else Color.from_ansi(nearest(tuple(each.triplet)))
         for each in (style.color, style.bgcolor)

@@ -1,4 +1,4 @@
-"""What the engine thread and the views post to the application."""
+"""Messages from the engine's thread and from views to the application."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ if TYPE_CHECKING:
 
 @dataclass
 class ProgressReport(Message):
-    """Long work has come further; only the newest such message matters."""
+    """Long work has progressed; only the newest report matters."""
 
     progress: Progress
 
     def can_replace(self, message: Message) -> bool:
-        """Let a newer report stand for an older one that has not been handled yet."""
+        """Replace older reports in the queue."""
         return isinstance(message, ProgressReport)
 
 
 @dataclass
 class SentenceProgress(Message):
-    """A model is being loaded, or reads a sentence, for long; only how far that is now matters."""
+    """A model is loading, or reads a sentence; only the newest report matters."""
 
     progress: Progress
 
     def can_replace(self, message: Message) -> bool:
-        """Let a newer report stand for an older one that has not been handled yet."""
+        """Replace older reports in the queue."""
         return isinstance(message, SentenceProgress)
 
 
 @dataclass
 class Notice(Message):
-    """A key could do nothing, or nothing that is in view: a line that says so, until the next key."""
+    """A line about the last key, such as why it did nothing; it goes with the next key."""
 
     text: str
 
 
 @dataclass
 class CellMoved(Message):
-    """The map's cursor is on another cell; only where it is now matters."""
+    """The map's cursor has moved; only its newest place matters."""
 
     def can_replace(self, message: Message) -> bool:
-        """Let a newer move stand for an older one that has not been handled yet."""
+        """Replace older moves in the queue."""
         return isinstance(message, CellMoved)
 
 
 @dataclass
 class TokenPointed(Message):
-    """A person moved to a token of the text: the map's cursor is to be on it, as a query or as a key."""
+    """The user moved to a token of the text; the map's cursor follows, as query or as key."""
 
     query: int | None
     key: int | None
@@ -60,36 +60,36 @@ class TokenPointed(Message):
 
 @dataclass
 class PlaceWanted(Message):
-    """A person wants to go to a head, a layer, or a view by its name."""
+    """The user wants to go to a head, a layer, or a view by name."""
 
     place: Head | str
 
 
 @dataclass
 class RoomChanged(Message):
-    """A view of several heads has got another size; only the size that it has now matters."""
+    """The size of a view of several heads has changed; only the newest matters."""
 
     def can_replace(self, message: Message) -> bool:
-        """Let a newer change stand for an older one that has not been handled yet."""
+        """Replace older changes in the queue."""
         return isinstance(message, RoomChanged)
 
 
 @dataclass
 class ConditionWanted(Message):
-    """A person has typed a condition where measures are named; it filters the table of all heads."""
+    """The user typed a condition in place of a measure's name; it filters the table of heads."""
 
     text: str
 
 
 @dataclass
 class HeadEntered(Message):
-    """A person wants to go from the overview, or the table of all heads, into a head."""
+    """The user opens a head from the overview or the table of heads."""
 
     head: Head
 
 
 @dataclass
 class NumbersToggled(Message):
-    """A person wants weights written into the cells of maps, of all of them, or of none."""
+    """The user shows or hides numbers in the cells of all maps."""
 
     is_numbered: bool

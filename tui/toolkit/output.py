@@ -1,8 +1,8 @@
-"""Sends to the terminal only the cells that differ from the last frame.
+"""Sends only the cells that differ from the last frame.
 
-Textual writes whole regions: every line of a tree whose cursor moves, all of a map in which two cells change. Over a
-slow line that is what a person waits for. It has no public place between its compositor and the terminal, so that the
-two kinds of update of `textual._compositor` are taken apart here.
+Textual writes whole regions: every line of a tree whose cursor moves, all of a map in which two cells change. It has no
+public hook between compositor and terminal, so this module takes apart the two kinds of update of
+`textual._compositor`.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from textual.strip import Strip
 from tui.drawing.text import clusters
 
 GAP = 4
-"""Cells that are as they should be and are sent all the same, as a move of the cursor over them takes more bytes.
+"""Unchanged cells that are sent anyway because skipping them takes more bytes.
 
-That is where they are styled like what is sent before or behind them; another style takes more than the move.
+Only where their style is that of a neighbour: another style takes more bytes than the skip.
 """
 
 RESET = "\x1b[0m"
-"""Has a terminal write without style (ECMA-48, 8.3.117)."""
+"""Resets the style (ECMA-48, 8.3.117)."""
 
 Cell = tuple[str, str]
-"""A character and the codes of its style. The further cells of a wide character have none."""
+"""A character and the codes of its style. The further cells of a wide character are empty."""
 
 Piece = tuple[int, int, list[Cell]]
-"""Row, first column, and the cells that stand there."""
+"""Row, first column, and cells."""
 
 UNKNOWN: Cell = ("\0", "")
-"""Stands for a cell of which nothing is known."""
+"""Stands for an unknown cell."""
 
 _takes_one_cell_each = re.compile(
     r"[ -~\u00a0-\u00ac\u00ae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u2070-\u209f"
     r"\u2190-\u22ff\u232b\u23ce\u2400-\u2426\u2500-\u25ff\u2800-\u28ff]*"
 ).fullmatch
-"""Whether each character of a text takes one cell on every terminal, whatever follows it."""
+"""Matches a text of characters that take one cell on every terminal, whatever follows."""
 
 _words = re.compile(r"[\w.]+|[^\w.]").finditer
-"""Goes through the words and numbers of a text, and what stands between them character by character."""
+"""Finds words and numbers, and what is between them character by character."""
 
 
 class LastFrame:
-    """The cells of the terminal as they were sent last.
+    """The cells of the terminal as they were last sent.
 
     Parameters
     ----------
-    on_gap : called where only a part of the screen is sent, and of the rest nothing is known.
+    on_gap : called when only a part of the screen is sent while the rest is unknown.
     """
 
     def __init__(self, on_gap: Callable[[], object] = lambda: None) -> None:
@@ -58,7 +58,7 @@ class LastFrame:
         self._on_gap = on_gap
 
     def forget(self) -> None:
-        """Know nothing of the terminal any more, as when it has another size or was in other hands."""
+        """Forget everything, as when the terminal is resized or another program has used it."""
         self._lines = []
 
     def difference(self, update: ChopsUpdate | LayoutUpdate, console: Console) -> str:
@@ -81,7 +81,7 @@ class LastFrame:
 
 
 class Difference(CompositorUpdate):
-    """An update of which only what differs is sent. That is found when it is sent: some updates never are."""
+    """An update that sends only what differs; that is computed on sending, as some updates are never sent."""
 
     def __init__(self, frame: LastFrame, update: ChopsUpdate | LayoutUpdate) -> None:
         self._frame = frame
@@ -93,12 +93,12 @@ class Difference(CompositorUpdate):
 
 
 def only_difference(frame: LastFrame, update: object) -> object:
-    """Give what is sent of an update to the screen; anything else is sent as it is."""
+    """Wrap an update of the screen so that only what differs is sent; leave anything else."""
     return Difference(frame, update) if isinstance(update, ChopsUpdate | LayoutUpdate) else update
 
 
 def _pieces(update: ChopsUpdate | LayoutUpdate, system: ColorSystem) -> Iterator[Piece]:
-    """List what an update paints."""
+    """Yield what an update paints."""
     if isinstance(update, LayoutUpdate):
         for row, strips in enumerate(update.strips):
             yield row, 0, _cells(Strip.join(strips), system)
@@ -110,7 +110,6 @@ def _pieces(update: ChopsUpdate | LayoutUpdate, system: ColorSystem) -> Iterator
 
 
 def _cells(strip: Strip, system: ColorSystem) -> list[Cell]:
-    """List the cells of a strip."""
     cells: list[Cell] = []
     for text, style, _ in strip:
         codes = "" if style is None else Strip.render_ansi(style, system)
@@ -120,16 +119,16 @@ def _cells(strip: Strip, system: ColorSystem) -> list[Cell]:
         for cluster, width in clusters(text):
             if width:
                 cells += [(cluster, codes), *[("", codes)] * (width - 1)]
-            elif cells:  # joined to what stands before it
+            elif cells:  # joined to the cell before it
                 before, other = cells.pop()
                 cells.append((before + cluster, other))
     return cells
 
 
 def _differing(before: list[Cell], after: list[Cell]) -> list[tuple[int, int]]:
-    """Find the runs of cells that differ, and of a word or a number all of it.
+    """Find the runs of cells that differ, extended to whole words and numbers.
 
-    Where any cell was, or is, part of a wide character, all are one run.
+    Where either line has wide characters, all of it is one run.
     """
     if before == after:
         return []
@@ -147,7 +146,7 @@ def _differing(before: list[Cell], after: list[Cell]) -> list[tuple[int, int]]:
 
 
 def _written(changes: list[Piece]) -> str:
-    """Write cells, each run at its place and each style once where it begins; the terminal is left without style."""
+    """Write cells: a position for each run, a style where it changes, and a reset at the end."""
     parts: list[str] = []
     now = ""
     for row, column, cells in changes:
@@ -162,5 +161,5 @@ def _written(changes: list[Piece]) -> str:
                 parts.append(f"\x1b[0;{codes}m" if codes else RESET)
                 now = codes
             parts.append(text)
-            is_in_place = bool(_takes_one_cell_each(text))  # terminals disagree how wide some characters are
+            is_in_place = bool(_takes_one_cell_each(text))  # terminals disagree on some widths
     return "".join((*parts, RESET)) if parts else ""

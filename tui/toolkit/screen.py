@@ -1,4 +1,4 @@
-"""A screen on which some keys of its parts work wherever the focus is, and whose focus is where it can be seen."""
+"""A screen whose parts can have keys that work anywhere, and whose focus is always on a visible widget."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tui.toolkit.application import notify_copied
 
 
 class LayoutCompositor(Compositor):
-    """The toolkit's, but that every widget is told when it is shown or has another size.
+    """Textual's compositor, but every widget is told when it is shown or resized.
 
-    Asked between two layouts where a widget is, the toolkit's makes its map anew; what came to be displayed meanwhile
-    is in that one already, and at the next layout is not told its size. Here a layout is compared with the one before.
+    Textual rebuilds its map when asked between two layouts where a widget is; a widget shown since then is in that map
+    already and is not told its size at the next layout. Here each layout is compared with the previous one.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class LayoutCompositor(Compositor):
         self._laid_out: CompositorMap = {}
 
     def reflow(self, parent: Widget, size: Size) -> ReflowResult:
-        """Lay all widgets out, and say which are hidden, shown and of another size since the last time."""
+        """Lay out all widgets; return which are hidden, shown and resized since the previous layout."""
         self._full_map = self._laid_out
         result = super().reflow(parent, size)
         self._laid_out = self._full_map
@@ -40,12 +40,12 @@ class LayoutCompositor(Compositor):
 class TerminalScreen(Screen[object], inherit_bindings=False):
     """A screen of several parts.
 
-    A binding that has a group works wherever the focus is, also one of a part that is not displayed; a key of what has
-    the focus comes before it. The toolkit knows bindings of what has the focus alone.
+    A binding with a group works wherever the focus is, even if its part is hidden; keys of the focused widget come
+    first. Textual only knows the bindings of the focused widget and its parents.
 
     Attributes
     ----------
-    before_field : what had the focus before the field that has it.
+    before_field : the widget that had the focus before the focused field.
     """
 
     focused = Reactive[Widget | None](None, repaint=False)
@@ -57,24 +57,24 @@ class TerminalScreen(Screen[object], inherit_bindings=False):
 
     @property
     def parts_with_keys(self) -> Sequence[Widget]:
-        """The parts whose keys with a group work wherever the focus is, in the order in which they are listed."""
+        """Parts whose keys with a group work anywhere, in the order in which they are listed."""
         return ()
 
     @property
     def parts_with_focus(self) -> Sequence[Widget]:
-        """The parts of which the first that can have the focus has it where it would be nobody's."""
+        """Parts of which the first that can takes a focus that nothing else has."""
         return ()
 
     @property
     def _binding_chain(self) -> list[tuple[DOMNode, BindingsMap]]:
-        """The keys of what has the focus, of the screen, of its parts, and of the application, the first before all."""
+        """Bindings of the focused widget, the screen, its parts, and the application, in this order."""
         *chain, of_application = super()._binding_chain
         parts = self.parts_with_keys
         own = [(node, _with_group(keys, False) if node in parts else keys) for node, keys in chain]
         return [*own, *((part, self._shared_bindings(part)) for part in parts), of_application]
 
     def _shared_bindings(self, part: Widget) -> BindingsMap:
-        """Give the keys of a part that have a group, but those that are letters for what has the focus."""
+        """Return a part's bindings that have a group, except letters that the focused field takes."""
         shared, focused = _with_group(part._bindings, True), self.focused
         if focused is not None:
             for key in list(shared.key_to_bindings):
@@ -86,15 +86,14 @@ class TerminalScreen(Screen[object], inherit_bindings=False):
 
     @property
     def focus_chain(self) -> list[Widget]:
-        """What tab goes through, without fields, where the next key would be a letter."""
+        """Widgets for tab, without fields: there the next key would be a letter."""
         return [each for each in super().focus_chain if not isinstance(each, Input)]
 
     def set_focus(self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False) -> None:
-        """Move the focus, but not to what another view has taken the place of and is on screen still.
+        """Move the focus, but not to a hidden widget that is still on screen.
 
-        The mouse can meet it there until all is laid out anew; then it would go, and leave the focus to nobody. Where
-        nobody is to have it, or who has it has gone, as when the terminal becomes smaller, one of some parts has it
-        instead; only another window takes it from all.
+        A click can meet such a widget until the next layout. Where the focus would be lost, as when the terminal
+        becomes smaller, one of `parts_with_focus` takes it; only another window takes it from all.
         """
         if widget is not None and not is_displayed(widget):
             if self.focused is not None and is_displayed(self.focused):
@@ -109,18 +108,18 @@ class TerminalScreen(Screen[object], inherit_bindings=False):
         super().set_focus(widget, scroll_visible, from_app_focus)
 
     def fill_focus(self) -> None:
-        """Have somebody get the focus where nobody has it."""
+        """Give the focus to a widget if none has it."""
         if self.focused is None:
             self.set_focus(None)
 
     def _update_auto_focus(self) -> None:
-        """Fill the focus when the screen is there, or there again; the toolkit takes the first, displayed or not."""
+        """Give the focus to a visible widget; Textual takes the first, visible or not."""
         self.fill_focus()
 
     def get_widget_and_offset_at(self, x: int, y: int) -> tuple[Widget | None, Offset | None]:
-        """Find what the mouse is over, and which letter of its text; there is none in what is drawn cell by cell.
+        """Return the widget under the mouse and the letter of its text; no letter where text is not selectable.
 
-        Of that the toolkit would draw a line all the same, be it before it is ready for it.
+        For that Textual would draw a line of the widget, even before it is ready.
         """
         try:
             widget, _ = self.get_widget_at(x, y)
@@ -129,18 +128,18 @@ class TerminalScreen(Screen[object], inherit_bindings=False):
         return super().get_widget_and_offset_at(x, y) if widget.allow_select else (widget, None)
 
     def action_copy_text(self) -> None:
-        """Copy what is selected, and say so."""
+        """Copy the selection, and show that."""
         super().action_copy_text()
         notify_copied(self.app)
 
 
 def is_displayed(widget: Widget) -> bool:
-    """Say whether a widget, and all that it is in, is to be displayed, on screen by now or not."""
+    """Return whether a widget and all its ancestors are displayed."""
     return all(each.display for each in widget.ancestors_with_self if isinstance(each, Widget))
 
 
 def _with_group(bindings: BindingsMap, has_group: bool) -> BindingsMap:
-    """Give those bindings that have a group, or those that have none."""
+    """Return the bindings that have a group, or those that have none."""
     every = {
         key: [each for each in of_key if (each.group is not None) is has_group]
         for key, of_key in bindings.key_to_bindings.items()

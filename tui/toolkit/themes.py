@@ -1,4 +1,4 @@
-"""The themes: dark, light, the terminal's own colours, and colours that any eye can tell apart."""
+"""The themes: dark, light, the terminal's own colours, and colour-blind safe ones."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import click
 from textual.theme import BUILTIN_THEMES, Theme
 
 ANSI = "ansi"
-"""The theme that leaves all colours to the terminal."""
+"""The theme with the terminal's own colours."""
 
 PALETTE = "map-palette"
-"""The theme's variable that names the colours of maps, see `tui.drawing.ramps.PALETTES`."""
+"""Theme variable for the colours of maps, see `tui.drawing.ramps.PALETTES`."""
 
 USUAL_PALETTE = "magma"
-"""The colours of maps under themes that name none."""
+"""Colours of maps in themes that name none."""
 
 _BLUE, _SKY, _ORANGE, _VERMILION, _YELLOW = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#F0E442"
-"""Colours that are told apart without red-green vision (Okabe and Ito, 2008)."""
+"""Colours that can be told apart without red-green vision (Okabe and Ito, 2008)."""
 
 _DARK = {
     "text-muted": "auto 70%",
@@ -33,10 +33,10 @@ _LIGHT = {
     "scrollbar-hover": "#557288",
     "footer-key-foreground": "#004578",
 }
-"""What stands out better than what Textual makes of a theme's colours."""
+"""Colours with more contrast than Textual's."""
 
 _INK = "#101010"
-"""Letters of light themes."""
+"""Colour of letters in light themes."""
 
 _COLOUR_BLIND = Theme(
     "colour-blind",
@@ -115,21 +115,21 @@ OWN = {
         ),
     )
 }
-"""Our own themes, by name; two are the toolkit's with marks that stand out better."""
+"""Our own themes, by name; two are Textual's with more contrast."""
 
 SHORT = {"dark": "textual-dark", "light": "textual-light", "cb": "colour-blind", "color-blind": "colour-blind"}
 """Short names of themes."""
 
 LIGHT_AND_DARK = ("dark", "light")
-"""The short names that are shown in the place of the full ones."""
+"""Short names that are shown instead of full ones."""
 
 
 def find_theme(name: str) -> str:
-    """Give the full name of a theme.
+    """Return the full name of a theme.
 
     Raises
     ------
-    click.BadParameter : where there is none of that name; it names those that are written most like it, or our own.
+    click.BadParameter : when no theme has that name; it suggests similar names, or lists our own themes.
     """
     full = SHORT.get(name, name)
     if full in OWN or full in BUILTIN_THEMES:
@@ -140,12 +140,12 @@ def find_theme(name: str) -> str:
 
 
 def every_theme() -> tuple[str, ...]:
-    """List the themes as a person writes them: our own first, then those of Textual."""
+    """Return the names of all themes as users write them: our own first, then Textual's."""
     return (*map(short_theme, OWN), *sorted(BUILTIN_THEMES.keys() - OWN.keys()))
 
 
 def short_theme(name: str) -> str:
-    """Give the name of a theme that a person writes.
+    """Return a theme's name as users write it.
 
     Examples
     --------
@@ -156,21 +156,21 @@ def short_theme(name: str) -> str:
 
 
 def usual_theme(color_system: str | None, *, no_color: bool) -> str:
-    """Choose the theme where nobody chose one: with few colours those of the terminal are the best there are."""
+    """Choose the default theme: with few colours, the terminal's own."""
     return ANSI if no_color or color_system in (None, "standard") else "textual-dark"
 
 
 def known_theme(name: str | None) -> str | None:
-    """Give the full name of a theme that was chosen before, if there is still one of that name."""
+    """Return a remembered theme's full name if the theme still exists."""
     return name if name in OWN or name in BUILTIN_THEMES else None
 
 
 def next_theme(name: str) -> str:
-    """Give the theme that follows."""
+    """Return the next of our own themes."""
     names = list(OWN)
     return names[(names.index(name) + 1) % len(names)] if name in OWN else names[0]
 
 
 def palette_of(theme: Theme) -> str:
-    """Name the colours of maps under a theme."""
+    """Return the name of a theme's colours of maps."""
     return theme.variables.get(PALETTE, USUAL_PALETTE)

@@ -199,7 +199,7 @@ class ComparePane(SentencePane):
                 return
             source = MapSource.of(spell_map(map, sentence), query)
         above = Title([replace(part, style="bold") for part in title])
-        self._show_maps(title, [above.within(0).plain], [TitledMap(above, source)], shown)
+        self._show_maps(title, [above.fit(0).plain], [TitledMap(above, source)], shown)
 
     def _show_maps(self, title: Sequence[Part], names: Sequence[str], maps: Sequence[TitledMap], shown: Shown) -> None:
         self._names, self._curves, self.is_waiting = tuple(names), (), False

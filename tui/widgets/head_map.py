@@ -155,7 +155,7 @@ class HeadMap(CellGrid):
             self.refresh()
 
     def place_of(self, head: Head) -> tuple[int, int]:
-        """Give the row and column of a head; for a whole layer the cursor's column."""
+        """Return the row and column of a head; for a whole layer the cursor's column."""
         row = next(row for row, layer in enumerate(self.rows) if layer.name == head.whole_layer)
         return row, self.cursor[1] if head.is_layer else head.head
 
@@ -165,7 +165,7 @@ class HeadMap(CellGrid):
         return len(self.rows), 0 if self.grid is None else self.grid.columns
 
     def nearest(self, row: int, column: int) -> tuple[int, int]:
-        """Give the head nearest to a place."""
+        """Return the head nearest to a place."""
         row = max(0, min(row, len(self.rows) - 1))
         return row, max(0, min(column, self.rows[row].heads - 1))
 

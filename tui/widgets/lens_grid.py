@@ -140,7 +140,7 @@ class LensGrid(CellGrid):
         return (0, 0) if self.shown is None else (len(self.shown.layers), len(self.shown.tokens))
 
     def nearest(self, row: int, column: int) -> tuple[int, int]:
-        """Give the cell nearest to a layer and a token."""
+        """Return the cell nearest to a layer and a token."""
         if self.shown is None:
             return self.cursor
         layers, tokens = self.extent

@@ -45,7 +45,7 @@ class TitleLine(Line):
     def show_title(self, title: Title) -> None:
         """Write as much of a title as fits, now and whenever the width changes."""
         self._title = title
-        self.show(title.within(self._room))
+        self.show(title.fit(self._room))
         if isinstance(self.parent, Frame):
             self.parent.write_title(title)
 
@@ -100,7 +100,7 @@ class Frame(Vertical):
         """Write a title into the frame: what is shown at the left, its state at the right."""
         key, room = self._key_label, self.outer_size.width - 6  # a corner, a piece of the line and a blank at each end
         before = cell_len(key) + bool(key)
-        left, right = title.in_frame(max(room - before, 1))
+        left, right = title.fit_frame(max(room - before, 1))
         wanted = (key, left, right, room) if self.is_framed else ()
         if wanted == self._written or room < 1:
             return

@@ -12,10 +12,10 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
-from tui.drawing.levels import Ink, choose_ink
+from tui.drawing.levels import Ink
 from tui.drawing.ramps import level_styles
 from tui.drawing.text import centre_text
-from tui.toolkit.application import sends_ascii_only
+from tui.toolkit.application import ink_of, sends_ascii_only
 from tui.toolkit.screen import PlacedBars
 from tui.toolkit.themes import palette_of
 
@@ -45,7 +45,7 @@ class ScrollArea(ScrollView, PlacedBars, inherit_bindings=False):
     ALLOW_SELECT = False
 
     def on_mount(self) -> None:
-        """Give both scrollbars the cheap renderer."""
+        """Use the cheap renderer for both scrollbars."""
         for bar in (self.vertical_scrollbar, self.horizontal_scrollbar):
             bar.renderer = WholeCellBars  # type: ignore[misc]  # declared for the class, that is for all bars
 
@@ -76,11 +76,10 @@ class ScrollArea(ScrollView, PlacedBars, inherit_bindings=False):
     @property
     def ink(self) -> Ink:
         """What tells levels apart on this terminal, under this theme."""
-        app = self.app
-        return choose_ink(app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color)
+        return ink_of(self.app)
 
     def styles_of_levels(self, plain: str, *, is_signed: bool = False) -> tuple[Style, ...]:
-        """Give one style for each level; without colour, the style of the component ``plain`` alone."""
+        """Return one style for each level; without colour, the style of the component ``plain`` alone."""
         if self.ink is not Ink.COLOUR:
             return (self.get_component_rich_style(plain),)
         background, system = self.background_colors[1].rgb, str(self.app.console.color_system)
@@ -101,10 +100,10 @@ class CellGrid(ScrollArea, can_focus=True):
     """
 
     Moved: ClassVar[type[Message]]
-    """Posted when a person moves the cursor."""
+    """Posted when the user moves the cursor."""
 
     Chosen: ClassVar[type[Message]]
-    """Posted when a person presses Enter, or clicks on the cursor."""
+    """Posted when the user presses Enter, or clicks on the cursor."""
 
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
@@ -116,7 +115,7 @@ class CellGrid(ScrollArea, can_focus=True):
         raise NotImplementedError
 
     def nearest(self, row: int, column: int) -> tuple[int, int]:
-        """Give the cell nearest to a place that may be outside."""
+        """Return the cell nearest to a place that may be outside."""
         raise NotImplementedError
 
     def lay_out_cells(self) -> None:
@@ -147,7 +146,7 @@ class CellGrid(ScrollArea, can_focus=True):
             self.reveal()
 
     def go(self, row: int, column: int) -> None:
-        """Put the cursor on the nearest cell for a person, and post the move."""
+        """Put the cursor on the nearest cell and post the move."""
         before = self.cursor
         self.put(row, column)
         if before != self.cursor:
@@ -197,7 +196,7 @@ class ItemArea(ScrollArea, can_focus=True):
     """
 
     Entered: ClassVar[type[Message]]
-    """Posted when a person clicks on the item under the cursor."""
+    """Posted when the user clicks on the item under the cursor."""
 
     def __init__(self, *, name: str) -> None:
         super().__init__(name=name)
@@ -206,11 +205,11 @@ class ItemArea(ScrollArea, can_focus=True):
         """Whether moving the mouse put the cursor where it is; then the next click only goes there."""
 
     def item_at(self, x: int, y: int) -> int | None:
-        """Give the item at a column and a line of everything that can be scrolled."""
+        """Return the item at a column and a line of everything that can be scrolled."""
         raise NotImplementedError
 
     def go(self, number: int) -> None:
-        """Move the cursor to an item for a person."""
+        """Move the cursor to an item, and post that."""
         raise NotImplementedError
 
     def on_mouse_move(self, event: events.MouseMove) -> None:

@@ -22,7 +22,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.drawing.levels import Ink, Scale, choose_ink
+from tui.drawing.levels import Ink, Scale
 from tui.drawing.numbers import brief_number
 from tui.drawing.plots import (
     LINE,
@@ -46,6 +46,7 @@ from tui.drawing.plots import (
     ticks_of,
 )
 from tui.drawing.text import centre_text, escape_text, fit, fit_end
+from tui.toolkit.application import ink_of
 from tui.toolkit.keys import paging_bindings
 from tui.toolkit.messages import Notice
 
@@ -172,7 +173,7 @@ class SpectraView(Widget, can_focus=True):
 
     def line_sign(self, number: int) -> tuple[str, Style]:
         """Return the sign and style of a plot's line, for a legend."""
-        return self._plots[0].sign(number), self._plots[0].line_style(number)
+        return SIGNS[number], self._plots[0].line_style(number)
 
     def readout(self, width: int = 120) -> str:
         """Describe the value under the cursor in a line of ``width`` cells."""
@@ -396,8 +397,7 @@ class SpectrumPlot(Widget, can_focus=False):
 
     @property
     def _is_coloured(self) -> bool:
-        ink = choose_ink(self.app.console.color_system, no_color=self.app.no_color, ansi=self.app.native_ansi_color)
-        return ink is Ink.COLOUR
+        return ink_of(self.app) is Ink.COLOUR
 
     def _compose_lines(self, curve: Curve, width: int, height: int) -> None:
         """Prepare all lines; a plot of one row has its range in the line of words."""
@@ -439,10 +439,6 @@ class SpectrumPlot(Widget, can_focus=False):
         if not self._is_coloured:
             return self.get_component_rich_style("spectra--value-plain")
         return Style(color=Color.from_rgb(*line_colours(self.background_colors[1].rgb)[number]))
-
-    def sign(self, number: int) -> str:
-        """Return the sign of a line."""
-        return SIGNS[number]
 
 
 def rows_of(height: int) -> int:

@@ -20,7 +20,6 @@ from tui.drawing.map_layout import lay_out, lay_out_blocks
 from tui.drawing.numbers import brief_number
 from tui.drawing.plots import (
     LINE,
-    MOST_LINES,
     SIGNS,
     UNDER_CURSOR,
     Curve,
@@ -510,7 +509,7 @@ def test_the_colours_of_lines_stand_out_from_the_background_and_are_as_many_as_s
         return float(linear @ [0.2126, 0.7152, 0.0722])
 
     colours = line_colours(background)
-    assert len(set(colours)) == MOST_LINES == len(SIGNS)
+    assert len(set(colours)) == len(SIGNS)
     behind = luminance(background)
     for colour in colours:
         low, high = sorted((luminance(colour), behind))

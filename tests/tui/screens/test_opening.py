@@ -34,7 +34,7 @@ from tests.tui.screens.choosing import opening_screen, words
 from tui.app.explorer import Explorer
 from tui.drawing import text
 from tui.drawing.progress import duration, progress_text
-from tui.drawing.text import clusters, escape_text, path_within
+from tui.drawing.text import clusters, escape_text, fit_path
 from tui.screens.chooser import ChooserScreen
 from tui.screens.model_list import ago, enter_does
 
@@ -567,7 +567,7 @@ def test_times_are_written_no_finer_than_they_are_known() -> None:
 @pytest.mark.parametrize("name", ["/a/folder/of/models", "gpt2", *NASTY, "".join(NASTY)])
 @pytest.mark.parametrize("width", [0, 1, 2, 9, 60])
 def test_of_a_long_name_as_much_of_its_end_is_shown_as_there_is_room_for(name: str, width: int) -> None:
-    whole, found = escape_text(name), path_within(name, width)
+    whole, found = escape_text(name), fit_path(name, width)
     if cell_len(whole) <= width:
         assert found == whole
         return
@@ -586,5 +586,5 @@ def test_a_long_text_pasted_for_a_name_is_not_measured_once_for_every_character(
         return cell_len(part)
 
     monkeypatch.setattr(text, "cell_len", counting)
-    assert path_within("日本 " * 3000, 60).endswith("日本 ")
+    assert fit_path("日本 " * 3000, 60).endswith("日本 ")
     assert sum(measured) < 2000

@@ -100,9 +100,9 @@ def test_numbers_of_one_column_have_as_many_digits_and_stand_in_one_form() -> No
 def test_a_filter_that_would_be_cut_within_a_number_is_cut_before_it() -> None:
     title = Title.of("heads", count=("47 of 144", "47/144"), words="ov_stable_rank > 17 and ov_copying < 0.2")
     whole = "heads 47 of 144  ov_stable_rank > 17 and ov_copying < 0.2"
-    assert title.within(len(whole)).plain == whole
-    assert title.within(len(whole) - 1).plain == "heads 47 of 144  ov_stable_rank > 17 and ov_copying < …"
-    assert title.within(36).plain == "heads 47 of 144  ov_stable_rank > …"
+    assert title.fit(len(whole)).plain == whole
+    assert title.fit(len(whole) - 1).plain == "heads 47 of 144  ov_stable_rank > 17 and ov_copying < …"
+    assert title.fit(36).plain == "heads 47 of 144  ov_stable_rank > …"
 
 
 ONE, TWO = outline_of("decoder"), outline_of("encoder", "cross")
@@ -187,7 +187,7 @@ ABLATION = [fact_part("token ' Where'"), fact_part("p before 0.179"), fact_part(
 def test_of_a_title_the_views_name_gives_way_last_and_no_number_is_cut(
     view: str, parts: Sequence[Part], width: int, seen: str
 ) -> None:
-    assert Title.of(view, parts).within(width).plain == seen
+    assert Title.of(view, parts).fit(width).plain == seen
 
 
 SWEPT = ("3 of 12 layers, stopped, 9 goes on", "stopped, 9 goes on", "stopped")
@@ -214,8 +214,8 @@ def test_of_a_title_the_state_stays_with_the_views_name_and_a_filter_stays_longe
     parts, hints = [off((1, 2), gap=" "), fact_part("token ' a'")], ("→ 2 more columns", "→ 2 more")
     count = ("20 of 48 so far", "20/48")
     title = Title.of("ablation", parts, state=SWEPT, count=count, words="change > 0", hints=hints)
-    assert title.within(width).plain == seen
-    assert title.within(110).plain == f"{title.within(0).plain}  → 2 more"
+    assert title.fit(width).plain == seen
+    assert title.fit(110).plain == f"{title.fit(0).plain}  → 2 more"
 
 
 MEASURED = ("energy rank, ε 0.01", "energy rank", "")
@@ -234,7 +234,7 @@ MEASURED = ("energy rank, ε 0.01", "energy rank", "")
 )
 def test_a_filter_is_cut_and_the_words_of_a_measure_go_before_how_many_rows_it_leaves(width: int, seen: str) -> None:
     title = Title.of("ranks", [Part("L0", " ")], state=MEASURED, count=("9 of 54", "9/54"), words="matrix = OV")
-    assert fit(title.within(width).plain, width).rstrip() == seen
+    assert fit(title.fit(width).plain, width).rstrip() == seen
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_filter_is_cut_and_the_words_of_a_measure_go_before_how_many_rows_it_l
 )
 def test_in_little_room_a_title_says_that_a_filter_holds(count: Sequence[str], width: int, seen: str) -> None:
     title = Title.of("composition", [one(1, 0)], count=count, words="from_layer > 0 and from_layer < 5")
-    assert fit(title.within(width).plain, width).rstrip() == seen
+    assert fit(title.fit(width).plain, width).rstrip() == seen
 
 
 @pytest.mark.parametrize("size", [(100, 30), (160, 50), (99, 30), (100, 29)])
