@@ -24,7 +24,6 @@ from textual.widget import MountError
 from textual.widgets import Input
 from textual.worker import Worker, WorkerFailed
 
-from tui.drawing.levels import Ink, choose_ink
 from tui.drawing.text import escape_text, fit
 from tui.toolkit.keys import IN_ASCII
 from tui.toolkit.line_filters import AsciiOnly, Colourless, NearestColour, SafeCharacters
@@ -286,11 +285,6 @@ async def _until_handled(node: DOMNode) -> None:
 def sends_ascii_only(app: App[None]) -> bool:
     """Return whether an application sends only ASCII; one that is not a `TerminalApp` does not."""
     return isinstance(app, TerminalApp) and app.is_ascii_only
-
-
-def ink_of(app: App[Any]) -> Ink:
-    """Return what tells levels apart on an application's terminal, under its theme."""
-    return choose_ink(app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color)
 
 
 Work = Callable[[], Coroutine[Any, Any, None]]

@@ -7,17 +7,23 @@ from typing import Any, ClassVar
 from rich.segment import Segment, Segments
 from rich.style import Style
 from textual import events
+from textual.app import App
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
-from tui.drawing.levels import Ink
+from tui.drawing.levels import Ink, choose_ink
 from tui.drawing.ramps import level_styles
 from tui.drawing.text import centre_text
-from tui.toolkit.application import ink_of, sends_ascii_only
+from tui.toolkit.application import sends_ascii_only
 from tui.toolkit.screen import PlacedBars
 from tui.toolkit.themes import palette_of
+
+
+def ink_of(app: App[Any]) -> Ink:
+    """Return what tells levels apart on an application's terminal, under its theme."""
+    return choose_ink(app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color)
 
 
 def least_scroll(first: int, room: int, wanted: range) -> int:

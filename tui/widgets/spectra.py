@@ -46,9 +46,9 @@ from tui.drawing.plots import (
     ticks_of,
 )
 from tui.drawing.text import centre_text, escape_text, fit, fit_end
-from tui.toolkit.application import ink_of
 from tui.toolkit.keys import paging_bindings
 from tui.toolkit.messages import Notice
+from tui.widgets.scroll_area import ink_of
 
 _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
 """Reading order of the plots: Q and K with their circuit, then V and O with theirs."""
