@@ -1,8 +1,9 @@
-"""Models on a GPU that is only pretended, or spread over devices: the numbers are the CPU's."""
+"""Models on a pretended GPU, or spread over devices, give the CPU's numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,7 +40,6 @@ from engine.values.table import Cell
 from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.engine.mathematics.dense_spectra import head_singular_values, layer_singular_values
-from tests.engine.models.two_devices import computing, lay_out
 from tests.opening import edited_weights, no_hurry, one_line, open_reader, worked_out
 from tests.pretended_gpu import DEVICE, PretendedGpu
 
@@ -47,24 +47,24 @@ D = 24
 
 
 def drawn(*shape: int) -> Tensor:
-    """Draw a tensor, the same for each shape."""
+    """Draw a tensor, the same each time for a shape."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
 
 
 def singular(matrix: Tensor) -> Tensor:
-    """Let the last two rows of each matrix be the same, so that squaring does not resolve it."""
+    """Make the last two rows of each matrix equal, so that its Gram matrix does not resolve the rank."""
     made = matrix.clone()
     made[..., -1, :] = made[..., -2, :]
     return made
 
 
 THIN = (drawn(4, 6, D), drawn(2, 6, D), drawn(2, 5, D), drawn(4, D, 5))
-"""A layer whose heads are narrow, and share keys."""
+"""A layer with narrow heads that share keys."""
 
 DEPENDENT = (singular(THIN[0]), singular(THIN[1]), singular(THIN[2]), THIN[3])
 
 WIDE = (drawn(2, D, 10), drawn(2, D, 10), drawn(2, D, 10), drawn(2, 10, D))
-"""One whose heads have more rows than the model is wide, so that products are of full rank."""
+"""A layer whose heads' products have full rank."""
 
 LAYERS = {"thin": THIN, "dependent": DEPENDENT, "wide": WIDE, "bfloat16": tuple(each.bfloat16() for each in THIN)}
 
@@ -116,12 +116,12 @@ def changed(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[T
 
 
 def rotated(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> Tensor:
-    """Turn keys, with frequencies that are where they are."""
+    """Rotate keys with frequencies on their device."""
     return rotate_keys(key, Rotation(torch.tensor([1.0, 0.1], dtype=torch.float64).to(key.device), True), 3)
 
 
 def smallest(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Any]:
-    """Find the smallest singular values of a square, and what belongs to them."""
+    """Find the smallest singular values of a square matrix and the projectors on their vectors."""
     square = query.flatten(0, 1)
     found = spectra.smallest_singular_values(square, 2)
     assert found is not None
@@ -166,7 +166,7 @@ def test_mathematics_stays_on_the_device_it_is_given(work: str) -> None:
         lambda given: given.numpy(),
     ],
 )
-def test_what_a_gpu_would_refuse_is_refused(mixed: Callable[[Tensor], object]) -> None:
+def test_the_pretended_gpu_refuses_what_a_gpu_refuses(mixed: Callable[[Tensor], object]) -> None:
     with PretendedGpu():
         given = drawn(D, D).to(DEVICE)
         with pytest.raises((RuntimeError, AssertionError)):
@@ -175,7 +175,7 @@ def test_what_a_gpu_would_refuse_is_refused(mixed: Callable[[Tensor], object]) -
         assert given[torch.tensor([0, 2])].shape == (2, D), "and places in main memory be those of a tensor"
 
 
-def test_a_mix_that_is_planted_in_the_mathematics_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_mix_of_devices_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     eye = torch.eye
     monkeypatch.setattr(torch, "eye", lambda size, dtype=None, **_: eye(size, dtype=dtype))
     with pytest.raises(RuntimeError, match="same device"):
@@ -183,7 +183,7 @@ def test_a_mix_that_is_planted_in_the_mathematics_is_found(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("has_float64", [True, False])
-def test_what_a_model_did_is_looked_at_in_the_widest_type_of_its_device(
+def test_proofs_and_held_norms_compute_in_the_widest_type_of_the_device(
     has_float64: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_float64:
@@ -218,7 +218,7 @@ def test_a_modules_weights_are_read_into_main_memory() -> None:
 
 
 @pytest.mark.parametrize("places", [[4], [0, -3]])
-def test_a_row_that_an_embedding_lacks_is_refused_before_a_gpu_looks_it_up(places: list[int]) -> None:
+def test_a_row_that_an_embedding_lacks_is_refused_before_the_gpu_looks_it_up(places: list[int]) -> None:
     with PretendedGpu(), devices.CheckedLookups():
         table = torch.zeros(4, 3).to(DEVICE)
         assert nn.functional.embedding(torch.tensor([3, 0]).to(DEVICE), table).shape == (2, 3)
@@ -233,24 +233,19 @@ SENTENCE = "The cat sat on the mat, and Mary gave a drink to John."
 TYPES = ("gpt2", "llama", "t5", "bert")
 
 TABLES = ("predictions", "lens", "contributions", "explain", "ablation", "rollout")
-"""Views that look into a model while it reads a sentence, or afterwards."""
+"""Views that run the model."""
 
 OPTIONS = EngineOptions(device="cpu", dtype="float32", use_cache=False)
 
 
 class Spread(FolderSource):
-    """A folder whose model is laid out otherwise than in one place.
-
-    Attributes
-    ----------
-    loaded : the model.
-    """
+    """A folder whose model is loaded over several devices."""
 
     loaded: Any
 
 
 def reader_of(source: Spread) -> Reader:
-    """Read with the model as it is laid out."""
+    """Read with the loaded model."""
     words = Tokenizer.of_folder(source.location.directory)
     return Reader(source.anatomy, source.loaded, words, input_device(source.loaded))
 
@@ -261,7 +256,7 @@ def _(source: Spread, device: str, dtype: str) -> Reader:
 
 
 def on_disk(folder: Path, offload: Path, **options: Any) -> Spread:
-    """Load a folder's model as accelerate lays it out, where options leave no room for all of it."""
+    """Load a folder's model with options that leave some of its weights on disk."""
     source = Spread(locate(str(folder)))
     source.loaded = load_model("tiny", folder, ACROSS_DEVICES, "float32", offload_folder=str(offload), **options)
     waiting = [name for name, parameter in source.loaded.named_parameters() if parameter.is_meta]
@@ -270,23 +265,32 @@ def on_disk(folder: Path, offload: Path, **options: Any) -> Spread:
 
 
 def half_on_disk(folder: Path) -> dict[str, Any]:
-    """Leave main memory no more room than half of the weights take, so that the rest waits on disk."""
+    """Give the options that leave half of the weights on disk."""
     size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     return {"max_memory": {"cpu": size // 2}}
 
 
 def rows(source: FolderSource, view: str) -> list[tuple[Cell, ...]]:
-    """Work a table out for the sentence, of the first head where it is of heads' cells."""
+    """Compute a table for the sentence; `explain` for the last layer."""
     session = OpenModel(source, OPTIONS)
     layer = session.outline.attending_layers[-1].name if view == "explain" else None
     return [*map(tuple, worked_out(session, view, Query(text=SENTENCE, layer=layer)).rows)]
 
 
 def assert_alike(found: list[tuple[Cell, ...]], expected: list[tuple[Cell, ...]]) -> None:
-    """Compare two tables, numbers but for rounding."""
+    """Compare two tables up to rounding."""
     assert len(found) == len(expected)
     for mine, theirs in zip(found, expected, strict=True):
         assert mine == pytest.approx(theirs, rel=1e-3, abs=1e-4, nan_ok=True)
+
+
+def assert_same_maps(spread: Reader, plain: Reader, text: str, off: Off = NOTHING_OFF) -> None:
+    """Read a sentence with both, and compare every layer's maps."""
+    for reader in (plain, spread):
+        reader.read(text, no_hurry, off)
+    for layer in plain.modules:
+        expected, found = plain.layer_maps(layer), spread.layer_maps(layer)
+        np.testing.assert_allclose(found.weights, expected.weights, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("model_type", TYPES)
@@ -294,25 +298,19 @@ def test_maps_of_a_spread_model_are_those_of_the_plain_one(
     model_type: str, tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     folder = tiny_model(model_type, with_head=False)
-    plain, spread = (
-        open_reader(folder, "float32"),
-        reader_of(on_disk(folder, tmp_path, **half_on_disk(folder))),
-    )
+    plain = open_reader(folder, "float32")
+    spread = reader_of(on_disk(folder, tmp_path, **half_on_disk(folder)))
     first = next(iter(plain.modules))
     for text, off in (
         (SENTENCE, NOTHING_OFF),
         ("Another one.", NOTHING_OFF),
         (SENTENCE, Off((replace(first, head=1),), True)),
     ):
-        for reader in (plain, spread):
-            reader.read(text, no_hurry, off)
-        for layer in plain.modules:
-            expected, found = plain.layer_maps(layer), spread.layer_maps(layer)
-            np.testing.assert_allclose(found.weights, expected.weights, rtol=0, atol=1e-6)
+        assert_same_maps(spread, plain, text, off)
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "t5", "xlnet"])
-def test_what_is_worked_out_where_all_weights_wait_is_as_in_the_plain_model(
+def test_tables_and_proofs_with_all_weights_on_disk_are_those_of_the_plain_model(
     model_type: str, tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     folder = tiny_model(model_type, with_head=True)
@@ -327,10 +325,10 @@ def test_what_is_worked_out_where_all_weights_wait_is_as_in_the_plain_model(
         proof = prove(module, read_layer(plain.tensors, module), seen[name])
         assert proof.output.holds
         assert proof.scores.holds
-    assert all(parameter.is_meta for parameter in reader.model.parameters()), "what was brought stays"
+    assert all(parameter.is_meta for parameter in reader.model.parameters()), "weights stay loaded"
 
 
-def test_a_weight_that_waits_and_is_no_number_is_named(tiny_copy: TinyModel, tmp_path: Path) -> None:
+def test_a_weight_on_disk_that_is_nan_is_named(tiny_copy: TinyModel, tmp_path: Path) -> None:
     folder = tiny_copy("llama")
     name = "layers.1.mlp.up_proj.weight"
     with edited_weights(folder) as weights:
@@ -339,31 +337,68 @@ def test_a_weight_that_waits_and_is_no_number_is_named(tiny_copy: TinyModel, tmp
     assert cause_of_nan(model, no_hurry).startswith(f"{name} holds 1 NaN")
 
 
-def test_weights_that_can_be_neither_held_nor_read_from_their_files_are_one_line(tiny_model: TinyModel) -> None:
+def test_weights_that_fit_neither_memory_nor_stay_in_their_files_are_refused_in_one_line(tiny_model: TinyModel) -> None:
     folder = tiny_model("mixtral")
     with pytest.raises(EngineError, match=r"does not fit into .* try --dtype bfloat16 or a ma") as caught:
         load_model("tiny", folder, ACROSS_DEVICES, "float32", **half_on_disk(folder))
     assert "offload" not in one_line(caught.value)
 
 
-def test_a_module_with_weights_of_its_own_that_wait_gives_its_maps_in_blocks(
+def test_an_attention_module_with_its_own_weights_on_disk_gives_its_maps_in_blocks(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tiny_model("gpt_oss", num_hidden_layers=2)  # whose attention has its sinks
     plain, spread = open_reader(folder, "float32"), reader_of(on_disk(folder, tmp_path, device_map={"": "disk"}))
     for name, value in (("BLOCK_BYTES", 1000), ("FEWEST_QUERIES", 1), ("TRIED_TOKENS", 7)):
         monkeypatch.setattr(attention_capture, name, value)
-    plain.read(SENTENCE, no_hurry)
-    spread.read(SENTENCE, no_hurry)
+    assert_same_maps(spread, plain, SENTENCE)
     assert spread.reads_with_kernels
-    for layer in plain.modules:
-        expected, found = plain.layer_maps(layer), spread.layer_maps(layer)
-        np.testing.assert_allclose(found.weights, expected.weights, rtol=0, atol=1e-6)
+
+
+def lay_out(model: nn.Module, gpu_first: bool) -> None:
+    """Put the first block, and all outside the blocks, on one device and the other blocks on the other, with hooks."""
+    hooks: Any = pytest.importorskip("accelerate.hooks")
+    big: Any = pytest.importorskip("accelerate.big_modeling")
+    first, others = (DEVICE, "cpu") if gpu_first else ("cpu", DEVICE)
+    numbers = {path: path.rpartition(".")[2] for path, _ in model.named_modules()}
+    places = {
+        path: first if number == "0" else others
+        for path, number in numbers.items() if number.isdigit() and path.count(".") <= 2
+    }  # fmt: skip
+    for path in filter(None, numbers):
+        if not any(f"{each}.".startswith(f"{path}.") or path.startswith(f"{each}.") for each in places):
+            places[path] = first
+    with PretendedGpu():
+        for path, module in model.named_modules():
+            if any(device == DEVICE and f"{path}.".startswith(f"{each}.") for each, device in places.items()):
+                for name, parameter in module._parameters.items():
+                    if parameter is not None:
+                        there = nn.Parameter(parameter.detach().to(DEVICE), requires_grad=False)
+                        module._parameters[name] = there
+                for name, buffer in module._buffers.items():
+                    module._buffers[name] = None if buffer is None else buffer.to(DEVICE)
+        big.attach_align_device_hook_on_blocks(model, places, offload=dict.fromkeys(places, False))
+        hooks.add_hook_to_module(model, hooks.AlignDevicesHook(io_same_device=True), append=True)
+
+
+@contextmanager
+def computing(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedGpu]:
+    """Let a model compute on both devices; torch functions below the level of the pretended GPU are replaced."""
+    make = torch.tensor
+
+    def tensor(data: Any, device: Any = None, **options: Any) -> torch.Tensor:
+        made = make(data, **options)
+        return made if device is None else made.to(device)
+
+    with monkeypatch.context() as changed, PretendedGpu() as gpu:
+        changed.setattr(torch, "tensor", tensor)
+        changed.setattr(torch, "inference_mode", lambda mode=True: torch.no_grad() if mode else torch.enable_grad())
+        yield gpu
 
 
 @pytest.fixture(params=[False, True], ids=["cpu first", "gpu first"])
 def on_two_devices(request: pytest.FixtureRequest, tiny_model: TinyModel) -> tuple[FolderSource, Spread]:
-    """Give a model in one place, and the same model over two devices."""
+    """Give a model on the CPU, and the same model over two devices."""
     folder = tiny_model("gpt2", with_head=True, num_hidden_layers=4)
     spread = Spread(locate(str(folder)))
     spread.loaded = load_model("tiny", folder, "cpu", "float32")
@@ -371,7 +406,7 @@ def on_two_devices(request: pytest.FixtureRequest, tiny_model: TinyModel) -> tup
     return FolderSource(locate(str(folder))), spread
 
 
-def test_what_is_worked_out_on_two_devices_is_as_on_one(
+def test_tables_of_a_model_on_two_devices_are_those_of_one(
     on_two_devices: tuple[FolderSource, Spread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, spread = on_two_devices

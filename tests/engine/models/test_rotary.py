@@ -1,4 +1,4 @@
-"""QK of a model with rotary positions, against the attention that the model itself computes."""
+"""Rotations of keys are those that the model itself computes."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ from engine.mathematics.scores import Rotation, rotate_keys
 from engine.models.loaded_model import find_attention
 from engine.models.rotations import rotation_of
 from engine.values.errors import EngineError
-from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.engine.models.turning import check, compare, longer_configuration
+from tests.engine.models.measured_rotations import difference, longer_configuration
 from tests.opening import open_folder
 from tests.tiny_configurations import is_newest, need_type, save_tiny, tiny_configuration
 from tests.tiny_models import build, save
 
 TYPES = [
     "arcee", "cohere", "cohere2", "cwm", "deepseek_v2", "deepseek_v3", "dots3_note", "ernie4_5", "ernie4_5_moe",
-    "eurobert", "gemma", "gemma3", "gemma4_text", "glm", "glm4", "gpt_neox", "gpt_oss", "gptj", "granite",
+    "eurobert", "falcon", "gemma", "gemma3", "gemma4_text", "glm", "glm4", "gpt_neox", "gpt_oss", "gptj", "granite",
     "granite_swa", "granitemoe", "granitemoeshared", "helium", "hunyuan_v1_dense", "hyperclovax", "jais2", "llama",
     "llama4_text", "minicpm3", "ministral", "mistral", "mistral_large4_text", "mixtral", "modernbert",
     "moonshine_streaming", "nanochat", "nemotron", "olmo", "olmo2", "phi", "phi3", "phimoe", "qwen2", "qwen2_moe",
     "qwen2_vl_text", "qwen3", "roformer", "seed_oss", "smollm3", "stablelm", "starcoder2", "t5gemma",
 ]  # fmt: skip
-"""Plain ones, and some of each other kind: norms, no positions in some layers, frequencies by kind of layer, parts of
-heads, latents, a norm within them, a text model inside a larger one, bases by layer, an encoder beside a decoder, one
-that turns nothing, norms after the turn, frequencies that are learned, and one that turns the other way."""
+"""Types with plain rotations, and of each other kind: norms before or after, layers without positions, frequencies by
+kind of layer or learned, bases by layer, parts of heads, latents, text models inside larger ones, encoders beside
+decoders, no rotation at all, and rotations the other way."""
 
 
 @pytest.mark.parametrize("is_interleaved", [True, False])
-def test_a_quarter_turn_takes_one_dimension_of_a_pair_to_the_other_and_leaves_the_rest(is_interleaved: bool) -> None:
-    rows = torch.eye(5, dtype=torch.float64)[None]  # W_K that reads each dimension of a head of five by itself
+def test_a_quarter_turn_exchanges_the_dimensions_of_a_pair_and_leaves_the_rest(is_interleaved: bool) -> None:
+    rows = torch.eye(5, dtype=torch.float64)[None]  # W_K of a head of five dimensions
     rotation = Rotation(torch.tensor([math.pi / 2, math.pi], dtype=torch.float64), is_interleaved)
     pairs = ((0, 1), (2, 3)) if is_interleaved else ((0, 2), (1, 3))
     expected = torch.zeros(5, 5, dtype=torch.float64)
@@ -49,7 +48,7 @@ def test_a_quarter_turn_takes_one_dimension_of_a_pair_to_the_other_and_leaves_th
     torch.testing.assert_close(rotate_keys(rows, rotation, 1)[0], expected, atol=1e-12, rtol=0)
 
 
-def test_no_distance_turns_nothing_and_turns_add_up() -> None:
+def test_distance_zero_rotates_nothing_and_rotations_add_up() -> None:
     rows = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     rotation = Rotation(torch.tensor([1.0, 0.1]), is_interleaved=True)
     assert torch.equal(rotate_keys(rows, rotation, 0), rows)
@@ -58,9 +57,9 @@ def test_no_distance_turns_nothing_and_turns_add_up() -> None:
 
 
 @pytest.mark.parametrize("model_type", TYPES)
-def test_queries_and_keys_are_turned_in_every_layer_as_is_said(model_type: str) -> None:
+def test_queries_and_keys_are_rotated_in_every_layer_as_the_rules_say(model_type: str) -> None:
     need_type(model_type)
-    assert check(model_type) == ""
+    assert difference(longer_configuration(model_type)) == ""
 
 
 @pytest.mark.parametrize(
@@ -75,10 +74,10 @@ def test_queries_and_keys_are_turned_in_every_layer_as_is_said(model_type: str) 
         ("voxtral_realtime", "decoder"),
     ],
 )
-def test_of_types_that_read_no_sentence_alone_the_function_that_turns_is_asked(
+def test_types_that_read_no_sentence_rotate_with_their_own_function_as_the_rules_say(
     model_type: str, stack: str, tmp_path: Path
 ) -> None:
-    """Where bytes in patches, proteins, or sound come in, the type's own function is called by itself."""
+    """These types read bytes in patches, proteins or sound."""
     need_type(model_type)
     model = build(tiny_configuration(model_type))
     source, tensors, anatomy = open_folder(save(model, tmp_path))
@@ -100,32 +99,35 @@ def test_of_types_that_read_no_sentence_alone_the_function_that_turns_is_asked(
     assert len(rotation.frequencies) == layer.head_dim // 2
 
 
-def test_a_configuration_says_whether_neighbours_are_put_apart() -> None:
+def test_a_configuration_can_turn_reordering_off() -> None:
     config = longer_configuration("deepseek_v3")
     config.rope_interleave = False
-    assert compare(config) == ""
+    assert difference(config) == ""
 
 
-@pytest.mark.parametrize("model_type", ["gpt2", "bert", "t5"])
-def test_types_whose_positions_are_no_rotations_of_what_weights_make_are_refused(
-    tiny_model: TinyModel, model_type: str
-) -> None:
-    source, tensors, anatomy = open_folder(tiny_model(model_type))
-    with pytest.raises(EngineError, match="no QK at a distance"):
-        rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings(), tensors)
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("gpt2", {}, "no QK at a distance"),
+    ("bert", {}, "no QK at a distance"),
+    ("t5", {}, "no QK at a distance"),
+    ("blt", {}, "type 'blt' (rotates values|attends between patches)"),
+    ("deepseek_v4", {}, "type 'deepseek_v4' (rotates values|attends between patches)"),
+    ("falcon", {"alibi": True}, "no rotary positions"),
+    ("llama", {"rope_parameters": {"rope_type": "spiral", "rope_theta": 10000.0}}, "'spiral'"),
+]
+"""Types, settings of their checkpoints, and what is said of them."""
 
 
-@pytest.mark.parametrize("model_type", ["blt", "deepseek_v4"])
-def test_types_whose_circuits_depend_on_more_than_the_distance_are_refused_with_the_reason(
-    tmp_path: Path, model_type: str
+@pytest.mark.parametrize(("model_type", "changes", "reason"), REFUSED)
+def test_scores_that_depend_on_more_than_a_known_rotation_are_refused_with_the_reason(
+    model_type: str, changes: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     source, tensors, anatomy = open_folder(save_tiny(model_type, tmp_path))
-    with pytest.raises(EngineError, match=f"type '{model_type}' (rotates values|attends between patches)"):
-        rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings(), tensors)
+    with pytest.raises(EngineError, match=reason):
+        rotation_of(anatomy.outline, anatomy.outline.layers[0], {**source.settings(), **changes}, tensors)
 
 
 def test_a_text_model_inside_a_larger_one_has_its_own_width_of_heads(tmp_path: Path) -> None:
-    """MusicFlamingo turns moments of sound too, with a head_dim of its own."""
+    """MusicFlamingo rotates frames of sound too, with another head_dim."""
     source, tensors, anatomy = open_folder(save_tiny("musicflamingo", tmp_path))
     layer = anatomy.outline.layers[0]
     assert source.settings()["head_dim"] != layer.head_dim or not is_newest()
@@ -133,7 +135,7 @@ def test_a_text_model_inside_a_larger_one_has_its_own_width_of_heads(tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "longrope"])
-def test_where_scaling_begins_at_a_length_of_sentence_the_frequencies_of_shorter_ones_are_meant(
+def test_where_scaling_begins_at_a_length_the_frequencies_are_those_of_shorter_sentences(
     tiny_model: TinyModel, kind: str
 ) -> None:
     factors = {"short_factor": [1.0, 1.5, 2.0, 2.5], "long_factor": [4.0] * 4, "original_max_position_embeddings": 16}
@@ -151,18 +153,3 @@ def test_where_scaling_begins_at_a_length_of_sentence_the_frequencies_of_shorter
         assert is_same == (tokens <= longest)
     with pytest.raises(EngineError, match=f"Δ can be {longest - 1} at the most"):
         rotate_keys(torch.zeros(1, 8, 1), rotation, longest)
-
-
-def test_a_type_that_turns_by_a_setting_is_refused_where_that_says_otherwise(tiny_model: TinyModel) -> None:
-    source, tensors, anatomy = open_folder(tiny_model("falcon", alibi=False))
-    layer = anatomy.outline.layers[0]
-    assert len(rotation_of(anatomy.outline, layer, source.settings(), tensors).frequencies)
-    with pytest.raises(EngineError, match="no rotary positions"):
-        rotation_of(anatomy.outline, layer, {**source.settings(), "alibi": True}, tensors)
-
-
-def test_scaling_of_another_kind_is_refused(tiny_model: TinyModel) -> None:
-    source, tensors, anatomy = open_folder(tiny_model("llama"))
-    settings = {**source.settings(), "rope_parameters": {"rope_type": "spiral", "rope_theta": 10000.0}}
-    with pytest.raises(EngineError, match="'spiral'"):
-        rotation_of(anatomy.outline, anatomy.outline.layer(Head("decoder", 0)), settings, tensors)

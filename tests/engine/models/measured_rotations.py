@@ -1,9 +1,9 @@
-"""How the types of transformers turn queries and keys, measured on tiny models.
+"""How types of transformers rotate queries and keys, measured on tiny models.
 
-``python -m tests.engine.models.turning [TYPE …]``
+``python -m tests.engine.models.measured_rotations [TYPE …]``
 
-Every token of the sentence gives attention the same vector, so that queries and keys differ by their positions alone:
-what turns the first into the others is the rotation, whatever norms come before it.
+Attention reads the same vector at every token, so that queries and keys differ by their positions alone: the rotation
+takes the first ones to the others, whatever norms come before it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from tests.opening import open_folder
 from tests.tiny_configurations import tiny_configuration
 
 TOKENS = 7
-SAID = (7, 11, 20, 33, 41, 60, 77, 90)
-"""The tokens that the sentences are of."""
+SENTENCE_TOKENS = (7, 11, 20, 33, 41, 60, 77, 90)
+"""Tokens of the sentences, each of one token alone."""
 
 LAYERS = 8
-"""So many that every kind of layer is among them, where a type lets itself be given a number."""
+"""Layers of a model, so many that every kind of layer is among them."""
 
 
 def longer_configuration(model_type: str) -> Any:
-    """Make a tiny configuration of eight layers, each of the kind that the type chooses; of fewer where it is fixed."""
+    """Make a tiny configuration of eight layers of the kinds that the type chooses; a shorter one if fixed."""
     short = tiny_configuration(model_type)
     chosen = {"layer_types", "no_rope_layers", "mlp_layer_types", "num_hidden_layers"}
     if "mrope_section" not in (getattr(short, "rope_parameters", None) or {}):
@@ -59,31 +59,30 @@ def longer_configuration(model_type: str) -> Any:
 
 
 SAMPLES = {"moonshine": 3200, "moonshine_streaming": 2080}
-"""Of how much sound encoders make as many states as the sentence has tokens."""
+"""Samples of sound from which encoders make as many states as the sentence has tokens."""
 
 WHOLE = {
     "dia_decoder": "dia", "mllama_text_model": "mllama", "moonshine_streaming_encoder": "moonshine_streaming",
     "t5_gemma_module": "t5gemma", "t5gemma2_decoder": "t5gemma2",
 }  # fmt: skip
-"""Types that are a part of a model and run in it alone, and the model's."""
+"""Types of parts that run only inside a model, and the model's type."""
 
 
 UNREAD = frozenset({"blt_local_decoder", "blt_local_encoder", "evolla", "gradium_phonon_tts", "voxtral_realtime_text"})
-"""Types that read no sentence alone; ``test_rotary`` asks the functions that turn by themselves."""
+"""Types that need more than a sentence; ``test_rotary`` calls their functions for rotations."""
 
 NORMED_AFTER = ("query_layernorm", "key_layernorm", "q_layer_norm", "k_layer_norm")
-"""Norms of queries and keys that come after the turn, where they do: with gains of one they only change a length."""
+"""Norms of queries and keys after the rotation; with gains of one they only change lengths."""
 
 SCALED = frozenset({"beam", "mistral_large4_text"})
-"""Types that multiply a query by a number for its position, in all scores alike: what remains is its direction."""
-
+"""Types that scale a query by its position, so that only its direction is compared."""
 
 WITHOUT_IDS = frozenset({"qwen3_omni_moe_talker_code_predictor", "qwen3_omni_moe_talker_text"})
-"""Types that read vectors alone."""
+"""Types that read vectors instead of tokens."""
 
 
 def inputs_of(model: Any, token: int) -> dict[str, Any]:
-    """Make what a model reads a sentence with, all of whose tokens are one."""
+    """Make a model's inputs for a sentence of one token repeated."""
     config = model.config
     numbers = torch.Generator().manual_seed(token)
     if config.model_type == "kyutai_speech_to_text":
@@ -93,7 +92,7 @@ def inputs_of(model: Any, token: int) -> dict[str, Any]:
         return {"inputs_embeds": one.expand(1, TOKENS, -1).contiguous()}
     inputs = inputs_at_position_zero(model, torch.full((1, TOKENS), token))
     if samples := SAMPLES.get(config.model_type):
-        inputs["input_values"] = inputs["input_values"].roll(token, 1)[:, :samples]  # another sound for each token
+        inputs["input_values"] = inputs["input_values"].roll(token, 1)[:, :samples]  # a different sound for each token
         inputs["attention_mask"] = inputs["attention_mask"][:, :samples]
     if config.model_type == "idefics":
         seen = torch.randn(1, 1, TOKENS, config.vision_config.embed_dim, generator=numbers)
@@ -101,12 +100,12 @@ def inputs_of(model: Any, token: int) -> dict[str, Any]:
     return inputs
 
 
-def observe(
+def queries_and_keys(
     model: Any, layers: dict[Head, tuple[nn.Module, int, int]], token: int
 ) -> dict[Head, tuple[WatchedScores, Tensor]]:
-    """Run a sentence whose tokens are all one token's; give queries and keys by layer, and the vector that was read.
+    """Run a sentence of one token repeated; give each layer's queries and keys, and the vector that it read.
 
-    ``layers`` holds each layer's module, number of heads, and the width of what its keys are made of.
+    ``layers`` holds each layer's module, number of heads, and width of its keys' source.
     """
     watches: dict[Head, Any] = {}
     read: dict[Head, Tensor] = {}
@@ -123,7 +122,7 @@ def observe(
                 if not isinstance(value, Tensor) or value.ndim != 3 or not value.is_floating_point():
                     return value
                 is_stream = value.shape == (1, TOKENS, width)
-                if is_stream and (name not in read or name.stack == "cross"):  # whose keys are of what comes second
+                if is_stream and (name not in read or name.stack == "cross"):  # its keys are made of the second input
                     read[name] = value[0, 0].double()
                 return value[:, :1].expand_as(value).contiguous() if is_stream or name.stack == "cross" else value
 
@@ -146,13 +145,8 @@ def observe(
     return {name: (watch.seen, read[name]) for name, watch in watches.items()}
 
 
-def check(model_type: str) -> str:
-    """Compare a type's queries and keys with `rotation_of`; give what is different, nothing where all is the same."""
-    return compare(longer_configuration(model_type))
-
-
-def compare(config: Any) -> str:
-    """Compare the queries and keys of a model of a configuration with `rotation_of`."""
+def difference(config: Any) -> str:
+    """Compare the queries and keys of a model of a configuration with `rotation_of`; empty where all are the same."""
     torch.manual_seed(0)
     model = tiny_models.build(config)
     for name, module in model.named_modules():
@@ -169,8 +163,8 @@ def compare(config: Any) -> str:
         weights = {name: read_layer(tensors, module) for name, module in anatomy.modules.items()}
         rotations = {layer.name: rotation_of(outline, layer, source.settings(), tensors) for layer in outline.layers}
     modules = find_attention(model, anatomy)
-    asked = {layer.name: (modules[layer.name], layer.heads, layer.d_source) for layer in outline.layers}
-    seen = [observe(model, asked, token) for token in SAID]
+    layers = {layer.name: (modules[layer.name], layer.heads, layer.d_source) for layer in outline.layers}
+    seen = [queries_and_keys(model, layers, token) for token in SENTENCE_TOKENS]
     known = list[Tensor]()
     for name, (noted, _) in seen[0].items():
         if not noted.query.numel():
@@ -186,7 +180,7 @@ def compare(config: Any) -> str:
                     expected = along[:, None] * expected
                 off = float((rows[:, place] - expected).abs().max() / rows.abs().max())
                 if off > 1e-4:
-                    return f"{name}: {side} at position {place} are turned otherwise, by {off:.2g}"
+                    return f"{name}: {side} at position {place} are rotated differently, by {off:.2g}"
         met = torch.stack([each[name][0].key[:, 0, back].double() for each in seen])
         is_another_layers = any(each.shape == met.shape and torch.allclose(each, met) for each in known)
         known.append(met)
@@ -199,7 +193,7 @@ def compare(config: Any) -> str:
 
 
 def _order_of_rows(rotation: Rotation, head_dim: int, is_reordered: bool) -> list[int]:
-    """Say where each row of W_K is among the dimensions that met; halves are neighbours that have been put apart."""
+    """Give the place of each row of W_K among the key's dimensions; reordered types put neighbours into two halves."""
     order = list(range(head_dim))
     if is_reordered:
         start, pairs = rotation.start, len(rotation.frequencies)
@@ -215,11 +209,11 @@ def _keys(weights: LayerWeights, read: Tensor) -> Tensor:
 
 
 def _in_order(met: Tensor, projected: Tensor, start: int) -> bool:
-    """Say whether keys that met queries, (tokens, heads, head_dim), are the projected ones in the same order.
+    """Say whether keys, (tokens, heads, head_dim), have the order of the projected ones.
 
-    A norm may stand between them, over each head or over all of them; after it, its gain and bias make each dimension a
-    linear function of itself, and of no other. In latent attention the norm is in the midst of the projection, and what
-    comes before the first turned dimension is divided by one number for each token.
+    A norm may follow the projection, over each head or over all heads; its gain and bias then act on each dimension
+    alone. In latent attention the norm is inside the projection, and divides the dimensions before the first rotated
+    one by one number per token.
     """
     if start:
         alike = torch.cosine_similarity(met[..., :start], projected[..., :start], dim=-1)
@@ -238,17 +232,17 @@ def _in_order(met: Tensor, projected: Tensor, start: int) -> bool:
 
 
 def main() -> None:
-    """Print what is different for the types that are named, or for all that `rotation_of` knows."""
+    """Print the differences of the named types, or of all that `rotation_of` knows."""
     wrong = 0
     for model_type in sys.argv[1:] or sorted(
         {WHOLE.get(name, name) for name, turning in ROTARY_TYPES.items() if not turning.refused} - UNREAD
     ):
         try:
-            said = check(model_type)
-        except Exception as error:  # of transformers or ours: the others are measured all the same
+            said = difference(longer_configuration(model_type))
+        except Exception as error:  # of transformers or ours; the other types go on
             said = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
         wrong += bool(said)
-        print(f"{model_type}: {said or 'as said'}", flush=True)
+        print(f"{model_type}: {said or 'the same'}", flush=True)
     sys.exit(1 if wrong else 0)
 
 

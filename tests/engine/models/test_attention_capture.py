@@ -1,0 +1,303 @@
+"""Kernels read a sentence without maps where they agree with the model; maps in blocks are those the model returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from engine.models import attention_capture
+from engine.models import reader as reader_module
+from engine.models.attention_maps import add_block
+from engine.models.reader import Reader
+from engine.values.errors import Superseded
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.engine.models.test_attention import (
+    ANOTHER,
+    SENTENCE,
+    assert_maps_of_model,
+    assert_same_maps,
+    eager_maps,
+    shown_maps,
+)
+from tests.opening import no_hurry, open_reader
+from tests.tiny_configurations import save_tiny
+
+WITH_KERNELS = ["llama", "gpt2", "gpt_neox", "opt", "mistral", "gemma3_text", "cohere2", "bert", "modernbert", "bart"]
+WITHOUT_KERNELS = ["gemma2", "gpt_oss", "t5", "bloom", "gptj", "mpnet", "falcon"]
+WINDOWED = ["mistral", "gemma2", "gemma3_text", "gpt_oss", "cohere2", "modernbert", "olmo3", "exaone4"]
+
+
+class MapsMade(TorchDispatchMode):
+    """Counts the tensors (1, heads, queries, keys) that a run makes."""
+
+    def __init__(self, heads: int, tokens: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.shape = (1, heads, tokens, tokens)
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.count += sum(isinstance(each, Tensor) and tuple(each.shape) == self.shape for each in tree_leaves(result))
+        return result
+
+
+def maps_made(reader: Reader, text: str) -> int:
+    """Read a sentence and count the maps made meanwhile."""
+    tokens = len(reader.words.read(text, None).ids)
+    made = MapsMade(4, tokens)
+    with made:
+        reader.read(text, no_hurry)
+    return made.count
+
+
+@contextmanager
+def without_kernels(reader: Reader) -> Iterator[None]:
+    """Have a reader read in eager mode."""
+    able, reader.reads_with_kernels = reader.reads_with_kernels, False
+    try:
+        yield
+    finally:
+        reader.reads_with_kernels = able
+
+
+@pytest.mark.parametrize("model_type", WITH_KERNELS)
+def test_no_map_is_made_while_a_sentence_is_read(model_type: str, tiny_model: TinyModel) -> None:
+    reader = open_reader(tiny_model(model_type))
+    assert maps_made(reader, SENTENCE) == 0
+    with without_kernels(reader):
+        assert maps_made(reader, ANOTHER) > 0
+
+
+@pytest.mark.parametrize("model_type", WITH_KERNELS + WITHOUT_KERNELS)
+def test_the_layers_hand_on_what_they_do_in_eager_mode(model_type: str, tiny_model: TinyModel) -> None:
+    reader = open_reader(tiny_model(model_type))
+    inputs = reader.inputs(reader.words.read(SENTENCE, None))
+
+    def states() -> Tensor:
+        """Run the whole model, as predictions do; what is read for maps ends at the last attention module."""
+        with reader.running(len(inputs["input_ids"][0]), no_hurry):
+            found: Tensor = reader.model(**inputs)[0]
+        return found
+
+    with_kernels = states()
+    with without_kernels(reader):
+        torch.testing.assert_close(with_kernels, states(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("model_type", WINDOWED)
+def test_a_sentence_longer_than_the_window(model_type: str, tiny_model: TinyModel) -> None:
+    name, window = ("local_attention", 4) if model_type == "modernbert" else ("sliding_window", 4)
+    kinds = {} if model_type in ("mistral", "modernbert") else {"layer_types": ["sliding_attention", "full_attention"]}
+    folder = tiny_model(model_type, **{name: window}, **kinds)
+    reader = open_reader(folder)
+    sentence = reader.read(SENTENCE, no_hurry)
+    shown = shown_maps(reader, folder)
+    assert_same_maps(shown, eager_maps(folder, sentence.ids))
+    places = np.arange(len(sentence.ids))
+    far = np.abs(places[:, None] - places) >= window
+    windowed = [bool((layer[:, far] == 0).all()) for layer in shown[""]]
+    assert windowed == ([False, True] if model_type == "modernbert" else [True, model_type == "mistral"])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_read_with_kernels(dtype: str, tiny_model: TinyModel) -> None:
+    assert maps_made(open_reader(tiny_model("llama"), dtype), SENTENCE) == 0
+
+
+def test_a_model_whose_own_attention_does_more_is_not_read_with_kernels(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers.models.llama import modeling_llama
+
+    own = modeling_llama.eager_attention_forward
+
+    def gated(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        attended, weights = own(*args, **kwargs)
+        return 0.9 * attended, weights
+
+    monkeypatch.setattr(modeling_llama, "eager_attention_forward", gated)
+    folder = tiny_model("llama")
+    reader = open_reader(folder)
+    reader.read(SENTENCE, no_hurry)
+    assert_maps_of_model(reader, folder)
+
+
+def test_attention_that_upcasts_in_eager_mode_is_read_in_eager_mode(tiny_model: TinyModel) -> None:
+    reader = open_reader(tiny_model("gpt2", reorder_and_upcast_attn=True))
+    assert maps_made(reader, SENTENCE) > 0
+
+
+HYBRIDS: list[tuple[str, dict[str, Any]]] = [
+    ("jamba", {}),
+    ("lfm2", {"layer_types": ["conv", "full_attention"]}),
+    ("olmo_hybrid", {"layer_types": ["linear_attention", "full_attention"]}),
+    ("qwen3_next", {"layer_types": ["linear_attention", "full_attention"]}),
+]
+
+
+@pytest.mark.parametrize(("model_type", "settings"), HYBRIDS)
+def test_the_layers_with_attention_among_others_have_their_own_maps(
+    model_type: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    reader = open_reader(save_tiny(model_type, tmp_path, **settings))
+    sentence = reader.read(SENTENCE, no_hurry)
+    assert {layer.layer for layer in reader.modules} == {1}
+    assert_same_maps(shown_maps(reader, tmp_path), {"": eager_maps(tmp_path, sentence.ids)[""][-1:]})
+
+
+def test_padding_that_comes_unasked_is_taken_away(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tiny_model("llama")
+    reader = open_reader(folder)
+    words: Any = reader.words
+    own = words._tokenizer
+    plain = reader.read(SENTENCE, no_hurry)
+    padded = {"input_ids": [2, 2, *plain.ids], "attention_mask": [0, 0, *[1] * len(plain.ids)]}
+    monkeypatch.setattr(type(own), "__call__", lambda *args, **kwargs: padded)
+    assert reader.words.read(ANOTHER, None).ids == plain.ids
+
+
+FAMILIES: list[tuple[str, dict[str, Any]]] = [
+    ("gpt2", {}),
+    ("llama", {"num_attention_heads": 4, "num_key_value_heads": 2}),
+    ("mistral", {"num_attention_heads": 4, "num_key_value_heads": 2, "sliding_window": 4}),
+    ("gemma2", {}),
+    ("gpt_oss", {}),
+    ("bert", {}),
+    ("bart", {}),
+]
+"""Causal, with grouped queries, with a window, with a cap, with sinks, in both directions, encoder and decoder."""
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a block have two or three of the queries of a tiny sentence, and be tried on fewer tokens than it has."""
+    monkeypatch.setattr(attention_capture, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(attention_capture, "FEWEST_QUERIES", 1)
+    monkeypatch.setattr(attention_capture, "TRIED_TOKENS", 7)
+
+
+def blocks_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """List the first queries of all blocks that are taken in from now on."""
+    taken: list[int] = []
+
+    def keeping(maps: Any, first: int, block: Tensor, layers: int) -> None:
+        taken.append(first)
+        add_block(maps, first, block, layers)
+
+    monkeypatch.setattr(reader_module, "add_block", keeping)
+    return taken
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(("model_type", "settings"), FAMILIES)
+def test_maps_in_blocks_are_those_the_model_returns(
+    model_type: str, settings: dict[str, Any], tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_model(model_type, **settings)
+    reader = open_reader(folder)
+    taken = blocks_taken(monkeypatch)
+    reader.read(SENTENCE, no_hurry)
+    assert_maps_of_model(reader, folder)
+    assert len(taken) > 2 * taken.count(0)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("model_type", ["t5", "gpt2"])
+def test_an_eager_function_that_looks_at_all_queries_is_called_with_all(
+    model_type: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if model_type == "gpt2":  # as its code was until its masks became explicit
+        from transformers.models.gpt2 import modeling_gpt2
+
+        def eager(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, **_: Any) -> Any:
+            queries, keys = query.shape[2], key.shape[2]
+            seen = torch.ones(keys, keys).tril()[keys - queries :].bool()
+            weights = (query @ key.mT / query.shape[-1] ** 0.5).masked_fill(~seen, -torch.inf).softmax(-1)
+            return (weights @ value).transpose(1, 2), weights
+
+        monkeypatch.setattr(modeling_gpt2, "eager_attention_forward", eager)
+    folder = tiny_model(model_type)
+    reader = open_reader(folder)
+    taken = blocks_taken(monkeypatch)
+    reader.read(SENTENCE, no_hurry)
+    assert_maps_of_model(reader, folder)
+    assert set(taken) == {0}
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("model_type", ["gemma2", "gpt_oss"])
+def test_what_has_no_kernel_is_read_without_a_whole_map(model_type: str, tiny_model: TinyModel) -> None:
+    assert maps_made(open_reader(tiny_model(model_type)), SENTENCE) == 0
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_the_mean_over_layers_in_blocks(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama", num_hidden_layers=5)
+    reader = open_reader(folder)
+    sentence = reader.read(SENTENCE, no_hurry)
+    maps = reader.layer_maps("decoder")
+    returned = np.mean(eager_maps(folder, sentence.ids)[""], axis=0)
+    np.testing.assert_allclose(maps.weights, returned, rtol=0, atol=1e-5)
+    layers = np.stack([reader.layer_maps(Head("decoder", layer)).weights for layer in range(5)])
+    np.testing.assert_allclose(maps.weights, layers.mean(0, dtype=np.float64), rtol=0, atol=2e-7)
+    np.testing.assert_allclose(maps.select(None).weights, layers.mean((0, 1), dtype=np.float64), rtol=0, atol=2e-7)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_module_that_changes_its_probabilities_is_called_as_it_was_made_to_be(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_model("llama")
+    reader = open_reader(folder)
+    reader.read(SENTENCE, no_hurry)
+    plain = reader.layer_maps(Head("decoder", 1)).weights
+    kind = type(reader.modules[Head("decoder", 1)])
+    own = kind.forward
+
+    def halved(self: Any, *args: Any, **kwargs: Any) -> Any:
+        written, weights = own(self, *args, **kwargs)
+        return written, weights / 2
+
+    monkeypatch.setattr(kind, "forward", halved)
+    np.testing.assert_allclose(reader.layer_maps(Head("decoder", 1)).weights, plain / 2, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(reader.layer_maps("decoder").weights.sum(-1), 0.5, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_it_can_be_given_up_between_blocks(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    reader = open_reader(folder)
+    reader.read(SENTENCE, no_hurry)
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 5:
+            raise Superseded("replaced by a newer request")
+
+    with pytest.raises(Superseded):
+        reader.layer_maps(Head("decoder", 0), look)
+    assert_maps_of_model(reader, folder)
+
+
+def test_means_are_of_layers_that_see_unlike_keys_and_numbers_that_are_none_stay() -> None:
+    generator, causal = torch.Generator().manual_seed(0), torch.ones(150, 150).tril()
+    all_seen = torch.rand(2, 150, 150, generator=generator)
+    some_seen = torch.rand(2, 150, 150, generator=generator) * causal.triu(-20)  # through a window
+    some_seen[1, 100, 90] = torch.nan
+    mean = np.zeros((2, 150, 150), np.float32)
+    for weights in (some_seen, all_seen):
+        for first in range(0, 150, 70):
+            add_block(mean, first, weights[:, first : first + 70], 2)
+    np.testing.assert_allclose(mean, (some_seen + all_seen) / 2, rtol=1e-6)
