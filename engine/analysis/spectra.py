@@ -116,18 +116,10 @@ class SpectraStore:
         EngineError : if there is no such layer, it cannot be read, none of the matrices fits into memory, or it has no
             known rotary positions.
         """
-        layer, whole_layer, arrays, lacking = self._outline.layer(names[0]), names[0].head < 0, self._arrays, ""
-        place, rotation = Head(layer.stack, layer.layer), None
-        if distance is not None:
-            rotation = yield from self._rotation(layer)
+        layer, whole_layer, arrays, lacking = self._outline.layer(names[0]), names[0].is_layer, self._arrays, ""
+        rotation = None if distance is None else (yield from self._rotation(layer))
         file = f"{layer.stack}-{layer.layer}-{'layer' if whole_layer else 'heads'}"
-        if self._cache is not None and file in self._cache.names:
-            if kept := self._cache.load(file):
-                every = [place] if whole_layer else list(layer.head_names())
-                if kept.keys() <= NAMES and all(len(rows) == len(every) for rows in kept.values()):
-                    for name, *values in zip(every, *kept.values(), strict=True):
-                        arrays[name].update(zip(kept, values, strict=True))
-            self._cache.names.discard(file)
+        self._load(file, [layer.name] if whole_layer else list(layer.head_names()), arrays)
         missing = [each for each in MATRICES if each in matrices and any(each not in arrays[name] for name in names)]
         units = [(names, missing)] if missing else []
         if missing and whole_layer and layer.is_large:
@@ -144,14 +136,14 @@ class SpectraStore:
             lacked -= {*lacked}.intersection(*(arrays[name] for name in some))
             if not lacked:  # computed meanwhile by other work
                 continue
-            tensors, module = self._source.tensors, self._source.anatomy.modules[place]
+            tensors, module = self._source.tensors, self._source.anatomy.modules[layer.name]
             factors = {*"".join(lacked)}
             if whole_layer:
                 weights = read_layer(TensorsReadOnce(tensors), module, matrices=factors)
-                work = decomposer.layer(weights, lacked, {*missing, *arrays[place]})
+                work = decomposer.layer(weights, lacked, {*missing, *arrays[layer.name]})
             else:
                 if not isinstance(tensors, Checkpoint) or len({*module.weights.values()}) < len(module.weights):
-                    tensors = self._read_once(place)
+                    tensors = self._read_once(layer.name)
                 weights = read_layer(tensors, module, range(some[0].head, some[-1].head + 1), factors)
                 work = decomposer.heads(weights, lacked)
             del weights, tensors  # their sums can be as large
@@ -165,9 +157,19 @@ class SpectraStore:
                 self._cache.save(file, {each: np.stack([arrays[name][each] for name in names]) for each in common})
         rows = [arrays[name] for name in names]
         if distance and rotation is not None and "QK" in matrices and all("QK" in row for row in rows):
-            turned = yield from self._turned(layer, names, rotation, distance)
-            rows = [row | {"QK": each["QK"]} for row, each in zip(rows, turned, strict=True)]
+            rotated = yield from self._rotated(layer, names, rotation, distance)
+            rows = [row | {"QK": each["QK"]} for row, each in zip(rows, rotated, strict=True)]
         return rows, lacking
+
+    def _load(self, file: str, names: Sequence[Head], arrays: defaultdict[Head, Arrays]) -> None:
+        """Load a file of the cache once, with the arrays of all heads of a layer, or of the whole layer."""
+        if self._cache is None or file not in self._cache.names:
+            return
+        kept = self._cache.load(file)
+        if kept and kept.keys() <= NAMES and all(len(rows) == len(names) for rows in kept.values()):
+            for name, *values in zip(names, *kept.values(), strict=True):
+                arrays[name].update(zip(kept, values, strict=True))
+        self._cache.names.discard(file)
 
     def decompose(
         self, weights: LayerWeights, whole_layer: bool, matrices: Collection[str] = MATRICES
@@ -178,7 +180,7 @@ class SpectraStore:
         compute = decomposer.layer if whole_layer else decomposer.heads
         return (yield from compute(weights, matrices))
 
-    def _turned(
+    def _rotated(
         self, layer: LayerOutline, names: Sequence[Head], rotation: Rotation, distance: int
     ) -> Work[list[Arrays]]:
         """Compute QK with keys rotated by a distance; in an adapter's change, each half of the rows by itself."""

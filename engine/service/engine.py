@@ -265,7 +265,7 @@ class Engine:
             urgency = Urgency.SENTENCE
         return self._ask(work, urgency, Lane.WEIGHTS, view)
 
-    def growing(
+    def growing_table(
         self, name: str, query: Query, deliver: Callable[[Table, Progress], None], view: str = ""
     ) -> Future[Table]:
         """Request a table that is delivered as it grows: first what is known at once, then the rest.

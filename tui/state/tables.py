@@ -186,7 +186,7 @@ class TableStore(Store[TableKey, Table]):
             loop.call_soon_threadsafe(keep, table, progress)
 
         try:
-            return await asyncio.wrap_future(self._engine.growing(*key, deliver, f"growing {key[0]}"))
+            return await asyncio.wrap_future(self._engine.growing_table(*key, deliver, f"growing {key[0]}"))
         except Superseded:
             raise
         except EngineError as error:
