@@ -20,7 +20,7 @@ from tests.opening import run_apart
 
 @pytest.fixture
 def quiet() -> Iterator[Importing]:
-    """Give a context that spares the event loop, and leave the collector as it was."""
+    """Make a context that spares the event loop, and restore the collector afterwards."""
     made = Importing()
     made.spares_event_loop = True
     yield made

@@ -1,4 +1,4 @@
-"""Models in a notebook: every view as a data frame, spectra and maps as arrays, and nothing else is touched."""
+"""Models in a notebook: data frames, arrays, errors and warnings; the process stays as it was."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def demo() -> Iterator[Model]:
     model.close()
 
 
-def test_the_lines_of_the_readme(tiny_model: TinyModel) -> None:
+def test_the_example_of_the_readme(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama")
     model = engine.open_model(folder, use_cache=False)
     stored = load_file(folder / "model.safetensors")

@@ -1,4 +1,4 @@
-"""Wherever a layer's spectra are computed, and whatever fails there, the numbers are those of dense matrices."""
+"""Spectra agree with those of dense matrices on every device, and when a device fails."""
 
 from __future__ import annotations
 
@@ -57,12 +57,10 @@ WEIGHTS = weights_of(*FACTORS)
 
 
 def heads(decomposer: Decomposer, matrices: Collection[str] = MATRICES) -> Arrays:
-    """Compute matrices of the heads."""
     return stacked(finish(decomposer.heads(WEIGHTS, matrices)))
 
 
 def layer(decomposer: Decomposer, matrices: Collection[str] = MATRICES) -> Arrays:
-    """Compute matrices of the layer as a whole."""
     return stacked(finish(decomposer.layer(WEIGHTS, matrices)))
 
 
@@ -116,14 +114,14 @@ def test_zeros_are_no_work(decomposer: Decomposer, monkeypatch: pytest.MonkeyPat
 
 
 class SmallDevice:
-    """Stands in for a GPU: what is sent to it is computed here, or fails there."""
+    """A stand-in for a GPU that computes on the CPU, or fails."""
 
     def __init__(self, error: RuntimeError | None = None, kinds: str = "cuda:heads cuda:layer") -> None:
         self._error, self._kinds = error, kinds.split()
         self.tried: list[str] = []
 
     def put_on(self, decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let a decomposer believe that it has such a GPU, which is called by what it is for."""
+        """Give a decomposer such a GPU, named for what it computes."""
         devices = {"heads": "cuda:heads", "whole layers": "cuda:layer"}
         monkeypatch.setattr(decomposer, "_devices", devices)
         move = torch.Tensor.to
@@ -148,9 +146,13 @@ class SmallDevice:
         (torch.AcceleratorError(f"{BUSY}\nmore of it"), f"fails ({BUSY})"),
     ],
 )
-def test_what_a_gpu_fails_at_is_done_by_the_cpu_and_it_is_not_asked_again(
+def test_the_cpu_takes_over_from_a_gpu_that_fails(
     decomposer: Decomposer, notices: list[str], error: RuntimeError, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def failing() -> None:
+        raise torch.AcceleratorError(BUSY)
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", failing)
     device = SmallDevice(error)
     device.put_on(decomposer, monkeypatch)
     for _ in range(2):
@@ -175,7 +177,7 @@ def test_a_gpu_without_room_for_a_whole_layer_goes_on_with_heads(
     assert set(device.tried) == {"cuda:heads"}
 
 
-def test_what_did_not_fit_is_let_go_of_before_the_cpu_goes_on(
+def test_tensors_that_did_not_fit_are_freed_before_the_cpu_goes_on(
     decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left, alive = list[weakref.ref[Tensor]](), list[int]()
@@ -199,47 +201,33 @@ def test_what_did_not_fit_is_let_go_of_before_the_cpu_goes_on(
     assert alive == [0]
 
 
-def test_a_gpu_that_fails_at_whatever_it_is_asked_leaves_the_work_to_the_cpu(
-    decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    SmallDevice(torch.OutOfMemoryError("out of memory")).put_on(decomposer, monkeypatch)
-
-    def failing() -> None:
-        raise torch.AcceleratorError(BUSY)
-
-    monkeypatch.setattr(torch.cuda, "empty_cache", failing)
-    assert_same(heads(decomposer), dense_heads())
-
-
 def test_a_cpu_out_of_memory_is_said_in_one_line(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompositions, "circuit_singular_values", lambda *factors: torch.empty(2**60))
     with pytest.raises(EngineError, match="too little memory is free for the spectra"):
         layer(decomposer)
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda:layer"])
-def test_another_error_is_not_taken_for_a_lack_of_memory(
-    decomposer: Decomposer, device: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("device", "error"),
+    [("cpu", RuntimeError("size of tensor")), ("cuda:layer", RuntimeError("size of tensor")), ("cpu", FAILING[1])],
+)
+def test_errors_that_are_not_of_the_device_are_raised(
+    decomposer: Decomposer, device: str, error: RuntimeError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decompositions, "circuit_singular_values", lambda *factors: torch.ones(2) @ torch.ones(3))
-    SmallDevice().put_on(decomposer, monkeypatch)
-    monkeypatch.setattr(decomposer, "_devices", {"whole layers": device})
-    with pytest.raises(RuntimeError, match="size"):
-        layer(decomposer)
-
-
-def test_lapack_that_gives_up_is_not_asked_again(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*factors: object) -> list[Tensor]:
-        raise FAILING[1]
+        raise error
 
     monkeypatch.setattr(decompositions, "circuit_singular_values", failing)
-    with pytest.raises(RuntimeError, match="converge"):
-        heads(decomposer)
+    SmallDevice().put_on(decomposer, monkeypatch)
+    monkeypatch.setattr(decomposer, "_devices", {"whole layers": device})
+    with pytest.raises(RuntimeError) as caught:
+        layer(decomposer)
+    assert caught.value is error
 
 
 @pytest.fixture
 def on_pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> Decomposer:
-    """Let a decomposer find the pretended GPU."""
+    """Make a decomposer with a pretended GPU."""
     decomposer = Decomposer("cpu", pytest.fail)
     monkeypatch.setattr(decomposer, "_devices", dict.fromkeys(("heads", "whole layers"), DEVICE))
     solve = decomposer._solve
@@ -257,7 +245,7 @@ def test_a_gpu_gives_what_the_cpu_gives(on_pretended_gpu: Decomposer) -> None:
     assert_same(layer(on_pretended_gpu), dense_layer())
 
 
-def test_only_what_a_matrix_is_made_of_goes_to_the_gpu(
+def test_only_the_factors_of_a_matrix_go_to_the_gpu(
     on_pretended_gpu: Decomposer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, ...]] = []

@@ -1,4 +1,4 @@
-"""The table of all heads: its numbers are those of the tables that it is put together from, and filters read it."""
+"""The table of heads: its numbers are those of the views that it joins, and filters read it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ Place = tuple[Cell, ...]
 
 
 def by_head(table: Table) -> dict[Place, dict[str, Cell]]:
-    """Give the rows of heads by stack, layer and head, each by column."""
     rows = [dict(zip(table.columns, row, strict=True)) for row in table]
     return {(row["stack"], row["layer"], row["head"]): row for row in rows if row["head"] != "all"}
 
 
 @pytest.mark.parametrize("model_type", ["llama", "t5"])
 @pytest.mark.parametrize("text", [None, TEXT])
-def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_type: str, text: str | None) -> None:
+def test_its_numbers_are_those_of_three_views(tiny_model: TinyModel, model_type: str, text: str | None) -> None:
     model = tiny_model(model_type, with_head=True)
     heads = by_head(worked_out(open_on_thread(model), "heads", Query(text=text, epsilon=0.05)))
     others = open_on_thread(model)
@@ -53,7 +52,7 @@ def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_
     assert seen == len(heads) * len(HEAD_PARTS["ranks"])
 
 
-def test_there_is_one_row_for_each_head_also_where_layers_have_different_numbers(tiny_model: TinyModel) -> None:
+def test_layers_with_different_numbers_of_heads_have_a_row_for_each(tiny_model: TinyModel) -> None:
     session = open_on_thread(tiny_model("laguna", num_attention_heads_per_layer=[4, 8], head_dim=8))
     assert [layer.heads for layer in session.outline.layers] == [4, 8]
     table = worked_out(session, "heads", Query(parts=("ranks",)))
@@ -61,9 +60,7 @@ def test_there_is_one_row_for_each_head_also_where_layers_have_different_numbers
     assert [tuple(row[:3]) for row in table] == names
 
 
-def test_it_grows_from_the_cheap_columns_to_the_dear_ones(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cheap_columns_come_first(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.analysis.tables.PAUSE", -1.0)
     monkeypatch.setattr("engine.analysis.tables.SHARE", 0)
     units = table_states(open_on_thread(tiny_model("llama")), "heads", Query())
@@ -80,9 +77,7 @@ def test_it_grows_from_the_cheap_columns_to_the_dear_ones(
     ]  # fmt: skip
 
 
-def test_parts_that_are_not_asked_for_are_not_worked_out(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_wanted_parts_are_computed(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     def loaded(self: OpenModel) -> None:
         raise AssertionError("the model was loaded")
 
@@ -95,7 +90,7 @@ def test_parts_that_are_not_asked_for_are_not_worked_out(
     )
 
 
-def test_what_cannot_be_had_leaves_its_cells_empty_and_says_why(tiny_copy: TinyModel) -> None:
+def test_a_part_that_fails_leaves_its_cells_empty(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
@@ -121,7 +116,7 @@ def test_the_command_line_filters_it() -> None:
     assert 0 < len(kept) < len(whole) == 32
 
 
-def test_states_of_a_table_that_grows_come_at_times_and_dear_ones_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_that_take_long_to_deliver_come_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     now, delivered = 0.0, list[int]()
 
     def rows(*asked: object) -> Iterator[RowGroup]:

@@ -44,13 +44,12 @@ FIRST = Head("decoder", 0)
 
 @pytest.fixture
 def every_layer_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let tiny layers be treated as large ones are, one head at a time."""
+    """Treat tiny layers as large ones, one head at a time."""
     monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
     monkeypatch.setattr("engine.values.outline.BATCH", 1)
 
 
 def assert_same(found: SpectraGroup, expected: SpectraGroup) -> None:
-    """Compare two groups of spectra."""
     assert found.spectra.keys() == expected.spectra.keys()
     for number in expected.spectra:
         for mine, theirs in zip(found.of(number), expected.of(number), strict=True):
@@ -127,7 +126,7 @@ def test_work_begun_before_all_was_forgotten_is_not_kept(whole_layer: bool, tiny
 
 
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Note of how many heads singular values have been computed at a time."""
+    """List how many heads are computed at a time."""
     counts: list[int] = []
     compute: Callable[..., Any] = Decomposer.heads
 
@@ -279,12 +278,12 @@ async def test_the_explorer_shows_a_head_of_a_large_layer_and_leaves_the_whole_l
 
 
 NEED_BOTH = ("angle", "overlap", "symmetric_identity_floor")
-"""What the names of columns begin with that compare what queries and keys read, or values and outputs."""
+"""The beginnings of names of columns that need both factors of a circuit."""
 
 
 @pytest.fixture
 def queries_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let queries and outputs of a small layer with shared keys be what browsing leaves out."""
+    """Make queries and outputs of a small layer with shared keys too large to browse."""
     monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
     monkeypatch.setattr(memory, "MOST_BROWSED", memory.MATRIX_COPIES * 8 * 64 * 63)
     monkeypatch.setattr(memory, "FREE_SHARE", 0)
@@ -446,7 +445,6 @@ class Made(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Do without torch's compiler, whose import takes seconds."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -28,7 +28,7 @@ LAYERS = 3
 
 @pytest.fixture
 def sound(tiny_model: TinyModel) -> Path:
-    """Make a model of which every number is one."""
+    """Make a model without NaN."""
     return tiny_model("llama", num_hidden_layers=LAYERS)
 
 
@@ -146,7 +146,7 @@ def break_table(folder: Path, name: str) -> Path:
 
 @pytest.fixture(params=TABLES_OF_TOKENS)
 def with_broken_table(request: pytest.FixtureRequest, tiny_copy: TinyModel) -> tuple[Path, str]:
-    """Give a model with an infinite number in its embedding, or in its unembedding, and which tensor that is."""
+    """Make a model with an infinite number in its embedding or unembedding, and name that tensor."""
     name = str(request.param)
     return break_table(tiny_copy("llama", with_head=True, tie_word_embeddings=False), name), name
 
@@ -227,7 +227,7 @@ SAID = r"h\.1\.attn\.c_attn\.weight holds 2 NaN or infinite numbers of 3072$"
 
 @pytest.fixture
 def engine(tiny_copy: TinyModel) -> Engine:
-    """Open a model of which the first head of the middle layer has two queries' numbers that are none."""
+    """Open a model with NaN and ∞ in the queries of the middle layer's first head."""
     folder = tiny_copy("gpt2", with_head=True, n_layer=3)
     with edited_weights(folder) as tensors:
         tensors["transformer.h.1.attn.c_attn.weight"][:2, 0] = torch.tensor([torch.nan, torch.inf])

@@ -1,19 +1,16 @@
-"""A request that is given up, wherever it is, leaves nothing that later ones take for an answer."""
+"""A request that is given up at any step changes no later answer."""
 
 from __future__ import annotations
 
-import ast
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
-import engine
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.analysis.patterns import labels
@@ -39,34 +36,27 @@ QUERIES = {
     "composition": Query(),
     "circuits": Query(layer=LAYER, head=0),
     "changes": Query(layer=LAYER, head=0),
+    "weights": Query(norms=True),
 }
-"""Tables that are made in many steps, or keep something from one request for the next."""
-
+"""Tables that take many steps, or keep something for the next request."""
 
 Part = TypeVar("Part")
 
 
 @dataclass
 class Patience:
-    """What is called between units and within them, and gives up at one of these steps.
-
-    Attributes
-    ----------
-    steps : after how many it gives up.
-    taken : how many there have been.
-    """
+    """A check, called between units and within them, that gives up after some steps."""
 
     steps: int
     taken: int = 0
 
     def __call__(self) -> None:
-        """Take a step, or give up."""
         self.taken += 1
         if self.taken > self.steps:
             raise Superseded("replaced by a newer request")
 
     def do(self, model: OpenModel, begin: Callable[[], Work[Part]]) -> Part:
-        """Do work on a model as its queue does, and give it up in time."""
+        """Do work on a model, one step for each unit."""
         other = finish(model.other())
         model.check = other.check = self
         work = begin()
@@ -84,7 +74,7 @@ class Patience:
 
 @pytest.fixture
 def made(tiny_model: TinyModel) -> Iterator[Callable[[], OpenModel]]:
-    """Give what opens two models, one beside the other, with another sentence read last."""
+    """Return a function that makes a model, beside a second one, forget all but another sentence."""
     one, other = open_on_thread(tiny_model("gpt2")), open_on_thread(tiny_model("gpt2", initializer_range=0.3))
     one.compare_with(other)
 
@@ -100,7 +90,6 @@ def made(tiny_model: TinyModel) -> Iterator[Callable[[], OpenModel]]:
 
 
 def is_same(one: Table, other: Table) -> bool:
-    """Say whether two tables have the same columns, rows and notes."""
     is_same = one.frame.equals(other.frame) and one.columns == other.columns
     return is_same and (one.left_out, one.lacking) == (other.left_out, other.lacking)
 
@@ -138,7 +127,7 @@ def test_labels_given_up_at_any_step_leave_the_patterns_as_they_are(made: Callab
     assert steps > 3
 
 
-def test_labels_that_are_interrupted_go_on_with_what_they_have_measured(made: Callable[[], OpenModel]) -> None:
+def test_interrupted_labels_go_on_with_finished_measures(made: Callable[[], OpenModel]) -> None:
     model = made()
     expected = finish(labels(model, lambda progress: None))
     model = made()
@@ -153,7 +142,7 @@ def test_labels_that_are_interrupted_go_on_with_what_they_have_measured(made: Ca
     assert next(interruptions, None) is None
 
 
-def test_a_sweep_that_is_given_up_hands_out_no_layer_that_failed(made: Callable[[], OpenModel]) -> None:
+def test_a_sweep_that_is_given_up_delivers_no_error(made: Callable[[], OpenModel]) -> None:
     model = made()
     for steps in range(6):
         model.forget()
@@ -161,68 +150,3 @@ def test_a_sweep_that_is_given_up_hands_out_no_layer_that_failed(made: Callable[
         with suppress(Superseded):
             Patience(steps).do(model, lambda: model.spectra.sweep(lambda *step: groups.append(step[2])))  # noqa: B023
         assert [group for group in groups if isinstance(group, EngineError)] == []
-
-
-PASSING_ON = ("service/queue.py",)
-"""What hands whatever work raises to whoever waits for its answer."""
-
-
-def guarded(node: ast.Try) -> bool:
-    """Say whether what is given up passes through: every handler that would catch it raises it as it is."""
-    for handler in node.handlers:
-        caught = {each.id for each in ast.walk(handler.type or ast.Name("BaseException")) if isinstance(each, ast.Name)}
-        if caught & {"Superseded", "EngineError", "Exception", "BaseException"}:
-            last = handler.body[-1]
-            is_passed_on = isinstance(last, ast.Raise) and last.exc is None
-            if not is_passed_on or "Superseded" in caught:
-                return is_passed_on
-    return True
-
-
-def checks(nodes: Sequence[ast.AST]) -> bool:
-    """Say whether code does work in units, or names what is called between steps."""
-    parts = [each for node in nodes for each in ast.walk(node)]
-    names = (each.id if isinstance(each, ast.Name) else getattr(each, "attr", "") for each in parts)
-    return any(isinstance(each, ast.YieldFrom) for each in parts) or any(
-        name.strip("_") in ("check", "report") for name in names
-    )
-
-
-def swallowing(source: str) -> list[int]:
-    """Give the lines where code would take a request that is given up for one that failed."""
-    lines = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Try) and checks(node.body) and not guarded(node):
-            lines.append(node.lineno)
-        if isinstance(node, ast.With) and checks(node.body):
-            for item in node.items:
-                names = {each.id for each in ast.walk(item.context_expr) if isinstance(each, ast.Name)}
-                if "suppress" in names and names & {"EngineError", "Exception", "BaseException"}:
-                    lines.append(node.lineno)
-    return lines
-
-
-def test_nothing_in_the_engine_takes_what_is_given_up_for_a_failure() -> None:
-    root = Path(engine.__file__).parent
-    found = {
-        str(file.relative_to(root)): lines
-        for file in root.rglob("*.py")
-        if (lines := swallowing(file.read_text(encoding="utf-8")))
-    }
-    assert {name: lines for name, lines in found.items() if name not in PASSING_ON} == {}
-    assert found.keys() == set(PASSING_ON)
-
-
-@pytest.mark.parametrize(
-    ("handlers", "lines"),
-    [
-        ("except EngineError as error:\n    kept = error", [1]),
-        ("except (EngineError, OSError) as error:\n    raise ValueError from error", [1]),
-        ("except Superseded:\n    raise\nexcept EngineError as error:\n    kept = error", []),
-        ("except Superseded as error:\n    kept = error", [1]),
-        ("except ValueError:\n    pass", []),
-        ("except BaseException:\n    forget()\n    raise", []),
-    ],
-)
-def test_what_would_keep_it_is_seen(handlers: str, lines: list[int]) -> None:
-    assert swallowing(f"try:\n    work(check)\n{handlers}\n") == lines

@@ -1,4 +1,4 @@
-"""The engine as the screen sees it: what its futures bring is what the mathematics and the model say directly."""
+"""The engine's requests: outlines, spectra, sweeps and errors."""
 
 from __future__ import annotations
 
@@ -29,24 +29,22 @@ FIRST, SECOND = Head("decoder", 0), Head("decoder", 1)
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    """Make an engine with no model open, that keeps nothing on disk."""
+    """Make an engine without an open model or cache."""
     made = Engine(EngineOptions(device="cpu", use_cache=False))
     yield made
     made.stop()
 
 
 def answer(future: Future[Any]) -> Any:
-    """Wait for an answer."""
     return future.result(PATIENCE)
 
 
 def opened(engine: Engine, folder: Path) -> Engine:
-    """Open a model."""
     answer(engine.open(str(folder), tell_nobody))
     return engine
 
 
-def test_opening_tells_the_models_outline(engine: Engine, tiny_model: TinyModel) -> None:
+def test_opening_returns_the_outline(engine: Engine, tiny_model: TinyModel) -> None:
     folder = tiny_model("bart")
     outline = answer(engine.open(str(folder), tell_nobody))
     assert outline.stacks == ("encoder", "decoder", "cross")
@@ -57,7 +55,7 @@ def test_opening_tells_the_models_outline(engine: Engine, tiny_model: TinyModel)
     assert outline.stored_bytes == 4 * outline.parameters
 
 
-def test_a_layer_or_stack_that_is_not_there_is_an_answer(engine: Engine, tiny_model: TinyModel) -> None:
+def test_a_missing_layer_or_stack_is_an_error(engine: Engine, tiny_model: TinyModel) -> None:
     opened(engine, tiny_model("llama"))
     for name in (Head("decoder", 2), Head("decoder", 0, 4), Head("encoder", 0)):
         with pytest.raises(EngineError, match="has no"):
@@ -70,7 +68,7 @@ def test_a_layer_or_stack_that_is_not_there_is_an_answer(engine: Engine, tiny_mo
 Delivery = tuple[Head, bool, SpectraGroup | EngineError, Progress]
 
 
-def test_the_sweep_does_the_heads_of_every_layer_and_then_the_layers(engine: Engine, tiny_model: TinyModel) -> None:
+def test_the_sweep_computes_heads_and_then_whole_layers(engine: Engine, tiny_model: TinyModel) -> None:
     opened(engine, tiny_model("llama", num_hidden_layers=3))
     delivered: list[Delivery] = []
     answer(engine.sweep(lambda *step: delivered.append(step)))
@@ -84,7 +82,7 @@ def test_the_sweep_does_the_heads_of_every_layer_and_then_the_layers(engine: Eng
         assert group is answer(engine.spectra(name, whole))
 
 
-def test_what_is_selected_comes_before_the_rest_of_the_sweep(engine: Engine, tiny_model: TinyModel) -> None:
+def test_a_selected_head_comes_before_the_rest_of_the_sweep(engine: Engine, tiny_model: TinyModel) -> None:
     opened(engine, tiny_model("llama", num_hidden_layers=6))
     order: list[str] = []
 
@@ -105,7 +103,7 @@ def test_before_a_model_is_open_every_request_says_so(engine: Engine) -> None:
             answer(future)
 
 
-def test_after_a_model_that_does_not_open_another_does(engine: Engine, tiny_model: TinyModel, tmp_path: Path) -> None:
+def test_another_model_opens_after_one_that_does_not(engine: Engine, tiny_model: TinyModel, tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="nowhere"):
         answer(engine.open(str(tmp_path / "nowhere"), tell_nobody))
     assert answer(engine.open(str(tiny_model("gpt2")), tell_nobody)).model_type == "gpt2"
@@ -115,7 +113,7 @@ def test_after_a_model_that_does_not_open_another_does(engine: Engine, tiny_mode
     np.testing.assert_allclose(found, torch.linalg.svdvals(query).numpy(), rtol=1e-6)
 
 
-def test_a_model_deleted_while_it_is_open_is_an_answer(engine: Engine, tiny_copy: TinyModel) -> None:
+def test_deleting_an_open_model_is_an_error(engine: Engine, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     opened(engine, folder)
     shutil.rmtree(folder)

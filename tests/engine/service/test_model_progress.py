@@ -1,4 +1,4 @@
-"""How far loading a model and reading a sentence are is told truly, seldom, and of short sentences not at all."""
+"""Loading a model and reading a sentence report true progress, seldom, and for short sentences not at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from safetensors import safe_open
 from engine.analysis.open_model import OpenModel
 from engine.service.engine import Engine
 from engine.values.attention import AttentionMaps, Sentence
-from engine.values.errors import EngineError
 from engine.values.heads import NOTHING_OFF, Off
 from engine.values.memory import MemoryReport, SentenceNeed
 from engine.values.progress import Lane, Progress, ProgressReporter, Work
@@ -29,14 +28,13 @@ SENTENCE = "The cat sat on the mat."
 
 
 def watched(model: Path, dtype: str = "auto") -> tuple[Engine, list[Progress]]:
-    """Open a model whose progress is noted."""
     engine, told = start_engine(model, dtype=dtype), list[Progress]()
     engine.watcher = told.append
     return engine, told
 
 
 @pytest.mark.parametrize("name", ["gpt2", "t5"])
-def test_the_layers_that_are_told_are_those_that_have_run(
+def test_reported_layers_are_those_that_have_run(
     tiny_model: TinyModel, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.values.progress.REPORT_SECONDS", 0.0)
@@ -50,7 +48,7 @@ def test_the_layers_that_are_told_are_those_that_have_run(
 
 
 @pytest.mark.parametrize(("dtype", "share"), [("auto", 1.0), ("bfloat16", 0.5)])
-def test_the_bytes_that_are_told_are_those_of_the_weights(
+def test_reported_bytes_are_those_of_the_weights(
     tiny_model: TinyModel, dtype: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.values.progress.REPORT_SECONDS", 0.0)
@@ -65,28 +63,25 @@ def test_the_bytes_that_are_told_are_those_of_the_weights(
 
 
 class Clock:
-    """Time that goes on only when it is told to, and how often it was looked at."""
+    """A clock that the test sets, and how often it was read."""
 
     def __init__(self) -> None:
         self.now, self.looks = 0.0, 0
 
     def monotonic(self) -> float:
-        """Give the time."""
         self.looks += 1
         return self.now
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Have progress told by a clock of the test's own."""
+    """Use a clock of the test's own for progress."""
     clock = Clock()
     monkeypatch.setattr("engine.values.progress.time", SimpleNamespace(monotonic=clock.monotonic))
     return clock
 
 
-def test_of_a_short_sentence_nothing_is_told_and_the_clock_is_looked_at_once_a_layer(
-    tiny_model: TinyModel, clock: Clock
-) -> None:
+def test_a_short_sentence_reports_nothing_and_reads_the_clock_once_a_layer(tiny_model: TinyModel, clock: Clock) -> None:
     engine, told = watched(tiny_model("gpt2"))
     engine.read(SENTENCE).result(PATIENCE)
     before = clock.looks
@@ -116,7 +111,7 @@ def test_reports_are_few_and_the_time_left_is_that_of_the_layers_left(clock: Clo
 
 
 def held_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Have sentences wait until an event."""
+    """Hold sentences back until an event."""
     free, read = threading.Event(), OpenModel.read
 
     def waiting(self: OpenModel, text: str, off: Off = NOTHING_OFF) -> Work[Sentence]:
@@ -128,7 +123,7 @@ def held_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return free
 
 
-async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
+async def test_the_view_and_the_foot_show_the_progress_of_a_sentence(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
@@ -154,7 +149,7 @@ async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
         assert pane.heatmap.pooled is not None
 
 
-async def test_the_pane_says_how_far_a_mean_over_layers_is(
+async def test_the_view_shows_the_progress_of_a_mean_over_layers(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
@@ -180,23 +175,6 @@ def test_only_the_newest_report_waits_to_be_drawn() -> None:
     assert second.can_replace(first)
 
 
-async def test_what_is_known_not_to_fit_is_said_before_it_is_tried(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
-    async with explorer(tiny_model("gpt2")) as (app, pilot):
-        await pilot.press("3")
-        free, pane, said = held_back(monkeypatch), app.views.attention, list[str]()
-        monkeypatch.setattr("engine.values.memory.free_memory", lambda: 1000)
-        app.main.read(SENTENCE)
-        await until(pilot, lambda: "1.0 kB are free in main memory; its spectra still work" in pane.message)
-        foreseen = pane.message
-        monkeypatch.setattr(pane, "show_message", lambda title, message, **_: said.append(message))
-        free.set()
-        await settle(pilot)
-        assert set(said) == {foreseen}  # and the refusal is in the same words
-
-
 async def test_before_the_gpus_are_known_the_headers_say_what_is_needed(tiny_model: TinyModel) -> None:
     need = SentenceNeed(812 * 10**9, 812 * 10**9, 0, "bfloat16", "")
     async with explorer(tiny_model("gpt2")) as (app, _):
@@ -206,14 +184,6 @@ async def test_before_the_gpus_are_known_the_headers_say_what_is_needed(tiny_mod
         assert "needs 812 GB to read a sentence (bfloat16), 19 GB are free in main memory" in maps.reading
         maps.note_memory(MemoryReport(191, 812 * 10**9, 1, need, None, 500 * 10**9))
         assert maps.reading.endswith(" is getting ready to read the sentence …")
-
-
-def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.values.memory.free_memory", lambda: 1000)
-    engine, _ = watched(tiny_model("gpt2"))
-    monkeypatch.setattr("engine.models.model_loader.load_reader", None)
-    with pytest.raises(EngineError, match=r"1\.0 kB are free in main memory"):
-        engine.read(SENTENCE).result(PATIENCE)
 
 
 def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Pieces side by side: results in order, errors where the results are wanted, and a program that ends in peace."""
+"""Parallel pieces: ordered results, errors, and the end of a program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def three_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def test_results_come_in_order_however_long_each_piece_takes() -> None:
+def test_results_are_in_order() -> None:
     def piece(number: int) -> int:
         time.sleep(0.01 * (5 - number))
         return number * number
@@ -47,7 +47,7 @@ def test_pieces_share_the_threads_of_the_caller(threads: int, pieces: int, cores
     assert torch.get_num_threads() == threads
 
 
-def test_what_a_piece_raises_is_raised_where_the_results_are_wanted() -> None:
+def test_an_error_in_a_piece_is_raised_by_the_work() -> None:
     def fails() -> int:
         raise ZeroDivisionError("no answer")
 
@@ -57,7 +57,7 @@ def test_what_a_piece_raises_is_raised_where_the_results_are_wanted() -> None:
     assert torch.get_num_threads() == 3
 
 
-def test_a_unit_has_as_many_pieces_as_there_are_threads_and_work_given_up_begins_no_more() -> None:
+def test_a_unit_has_a_piece_for_each_thread() -> None:
     begun: list[int] = []
     counts: list[int] = []
     work = in_rounds([partial(begun.append, number) for number in range(7)], done=counts.append)
@@ -90,7 +90,7 @@ print("the program ends")
 """
 
 
-def test_a_program_that_ends_while_its_threads_compute_ends_in_peace() -> None:
+def test_a_program_waits_for_pieces_that_compute() -> None:
     assert run_apart(LEFT_AT_WORK, OMP_NUM_THREADS="1") == "the program ends"
 
 
@@ -114,7 +114,7 @@ assert begun.wait(60)
 """
 
 
-def test_nothing_is_left_of_a_file_that_a_program_ends_in_the_middle_of(tmp_path: Path) -> None:
+def test_an_unfinished_file_is_removed_at_the_end_of_the_program(tmp_path: Path) -> None:
     run_apart(WRITING, tmp_path / "heads.csv")
     assert list(tmp_path.glob(".heads*")) == []
     assert not (tmp_path / "heads.csv").exists()

@@ -1,4 +1,4 @@
-"""Each lane does the most urgent unit; whatever happens to one request, the others are answered."""
+"""Each lane does the most urgent unit, and a request that fails does not affect the others."""
 
 from __future__ import annotations
 
@@ -21,28 +21,27 @@ from engine.values.progress import Lane, Work, one_unit, restartable
 from tests.opening import run_apart
 
 PATIENCE = 10.0
-"""Seconds after which a test gives up; nothing here takes as long."""
+"""Seconds after which a test gives up."""
 
 LANE = Lane.WEIGHTS
 
 
 @pytest.fixture
 def queue() -> Iterator[Queue]:
-    """Start a queue of our own."""
+    """Start a queue."""
     made = Queue()
     yield made
     made.stop()
 
 
 class Gate:
-    """A unit that has begun and ends when it is let; until then it looks whether it is wanted, if it has a check."""
+    """A unit that runs until its gate is opened, and calls a check meanwhile."""
 
     def __init__(self, check: Callable[[], None] = lambda: None) -> None:
         self.check = check
         self.begun, self.open = threading.Event(), threading.Event()
 
     def __call__(self) -> str:
-        """Wait for the gate to open."""
         self.begun.set()
         deadline = time.monotonic() + PATIENCE
         while not self.open.wait(0.002):
@@ -51,18 +50,16 @@ class Gate:
         return "through"
 
     def unit(self) -> Work[str]:
-        """Make work of it."""
         return one_unit(self)
 
 
 class Units:
-    """Work of many units, one every millisecond, until it is told to end."""
+    """Work of one unit every millisecond until its end is set."""
 
     def __init__(self) -> None:
         self.done, self.ends, self.is_closed = 0, threading.Event(), False
 
     def __call__(self) -> Work[str]:
-        """Begin."""
         try:
             while not self.ends.wait(0.001):
                 self.done += 1
@@ -74,7 +71,7 @@ class Units:
 
 
 def saying(word: str, said: list[str]) -> Callable[[], Work[str]]:
-    """Make work that notes when it is done."""
+    """Make work that adds its word when it is done."""
 
     def unit() -> str:
         said.append(word)
@@ -84,14 +81,13 @@ def saying(word: str, said: list[str]) -> Callable[[], Work[str]]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for something to become true."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)
 
 
-def test_the_most_urgent_work_comes_first_and_equals_in_their_order(queue: Queue) -> None:
+def test_the_most_urgent_work_comes_first_and_equally_urgent_work_in_order(queue: Queue) -> None:
     gate, said = Gate(), list[str]()
     queue.submit(gate.unit, Urgency.SELECTED, LANE)
     assert gate.begun.wait(PATIENCE)
@@ -104,7 +100,7 @@ def test_the_most_urgent_work_comes_first_and_equals_in_their_order(queue: Queue
     assert said == [f"{urgency.name}{number}" for urgency in reversed(order) for number in (1, 2)]
 
 
-def test_more_urgent_work_is_done_between_two_units_of_less_urgent(queue: Queue) -> None:
+def test_urgent_work_goes_between_two_units_of_other_work(queue: Queue) -> None:
     units, said = Units(), list[str]()
     sweep = queue.submit(units, Urgency.SWEEP, LANE)
     until(lambda: units.done > 3)
@@ -115,7 +111,7 @@ def test_more_urgent_work_is_done_between_two_units_of_less_urgent(queue: Queue)
 
 
 @pytest.mark.parametrize("urgency", [Urgency.SENTENCE, Urgency.OPENING, Urgency.SWEEP])
-def test_work_that_is_no_more_urgent_waits_for_its_turn(urgency: Urgency, queue: Queue) -> None:
+def test_work_that_is_not_more_urgent_waits(urgency: Urgency, queue: Queue) -> None:
     units, said = Units(), list[str]()
     first = queue.submit(units, Urgency.SENTENCE, LANE)
     until(lambda: units.done > 3)
@@ -128,7 +124,7 @@ def test_work_that_is_no_more_urgent_waits_for_its_turn(urgency: Urgency, queue:
     assert said == ["second"]
 
 
-def test_lanes_wait_for_nothing_but_themselves(queue: Queue) -> None:
+def test_lanes_do_not_wait_for_each_other(queue: Queue) -> None:
     gates = {lane: Gate() for lane in Lane}
     futures = [queue.submit(gate.unit, Urgency.SWEEP, lane) for lane, gate in gates.items()]
     assert all(gate.begun.wait(PATIENCE) for gate in gates.values())
@@ -165,7 +161,7 @@ def test_the_latest_request_for_a_view_replaces_the_earlier_ones(queue: Queue) -
     assert said == ["other", "latest"]
 
 
-def test_a_replaced_request_fails_at_once_and_its_work_is_closed_between_two_units(queue: Queue) -> None:
+def test_a_replaced_request_fails_at_once_and_its_work_is_closed(queue: Queue) -> None:
     units, gate = Units(), Gate()
     replaced = queue.submit(units, Urgency.SWEEP, LANE, "sweep")
     until(lambda: units.done > 3)
@@ -197,7 +193,7 @@ def test_work_can_be_given_up_before_it_starts(queue: Queue) -> None:
     assert said == ["next"]
 
 
-def test_all_of_an_owner_is_given_up_and_nothing_of_another(queue: Queue) -> None:
+def test_only_the_work_of_one_owner_is_given_up(queue: Queue) -> None:
     mine, others = Units(), Units()
     first = queue.submit(mine, Urgency.SWEEP, Lane.WEIGHTS, owner="model")
     second = queue.submit(others, Urgency.SWEEP, Lane.MODEL, owner="another")
@@ -209,7 +205,7 @@ def test_all_of_an_owner_is_given_up_and_nothing_of_another(queue: Queue) -> Non
     assert second.result(PATIENCE) == "through"
 
 
-def test_what_a_file_asks_for_comes_after_what_is_looked_at_and_is_given_up_with_it(queue: Queue) -> None:
+def test_requests_for_a_file_come_after_those_of_the_screen(queue: Queue) -> None:
     gate, said = Gate(), list[str]()
     queue.submit(gate.unit, Urgency.SELECTED, LANE)
     assert gate.begun.wait(PATIENCE)
@@ -222,7 +218,7 @@ def test_what_a_file_asks_for_comes_after_what_is_looked_at_and_is_given_up_with
     assert said == ["sentence", "file"]
 
 
-def test_a_long_unit_of_a_sweep_lets_more_urgent_work_go_first_and_is_done_again(queue: Queue) -> None:
+def test_a_long_unit_of_a_sweep_is_interrupted_for_urgent_work_and_begins_again(queue: Queue) -> None:
     reading, begun = Gate(queue.check), []
 
     def sweep() -> Work[str]:
@@ -241,7 +237,7 @@ def test_a_long_unit_of_a_sweep_lets_more_urgent_work_go_first_and_is_done_again
     assert len(begun) == 2
 
 
-def test_a_sweep_that_minds_no_interruption_begins_again(queue: Queue) -> None:
+def test_a_sweep_without_restartable_units_begins_again(queue: Queue) -> None:
     reading = Gate(queue.check)
     labels = queue.submit(reading.unit, Urgency.SWEEP, Lane.MODEL)
     assert reading.begun.wait(PATIENCE)
@@ -250,7 +246,7 @@ def test_a_sweep_that_minds_no_interruption_begins_again(queue: Queue) -> None:
     assert labels.result(PATIENCE) == "through"
 
 
-def test_nothing_else_is_interrupted_and_other_lanes_interrupt_nothing(queue: Queue) -> None:
+def test_only_sweeps_are_interrupted_and_only_by_their_own_lane(queue: Queue) -> None:
     sentence, sweep = Gate(queue.check), Gate(queue.check)
     first = queue.submit(sentence.unit, Urgency.SENTENCE, Lane.MODEL)
     second = queue.submit(sweep.unit, Urgency.SWEEP, Lane.LAYERS)
@@ -275,7 +271,7 @@ def raising(error: BaseException) -> Callable[[], Work[str]]:
     return work
 
 
-def test_what_a_person_can_mend_is_said_as_it_is(queue: Queue) -> None:
+def test_engine_errors_are_answers(queue: Queue) -> None:
     with pytest.raises(EngineError, match=r"^layer 9 is not there$"):
         queue.submit(raising(EngineError("layer 9 is not there")), Urgency.SELECTED, LANE).result(PATIENCE)
     assert not log_file().exists()
@@ -285,7 +281,7 @@ def test_what_a_person_can_mend_is_said_as_it_is(queue: Queue) -> None:
     "error",
     [ValueError("odd\nand long"), KeyboardInterrupt(), SystemExit(3), MemoryError(), Exception()],
 )
-def test_what_nobody_foresaw_is_an_answer_in_one_line_and_kept_in_the_log(error: BaseException, queue: Queue) -> None:
+def test_unforeseen_errors_are_one_line_and_logged(error: BaseException, queue: Queue) -> None:
     with pytest.raises(EngineError) as caught:
         queue.submit(raising(error), Urgency.SELECTED, LANE).result(PATIENCE)
     assert type(error).__name__ in str(caught.value)
@@ -378,7 +374,7 @@ def test_a_program_does_not_wait_for_a_long_call_of_lapack() -> None:
     assert time.monotonic() - started < 20
 
 
-def test_threads_of_linear_algebra_are_shared_out(queue: Queue) -> None:
+def test_lanes_share_the_threads_of_linear_algebra(queue: Queue) -> None:
     from engine.service import queue as module
 
     total = module._all_threads.setdefault("torch", torch.get_num_threads())
@@ -393,7 +389,7 @@ def test_threads_of_linear_algebra_are_shared_out(queue: Queue) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere niceness is of a whole process")
-def test_lanes_that_compute_let_the_screen_go_first(queue: Queue) -> None:
+def test_lanes_that_compute_have_a_lower_priority(queue: Queue) -> None:
     def niceness() -> int:
         return os.getpriority(os.PRIO_PROCESS, 0)
 
@@ -404,7 +400,7 @@ def test_lanes_that_compute_let_the_screen_go_first(queue: Queue) -> None:
     assert found == {Lane.WEIGHTS: NICENESS, Lane.LAYERS: NICENESS, Lane.MODEL: NICENESS, Lane.FILES: 0}
 
 
-def test_what_work_was_at_goes_with_it_when_it_is_given_up(queue: Queue) -> None:
+def test_work_that_is_given_up_frees_its_memory(queue: Queue) -> None:
     class Large:
         """Stands for a layer's weights."""
 

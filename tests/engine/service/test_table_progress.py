@@ -1,4 +1,4 @@
-"""Of tables that run the model it is told how far they are, in steps that are real, and each can be given up at any."""
+"""Tables that run the model report the layers that have run, and can be given up between any two."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LAYERS = 3
 
 @contextmanager
 def opened(folder: Path) -> Iterator[tuple[OpenModel, list[Progress]]]:
-    """Open a model, and note what is told of it."""
+    """Open a model, and list its reports."""
     model, told = open_on_thread(folder), list[Progress]()
     model.tell = told.append
     yield model, told
@@ -40,13 +40,12 @@ def opened(folder: Path) -> Iterator[tuple[OpenModel, list[Progress]]]:
 
 @pytest.fixture
 def folder(tiny_model: TinyModel) -> Path:
-    """Make a model with a head."""
     return tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)
 
 
 @contextmanager
 def attending() -> Iterator[list[str]]:
-    """Note each time that an attention module is called, whoever calls it."""
+    """List the calls of attention modules."""
     called: list[str] = []
 
     def note(module: torch.nn.Module, args: Any) -> None:
@@ -62,7 +61,7 @@ def attending() -> Iterator[list[str]]:
 
 @pytest.fixture
 def told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every step told, however short it is."""
+    """Report every step at once."""
     monkeypatch.setattr("engine.values.progress.REPORT_SECONDS", 0.0)
 
 
@@ -75,7 +74,7 @@ def told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         ("contributions", TAKING_APART, "layers run"),
     ],
 )
-def test_the_steps_that_are_told_are_the_layers_that_run(folder: Path, table: str, activity: str, unit: str) -> None:
+def test_reported_steps_are_the_layers_that_run(folder: Path, table: str, activity: str, unit: str) -> None:
     with opened(folder) as (model, told):
         if table != "predictions":
             worked_out(model, "predictions", Query(text=TEXT))
@@ -91,9 +90,7 @@ def test_the_steps_that_are_told_are_the_layers_that_run(folder: Path, table: st
 
 
 @pytest.mark.usefixtures("told_at_once")
-def test_contributions_that_are_tried_in_several_runs_are_told_as_many(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_contributions_report_the_layers_of_all_their_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.models.contributions.ROWS_AT_ONCE", 5)  # of 12 heads, all of them, 5 others
     with opened(folder) as (model, told):
         worked_out(model, "predictions", Query(text=TEXT))
@@ -106,9 +103,7 @@ def test_contributions_that_are_tried_in_several_runs_are_told_as_many(
 
 
 @pytest.mark.usefixtures("told_at_once")
-def test_heads_that_are_switched_off_are_counted_and_the_layer_that_runs_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ablation_reports_heads_and_the_layer_that_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(folder) as (model, told):
         worked_out(model, "predictions", Query(text=TEXT))
         monkeypatch.setattr("engine.models.interventions.TOKENS_AT_ONCE", 1)
@@ -140,7 +135,7 @@ def test_a_table_is_given_up_before_the_next_layer(folder: Path, table: str) -> 
 
 
 def held_back(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list[str]]:
-    """Have tables of the whole model wait until an event; note which are begun."""
+    """Hold tables back until an event, and list those that begin."""
     free, begun, table = threading.Event(), list[str](), tables.table
 
     def waiting(model: OpenModel, name: str, query: Query) -> Work[Table]:
@@ -154,13 +149,12 @@ def held_back(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list[st
 
 
 def pane(app: Explorer) -> TablePane:
-    """Give the table that is looked at."""
     active = app.views.active
     assert isinstance(active, TablePane)
     return active
 
 
-async def test_the_view_says_how_far_its_table_is_and_escape_gives_it_up(
+async def test_the_view_shows_progress_and_escape_gives_it_up(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
@@ -185,7 +179,7 @@ async def test_the_view_says_how_far_its_table_is_and_escape_gives_it_up(
         assert pane(app).shown is not None
 
 
-async def test_a_sweep_says_how_many_of_all_heads_are_done(
+async def test_escape_stops_a_sweep_that_says_how_far_it_is_and_then_clears_the_filter(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
@@ -196,23 +190,6 @@ async def test_a_sweep_says_how_many_of_all_heads_are_done(
         app.engine._advance(Progress(SWITCHING, 3, 4, "heads", 0.5, "layer 2 of 3"))
         await until(pilot, lambda: "3 of 8 heads, layer 2 of 3, 10 s left; esc stops" in pane(app).grid.message)
         assert shown(app.main.progress_line) == "ablation 3 / 8 heads · layer 2 of 3 · 10 s left"
-        app.main.action_leave()  # within a layer, of which nothing has come
-        await until(pilot, lambda: pane(app).grid.message == "stopped, 9 goes on")
-        free.set()
-        await pilot.press("9")
-        await settle(pilot)
-        assert pane(app).shown is not None
-        assert pane(app).counts == (8, 8)
-        assert not shown(app.main.progress_line)
-
-
-async def test_while_escape_stops_a_sweep_the_foot_does_not_say_that_it_shows_all_rows(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
-        free, begun = held_back(monkeypatch)
-        await pilot.press("9")
-        await until(pilot, lambda: begun == ["ablation"])
         pane(app).filter_by("head = 1")
         pane(app).focus_view()
         await until(pilot, lambda: "/ Filter" in app.main.key_line.render().plain)
@@ -224,10 +201,12 @@ async def test_while_escape_stops_a_sweep_the_foot_does_not_say_that_it_shows_al
         await pilot.press("escape")
         await until(pilot, lambda: "All rows" not in app.main.key_line.render().plain)
         assert pane(app).narrowing is None
+        assert pane(app).grid.message == "stopped, 9 goes on"
         free.set()
         await pilot.press("9")
         await settle(pilot)
         assert pane(app).counts == (8, 8)
+        assert not shown(app.main.progress_line)
 
 
 @pytest.mark.usefixtures("told_at_once")
@@ -242,7 +221,7 @@ async def test_while_escape_stops_a_sweep_the_foot_does_not_say_that_it_shows_al
         ("directions", Query(layer=Head("decoder", 0), head=0), "projecting tokens", "tokens", VOCABULARY - 4),
     ],
 )
-def test_what_else_takes_long_is_told_in_steps_of_its_own(
+def test_other_long_tables_report_steps_of_their_own(
     folder: Path, table: str, query: Query, activity: str, unit: str, total: int
 ) -> None:
     with opened(folder) as (model, told):
@@ -254,7 +233,7 @@ def test_what_else_takes_long_is_told_in_steps_of_its_own(
 
 
 @pytest.mark.usefixtures("told_at_once")
-def test_heads_on_random_tokens_are_told_by_the_layers_that_read_and_are_measured(folder: Path) -> None:
+def test_patterns_on_random_tokens_report_the_layers_that_read_and_that_are_measured(folder: Path) -> None:
     with opened(folder) as (model, told), attending() as called:
         worked_out(model, "patterns", Query(layer=Head("decoder", 0)))
     steps = [each for each in told if each.activity == "measuring on random tokens"]
