@@ -25,7 +25,7 @@ from engine.mathematics.distances import (
 )
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, numerical_rank
 from engine.mathematics.spectra import layer_factors
-from engine.mathematics.threads import in_rounds
+from engine.mathematics.threads import run_in_rounds
 from engine.values.heads import MATRICES
 from engine.values.memory import without_factors
 from engine.values.outline import LayerOutline
@@ -73,7 +73,7 @@ def _compare(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
     for start in range(0, len(numbers), HEADS_AT_ONCE):
         some = slice(start, start + HEADS_AT_ONCE)
         pieces.append(partial(_measure_heads, weights, numbers[some], before[some], now[some], left_out))
-    found = [row for some in (yield from in_rounds(pieces)) for row in some]
+    found = [row for some in (yield from run_in_rounds(pieces)) for row in some]
     own = yield from measure_layer(model, layer, whole_layer, query)
     theirs = yield from measure_layer(other, layer, whole_layer, query)
     for number, row in zip(numbers, found, strict=True):

@@ -30,7 +30,7 @@ from engine.mathematics.circuits import (
 )
 from engine.mathematics.measures import cosine_noise, numerical_rank
 from engine.mathematics.scores import rotate_keys
-from engine.mathematics.threads import in_rounds
+from engine.mathematics.threads import run_in_rounds
 from engine.models.rotations import rotation_of
 from engine.values import memory
 from engine.values.memory import token_map_room, without_factors
@@ -174,7 +174,7 @@ def _measure_factors(
         pieces.append(partial(_measure_heads, part, own_ranks, noise[own], frame))
     with model.reporter("measuring circuits", "heads") as report:
         report(0, heads)
-        found = yield from in_rounds(pieces, done=lambda done: report(done * heads // len(pieces), heads))
+        found = yield from run_in_rounds(pieces, done=lambda done: report(done * heads // len(pieces), heads))
     return [row for rows in found for row in rows]
 
 

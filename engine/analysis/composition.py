@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.analysis.layers import NOTHING, compute_layers, place_cells, wanted_heads
 from engine.analysis.open_model import OpenModel
-from engine.mathematics.circuits import KINDS, LayerFactors, composition, reading, writing
+from engine.mathematics.circuits import KINDS, LayerFactors, composition, rows_read, rows_written
 from engine.values.errors import NotFinite
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
@@ -50,7 +50,7 @@ def _rows_of_layer(left_out: dict[Head, str], model: OpenModel, layer: LayerOutl
         raise
     _written(model, layer, factors)
     read = {
-        kind: part for kind, part in reading(*factors).items()
+        kind: part for kind, part in rows_read(*factors).items()
         if part.shape[-1] == layer.d_model and (layer.stack != "cross" or kind == "Q")
     }  # fmt: skip
     fed: list[LayerComposition] = []
@@ -73,7 +73,7 @@ def _written(model: OpenModel, layer: LayerOutline, factors: LayerFactors | None
     kept = model.cached("composition", dict[Head, Tensor])
     if layer.name in kept:
         return kept[layer.name]
-    written = writing(*(factors or model.layer_weights(layer.name).factors)[2:])
+    written = rows_written(*(factors or model.layer_weights(layer.name).factors)[2:])
     if sum(each.nbytes for each in kept.values()) + written.nbytes <= KEPT_BYTES:
         kept[layer.name] = written
     return written

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from engine.architectures.heads import LayerWeights
 from engine.mathematics.spectra import circuit_singular_values, layer_factors, layer_norms, matrix_singular_values
-from engine.mathematics.threads import in_rounds
+from engine.mathematics.threads import run_in_rounds
 from engine.models.devices import choose_device, lacks_memory, spectra_device
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
@@ -66,7 +66,7 @@ class Decomposer:
                 step = max(1, min(PIECE // numbers, even))  # in key/value heads, with the heads that share them
                 parts = zip(*(factor.split(step * (len(factor) // shared)) for factor in factors), strict=True)
                 pieces += [partial(self._solve, "heads", names, part) for part in parts]
-        found = yield from in_rounds(pieces, None if self._devices["heads"] == "cpu" else 1)
+        found = yield from run_in_rounds(pieces, None if self._devices["heads"] == "cpu" else 1)
         count, epsilons = len(weights.query), weights.epsilons
         del weights, one, other, problems, factors, pieces  # before the results are copied, to free whole arenas
         together = {matrix: np.concatenate([each[matrix] for each in found if matrix in each]) for matrix in matrices}
@@ -94,7 +94,7 @@ class Decomposer:
             else:  # pruned
                 found[matrix] = np.zeros(min(min(factor.shape[-2:]) for factor in factors))
         del weights, of, factors, by_head  # the sums of products are enough
-        for each in (yield from in_rounds(pieces, None if self._devices["whole layers"] == "cpu" else 1)):
+        for each in (yield from run_in_rounds(pieces, None if self._devices["whole layers"] == "cpu" else 1)):
             found |= {matrix: values[0] for matrix, values in each.items()}
         return [found]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from engine.analysis.spectra import SpectraStore, with_torch
 from engine.architectures.tensors import TensorsReadOnce
-from engine.checkpoints.library_imports import IMPORTING
+from engine.checkpoints.library_imports import IMPORT_LOCK
 from engine.checkpoints.locate import find_other, find_source
 from engine.checkpoints.tensor_reader import OpenedFiles
 from engine.mathematics.attention import visible_keys
@@ -95,7 +95,7 @@ class OpenModel:
 
     def layer_weights(self, layer: Head) -> LayerWeights:
         """Read one layer's attention weights, by head, into main memory."""
-        with IMPORTING:
+        with IMPORT_LOCK:
             from engine.architectures.heads import read_layer
 
         self.outline.layer(layer)
@@ -135,11 +135,11 @@ class OpenModel:
 
     def _load(self) -> MapReader:
         """Load the model; a failure is kept, unless it is a lack of memory."""
-        with IMPORTING:
+        with IMPORT_LOCK:
             import torch  # noqa: F401  # knows the devices
         device = self._choose_device()
         try:
-            with IMPORTING:
+            with IMPORT_LOCK:
                 from engine.models.model_loader import load_reader, reporting_weights
             with self.reporter(LOADING, "bytes") as report, reporting_weights(report):
                 return load_reader(self.source, device, self.options.dtype)
@@ -185,7 +185,7 @@ class OpenModel:
         """Return the tokenizer, opened the first time; raise `EngineError` if there is none."""
 
         def opened() -> Words:
-            with IMPORTING:
+            with IMPORT_LOCK:
                 from engine.models.model_loader import words_of
 
                 return words_of(self.source)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.architectures.tensors import TensorsReadOnce
-from engine.checkpoints.library_imports import IMPORTING
+from engine.checkpoints.library_imports import IMPORT_LOCK
 from engine.checkpoints.source import Source
 from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles
 from engine.mathematics.chance import chance_of
@@ -254,7 +254,7 @@ def with_torch() -> Work[None]:
     """Import torch, if necessary, on a lane that nothing urgent waits for."""
     if not hasattr(sys.modules.get("torch"), "nn"):
         yield Lane.FILES
-        with IMPORTING:
+        with IMPORT_LOCK:
             import torch  # noqa: F401
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from engine.analysis.open_model import OpenModel
-from engine.architectures.tensors import TensorsReadOnce, View, all_finite, not_finite
+from engine.architectures.tensors import TensorsReadOnce, View, all_finite, describe_not_finite
 from engine.architectures.vocabulary import Vocabulary, vocabulary
 from engine.mathematics.tokens import Rows, projections
 from engine.values.progress import Work
@@ -109,7 +109,7 @@ class TokenTables:
                 if not part.is_floating_point():
                     fault = f"{name} holds packed numbers"
                 elif not all_finite(part):
-                    fault = not_finite({name: self._tensors.parts(name)})
+                    fault = describe_not_finite({name: self._tensors.parts(name)})
                 if fault:
                     break
             self._faults[name] = fault

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from engine.architectures.outline import AttentionModule
 from engine.architectures.rules import Layout, fused_places
-from engine.architectures.tensors import DTYPE_EPSILONS, STORED_EPSILONS, Tensors, View, all_finite, not_finite, whole
+from engine.architectures.tensors import (
+    DTYPE_EPSILONS,
+    STORED_EPSILONS,
+    Tensors,
+    View,
+    all_finite,
+    describe_not_finite,
+    whole,
+)
 from engine.values.errors import EngineError, NotFinite
 from engine.values.spectra import FloatArray
 
@@ -100,7 +108,7 @@ def read_layer(
         if matrices is not None and matrix not in matrices:
             parts[matrix] = torch.empty(len(numbers), 0, 0)
         elif matrix == "O" and module.output_first:
-            first = _in_groups(_read(tensors, module, module.output_first), outline.heads * outline.value_head_dim)
+            first = _arrange_groups(_read(tensors, module, module.output_first), outline.heads * outline.value_head_dim)
             parts[matrix] = _read(tensors, module, module.weights[matrix]).double() @ cut(first).double()
         else:
             parts[matrix] = _read(tensors, module, module.weights[matrix], cut)
@@ -129,7 +137,7 @@ def read_layer(
                 by_head[are_bfloat16.numpy()] = STORED_EPSILONS["bfloat16"]
             epsilons[matrix] = by_head.repeat(len(heads) // len(part))
             if matrix in module.latents:
-                parts[matrix], bias_of_both = _with_first_step(tensors, module, matrix, part, biases.get(matrix))
+                parts[matrix], bias_of_both = _compose_first_step(tensors, module, matrix, part, biases.get(matrix))
                 biases |= {} if bias_of_both is None else {matrix: bias_of_both}
     latent = module.latents.get("K")
     weights = LayerWeights(
@@ -148,7 +156,7 @@ def read_layer(
     )
     if module.change_of is None:
         return weights
-    return replace(weights, circuits=_changed_circuits(weights, read_layer(tensors, module.change_of, heads, matrices)))
+    return replace(weights, circuits=_circuit_changes(weights, read_layer(tensors, module.change_of, heads, matrices)))
 
 
 def _read(tensors: Tensors, module: AttentionModule, name: str, view: View = whole) -> Tensor:
@@ -157,11 +165,11 @@ def _read(tensors: Tensors, module: AttentionModule, name: str, view: View = who
     if str(part.dtype).removeprefix("torch.") not in DTYPE_EPSILONS:
         raise EngineError(f"{name} is stored as {part.dtype}; attn-tui reads float64, float32, bfloat16 and float16")
     if not all_finite(part):
-        raise NotFinite(not_finite({each: tensors.parts(each) for each in module.tensor_names}))
+        raise NotFinite(describe_not_finite({each: tensors.parts(each) for each in module.tensor_names}))
     return part
 
 
-def _with_first_step(
+def _compose_first_step(
     tensors: Tensors, module: AttentionModule, matrix: str, up: Tensor, up_bias: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """Compose a projection's two steps: ``up · diag(gain) · down``, in float64 (DeepSeek-AI 2024, equations 9–17).
@@ -189,7 +197,7 @@ def _with_first_step(
     return weight, bias
 
 
-def _changed_circuits(delta: LayerWeights, now: LayerWeights) -> LayerWeights:
+def _circuit_changes(delta: LayerWeights, now: LayerWeights) -> LayerWeights:
     """Write the changes of both circuits as products of factors.
 
     With ``W' = W + Δ`` they are ``W_Q'ᵀ W_K' − W_Qᵀ W_K = [Δ_Q; W_Q]ᵀ [W_K'; Δ_K]``, and likewise for V and O. This is
@@ -208,7 +216,7 @@ def _changed_circuits(delta: LayerWeights, now: LayerWeights) -> LayerWeights:
     )
 
 
-def _in_groups(stored: Tensor, width: int) -> Tensor:
+def _arrange_groups(stored: Tensor, width: int) -> Tensor:
     """Arrange groups of rows that each read their own part of the width in one matrix: (rows, width)."""
     dense: Tensor = torch.block_diag(*stored.chunk(width // stored.shape[1]))
     return dense
@@ -225,7 +233,7 @@ def _cut(module: AttentionModule, matrix: str, wanted: range, stored: Tensor, ha
         if rule.is_by_head:
             stored = stored.flatten(1) if matrix == "O" else stored.flatten(1).T
         elif stored.ndim == 3:  # a convolution over one token, in groups
-            stored = _in_groups(stored.squeeze(-1), outline.shape(matrix, True)[1])
+            stored = _arrange_groups(stored.squeeze(-1), outline.shape(matrix, True)[1])
         elif rule.stored_transposed:
             stored = stored.T
     heads = outline.heads if matrix in "QO" else outline.key_value_heads

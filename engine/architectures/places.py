@@ -101,7 +101,7 @@ def attention_modules(
     If a configuration is given, rules for other types or settings are skipped.
     """
     names = frozenset(tensors)
-    owners = _owners(names, ENDINGS)
+    owners = _modules_by_projection(names, ENDINGS)
     found: set[str] = set()
     for rule in RULES:
         if config is not None and not rule.suits(model_type, config):
@@ -116,7 +116,7 @@ def unknown_modules(
     tensors: Iterable[str], found: Container[str], model_type: str, config: Mapping[str, Any]
 ) -> Iterator[str]:
     """Find modules with a query projection that neither fit a rule nor are part of a module that does."""
-    owners = _owners(frozenset(tensors), [ending for ending in ENDINGS if ending])
+    owners = _modules_by_projection(frozenset(tensors), [ending for ending in ENDINGS if ending])
     for leaf in dict.fromkeys(rule.query for rule in RULES if rule.suits(model_type, config)):
         for module in owners.get(leaf, ()):
             parts = module.split(".")
@@ -124,7 +124,7 @@ def unknown_modules(
                 yield module
 
 
-def _owners(names: Iterable[str], endings: Iterable[str]) -> dict[str, dict[str, None]]:
+def _modules_by_projection(names: Iterable[str], endings: Iterable[str]) -> dict[str, dict[str, None]]:
     """List by name of a projection the modules that have one, in order."""
     owners: dict[str, dict[str, None]] = {}
     for name in sorted(names):
@@ -194,18 +194,18 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
     found.sort(key=lambda each: numbers_of(each.module))
     if model_type in SHARING_TYPES:
         groups = config.get(SHARING_TYPES[model_type], 1) or 0
-        return Places(_in_groups(found, layers, groups), tuple(left_out))
+        return Places(_order_shared_modules(found, layers, groups), tuple(left_out))
     stacks: dict[str, list[Found]] = {}
     for each in found:
         stacks.setdefault(stack_of(each.module, model_type, config), []).append(each)
     placed: dict[Head, Found] = {}
     for stack, modules in stacks.items():
-        placed |= _by_number(stack, modules, model_type)
+        placed |= _number_modules(stack, modules, model_type)
     kinds = config.get("layer_types") or []
     for place in [each for each in placed if each.layer < len(kinds) and kinds[each.layer] in LINEAR_KINDS]:
         del placed[place]
-    placed |= _in_turns(list(placed.values()), config)
-    placed |= _with_keys_of_others(placed, config)
+    placed |= _place_shared_blocks(list(placed.values()), config)
+    placed |= _find_key_sharing_layers(placed, config)
     fitting = {*linear, *left_out, *(each.module for each in (*found, *placed.values()))}
     unknown = dict.fromkeys(
         re.sub(r"\d+", "N", module)
@@ -219,7 +219,7 @@ def _first_number(module: str) -> int:
     return next(iter(numbers_of(module)), 0)
 
 
-def _by_number(stack: str, modules: list[Found], model_type: str) -> dict[Head, Found]:
+def _number_modules(stack: str, modules: list[Found], model_type: str) -> dict[Head, Found]:
     """Assign layers to a stack's modules by the numbers in their paths, or by order if blocks are numbered apart."""
     layers: dict[int, list[str]] = {}
     for each in modules:
@@ -234,7 +234,7 @@ def _by_number(stack: str, modules: list[Found], model_type: str) -> dict[Head, 
     return {Head(stack, order if is_nested else _first_number(each.module)): each for order, each in enumerate(modules)}
 
 
-def _in_groups(found: list[Found], layers: int, groups: int) -> dict[Head, Found]:
+def _order_shared_modules(found: list[Found], layers: int, groups: int) -> dict[Head, Found]:
     """Put shared modules in the order in which a model runs them: each layer runs all modules of its group."""
     if not 0 < groups <= min(layers, len(found)):
         raise EngineError("config.json does not say how its layers share their weights")
@@ -243,7 +243,7 @@ def _in_groups(found: list[Found], layers: int, groups: int) -> dict[Head, Found
     return {Head("encoder", place): each for place, each in enumerate(run)}
 
 
-def _in_turns(blocks: list[Found], config: Mapping[str, Any]) -> dict[Head, Found]:
+def _place_shared_blocks(blocks: list[Found], config: Mapping[str, Any]) -> dict[Head, Found]:
     """Find the layers that run, in turns, blocks that are stored once, as in Zamba."""
     if not all(TURN_TAKING.intersection(each.module.split(".")) for each in blocks):
         return {}
@@ -252,7 +252,7 @@ def _in_turns(blocks: list[Found], config: Mapping[str, Any]) -> dict[Head, Foun
     return {Head("decoder", layer): blocks[order % len(blocks)] for order, layer in enumerate(layers)}
 
 
-def _with_keys_of_others(placed: Mapping[Head, Found], config: Mapping[str, Any]) -> dict[Head, Found]:
+def _find_key_sharing_layers(placed: Mapping[Head, Found], config: Mapping[str, Any]) -> dict[Head, Found]:
     """Find the modules of last layers that use the keys and values of an earlier layer of the same kind."""
     count, layers = layer_count(config, KEY_SHARING), layer_count(config, LAYERS)
     kinds = config.get("layer_types") or []

@@ -117,7 +117,7 @@ def fused_places(layout: Layout, heads: int, key_value_heads: int) -> dict[str, 
     return {matrix: [place for place, part in enumerate(order) if part == matrix] for matrix in "QKV"}
 
 
-def _fused(
+def _fused_rule(
     name: str, output: str, layout: Layout, *model_types: str, transposed: bool = False, **settings: tuple[Any, Any]
 ) -> Rule:
     """Make a rule for a fused projection."""
@@ -171,15 +171,15 @@ RULES: tuple[Rule, ...] = (
          output_first="o_a_proj", output_groups="o_groups"),  # the same with transformers' names
     Rule("q_attn", "c_attn", "c_attn", "c_proj", Layout.PAIRED, True, frozenset({"gpt2", "decision_transformer"})),
     Rule("q_attn", "c_attn", "c_attn", "c_proj", Layout.PAIRED),  # gpt_bigcode's attention to an encoder
-    _fused("c_attn", "c_proj", Layout.BLOCKS, "gpt_bigcode", multi_query=(True, True)),
-    _fused("c_attn", "c_proj", Layout.GROUPED, "gpt_bigcode", multi_query=(False, True)),
-    _fused("c_attn", "c_proj", Layout.BLOCKS, "qwen"),
-    _fused("c_attn", "c_proj", Layout.BLOCKS, transposed=True),  # gpt2
-    _fused("qkv_proj", "out_proj", Layout.QUARTERS, "codegen"),
-    _fused("query_key_value", "dense", Layout.GROUPED, "falcon", new_decoder_architecture=(True, False)),
-    _fused("query_key_value", "dense", Layout.BLOCKS, "falcon", multi_query=(True, True)),
-    _fused("query_key_value", "dense", Layout.BLOCKS, "chatglm", "bailing_moe"),
-    _fused("wqkv", "wo", Layout.GROUPED, "internlm2"),
+    _fused_rule("c_attn", "c_proj", Layout.BLOCKS, "gpt_bigcode", multi_query=(True, True)),
+    _fused_rule("c_attn", "c_proj", Layout.GROUPED, "gpt_bigcode", multi_query=(False, True)),
+    _fused_rule("c_attn", "c_proj", Layout.BLOCKS, "qwen"),
+    _fused_rule("c_attn", "c_proj", Layout.BLOCKS, transposed=True),  # gpt2
+    _fused_rule("qkv_proj", "out_proj", Layout.QUARTERS, "codegen"),
+    _fused_rule("query_key_value", "dense", Layout.GROUPED, "falcon", new_decoder_architecture=(True, False)),
+    _fused_rule("query_key_value", "dense", Layout.BLOCKS, "falcon", multi_query=(True, True)),
+    _fused_rule("query_key_value", "dense", Layout.BLOCKS, "chatglm", "bailing_moe"),
+    _fused_rule("wqkv", "wo", Layout.GROUPED, "internlm2"),
     Rule("in_proj", "in_proj", "in_proj", "../output.dense", Layout.GROUPED, biases={"Q": "q_bias", "V": "v_bias"},
          model_types=frozenset({"deberta"})),
     Rule("in_proj_weight", "in_proj_weight", "in_proj_weight", "out_proj", Layout.BLOCKS,
@@ -198,7 +198,7 @@ RULES: tuple[Rule, ...] = (
         {"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text", "gemma4_assistant"})),  # attention_k_eq_v
     *(Rule(*names, output) for output, names in itertools.product(OUTPUT_NAMES, SEPARATE_NAMES)),
     *(Rule("q_proj", "kv_proj", "kv_proj", output, Layout.PAIRED) for output in OUTPUT_NAMES),
-    *(_fused(name, output, layout) for output, (name, layout) in itertools.product(OUTPUT_NAMES, FUSED_NAMES.items())),
+    *(_fused_rule(name, output, FUSED_NAMES[name]) for output, name in itertools.product(OUTPUT_NAMES, FUSED_NAMES)),
 )  # fmt: skip
 """The first that fits a module's names, and suits the type and its configuration, is used."""
 

@@ -137,7 +137,7 @@ def all_finite(part: Tensor) -> bool:
     return bool(part.sum().isfinite()) or bool(part.isfinite().all())
 
 
-def not_finite(tensors: Mapping[str, Iterable[Tensor]]) -> str:
+def describe_not_finite(tensors: Mapping[str, Iterable[Tensor]]) -> str:
     """Say which tensors, each in parts, hold NaN or infinite numbers, and how many, naming at most `NAMED`."""
     said = []
     for name, parts in tensors.items():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.architectures.rules import sibling
-from engine.architectures.tensors import TensorEntry, Tensors, not_finite
+from engine.architectures.tensors import TensorEntry, Tensors, describe_not_finite
 from engine.values.errors import NotFinite, NotFolded
 from engine.values.outline import LayerOutline, ModelOutline
 
@@ -58,7 +58,7 @@ def vocabulary(
     is_of_two_sides = has_two_sides or queries == "shared.weight"  # an encoder may be saved alone
     if is_of_two_sides and stack == "encoder":
         return Vocabulary(queries, source, None)
-    stored = _only(
+    stored = _single(
         name for name in _matrices(entries)
         if name in TOP_UNEMBEDDINGS or any(f".{name}".endswith(f".{each}") for each in UNEMBEDDINGS)
     )  # fmt: skip
@@ -77,7 +77,7 @@ def _matrices(entries: Mapping[str, TensorEntry]) -> list[str]:
     ]
 
 
-def _only(names: Iterable[str]) -> str | None:
+def _single(names: Iterable[str]) -> str | None:
     """Return the only name, or None if there are none or several."""
     found = list(names)
     return found[0] if len(found) == 1 else None
@@ -88,7 +88,7 @@ def _embedding(entries: Mapping[str, TensorEntry], side: str) -> str | None:
     found = [name for name in _matrices(entries) if name.rpartition(".")[2] in EMBEDDINGS]
     own = [name for name in found if side and side in name.split(".")]
     shared = [name for name in found if not {"encoder", "decoder"} & set(name.split("."))] if side else found
-    name = _only(own) or _only(shared)
+    name = _single(own) or _single(shared)
     return None if name is None else f"{name}.weight"
 
 
@@ -163,7 +163,7 @@ def final_gain(outline: ModelOutline, stack: str, d: int, entries: Mapping[str, 
     ]
     own = [name for name in names if stack in name.split(".")]
     neutral = [name for name in names if not sides & set(name.split("."))]
-    name = _only(own) or _only(neutral) if has_known_norms(outline.model_type) else None
+    name = _single(own) or _single(neutral) if has_known_norms(outline.model_type) else None
     if name is None:
         raise NotFolded(f"the norm before the unembedding is not known by name for type '{outline.model_type}'")
     return _gain(name, d, outline, entries)
@@ -178,6 +178,6 @@ def _gain(name: str, d: int, outline: ModelOutline, entries: Mapping[str, Tensor
 def read_gain(tensors: Tensors, gain: Gain) -> Any:
     """Read the gain of a norm, (d,) float64; `NotFinite` when it holds NaN or infinite numbers."""
     stored = tensors.read(gain.name)
-    if what := not_finite({gain.name: (stored,)}):
+    if what := describe_not_finite({gain.name: (stored,)}):
         raise NotFinite(what)
     return stored.double() + gain.offset

@@ -27,11 +27,11 @@ from engine.checkpoints.json_files import (
     Kind,
     plain_file,
     read_object,
-    shown,
+    value_text,
 )
 from engine.checkpoints.model_folders import ADAPTER_CONFIG, adapter_file
 from engine.checkpoints.source import FolderSource, Location, Source, stored_parameters
-from engine.checkpoints.tensor_reader import Checkpoint, stamps
+from engine.checkpoints.tensor_reader import Checkpoint, file_stamps
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
@@ -200,12 +200,12 @@ def _setting(name: str, settings: Mapping[str, Any], module: str, deadline: floa
     """Look up a module's setting: its own, by the end of its name as PEFT does, or else the one for all modules."""
     patterns = PATTERNS[name]
     for pattern, value in (settings.get(patterns) or {}).items():
-        if _fits(pattern, module, f"{ADAPTER_CONFIG}: {patterns}", deadline):
+        if _matches(pattern, module, f"{ADAPTER_CONFIG}: {patterns}", deadline):
             return value
     return settings.get(name)
 
 
-def _fits(pattern: str, module: str, where: str, deadline: float) -> bool:
+def _matches(pattern: str, module: str, where: str, deadline: float) -> bool:
     """Return whether a module's name ends with a pattern, which is a plain name or a regular expression."""
     left = deadline - time.monotonic()
     try:
@@ -220,11 +220,11 @@ def _fits(pattern: str, module: str, where: str, deadline: float) -> bool:
         return regex.fullmatch(expression, module, timeout=left, concurrent=True) is not None
     except TimeoutError as error:
         raise EngineError(
-            f"{where} takes too long to match against module names, at {shown(pattern)}; write names there"
+            f"{where} takes too long to match against module names, at {value_text(pattern)}; write names there"
         ) from error
     except (re.error, regex.error, RecursionError, OverflowError, MemoryError) as error:
         raise EngineError(
-            f"{where} has {shown(pattern)}, which is not a regular expression ({error}); correct it there"
+            f"{where} has {value_text(pattern)}, which is not a regular expression ({error}); correct it there"
         ) from error
 
 
@@ -260,7 +260,7 @@ class AdapterSource(Source):
     def identity(self) -> str:
         """The base model's identity and the adapter's files."""
         files = (*self.adapter.files, self.location.directory / ADAPTER_CONFIG)
-        return f"{self.base.identity};{stamps(files)}"
+        return f"{self.base.identity};{file_stamps(files)}"
 
     def _changed_tensors(self) -> Tensors:
         """Combine the base model's tensors with the adapter's changes, and add each change by itself."""

@@ -103,11 +103,11 @@ def dequantise(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensor
     settings = config.get("quantization_config") or {}
     method = settings.get("quant_method") or ""
     if method in PLAIN_METHODS:
-        return _block_scaled(stored, settings)
+        return _decode_float8(stored, settings)
     if method == "bitsandbytes":
-        return _bitsandbytes(stored)
+        return _decode_bitsandbytes(stored)
     if method in ("gptq", "awq"):
-        return _packed_words(stored, settings, method)
+        return _decode_packed_words(stored, settings, method)
     raise EngineError(
         f"{model} is quantised with {method}, which attn-tui cannot read; open the model it was made from"
     )
@@ -118,7 +118,7 @@ def _replace_parts(stored: Tensors, parts: set[str], conversions: Mapping[str, C
     return ConvertedTensors(stored, conversions, {name: name for name in stored.entries if name not in parts})
 
 
-def _block_scaled(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
+def _decode_float8(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
     """Multiply every block of a float8 weight by its own scale (DeepSeek-AI 2024, section 3.3)."""
     block = settings.get("weight_block_size")
     rows, columns = block if block and len(block) == 2 and min(block) > 0 else DEFAULT_BLOCK
@@ -155,7 +155,7 @@ def _unpack(words: Tensor, bits: int, order: tuple[int, ...] | None = None) -> T
     return numbers.flatten(-2)
 
 
-def _packed_words(stored: Tensors, settings: Mapping[str, Any], method: str) -> Tensors:
+def _decode_packed_words(stored: Tensors, settings: Mapping[str, Any], method: str) -> Tensors:
     """Replace the parts that GPTQ (Frantar et al. 2022) or AWQ store by the weight ``[out, in]``.
 
     Both have a scale and a zero point for every output in every group of inputs. AWQ (Lin et al. 2023) is read in the
@@ -174,15 +174,15 @@ def _packed_words(stored: Tensors, settings: Mapping[str, Any], method: str) -> 
     for module in modules:
         rows, columns = stored.entries[f"{module}.qweight"].shape
         if method == "awq":
-            shape, make = (columns * 32 // bits, rows), partial(_awq, stored, module)
+            shape, make = (columns * 32 // bits, rows), partial(_read_awq, stored, module)
         else:
-            shape, make = (columns, rows * 32 // bits), partial(_gptq, stored, module, bits, offset)
+            shape, make = (columns, rows * 32 // bits), partial(_read_gptq, stored, module, bits, offset)
         step = partial(_root_mean_square, stored, f"{module}.scales")
         conversions[f"{module}.weight"] = Conversion(TensorEntry(shape, f"int{bits}"), make, step)
     return _replace_parts(stored, {f"{module}.{part}" for module in modules for part in _PARTS}, conversions)
 
 
-def _gptq(stored: Tensors, module: str, bits: int, offset: int) -> Tensor:
+def _read_gptq(stored: Tensors, module: str, bits: int, offset: int) -> Tensor:
     """Read a weight whose inputs may belong to groups in any order."""
     import torch
 
@@ -197,7 +197,7 @@ def _gptq(stored: Tensors, module: str, bits: int, offset: int) -> Tensor:
     return weight.T.contiguous()
 
 
-def _awq(stored: Tensors, module: str) -> Tensor:
+def _read_awq(stored: Tensors, module: str) -> Tensor:
     """Read a weight whose groups of inputs are contiguous."""
     words, zeros, scales = (stored.read(f"{module}.{part}") for part in _PARTS[:3])
     numbers, zero = _unpack(words, 4, AWQ_ORDER), _unpack(zeros, 4, AWQ_ORDER)  # (in, out), (groups, out)
@@ -206,30 +206,30 @@ def _awq(stored: Tensors, module: str) -> Tensor:
     return weight.T.contiguous()
 
 
-def _bitsandbytes(stored: Tensors) -> Tensors:
+def _decode_bitsandbytes(stored: Tensors) -> Tensors:
     """Decode bitsandbytes: rows of eight bits (Dettmers et al. 2022), or blocks of four (Dettmers et al. 2023)."""
     conversions: dict[str, Conversion] = {}
     hidden: set[str] = set()
     for name in stored.entries:
         weight, separator, kind = name.partition(QUANT_STATE)
         if separator:
-            state = _state(stored, name)
+            state = _read_state(stored, name)
             entry = TensorEntry(tuple(state["shape"]), kind)
             arguments = stored, weight, state
             conversions[weight] = Conversion(
-                entry, partial(_four_bits, *arguments), partial(_step_of_four_bits, *arguments)
+                entry, partial(_read_four_bits, *arguments), partial(_step_of_four_bits, *arguments)
             )
             hidden |= {each for each in stored.entries if each.startswith(f"{weight}.")}
         if name.endswith(".SCB"):
             weight = f"{name.removesuffix('.SCB')}.weight"
             entry = TensorEntry(stored.entries[weight].shape, "int8")
-            make, step = partial(_eight_bits, stored, weight, name), partial(_step_of_eight_bits, stored, name)
+            make, step = partial(_read_eight_bits, stored, weight, name), partial(_step_of_eight_bits, stored, name)
             conversions[weight] = Conversion(entry, make, step)
             hidden |= {name, f"{name.removesuffix('.SCB')}.weight_format"}
     return _replace_parts(stored, hidden, conversions)
 
 
-def _state(stored: Tensors, name: str) -> dict[str, Any]:
+def _read_state(stored: Tensors, name: str) -> dict[str, Any]:
     """Read the description of a packed weight, JSON stored as a tensor of bytes."""
     try:
         state = parse_object(bytes(stored.read(name).tolist()), STATE_FIELDS, name)
@@ -240,7 +240,7 @@ def _state(stored: Tensors, name: str) -> dict[str, Any]:
     return state
 
 
-def _eight_bits(stored: Tensors, weight: str, scales: str) -> Tensor:
+def _read_eight_bits(stored: Tensors, weight: str, scales: str) -> Tensor:
     return stored.read(weight).float() * (stored.read(scales).float()[:, None] / INT8_RANGE)
 
 
@@ -249,8 +249,8 @@ def _step_of_eight_bits(stored: Tensors, scales: str) -> float:
     return _root_mean_square(stored, scales) / INT8_RANGE
 
 
-def _four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> Tensor:
-    return _of_levels(stored, weight, state, stored.read(f"{weight}.quant_map").float())
+def _read_four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> Tensor:
+    return _look_up_levels(stored, weight, state, stored.read(f"{weight}.quant_map").float())
 
 
 def _step_of_four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> float:
@@ -261,10 +261,10 @@ def _step_of_four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -
     gaps = levels.diff()
     around = torch.empty_like(levels)
     around[places] = (torch.cat([gaps[:1], gaps]) + torch.cat([gaps, gaps[-1:]])) / 2
-    return float(_of_levels(stored, weight, state, around).double().square().mean().sqrt())
+    return float(_look_up_levels(stored, weight, state, around).double().square().mean().sqrt())
 
 
-def _of_levels(stored: Tensors, weight: str, state: Mapping[str, Any], table: Tensor) -> Tensor:
+def _look_up_levels(stored: Tensors, weight: str, state: Mapping[str, Any], table: Tensor) -> Tensor:
     """Look up packed four-bit numbers in a table, and scale each block; the scales may be packed as well."""
     import torch
 

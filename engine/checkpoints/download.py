@@ -68,12 +68,12 @@ def download_model(name: str, revision: str | None, report: Callable[[Progress],
                 message = messages.get(timeout=LOOK_SECONDS)
             except queue.Empty:
                 if end is not None and time.monotonic() > end:
-                    raise refusal(name, revision, {"error": ["TimeoutError"]}) from None
+                    raise download_error(name, revision, {"error": ["TimeoutError"]}) from None
                 continue
             if message is None:
                 raise EngineError(f"downloading {name} stopped before it was complete; open it again to resume")
             if "error" in message:
-                raise refusal(name, revision, message)
+                raise download_error(name, revision, message)
             if "folder" in message:
                 return Path(message["folder"])
             if "asking" in message:
@@ -126,7 +126,7 @@ def _read(output: IO[bytes], messages: queue.SimpleQueue[Message | None]) -> Non
     messages.put(None)
 
 
-def refusal(name: str, revision: str | None, message: Message) -> EngineError:
+def download_error(name: str, revision: str | None, message: Message) -> EngineError:
     """Turn the error of a failed download into a message that says what to do."""
     kinds, text, code = set(message["error"]), message.get("text", ""), message.get("code")
     cache, elsewhere = hub_cache(), f"give a folder, or try: attn-tui {DEMO}"
@@ -166,12 +166,12 @@ class NotAModel(Exception):
     """The repository holds no model that can be opened; the message says what is missing."""
 
 
-def tell(**message: Any) -> None:
+def write_message(**message: Any) -> None:
     """Write one line to the program that started this process."""
     print(json.dumps(message), flush=True)
 
 
-def needed(files: Iterable[str]) -> list[str]:
+def files_to_fetch(files: Iterable[str]) -> list[str]:
     """Choose the files of a repository to fetch: settings, tokenizer, and one format of the weights.
 
     Raises `NotAModel` when there is no model among them.
@@ -215,7 +215,7 @@ class ByteCount(tqdm):  # type: ignore[misc]  # it has no annotations
         if not ByteCount.is_wanted:
             raise InterruptedError  # in the thread that writes a file, so that the library removes the partial file
         if self.counts_bytes:
-            tell(done=ByteCount.here + int(self.n))
+            write_message(done=ByteCount.here + int(self.n))
         return None
 
 
@@ -225,10 +225,10 @@ def fetch(name: str, revision: str | None) -> Path:
 
     info = HfApi().model_info(name, revision=revision, files_metadata=True)
     sizes = {each.rfilename: each.size or 0 for each in info.siblings or ()}
-    files = {file: sizes[file] for file in needed(sizes)}
+    files = {file: sizes[file] for file in files_to_fetch(sizes)}
     here = [file for file in files if isinstance(try_to_load_from_cache(name, file, revision=info.sha), str)]
     ByteCount.here = sum(files[file] for file in here)
-    tell(files=sum(files.values()), done=ByteCount.here)
+    write_message(files=sum(files.values()), done=ByteCount.here)
     _check_room(sum(files.values()) - ByteCount.here)
     # Weights come last: a snapshot that has them counts as complete.
     first = [file for file in files if not WEIGHTS.fullmatch(file) and file not in ADAPTER_FILES]
@@ -249,14 +249,14 @@ def main() -> None:
     """Download the model that the arguments name."""
     threading.Thread(target=_end_with_input, daemon=True).start()
     name, revision = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
-    tell(asking=name)
+    write_message(asking=name)
     try:
-        tell(folder=str(fetch(name, revision)))
+        write_message(folder=str(fetch(name, revision)))
     except Exception as error:  # the waiting program knows what to say
-        tell(**failure(error))
+        write_message(**describe_error(error))
 
 
-def failure(error: Exception) -> dict[str, Any]:
+def describe_error(error: Exception) -> dict[str, Any]:
     """Describe an error: the names of its classes, its text, and the status or number it carries."""
     code = getattr(getattr(error, "response", None), "status_code", None) or getattr(error, "errno", None)
     kinds = [kind.__name__ for kind in type(error).__mro__]

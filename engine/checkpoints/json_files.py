@@ -132,7 +132,7 @@ def parse_object(raw: bytes, fields: Mapping[str, Kind], where: str) -> dict[str
     try:
         content = json.loads(raw.decode("utf-8"), object_hook=_number_or_object)
     except RecursionError as error:
-        raise _too_deep(where) from error
+        raise _depth_error(where) from error
     except ValueError as error:
         raise EngineError(f"{where} is not readable JSON ({error}); {again}") from error
     if not isinstance(content, dict):
@@ -140,7 +140,7 @@ def parse_object(raw: bytes, fields: Mapping[str, Kind], where: str) -> dict[str
     for path, value in walk(content, where):
         kind = fields.get(path[-1])
         if kind is not None and not kind.fits(value):
-            raise EngineError(f"{where}: {dotted(path)} is {shown(value)}, not {kind.name}; correct it there")
+            raise EngineError(f"{where}: {path_text(path)} is {value_text(value)}, not {kind.name}; correct it there")
     return content
 
 
@@ -150,7 +150,7 @@ def _number_or_object(content: dict[str, Any]) -> Any:
     return float(written) if written in ("Infinity", "-Infinity", "NaN") else content
 
 
-def _too_deep(where: str) -> EngineError:
+def _depth_error(where: str) -> EngineError:
     return EngineError(f"{where} is nested more than {DEEPEST} levels deep, which no such file is; download it again")
 
 
@@ -160,7 +160,7 @@ def walk(content: Mapping[str, Any], where: str) -> Iterator[tuple[tuple[str, ..
     while left:
         path, value = left.pop()
         if len(path) > DEEPEST:
-            raise _too_deep(where)
+            raise _depth_error(where)
         if path:
             yield path, value
         if isinstance(value, dict):
@@ -169,19 +169,19 @@ def walk(content: Mapping[str, Any], where: str) -> Iterator[tuple[tuple[str, ..
             left += [((*path, ""), each) for each in value if isinstance(each, (dict, list))]
 
 
-def dotted(path: Sequence[str]) -> str:
+def path_text(path: Sequence[str]) -> str:
     """Write the path of a field."""
-    return _shortened(".".join(filter(None, path)))
+    return _shorten(".".join(filter(None, path)))
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Write a JSON value for a message, shortened."""
     if isinstance(value, (dict, list)) and len(value) > LONGEST_SHOWN:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
-    return _shortened(json.dumps(value, ensure_ascii=False))
+    return _shorten(json.dumps(value, ensure_ascii=False))
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 

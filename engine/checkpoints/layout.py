@@ -26,7 +26,7 @@ from engine.architectures.outline import AttentionModule, anatomy_of, lay_out_he
 from engine.architectures.rules import Layout, Rule
 from engine.architectures.tensors import UNKNOWN
 from engine.checkpoints.source import Source
-from engine.checkpoints.tensor_reader import Checkpoint, stamps
+from engine.checkpoints.tensor_reader import Checkpoint, file_stamps
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
 
@@ -122,7 +122,7 @@ class LayoutSource(Source):
     @property
     def identity(self) -> str:
         """The files and the description, their sizes and times."""
-        return stamps((*self.files, self._description))
+        return file_stamps((*self.files, self._description))
 
     def _layers(self, described: Description) -> dict[Head, AttentionModule]:
         """Find a stack's layers by the numbers in the names of its query tensors."""

@@ -30,7 +30,7 @@ _TORCH_LIBRARIES = (("libtorch_global_deps", os.RTLD_GLOBAL), ("libtorch_cpu", o
 """In the order in which ``import torch`` loads them; the first exports its symbols to the others."""
 
 
-class Importing:
+class ImportLock:
     """A context for the first import of a library, for one thread at a time.
 
     Attributes
@@ -107,5 +107,5 @@ def _map_torch() -> None:
             dlopen(os.fsencode(path), os.RTLD_LAZY | mode)
 
 
-IMPORTING = Importing()
+IMPORT_LOCK = ImportLock()
 """Enter it wherever torch or transformers, or a part of them, may be imported for the first time."""

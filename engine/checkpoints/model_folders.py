@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from engine.checkpoints.json_files import CACHED, OBJECT_OF_TEXTS, read_object, settings_of, shown
+from engine.checkpoints.json_files import CACHED, OBJECT_OF_TEXTS, read_object, settings_of, value_text
 from engine.values.errors import EngineError
 from engine.values.found_models import FoundModel, Origin
 
@@ -65,7 +65,7 @@ def cached_id(folder: str) -> str:
     return folder.removeprefix(CACHED).replace("--", "/")
 
 
-def snapshot(folder: Path, revision: str | None = None) -> Path:
+def snapshot_folder(folder: Path, revision: str | None = None) -> Path:
     """Return the folder in a model's cache with the files of a branch, tag or commit; of main by default."""
     revision = revision or "main"
     try:
@@ -105,7 +105,7 @@ def model_at_path(name: str, *, is_described: bool = False) -> str:
         path = Path(name).expanduser()
         if path.name.startswith(CACHED) and path.is_dir() and not is_model(path):
             is_ours = path.resolve().parent == hub_cache().resolve()
-            return cached_id(path.name) if is_ours else str(snapshot(path))
+            return cached_id(path.name) if is_ours else str(snapshot_folder(path))
         is_beside = path.name in ("config.json", ADAPTER_CONFIG) or (path.suffix in PARTS and not is_described)
         if is_beside and path.is_file() and is_model(path.parent):
             return f"{name.rpartition('/')[0] or '.'}/"
@@ -139,7 +139,9 @@ def promised_tensors(weights: Path) -> dict[str, str]:
         raise EngineError(f"{weights} is not an index of weight files (it lists none); download the model again")
     for name in set(found.values()):
         if Path(name).is_absolute() or ".." in Path(name).parts:
-            raise EngineError(f"{weights} lists {shown(name)}, which is not in its folder; download the model again")
+            raise EngineError(
+                f"{weights} lists {value_text(name)}, which is not in its folder; download the model again"
+            )
     return found
 
 
@@ -160,7 +162,7 @@ def find_in_cache(name: str, revision: str | None) -> Path | None:
         validate_repo_id(name)
     except HFValidationError as error:
         raise EngineError(f"{name!r} is neither a folder nor a Hub id; try: attn-tui {DEMO}") from error
-    directory = snapshot(cache_folder(name), revision)
+    directory = snapshot_folder(cache_folder(name), revision)
     weights = weight_file(directory) or adapter_file(directory)
     is_complete = is_model(directory) and weights is not None and not missing_shards(weights)
     return directory if is_complete else None
@@ -175,7 +177,7 @@ def cached_models(revision: str | None = None) -> Iterator[FoundModel]:
     """Iterate over the models of the local Hub cache at a branch, tag or commit (main by default), last used first."""
     found = []
     for folder in hub_cache().glob(f"{CACHED}*"):
-        directory = snapshot(folder, revision)
+        directory = snapshot_folder(folder, revision)
         try:
             stats = {each: each.stat() for each in directory.rglob("*") if each.is_file()}
         except OSError:

@@ -15,7 +15,7 @@ from engine.architectures.outline import Anatomy, note_lost_files, read_anatomy
 from engine.architectures.tensors import ModuleTensors, TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import dequantise
 from engine.checkpoints.json_files import read_config
-from engine.checkpoints.tensor_reader import Checkpoint, stamps
+from engine.checkpoints.tensor_reader import Checkpoint, file_stamps
 from engine.checkpoints.transformers_library import (
     check_sizes,
     class_of_config,
@@ -149,7 +149,7 @@ class FolderSource(Source):
     @property
     def identity(self) -> str:
         """The files, their sizes and times; their content is not read."""
-        return stamps((*self.files, self.location.directory / "config.json"))  # config.json has the number of heads
+        return file_stamps((*self.files, self.location.directory / "config.json"))  # with the number of heads
 
     def sentence_need(self, dtype: str) -> SentenceNeed:
         """Estimate the memory for reading a sentence in ``dtype``, as ``--dtype`` takes it.
@@ -214,7 +214,7 @@ class GgufSource(Source):
     @property
     def identity(self) -> str:
         """The file, its size and time."""
-        return stamps((self.file.resolve(),))
+        return file_stamps((self.file.resolve(),))
 
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the tensors under the names that transformers gives them."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def stamps(files: Iterable[Path]) -> str:
+def file_stamps(files: Iterable[Path]) -> str:
     """Join the paths, sizes, times and inodes of files, so that a replaced file gives another text.
 
     A program can set ``mtime`` but not ``ctime``: another file of the same size and age, in the same place or behind

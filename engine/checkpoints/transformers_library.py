@@ -31,13 +31,13 @@ from engine.checkpoints.json_files import (
     OBJECT,
     TEXT,
     Kind,
-    dotted,
+    path_text,
     plain_file,
     read_object,
-    shown,
+    value_text,
     walk,
 )
-from engine.checkpoints.library_imports import IMPORTING
+from engine.checkpoints.library_imports import IMPORT_LOCK
 from engine.checkpoints.tensor_reader import LAYER_NUMBER, Checkpoint
 from engine.values.errors import EngineError
 from engine.values.memory import size
@@ -116,9 +116,9 @@ def first_line(error: BaseException) -> str:
     return said.partition("\n")[0] or type(error).__name__
 
 
-def silence() -> None:
+def silence_transformers() -> None:
     """Keep transformers from writing warnings and progress bars over the screen."""
-    with IMPORTING:
+    with IMPORT_LOCK:
         import transformers
 
     transformers.logging.set_verbosity(logging.CRITICAL)  # errors are raised anyway
@@ -131,8 +131,8 @@ def library_config(directory: Path) -> Any:
 
     Raises `EngineError` when it cannot be read, or transformers does not know its type or refuses its settings.
     """
-    silence()
-    with IMPORTING:
+    silence_transformers()
+    with IMPORT_LOCK:
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     file = directory / "config.json"
     settings = read_object(file, FIELDS)
@@ -142,12 +142,14 @@ def library_config(directory: Path) -> Any:
             raise EngineError(CODE_NEEDED)
         if not model_type:
             raise EngineError(f"{file} has no model_type; write the type's name in transformers there")
-        raise EngineError(f"{file}: model_type is {shown(model_type)}, which transformers does not know; upgrade it")
+        raise EngineError(
+            f"{file}: model_type is {value_text(model_type)}, which transformers does not know; upgrade it"
+        )
     if model_type == "mistral" and "layer_types" in settings:  # as transformers' AutoConfig does
         model_type = "ministral"
     known = {name: value for name, value in drop_labels(settings).items() if name not in LEFT_OUT}
     try:
-        with IMPORTING:
+        with IMPORT_LOCK:
             kind = CONFIG_MAPPING[model_type]
         return kind.from_dict(known, name_or_path=str(directory))
     except Exception as error:  # whatever a configuration's own code raises
@@ -177,7 +179,9 @@ def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any
         _check_token_numbers(file)
     for name in (settings.get("tokenizer_class"), getattr(config, "tokenizer_class", None)):
         if str(name).startswith("Auto"):  # it would look itself up without end
-            raise EngineError(f"{directory}: tokenizer_class is {shown(name)}, which does not exist; correct it there")
+            raise EngineError(
+                f"{directory}: tokenizer_class is {value_text(name)}, which does not exist; correct it there"
+            )
     return {"config": config}
 
 
@@ -194,7 +198,7 @@ def _check_token_numbers(file: Path) -> None:
     for found in _LARGE.finditer(content):
         before = content[max(0, found.start() - 10) : found.start()]
         if not before.endswith((b"max_length", b"\\")):  # a length, or inside a text
-            number = shown(int(found[1][:20]))
+            number = value_text(int(found[1][:20]))
             raise EngineError(f"{file} has the token id {number}, which is too large; correct it there")
 
 
@@ -221,7 +225,7 @@ def check_sizes(config: Mapping[str, Any], entries: Mapping[str, TensorEntry], w
             else:
                 continue
             raise EngineError(
-                f"{where}: {dotted(path)} is {shown(number)}, but {stored}; download or save the model again"
+                f"{where}: {path_text(path)} is {value_text(number)}, but {stored}; download or save the model again"
             )
 
 
@@ -360,7 +364,7 @@ def load_pretrained(directory: Path, dtype: str, **options: Any) -> Any:
     not a regular file, or the configuration cannot be read or asks for too large a model, and whatever the model's own
     loading code raises.
     """
-    silence()
+    silence_transformers()
     import torch
     import transformers
 
@@ -380,11 +384,11 @@ def load_pretrained(directory: Path, dtype: str, **options: Any) -> Any:
             output_loading_info=True,
             **checked,
         )
-    blank(model, loading["missing_keys"])
+    set_missing_to_nan(model, loading["missing_keys"])
     return model
 
 
-def blank(model: Any, lacking: Iterable[str]) -> None:
+def set_missing_to_nan(model: Any, lacking: Iterable[str]) -> None:
     """Set parameters that a checkpoint lacks, for which transformers draws random numbers, to NaN.
 
     Whatever depends on such a parameter is then NaN, and refused with the parameter's name (`broken_parameter`,

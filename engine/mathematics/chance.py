@@ -103,9 +103,9 @@ def chance_of_factor(rows: int, cols: int) -> FloatArray:
     """
     short, long = sorted((rows, cols))
     if short > WIDEST:
-        return _marchenko_pastur(short, long)[None]
+        return _marchenko_pastur_quantiles(short, long)[None]
     random = np.random.default_rng((short, long))
-    draws = _draws(short)
+    draws = _count_draws(short)
     diagonal, below = np.arange(long, long - short, -1), np.arange(short - 1, 0, -1)
     cores = np.zeros((draws, short, short))
     place = np.arange(short)
@@ -123,12 +123,12 @@ def chance_of_product(inner: int, rows: int, cols: int) -> FloatArray:
     """
     rank, widest = min(inner, rows, cols), max(min(inner, rows), min(inner, cols))
     if widest <= WIDEST:
-        return _drawn_product(inner, rows, cols)
+        return _draw_product(inner, rows, cols)
     ratio = WIDEST / widest
     fewer = [max(1, round(ratio * width)) for width in (inner, rows, cols)]
-    small = np.median(_drawn_product(*fewer), axis=0)
+    small = np.median(_draw_product(*fewer), axis=0)
     scale = np.sqrt(len(small) * fewer[0] / (rank * inner))  # the mean square of σ is 1 / (rank · inner)
-    return np.asarray(scale * _stretched(small, rank))[None]
+    return np.asarray(scale * _interpolate_quantiles(small, rank))[None]
 
 
 def gaussian_pair(first: int, second: int, d: int) -> tuple[FloatArray, FloatArray]:
@@ -147,27 +147,27 @@ def gaussian_pair(first: int, second: int, d: int) -> tuple[FloatArray, FloatArr
     near = min(first, d)
     beyond = min(second, d - near)
     one = np.zeros((draws, first, near + beyond))
-    one[:, :, :near] = _triangles(random, draws, first, d).mT
+    one[:, :, :near] = _draw_triangles(random, draws, first, d).mT
     other = np.empty((draws, second, near + beyond))
     other[:, :, :near] = random.standard_normal((draws, second, near))
     if beyond:
-        other[:, :, near:] = _triangles(random, draws, second, d - near).mT
+        other[:, :, near:] = _draw_triangles(random, draws, second, d - near).mT
     return one, other
 
 
-def _draws(width: int) -> int:
+def _count_draws(width: int) -> int:
     return int(np.clip(NUMBERS // width**2, 8, DRAWS))
 
 
-def _drawn_product(inner: int, rows: int, cols: int) -> FloatArray:
+def _draw_product(inner: int, rows: int, cols: int) -> FloatArray:
     random = np.random.default_rng((inner, rows, cols))
-    draws = _draws(max(min(inner, rows), min(inner, cols)))
-    left, right = (_triangles(random, draws, inner, width) for width in (rows, cols))
+    draws = _count_draws(max(min(inner, rows), min(inner, cols)))
+    left, right = (_draw_triangles(random, draws, inner, width) for width in (rows, cols))
     left, right = (each / np.linalg.norm(each, axis=(-2, -1), keepdims=True) for each in (left, right))
     return np.asarray(np.linalg.svd(left @ right.mT, compute_uv=False), np.float64)
 
 
-def _triangles(random: np.random.Generator, draws: int, inner: int, width: int) -> FloatArray:
+def _draw_triangles(random: np.random.Generator, draws: int, inner: int, width: int) -> FloatArray:
     """Draw the factors R of ``A = Q R`` of Gaussian (width, inner) matrices: (draws, min(inner, width), inner)."""
     short = min(inner, width)
     drawn = np.triu(random.standard_normal((draws, short, inner)), 1)
@@ -176,7 +176,7 @@ def _triangles(random: np.random.Generator, draws: int, inner: int, width: int) 
     return np.asarray(drawn)
 
 
-def _marchenko_pastur(short: int, long: int) -> FloatArray:
+def _marchenko_pastur_quantiles(short: int, long: int) -> FloatArray:
     """Compute the quantiles of a wide matrix's singular values, of norm one: (short,), largest first.
 
     With γ = short/long the squares, over ``1/short``, have the density ``√((b − x)(x − a)) / (2πγx)`` between
@@ -194,7 +194,7 @@ def _marchenko_pastur(short: int, long: int) -> FloatArray:
     return np.asarray(values / np.linalg.norm(values))
 
 
-def _stretched(values: FloatArray, rank: int) -> FloatArray:
+def _interpolate_quantiles(values: FloatArray, rank: int) -> FloatArray:
     """Read ``rank`` quantiles off singular values, largest first; the small end is extrapolated as a power law."""
     ends = np.log((np.arange(len(values), 0, -1) - 0.5) / len(values))
     wanted = np.log((np.arange(rank, 0, -1) - 0.5) / rank)

@@ -7,8 +7,8 @@ measure is one number per product, NaN for a product that is zero.
 
 Circuits from a space to itself have eigenvalues, and need not be symmetric. LAPACK triangulates M by orthogonal
 similarities, so its results are the exact eigenvalues of a matrix that differs from M by rounding (Golub & Van Loan,
-Matrix Computations, 7.5). In float32 that takes a third of the time, and shares of all eigenvalues, such as `copying`,
-change in their seventh digit, unless M is so far from normal that eigenvalues move by far more than M (Trefethen &
+Matrix Computations, 7.5). In float32 that takes a third of the time, and a share of all eigenvalues (`copying_score`)
+changes in its seventh digit, unless M is so far from normal that eigenvalues move by far more than M (Trefethen &
 Embree, Spectra and Pseudospectra, 2005). To find out, M is solved a second time with noise of several roundings added;
 if the shares change, it is solved in float64.
 
@@ -52,7 +52,7 @@ from engine.mathematics.distances import (
 from engine.mathematics.factored_matrices import FactoredMatrix, FactoredProduct, factor_matrices, product, root
 from engine.mathematics.measures import numerical_rank
 from engine.mathematics.spectra import layer_factors
-from engine.mathematics.threads import in_rounds
+from engine.mathematics.threads import run_in_rounds
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
 from engine.values.progress import Work, finish
@@ -144,12 +144,12 @@ def _solve_with_noise(squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     noise = torch.randn((k, k), generator=torch.Generator().manual_seed(0)).to(squares) / k
     size = NOISE * torch.finfo(squares.dtype).eps * squares.flatten(-2).norm(dim=-1)
     pieces = [partial(torch.linalg.eigvals, each) for each in (squares, squares + size[..., None, None] * noise)]
-    found, noisy = (each.to(torch.complex128) for each in finish(in_rounds(pieces)))
+    found, noisy = (each.to(torch.complex128) for each in finish(run_in_rounds(pieces)))
     moved = [(positive_mass(sign * found) - positive_mass(sign * noisy)).abs() for sign in (1, -1)]
     return found, torch.maximum(*moved), (1.0 - noisy.abs().sum(-1) / found.abs().sum(-1)).abs()
 
 
-def copying(found: Tensor) -> Tensor:
+def copying_score(found: Tensor) -> Tensor:
     """Compute ``Σλ / Σ|λ|`` over eigenvalues (..., r): 1 if everything read is written unchanged, −1 if it is negated.
 
     Elhage et al. 2021, for the eigenvalues of ``W_E · OV · W_U``, tokens to tokens.
@@ -315,7 +315,7 @@ def _eigenvalue_measures(circuits: Circuits, frame: Frame, kind: str) -> dict[st
         mean_gain = float(frame.token_map.norm()) / len(frame.token_map) ** 0.5
         heard = small.flatten(1).norm(dim=1) > frame.tolerance["OV"] * mean_gain * circuits.ov.squared_norm.sqrt()
         small = small * heard[:, None, None]
-    return dict.fromkeys(SPECTRA[kind], copying(eigenvalues(small)))
+    return dict.fromkeys(SPECTRA[kind], copying_score(eigenvalues(small)))
 
 
 def _factors_lost(
@@ -413,7 +413,7 @@ KINDS = ("Q", "K", "V")
 """The ways in which a head can read what another has written."""
 
 
-def writing(value: Tensor, output: Tensor) -> Tensor:
+def rows_written(value: Tensor, output: Tensor) -> Tensor:
     """Reduce what heads write to rows A (heads, k, d_output) float64 with ``AᵀA = OVᵀ OV / ‖OV‖²``.
 
     W_V is (key_value_heads, s, d_values), W_O (heads, d_output, s), k at most s. A head of zeros becomes NaN.
@@ -421,7 +421,7 @@ def writing(value: Tensor, output: Tensor) -> Tensor:
     return _unit(root(value).repeat_interleave(len(output) // len(value), 0).mT @ output.mT.double())
 
 
-def reading(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict[str, Tensor]:
+def rows_read(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict[str, Tensor]:
     """Reduce what heads read to rows B of norm one, by kind: ``BᵀB = C Cᵀ / ‖C‖²`` for the circuit C that reads.
 
     W_Q (heads, r, d_model), W_K and W_V (key_value_heads, r, d) and W_O (heads, d_output, s) give (heads, k, d)

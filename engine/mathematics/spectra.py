@@ -65,7 +65,7 @@ def matrix_singular_values(matrices: Tensor, gram: Tensor | None = None) -> Tens
     values, doubtful = _solve_gram(gram_of(wide) if gram is None else gram)
     if bool(doubtful.any()):
         again = wide if bool(doubtful.all()) else wide[doubtful.to(wide.device)]
-        values[doubtful] = _without_gram(again.double(), values[doubtful])
+        values[doubtful] = _solve_directly(again.double(), values[doubtful])
     return values
 
 
@@ -80,7 +80,7 @@ def circuit_singular_values(
     """
     if own.shape[-2] >= min(own.shape[-1], shared.shape[-1]):
         alone = [matrix_singular_values(each) for each, wanted in ((own, has_own), (shared, has_shared)) if wanted]
-        return [*alone, matrix_singular_values(_products(own, shared))]
+        return [*alone, matrix_singular_values(_form_products(own, shared))]
     own_gram, shared_gram = gram_of(own), gram_of(shared)
     of_own = [matrix_singular_values(own, own_gram)] if has_own else []
     of_shared = matrix_singular_values(shared, shared_gram)
@@ -107,7 +107,7 @@ def _thin_products(own: Tensor, shared: Tensor, own_gram: Tensor, shared_gram: T
     return values
 
 
-def _without_gram(wide: Tensor, roots: Tensor) -> Tensor:
+def _solve_directly(wide: Tensor, roots: Tensor) -> Tensor:
     """Compute singular values of (batch, r, n), r ≤ n; ``roots`` are those from Gram matrices, which lack digits."""
     if wide.shape[-1] > wide.shape[-2]:
         wide = _triangle(wide)
@@ -121,7 +121,7 @@ def _without_gram(wide: Tensor, roots: Tensor) -> Tensor:
     return values.cpu()
 
 
-def _products(own: Tensor, shared: Tensor) -> Tensor:
+def _form_products(own: Tensor, shared: Tensor) -> Tensor:
     """Form products, a few rows of the factors at a time: (heads, m, n)."""
     group, rows = len(own) // len(shared), max(1, 4 * PIECE // own.shape[-1])
     products = torch.zeros(len(own), own.shape[-1], shared.shape[-1], dtype=torch.float64, device=own.device)
@@ -218,7 +218,7 @@ def layer_norms(heads: Tensor) -> tuple[float, float]:
     return frobenius, largest
 
 
-def _least(square: Tensor, block: Tensor, count: int) -> Tensor:
+def _shrunk_most(square: Tensor, block: Tensor, count: int) -> Tensor:
     """Find the directions in a block (n, m) of orthonormal columns that a matrix shrinks most: (n, count)."""
     right: Tensor = torch.linalg.svd(square @ block, full_matrices=False)[2]
     return block @ right.mT[:, -count:]
@@ -256,6 +256,10 @@ def smallest_singular_values(square: Tensor, count: int) -> tuple[Tensor, Tensor
         block = torch.linalg.qr(solved)[0]
         values: Tensor = torch.linalg.svdvals(torch.linalg.qr(square @ block, mode="r")[1])[-count:]
         if bool(((before - values).abs() <= CONVERGENCE * values + noise).all()):
-            return values, _least(square.mT, torch.linalg.qr(back)[0], count), _least(square, block, count)
+            return (
+                values,
+                _shrunk_most(square.mT, torch.linalg.qr(back)[0], count),
+                _shrunk_most(square, block, count),
+            )
         before = values
     return None

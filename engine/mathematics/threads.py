@@ -19,7 +19,7 @@ from engine.values.progress import Work
 Result = TypeVar("Result")
 
 
-def in_rounds(
+def run_in_rounds(
     pieces: Sequence[Callable[[], Result]], at_once: int | None = None, done: Callable[[int], None] = lambda count: None
 ) -> Work[list[Result]]:
     """Run pieces, several at a time in each unit of work, and return their results in order.

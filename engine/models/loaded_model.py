@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from engine.architectures.outline import Anatomy, AttentionModule
 from engine.architectures.places import attention_modules, numbers_of, stack_named, tower_of, turn_of
 from engine.architectures.rules import ENDINGS, Rule, sibling
-from engine.architectures.tensors import all_finite, not_finite
+from engine.architectures.tensors import all_finite, describe_not_finite
 from engine.models.devices import weight_of
 from engine.models.tokenizer import TokenNumbers, Words
 from engine.values.attention import Sentence
@@ -225,7 +225,7 @@ def broken_parameter(model: nn.Module, within: nn.Module, check: Callable[[], No
         if own in lacking_of(module):
             lacking.append(name)
         elif not all_finite(weight := weight_of(module, own)):
-            return not_finite({name: (weight,)})
+            return describe_not_finite({name: (weight,)})
     return _lacks(lacking) or None
 
 

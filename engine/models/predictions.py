@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from engine.architectures.rules import sibling
 from engine.architectures.tensors import Tensors
 from engine.architectures.vocabulary import UNEMBEDDINGS
-from engine.checkpoints.transformers_library import class_named, first_line, silence
+from engine.checkpoints.transformers_library import class_named, first_line, silence_transformers
 from engine.mathematics.tokens import root_mean_square
 from engine.models.attention_capture import Check
 from engine.models.devices import is_spread, place_on_device
@@ -360,7 +360,7 @@ def with_head(model: Any, tensors: Tensors, name: str, *, is_masked: bool) -> An
     if unembedding_of(model) is not None:
         return model
     reasons = []
-    silence()
+    silence_transformers()
     for chosen in _classes(model.config, is_masked):
         try:
             return _wrap(chosen, model, tensors)

@@ -14,8 +14,8 @@ from torch import Tensor
 from engine.architectures.configuration import unscaled_length
 from engine.architectures.rules import PARTS, ROTARY_TYPES, RotaryType, why_not_rotated
 from engine.architectures.tensors import Tensors
-from engine.checkpoints.library_imports import IMPORTING
-from engine.checkpoints.transformers_library import silence
+from engine.checkpoints.library_imports import IMPORT_LOCK
+from engine.checkpoints.transformers_library import silence_transformers
 from engine.mathematics.scores import Rotation
 from engine.values.errors import EngineError
 from engine.values.outline import LayerOutline, ModelOutline
@@ -74,13 +74,13 @@ def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping
 
     For a text model inside a larger one, ``settings`` are the text model's.
     """
-    silence()
+    silence_transformers()
     own = {name: value for name, value in settings.items() if name not in ("text_config", "text_encoder")}
     inner = settings.get("text_config")
     if isinstance(inner, Mapping) and inner.get("model_type") == own["model_type"]:
         own = dict(inner)  # a setting of the same name may be another part's
     try:
-        with IMPORTING:
+        with IMPORT_LOCK:
             import transformers
 
             config: Any = transformers.AutoConfig.for_model(**own)
@@ -135,7 +135,7 @@ def _frequencies(
         config = copy.deepcopy(config)
         config.rope_parameters = {**given, "rope_theta": bases[layer.layer]}
     try:
-        with IMPORTING:
+        with IMPORT_LOCK:
             module = importlib.import_module(_modeling_code(type(config)))
         _, own_name = PARTS.get((outline.model_type, layer.stack), ("", ""))
         made = [

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.checkpoints.json_files import walk
-from engine.checkpoints.library_imports import IMPORTING
-from engine.checkpoints.transformers_library import first_line, silence, tokenizer_options
+from engine.checkpoints.library_imports import IMPORT_LOCK
+from engine.checkpoints.transformers_library import first_line, silence_transformers, tokenizer_options
 from engine.values.attention import Sentence, Spelling
 from engine.values.display_text import visible
 from engine.values.errors import EngineError
@@ -167,8 +167,8 @@ class Tokenizer(Words):
 
         Raises `EngineError` when there is none that opens.
         """
-        silence()
-        with IMPORTING:
+        silence_transformers()
+        with IMPORT_LOCK:
             from transformers import AutoTokenizer
         try:
             tokenizer = AutoTokenizer.from_pretrained(

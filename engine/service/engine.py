@@ -129,9 +129,9 @@ class Engine:
 
         def work() -> Work[ModelOutline]:
             from engine.analysis.open_model import OpenModel
-            from engine.checkpoints.library_imports import IMPORTING
+            from engine.checkpoints.library_imports import IMPORT_LOCK
 
-            IMPORTING.tell = self._advance
+            IMPORT_LOCK.tell = self._advance
             if self._source is not None:
                 model = OpenModel(self._source(), self.options)
             else:
@@ -198,9 +198,9 @@ class Engine:
 
         def work(model: OpenModel) -> None:
             if self.options.keep_recent and self._source is None:
-                from engine.store.history import remember
+                from engine.store.history import remember_model
 
-                remember(name, model.outline)
+                remember_model(name, model.outline)
 
         return self._ask_at_once(work, Urgency.OPENING, Lane.FILES)
 

@@ -61,7 +61,7 @@ def write_table(
     pieces = iter(table.pieces() if isinstance(table, Table | LargeTable) else table)
     with requested_file(path) as partial:
         if format == "parquet":
-            _frame_of(pieces).sink_parquet(partial, metadata=dict(facts or {}), row_group_size=1 << 16)
+            _lazy_frame(pieces).sink_parquet(partial, metadata=dict(facts or {}), row_group_size=1 << 16)
         elif path.suffix.lower() == _COMPRESSED:  # without a time, so that the same rows give the same bytes
             with partial.open("wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
                 packed.writelines(text.encode() for text in text_of(pieces, format))
@@ -71,7 +71,7 @@ def write_table(
     return path
 
 
-def _frame_of(pieces: Iterator[Table]) -> polars.LazyFrame:
+def _lazy_frame(pieces: Iterator[Table]) -> polars.LazyFrame:
     """Make a frame of pieces that Polars streams, reading each on its own thread."""
     from polars.io.plugins import register_io_source
 

@@ -22,10 +22,10 @@ MOST_SENTENCES = 500
 MOST_BYTES = 1_000_000
 """Bytes that the file of sentences may have; the oldest sentences are dropped first."""
 
-KEPT = 30
+MOST_MODELS = 30
 """Models that are remembered."""
 
-LONGEST = 2**20
+LARGEST_LIST = 2**20
 """A list of models with more bytes was not written by this program."""
 
 
@@ -53,7 +53,7 @@ class SentenceStore:
             text = self._path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return ()
-        return tuple(filter(None, map(_sentence, text.split("\n"))))[-MOST_SENTENCES:]
+        return tuple(filter(None, map(_parse_sentence, text.split("\n"))))[-MOST_SENTENCES:]
 
     def add(self, text: str) -> None:
         """Add a sentence as the newest one; `OSError` when the file cannot be written, which leaves it unchanged."""
@@ -77,7 +77,7 @@ class SentenceStore:
             partial.write_bytes(b"".join(lines))
 
 
-def _sentence(line: str) -> str:
+def _parse_sentence(line: str) -> str:
     try:
         found = json.loads(line)
     except ValueError:
@@ -92,11 +92,13 @@ def recent_file() -> Path:
 
 def recent_models() -> tuple[FoundModel, ...]:
     """List the models that were opened before, the latest first, and mark those whose folder or file is gone."""
-    found = [model for each in _read() if (model := _understood(each)) is not None]
-    return tuple(sorted({model.name: model for model in found}.values(), key=lambda model: -model.last_used)[:KEPT])
+    found = [model for each in _read_models() if (model := _parse_model(each)) is not None]
+    return tuple(
+        sorted({model.name: model for model in found}.values(), key=lambda model: -model.last_used)[:MOST_MODELS]
+    )
 
 
-def remember(name: str, outline: ModelOutline) -> None:
+def remember_model(name: str, outline: ModelOutline) -> None:
     """Put a model first in the list, unless the disk cannot be written to."""
     first = outline.stack_layers(outline.stacks[0])
     with suppress(OSError):
@@ -106,23 +108,23 @@ def remember(name: str, outline: ModelOutline) -> None:
             "name": name, "size": outline.stored_bytes, "last_used": time.time(), "model_type": outline.model_type,
             "layers": len(first), "heads": first[0].heads,
         }  # fmt: skip
-        entries = [entry, *(each for each in _read() if each.get("name") != name)][:KEPT]
+        entries = [entry, *(each for each in _read_models() if each.get("name") != name)][:MOST_MODELS]
         path.parent.mkdir(parents=True, exist_ok=True)
         with replaced_file(path) as partial:
             partial.write_text(json.dumps(entries, indent=1), encoding="utf-8")
 
 
-def _read() -> list[dict[str, Any]]:
+def _read_models() -> list[dict[str, Any]]:
     """Read the list from disk; empty if it cannot be read."""
     path = recent_file()
     try:
-        entries = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size < LONGEST else []
+        entries = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size < LARGEST_LIST else []
     except (OSError, ValueError, RecursionError):
         return []
     return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
 
 
-def _understood(entry: dict[str, Any]) -> FoundModel | None:
+def _parse_model(entry: dict[str, Any]) -> FoundModel | None:
     """Turn an entry into a model; None if it is damaged."""
     try:
         name, model_type = str(entry["name"]), str(entry["model_type"])

@@ -13,15 +13,15 @@ from types import ModuleType
 
 import pytest
 
-from engine.checkpoints.library_imports import Importing
+from engine.checkpoints.library_imports import ImportLock
 from engine.values.progress import Progress
 from tests.opening import run_apart
 
 
 @pytest.fixture
-def quiet() -> Iterator[Importing]:
+def quiet() -> Iterator[ImportLock]:
     """Make a context that spares the event loop, and restore the collector afterwards."""
-    made = Importing()
+    made = ImportLock()
     made.spares_event_loop = True
     yield made
     sys.modules.pop("made_up", None)
@@ -29,7 +29,7 @@ def quiet() -> Iterator[Importing]:
 
 
 def test_the_collector_is_left_alone_unless_the_event_loop_is_spared() -> None:
-    frozen, importing = gc.get_freeze_count(), Importing()
+    frozen, importing = gc.get_freeze_count(), ImportLock()
     with importing:
         assert gc.isenabled()
         sys.modules["made_up"] = ModuleType("made_up")
@@ -38,7 +38,7 @@ def test_the_collector_is_left_alone_unless_the_event_loop_is_spared() -> None:
     assert gc.get_freeze_count() == frozen
 
 
-def test_the_collector_rests_while_modules_load_and_then_leaves_them_alone(quiet: Importing) -> None:
+def test_the_collector_rests_while_modules_load_and_then_leaves_them_alone(quiet: ImportLock) -> None:
     frozen = gc.get_freeze_count()
     with quiet, quiet:
         assert not gc.isenabled()
@@ -47,14 +47,14 @@ def test_the_collector_rests_while_modules_load_and_then_leaves_them_alone(quiet
     assert gc.get_freeze_count() > frozen
 
 
-def test_the_collector_freezes_nothing_if_nothing_was_imported(quiet: Importing) -> None:
+def test_the_collector_freezes_nothing_if_nothing_was_imported(quiet: ImportLock) -> None:
     frozen = gc.get_freeze_count()
     with quiet:
         pass
     assert gc.get_freeze_count() == frozen
 
 
-def test_the_collector_works_again_after_a_failure(quiet: Importing) -> None:
+def test_the_collector_works_again_after_a_failure(quiet: ImportLock) -> None:
     with pytest.raises(ZeroDivisionError), quiet:
         raise ZeroDivisionError
     assert gc.isenabled()
@@ -63,9 +63,9 @@ def test_the_collector_works_again_after_a_failure(quiet: Importing) -> None:
 MAPPING = """
 import sys
 from pathlib import Path
-from engine.checkpoints.library_imports import Importing
+from engine.checkpoints.library_imports import ImportLock
 
-importing = Importing()
+importing = ImportLock()
 for importing.spares_event_loop in (False, True):
     with importing:
         print('torch' in sys.modules, 'libtorch_cpu' in Path('/proc/self/maps').read_text())
@@ -80,7 +80,7 @@ def test_torch_is_mapped_before_its_import_only_on_request() -> None:
 
 
 def test_one_thread_imports_at_a_time() -> None:
-    importing, inside = Importing(), list[str]()
+    importing, inside = ImportLock(), list[str]()
 
     def other() -> None:
         with importing:
@@ -99,7 +99,7 @@ TWO_THREADS = """
 import sys, threading
 import engine.checkpoints.source, engine.models.tokenizer
 import engine.analysis.decompositions, engine.analysis.open_model, engine.analysis.spectra, engine.analysis.tables
-from engine.checkpoints.library_imports import IMPORTING
+from engine.checkpoints.library_imports import IMPORT_LOCK
 from engine.checkpoints.locate import find_source
 from engine.models.rotations import rotation_of
 from engine.values.options import EngineOptions
@@ -109,7 +109,7 @@ source = find_source("demo", EngineOptions(), lambda progress: None)
 outline = source.anatomy.outline
 
 def load():
-    with IMPORTING:
+    with IMPORT_LOCK:
         import transformers
         transformers.LlamaModel
 
@@ -123,7 +123,7 @@ def test_the_modules_for_weights_leave_transformers_to_the_lock_and_its_import_t
 
 
 def test_the_seconds_and_the_end_of_a_long_import_are_reported() -> None:
-    importing, told = Importing(), list[Progress]()
+    importing, told = ImportLock(), list[Progress]()
     importing.tell = told.append
     with importing:
         torch = ModuleType("torch")

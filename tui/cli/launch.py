@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 
-from engine.checkpoints.library_imports import IMPORTING
+from engine.checkpoints.library_imports import IMPORT_LOCK
 from engine.service.engine import Engine
 from engine.store.files import remove_partial_files
 from engine.values.errors import EngineError
@@ -25,7 +25,7 @@ LAST_SECONDS = 0.05
 def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_only: bool) -> None:
     """Run the explorer as `run_explorer` does, and end the process."""
     gc.disable()  # until the first head is on screen
-    IMPORTING.spares_event_loop = True
+    IMPORT_LOCK.spares_event_loop = True
     sys.setswitchinterval(SWITCH_SECONDS)
     engine = Engine(options)
 

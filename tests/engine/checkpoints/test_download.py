@@ -170,7 +170,7 @@ def test_a_disk_without_room_is_named_before_anything_is_fetched(
     monkeypatch.setattr(download, "disk_usage", lambda place: SimpleNamespace(free=1000))
     with pytest.raises(OSError, match=r"\d+ 1000") as caught:
         download.fetch(NAME, None)
-    line = str(download.refusal(NAME, None, download.failure(caught.value)))
+    line = str(download.download_error(NAME, None, download.describe_error(caught.value)))
     assert "no room" in line
     assert "1.0 kB are free" in line
     assert "HF_HOME" in line

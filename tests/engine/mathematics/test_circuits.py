@@ -24,10 +24,10 @@ from engine.mathematics.circuits import (
     factor_layer,
     mass_chance,
     measure_circuits,
-    reading,
+    rows_read,
+    rows_written,
     sizes_of,
     spectra_of,
-    writing,
 )
 from engine.mathematics.distances import angles, cosines
 from engine.mathematics.factored_matrices import factor_matrices, product
@@ -461,7 +461,7 @@ def test_singular_triples_multiply_to_the_product() -> None:
 
 def composed(earlier: LayerFactors, later: LayerFactors) -> dict[str, Tensor]:
     """Compute the compositions of every head of one layer with every head of another, by kind."""
-    return {kind: composition(writing(*earlier[2:]), part) for kind, part in reading(*later).items()}
+    return {kind: composition(rows_written(*earlier[2:]), part) for kind, part in rows_read(*later).items()}
 
 
 def test_a_query_that_reads_the_plane_that_a_head_writes_composes_as_much_as_two_planes_can() -> None:

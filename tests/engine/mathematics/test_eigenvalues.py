@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.mathematics.circuits import WIDE, copying, eigenvalues, positive_mass
+from engine.mathematics.circuits import WIDE, copying_score, eigenvalues, positive_mass
 
 Matrix = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ def shares_of(matrix: Matrix) -> list[float]:
     found = eigenvalues(torch.from_numpy(matrix)[None])
     assert found.shape == (1, WIDE)
     assert found.dtype == torch.complex128
-    return [float(each[0]) for each in (copying(found), positive_mass(found), positive_mass(-found))]
+    return [float(each[0]) for each in (copying_score(found), positive_mass(found), positive_mass(-found))]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_matrix_of_rank_one_has_one_eigenvalue() -> None:
     column = gaussian(0)[:, :1] + 1.0
     found = eigenvalues(torch.from_numpy(column * np.ones(WIDE))[None])[0]
     assert float(found.real.max()) == pytest.approx(column.sum(), rel=1e-6)
-    assert float(copying(found)) == pytest.approx(1.0, abs=1e-4)
+    assert float(copying_score(found)) == pytest.approx(1.0, abs=1e-4)
 
 
 def test_a_matrix_far_from_normal_takes_double_precision(precisions: list[torch.dtype]) -> None:
@@ -173,7 +173,7 @@ def test_a_small_chain_is_undefined_too() -> None:
     chain, sound = basis @ np.eye(64, k=1) @ basis.T, basis @ np.diag(np.arange(1.0, 65)) @ basis.T
     found = eigenvalues(torch.from_numpy(np.stack([sound, chain, 1e-30 * chain, 1e30 * sound])))
     assert found[[1, 2]].isnan().all()
-    assert copying(found)[[0, 3]].tolist() == pytest.approx([1.0, 1.0])
+    assert copying_score(found)[[0, 3]].tolist() == pytest.approx([1.0, 1.0])
 
 
 def test_small_matrices_are_solved_together_in_double_precision(precisions: list[torch.dtype]) -> None:
@@ -200,4 +200,4 @@ def test_a_matrix_with_numbers_that_are_not_finite_is_undefined(size: int, numbe
     found = eigenvalues(batch)
     assert torch.equal(found[0], eigenvalues(batch[:1])[0])
     assert found[1].isnan().all()
-    assert copying(found)[1].isnan()
+    assert copying_score(found)[1].isnan()

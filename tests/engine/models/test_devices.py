@@ -76,8 +76,8 @@ def whole(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Ten
 
 def compositions(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
     """Compute compositions of all kinds."""
-    written = circuits.writing(value, output)
-    return [circuits.composition(written, each) for each in circuits.reading(query, key, value, output).values()]
+    written = circuits.rows_written(value, output)
+    return [circuits.composition(written, each) for each in circuits.rows_read(query, key, value, output).values()]
 
 
 def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[float]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.mathematics.threads import in_rounds
+from engine.mathematics.threads import run_in_rounds
 from engine.values.progress import finish
 from tests.opening import run_apart
 
@@ -31,7 +31,7 @@ def test_results_are_in_order() -> None:
         return number * number
 
     pieces = [partial(piece, number) for number in range(5)]
-    assert finish(in_rounds(pieces)) == [0, 1, 4, 9, 16]
+    assert finish(run_in_rounds(pieces)) == [0, 1, 4, 9, 16]
 
 
 @pytest.mark.parametrize(("threads", "pieces", "cores"), [(3, 3, 1), (3, 2, 1), (4, 2, 2), (1, 2, 1), (3, 1, 3)])
@@ -43,7 +43,7 @@ def test_pieces_share_the_threads_of_the_caller(threads: int, pieces: int, cores
         together.wait(10)
         return torch.get_num_threads()
 
-    assert finish(in_rounds([piece] * pieces)) == [cores] * pieces
+    assert finish(run_in_rounds([piece] * pieces)) == [cores] * pieces
     assert torch.get_num_threads() == threads
 
 
@@ -52,15 +52,15 @@ def test_an_error_in_a_piece_is_raised_by_the_work() -> None:
         raise ZeroDivisionError("no answer")
 
     with pytest.raises(ZeroDivisionError, match="no answer"):
-        finish(in_rounds([lambda: 1, fails, lambda: 3]))
-    assert finish(in_rounds([lambda: 4])) == [4]
+        finish(run_in_rounds([lambda: 1, fails, lambda: 3]))
+    assert finish(run_in_rounds([lambda: 4])) == [4]
     assert torch.get_num_threads() == 3
 
 
 def test_a_unit_has_a_piece_for_each_thread() -> None:
     begun: list[int] = []
     counts: list[int] = []
-    work = in_rounds([partial(begun.append, number) for number in range(7)], done=counts.append)
+    work = run_in_rounds([partial(begun.append, number) for number in range(7)], done=counts.append)
     assert next(work) is None
     assert begun == []
     next(work)
@@ -73,7 +73,7 @@ def test_a_unit_has_a_piece_for_each_thread() -> None:
 
 LEFT_AT_WORK = """
 import threading, torch
-from engine.mathematics.threads import in_rounds
+from engine.mathematics.threads import run_in_rounds
 from engine.service.queue import Queue, Urgency
 from engine.values.progress import Lane
 
@@ -84,7 +84,7 @@ def piece():
     return torch.linalg.svdvals(torch.randn(1200, 1200))
 
 torch.set_num_threads(2)
-Queue().submit(lambda: in_rounds([piece] * 2), Urgency.SWEEP, Lane.LAYERS)
+Queue().submit(lambda: run_in_rounds([piece] * 2), Urgency.SWEEP, Lane.LAYERS)
 assert begun.wait(60)
 print("the program ends")
 """

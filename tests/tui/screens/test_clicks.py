@@ -7,7 +7,7 @@ from textual.events import MouseDown, MouseEvent, MouseMove, MouseScrollDown, Mo
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
-from engine.store.history import remember
+from engine.store.history import remember_model
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub
@@ -74,7 +74,7 @@ async def test_a_click_beside_a_menu_closes_it_and_does_nothing_else(key: str, t
 
 
 async def test_no_click_begins_a_download(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    remember("somebody/deleted", outline("somebody/deleted"))
+    remember_model("somebody/deleted", outline("somebody/deleted"))
     async with opening_screen() as (app, pilot, screen):
         begun: list[str] = []
         monkeypatch.setattr(screen, "_begin", begun.append)

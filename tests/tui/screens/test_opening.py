@@ -21,7 +21,7 @@ from engine.checkpoints.locate import locate
 from engine.demo import MODEL_DIRECTORY
 from engine.service.choices import look_up
 from engine.service.engine import Engine
-from engine.store.history import KEPT, recent_file, recent_models, remember
+from engine.store.history import MOST_MODELS, recent_file, recent_models, remember_model
 from engine.values.found_models import GONE, FoundModel, Origin, Place
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
@@ -224,7 +224,7 @@ async def test_what_was_opened_before_comes_first_and_says_when_it_is_gone(
     hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     for name in (str(tmp_path / "gone"), "demo", "somebody/deleted", str(tiny_model("gpt2"))):
-        remember(name, outline(name))
+        remember_model(name, outline(name))
     async with opening_screen() as (app, _, screen):
         assert re.search(r" demo .*just now", screen_text(app))
         recent = {name: each.missing for name, each in screen.list.models.items() if each.origin is Origin.RECENT}
@@ -245,7 +245,7 @@ async def test_the_end_of_a_path_is_seen_on_a_narrow_screen(tmp_path: Path) -> N
     for length in range(20, 40):
         name = f"/{'m' * (length - 6)}/last"
         assert len(name) == length
-        remember(name, outline(name))
+        remember_model(name, outline(name))
     async with opening_screen(size=(40, 30)) as (app, _, __):
         rows = re.findall(r"\S*m\S*/last", screen_text(app))
     assert len(rows) == 20
@@ -293,7 +293,7 @@ async def test_a_name_typed_in_full_is_what_enter_opens_and_a_fragment_finds(
         locate(name)
     (tmp_path / "org" / "mine").mkdir(parents=True)
     folder = str(tiny_model("gpt2"))
-    remember(folder, outline("gpt2"))
+    remember_model(folder, outline("gpt2"))
     monkeypatch.chdir(tmp_path)
     meant = {
         "org/gpt2": "org/gpt2", "org/gpt2-xl": "org/gpt2-xl", "ORG/GPT2-XL": "org/gpt2-xl", "gpt2-xl": "org/gpt2-xl",
@@ -502,23 +502,23 @@ def test_a_damaged_list_counts_as_empty_and_is_written_anew(content: str) -> Non
     recent_file().parent.mkdir(parents=True)
     recent_file().write_text(content)
     assert recent_models() == ()
-    remember("a", outline("a"))
+    remember_model("a", outline("a"))
     assert [model.name for model in recent_models()] == ["a"]
 
 
 def test_the_list_is_short_and_has_every_model_once() -> None:
-    for number in range(KEPT + 5):
-        remember(f"m{number}", outline("m"))
-    remember("m20", outline("m"))
+    for number in range(MOST_MODELS + 5):
+        remember_model(f"m{number}", outline("m"))
+    remember_model("m20", outline("m"))
     names = [model.name for model in recent_models()]
     assert names[:3] == ["m20", "m34", "m33"]
-    assert len(names) == len(set(names)) == KEPT == len(json.loads(recent_file().read_text()))
+    assert len(names) == len(set(names)) == MOST_MODELS == len(json.loads(recent_file().read_text()))
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not os.access("/proc/version", os.R_OK), reason="needs a place to fail")
 def test_a_place_that_cannot_be_written_to_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/version")
-    remember("a", outline("a"))
+    remember_model("a", outline("a"))
     assert recent_models() == ()
 
 
