@@ -1,10 +1,10 @@
-"""Every type of transformers, taken apart and proven: ``python -m tests.conformance`` writes ``tests/conformance.csv``.
+"""A check of every type in transformers: ``python -m tests.conformance`` writes ``tests/conformance.csv``.
 
-``--update TYPE …`` makes the lines of some types again; types alone are checked and printed. The engine's list of
+``--update TYPE …`` replaces the lines of some types; types without it are checked and printed. The engine's list of
 proven types is written with the table.
 
-For each text-capable type a tiny random model is built from its configuration, saved, opened by the ordinary loader,
-checked by the engine's own proof, and its maps compared with the probabilities that the model itself returns.
+For each type that reads text, a tiny random model is built from its configuration, saved, opened by the ordinary
+loader and checked by the engine's own proof, and its maps are compared with the probabilities that the model returns.
 """
 
 from __future__ import annotations
@@ -50,35 +50,35 @@ from tests.tiny_configurations import tiny_configuration
 TABLE = Path(__file__).with_name("conformance.csv")
 
 PROVEN = Path(outline.__file__)
-"""The engine's own list of what the table calls proven."""
+"""The file with the engine's list of proven types."""
 
 LARGEST = 200_000_000
-"""Parameters that a model may have and still be called tiny."""
+"""The most parameters of a tiny model."""
 
 SECONDS = 180
-"""For one type."""
+"""The time limit for one type."""
 
 TOGETHER = 10
-"""Types that one process checks one after the other, which imports everything once."""
+"""Types that one process checks, so that libraries are imported once for all of them."""
 
 LACKING = 2
-"""Tensors of a checkpoint that are taken out of it to see whether what is made up in their place is shown."""
+"""Tensors that are removed from a checkpoint, to see whether maps show random numbers in their place."""
 
 TEXT = "The cat sat on the mat, and the dog sat on the cat."
 
 
 @dataclass(frozen=True)
 class Row:
-    """What was found for one type.
+    """The result for one type.
 
     Attributes
     ----------
-    outcome : proven, or how far it came: unproven, declined, not built.
-    stacks, layers, heads : as the engine shows them, also of a model that it cannot run; heads of the first layer, with
-        its key/value heads.
-    output, scores : identities (a) and (b): the worst verdict over the layers, and modifiers.
+    outcome : proven, unproven, declined, not built, wrong or failed.
+    stacks, layers, heads : as the engine shows them, even if it cannot run the model; the heads and key/value heads are
+        those of the first layer.
+    output, scores : identities (a) and (b): the worst verdict over the layers, with its note.
     maps : the largest difference between the engine's maps and the model's own probabilities, or why there are none.
-    reason : of a type that is not proven.
+    reason : why the type is not proven.
     """
 
     model_type: str
@@ -116,12 +116,12 @@ def check(model_type: str) -> Row:
 
 
 def one_line(error: BaseException) -> str:
-    """Give the kind and the beginning of an error's text."""
+    """Return the class and the beginning of the text of an error."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
 
 
 def _said(error: EngineError, folder: Path) -> str:
-    """Give the text with which the engine refuses, the same wherever the folder is."""
+    """Return the engine's message, without the folder's name."""
     return " ".join(str(error).replace(str(folder), "FOLDER").split())
 
 
@@ -152,20 +152,20 @@ def _proven(model_type: str, folder: Path) -> Row:
 
 
 def _worst(findings: list[Finding]) -> Finding:
-    """Pick the finding that says least."""
+    """Pick the worst finding."""
     order = {False: 0, None: 1, True: 2}
     return min(findings, key=lambda each: (order[each.holds], -each.residual))
 
 
 def _say(finding: Finding) -> str:
-    """Put a finding into a cell of the table."""
+    """Write a finding as a cell of the table."""
     if not finding.holds:
         return finding.verdict
     return f"{finding.verdict} with {finding.note}" if finding.note else finding.verdict
 
 
 def _maps(reader: Reader, layers: list[Head]) -> str:
-    """Compare every layer's maps, computed again, with what its module returns while the model runs in eager mode."""
+    """Compare every layer's maps with what its module returns while the model runs in eager mode."""
     returned: dict[nn.Module, list[Any]] = {}
 
     def keep(module: nn.Module, args: Any, result: Any) -> None:
@@ -176,7 +176,7 @@ def _maps(reader: Reader, layers: list[Head]) -> str:
         shown = {layer: reader.layer_maps(layer).weights for layer in layers}
         hooks = [module.register_forward_hook(keep) for module in dict.fromkeys(reader.modules.values())]
         reader.reads_with_kernels = False
-        inputs = reader.inputs(reader.words.read(TEXT, None))  # what is read for maps ends before the last module
+        inputs = reader.inputs(reader.words.read(TEXT, None))  # reading for maps stops before the last module
         with reader.running(inputs["input_ids"].shape[1], lambda: None):
             reader.model(**inputs)
         for hook in hooks:
@@ -194,10 +194,10 @@ def _maps(reader: Reader, layers: list[Head]) -> str:
 
 
 def labels_untrue(reader: Reader) -> str:
-    """Say which layer's map is labelled with other tokens than the model was given; nothing where all are true.
+    """Name a layer whose map is labelled with other tokens than the model was given; empty if there is none.
 
-    What the model was given is what its tables looked up: rows, columns where a model has the tokens first, and more
-    where it fills up blocks.
+    The model was given what its embeddings looked up: rows, or columns if a model has the tokens first, possibly with
+    padding.
     """
     given: set[tuple[int, ...]] = set()
 
@@ -224,7 +224,7 @@ def labels_untrue(reader: Reader) -> str:
 
 
 def shown_maps(reader: Reader) -> dict[Head, AttentionMaps]:
-    """Give the maps that are shown of the sentence that was read last."""
+    """Return the maps of the last sentence that can be shown."""
     found = {}
     for layer in reader.modules:
         with suppress(EngineError):
@@ -233,7 +233,7 @@ def shown_maps(reader: Reader) -> dict[Head, AttentionMaps]:
 
 
 def made_up(folder: Path, reader: Reader) -> str:
-    """Take tensors out of a checkpoint, and say which map still shows what is not that of the whole one."""
+    """Remove tensors from a checkpoint, and name a map that is shown but differs from that of the whole checkpoint."""
     file = folder / "model.safetensors"
     whole = load_file(file)
     drawn = random.Random(0).sample(sorted(whole), min(LACKING, len(whole)))
@@ -254,7 +254,7 @@ def made_up(folder: Path, reader: Reader) -> str:
 
 
 def _apart(model_types: Sequence[str]) -> list[Row]:
-    """Check some types in a process of their own; where it hangs or is killed, each of the rest in another one."""
+    """Check some types in a separate process; if it hangs or is killed, each of the rest in its own."""
     command = [sys.executable, "-m", "tests.conformance", *model_types]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS * len(model_types), check=False)
@@ -277,7 +277,7 @@ def table() -> list[Row]:
 
 
 def main() -> None:
-    """Check all types, or with ``--update`` the named ones, and write the table; check named ones and print them."""
+    """Check all types, or with ``--update`` the named ones, and write the table; without it print the named ones."""
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()

@@ -1,10 +1,10 @@
-"""Damaged and hostile model folders through the command line: one line says what is wrong, within time and memory.
+"""Damaged and hostile model folders on the command line: one line says what is wrong, within limits of time and memory.
 
     python -m tests.mutations --count 1000 --seed 1
 
-Tiny models of several architectures, one in several files, one with an adapter, have one of their files changed: types
-swapped, huge numbers, deep nesting, fields left out or added, paths that lead elsewhere, bytes cut off. Each is given
-to one command in a process of its own, forked once everything is imported, whose time and memory are watched.
+One file of a tiny model is changed: types swapped, huge numbers, deep nesting, fields removed or added, paths that lead
+elsewhere, bytes cut off. The models have several architectures; one has several files, and one an adapter. One command
+runs on each in a forked process, once everything is imported, and its time and memory are watched.
 """
 
 from __future__ import annotations
@@ -30,19 +30,8 @@ from typing import Any
 import numpy as np
 
 TYPES = (
-    "gpt2",
-    "llama",
-    "bert",
-    "t5",
-    "bart",
-    "albert",
-    "mixtral",
-    "gemma3_text",
-    "opt",
-    "falcon",
-    "xlm",
-    "deberta-v2",
-)
+    "gpt2", "llama", "bert", "t5", "bart", "albert", "mixtral", "gemma3_text", "opt", "falcon", "xlm", "deberta-v2",
+)  # fmt: skip
 """Architectures whose folders are mutated."""
 
 COMMANDS = (
@@ -52,13 +41,13 @@ COMMANDS = (
     ("check", "{}"),
     ("export", "{}", "weights"),
 )
-"""What each mutated folder is given to; one of them, by chance."""
+"""One of them, chosen at random, runs on each mutated folder."""
 
 SECONDS, GROWTH = 10.0, 2**30
-"""What a command may take: of time, and of bytes of memory beyond what it starts with."""
+"""The limits of a command: its time, and the bytes of memory that it allocates."""
 
 LONGEST_LINE = 1500
-"""Characters of what is said on standard error."""
+"""Characters of a line on standard error."""
 
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 7, 64, 1000, 10**5, 10**6, 10**7, 10**8, 10**9, 2**31, 2**31 - 1, 2**63, 10**400,
@@ -69,7 +58,7 @@ VALUES: tuple[Any, ...] = (
     {"quant_method": "fp8", "weight_block_size": [0, 10**9]}, {"type": "Split", "pattern": {"Regex": "(a|a)*b"}},
     [None], {"a": {"b": 1}}, ["x"] * 1000, [1] * 10**5, {str(each): each for each in range(1000)},
 )  # fmt: skip
-"""What stands in the place of a field's own value."""
+"""Values that replace a field's own."""
 
 FIELDS = (
     "num_labels", "id2label", "num_hidden_layers", "num_layers", "n_layer", "encoder_layers", "num_attention_heads",
@@ -78,27 +67,20 @@ FIELDS = (
     "rope_scaling", "rope_parameters", "sliding_window", "model_type", "architectures", "auto_map", "tokenizer_class",
     "quantization_config", "text_config", "vision_config", "torch_dtype", "dtype", "pad_token_id", "eos_token_id",
     "decoder_start_token_id", "is_encoder_decoder", "is_decoder", "tie_word_embeddings", "hidden_act",
-    "type_vocab_size",
-    "num_local_experts", "num_experts_per_tok", "attn_implementation", "_attn_implementation", "per_layer_config",
+    "type_vocab_size", "num_local_experts", "num_experts_per_tok", "attn_implementation", "_attn_implementation",
+    "per_layer_config",
     "rank_pattern", "alpha_pattern", "target_modules", "lora_alpha", "r", "use_dora", "model_max_length", "weight_map",
     "metadata", "added_tokens_decoder", "chat_template", "extra_special_tokens", "model", "pre_tokenizer", "vocab",
     "use_cache", "output_attentions", "return_dict", "problem_type", "n_langs", "layers_block_type", "mtp_num_layers",
     "num_kv_shared_layers", "max_source_positions", "attention_window", "transformers_version", "name_or_path",
     "subfolder", "revision", "pruned_heads", "tokenizer_file", "vocab_file", "add_prefix_space", "padding_side",
 )  # fmt: skip
-"""Fields that are put where they are not."""
+"""Fields that are added."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What came of one mutated folder.
-
-    Attributes
-    ----------
-    case, mutation, command : which it was.
-    troubles : what it did that no command may; nothing where all was well.
-    seconds, growth, code, said : what it took, and gave.
-    """
+    """The result of a command on one mutated folder; ``troubles`` are the rules that it broke."""
 
     case: str
     mutation: str
@@ -146,7 +128,7 @@ def write_adapter_of(base: Path, place: Path, **settings: Any) -> Path:
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the way to every value inside a JSON value, those of long lists and tables not all."""
+    """Yield the path to every value inside a JSON value, or to the first ones in long lists and objects."""
     inner = (
         list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
     )
@@ -193,7 +175,7 @@ def _mutate_value(content: Any, draw: random.Random) -> tuple[Any, str]:
 
 
 def _mutate_bytes(raw: bytes, draw: random.Random) -> tuple[bytes, str]:
-    """Change a file's bytes without regard to what they mean."""
+    """Change a file's bytes, whatever they mean."""
     kind = draw.choice(
         ("cut", "cut", "flip", "flip", "empty", "latin", "deep", "deep object", "mark", "twice", "digits")
     )
@@ -218,7 +200,7 @@ def _mutate_bytes(raw: bytes, draw: random.Random) -> tuple[bytes, str]:
 
 
 def _mutate_place(file: Path, draw: random.Random) -> str:
-    """Put something that is no plain file in the place of one."""
+    """Replace a file by something that is no regular file."""
     file.unlink()
     kind = draw.choice(("nothing", "pipe", "zeros", "folder", "away", "loop", "nowhere"))
     if kind == "pipe":
@@ -232,7 +214,7 @@ def _mutate_place(file: Path, draw: random.Random) -> str:
 
 
 def _mutate_header(file: Path, draw: random.Random) -> str:
-    """Change what the header of a safetensors file says of one tensor."""
+    """Change the header of a safetensors file for one tensor."""
     raw = file.read_bytes()
     length = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + length])
@@ -258,7 +240,7 @@ def _mutate_header(file: Path, draw: random.Random) -> str:
 
 
 def mutate(folder: Path, draw: random.Random) -> str:
-    """Change one file of a folder; say how."""
+    """Change one file of a folder; return a description."""
     files = sorted(folder.iterdir())
     texts = [file for file in files if file.suffix == ".json"]
     named = [file for file in texts if "config" in file.name or "index" in file.name]
@@ -288,7 +270,7 @@ def mutate(folder: Path, draw: random.Random) -> str:
 
 
 def _run_here(arguments: list[str], place: Path, *, has_input: bool) -> None:
-    """Run the command in this process, which was forked for it, and end it."""
+    """Run the command in this forked process, and end the process."""
     code = 70
     try:
         os.setsid()
@@ -319,7 +301,7 @@ def _run_here(arguments: list[str], place: Path, *, has_input: bool) -> None:
 
 
 def _memory_of(process: int) -> int:
-    """Give the bytes of memory that a process has of its own, beyond what it shares since the fork; 0 once it ended."""
+    """Return the bytes of a process's own memory, not shared since the fork; 0 once it has ended."""
     try:
         lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines()
     except (OSError, ValueError):
@@ -328,7 +310,7 @@ def _memory_of(process: int) -> int:
 
 
 def watch(case: str, mutation: str, arguments: list[str], place: Path, *, has_input: bool = True) -> Found:
-    """Run a command in a fork; stop it where it takes too long or too much."""
+    """Run a command in a fork; stop it if it takes too much time or memory."""
     begin = time.monotonic()
     process = os.fork()
     if process == 0:
@@ -355,7 +337,7 @@ def watch(case: str, mutation: str, arguments: list[str], place: Path, *, has_in
 
 
 def _troubles(said: str, code: int, has_ended: bool) -> Iterator[str]:
-    """Name what is wrong with how a command ended, and with what it said on standard error."""
+    """Name what is wrong with a command's exit code and its lines on standard error."""
     if "unexpected" in said:
         yield "unexpected"
     if "Traceback" in said:
@@ -373,7 +355,7 @@ def _troubles(said: str, code: int, has_ended: bool) -> Iterator[str]:
 
 
 def examine(folders: list[Path], case: str) -> Found:
-    """Mutate a folder and run a command on it; which, and how, follows from the case's name."""
+    """Mutate a folder and run a command on it, both chosen by the case's name."""
     draw = random.Random(case)
     with tempfile.TemporaryDirectory(prefix="mutated-") as place:
         folder = Path(shutil.copytree(draw.choice(folders), Path(place) / "model"))
@@ -383,7 +365,7 @@ def examine(folders: list[Path], case: str) -> Found:
 
 
 def prepare() -> None:
-    """Import all that commands import, so that a fork need not."""
+    """Import everything that commands import, so that a fork need not."""
     import torch
 
     torch.set_num_threads(1)
@@ -406,7 +388,7 @@ def prepare() -> None:
 
 
 def main(tell: Callable[[str], None] = print) -> int:
-    """Examine as many cases as were asked for, print those with troubles and counts; 1 where there were any."""
+    """Examine cases, print those with troubles, and counts; return 1 if there were troubles."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", default="0")

@@ -1,7 +1,4 @@
-"""All measurements, one after the other, each in a process of its own: ``python -m tests.benchmarks [NAME …]``.
-
-Each writes its table to standard output as its own command does. Give names to run some of them.
-"""
+"""All measurements, each in a separate process: ``python -m tests.benchmarks [NAME …]``; names select some of them."""
 
 from __future__ import annotations
 

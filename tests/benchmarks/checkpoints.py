@@ -1,10 +1,10 @@
 """Browsing checkpoints larger than memory: ``python -m tests.benchmarks.checkpoints [--shape 13b|70b|405b]``.
 
-Makes a checkpoint of the shape in a temporary folder, as sparse files of which a few layers' attention has numbers. In
-a process of its own it measures the time to open it, the first head after ``import torch``, a layer's heads, and the
-largest resident set up to each, mapped files counted. At last the explorer is started in a pseudo-terminal, walked to
-other layers, and to a layer as a whole, of which it shows what takes little memory; where heads do not share their keys
-that takes minutes, and is done with ``--whole`` alone. Linux alone says what it needs.
+Writes a checkpoint of the shape to a temporary folder, as sparse files in which the attention of a few layers has
+numbers. A separate process measures the time to open it, to compute the first head after ``import torch``, and a
+layer's heads, and the largest resident set after each, including mapped files. Then the explorer is started in a
+pseudo-terminal and walked to other layers, and to a whole layer; if heads do not share their keys that takes minutes,
+and needs ``--whole``. Only Linux reports the memory.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tests.sparse_checkpoints import SHAPES, write_checkpoint
 from tests.terminal import COMMAND, Terminal
 
 LAYERS = 3
-"""Layers with numbers, which are walked."""
+"""The layers with numbers."""
 
 SECONDS = 120.0
 """How long a layer's heads may take in the explorer."""
 
 WHOLE_SECONDS = 1200.0
-"""How long a layer as a whole may."""
+"""How long a whole layer may take."""
 
 
 def peak(process: str = "self") -> str:
-    """Give the largest resident set that a process has had."""
+    """Return the largest resident set that a process has had."""
     lines = dict(
         line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
     )
@@ -45,7 +45,7 @@ def peak(process: str = "self") -> str:
 
 
 def step(label: str, work: Callable[[], object]) -> None:
-    """Print how long something takes, and the largest resident set so far."""
+    """Run a step; print its time and the largest resident set so far."""
     start = time.perf_counter()
     work()
     print(f"  {label:<44}{time.perf_counter() - start:8.2f} s {peak():>10}", flush=True)
@@ -61,7 +61,7 @@ def inside(folder: str, whole: bool) -> None:
     step("open: find, read all headers", lambda: opened.append(OpenModel.open(folder, options, lambda progress: None)))
 
     def import_torch() -> None:
-        import torch  # noqa: F401  # it is the import that is timed
+        import torch  # noqa: F401  # the import itself is timed
 
     step("import torch", import_torch)
     session, first = opened[0], Head("decoder", 0)
@@ -81,7 +81,7 @@ def inside(folder: str, whole: bool) -> None:
 
 
 def explorer(folder: Path, whole: bool) -> None:
-    """Measure the explorer from outside."""
+    """Measure the explorer in a pseudo-terminal."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {
             "XDG_CACHE_HOME": cache, "XDG_CONFIG_HOME": cache, "XDG_STATE_HOME": cache, "COLORTERM": "truecolor",

@@ -1,8 +1,8 @@
-"""Everything that is worked out from weights alone, on GPT-2-small's shape: ``python -m tests.benchmarks.circuits``.
+"""Tables of the weights alone, for GPT-2-small's shape: ``python -m tests.benchmarks.circuits``.
 
-A model of that shape with random weights is written to a folder and opened as any other; nothing is kept on disk. The
-budget is ten seconds for the model on two cores. Each line is the wall time of one table for all layers and heads, and
-the processor time beside it, which tells a busy machine from a slow program. Nothing that a table has is left out.
+A model of that shape with random weights is written to a folder and opened as usual, without the cache. The budget is
+ten seconds for the model on two cores. Each line is the wall time of one complete table for all layers and heads, and
+the processor time, which tells a busy machine from a slow program.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Step = tuple[str, Callable[[], int]]
 
 
 def main() -> None:
-    """Print the seconds of each table, and of all that measure the weights."""
+    """Print the seconds of each table, and of all of them."""
     transformers.logging.disable_progress_bar()
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,9 +1,8 @@
-"""How the spectra's cost grows with layers, heads, widths and sharing: ``python -m tests.benchmarks.growth [--large]``.
+"""The cost of spectra by layers, heads, widths and shared keys: ``python -m tests.benchmarks.growth [--large]``.
 
-Each line is a process of its own: seconds for all heads and for all whole layers of a model of that shape, and the most
-memory that was resident over what was before the first layer. Layers are drawn and computed one after the other, and
-where they are many a few are computed and the time is scaled up. ``--large`` adds the shapes of models of 8 and 70
-billion parameters, on the GPU if there is one.
+Each line comes from a separate process: seconds for all heads and for all whole layers of a model of that shape, and
+the largest growth of the resident memory since the first layer. Of many layers only a few are computed, and the time is
+scaled up. ``--large`` adds the shapes of models of 8 and 70 billion parameters, on the GPU if there is one.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dataclasses import asdict, dataclass
 from engine.values.options import limit_threads
 
 MOST_LAYERS = 12
-"""How many layers are computed at most; more are scaled up from these."""
+"""The most layers that are computed; the time of more is scaled up."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a measurement was made on, in one line, and memory as the operating system counts it."""
+"""The machine of a measurement, in one line, and memory as the operating system counts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def processor() -> str:
 
 
 def machine() -> str:
-    """Name the processor, the cores that may be used, Python, torch, and the GPUs."""
+    """Name the processor, the available cores, Python, torch, and the GPUs."""
     import torch
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -29,7 +29,7 @@ def machine() -> str:
 
 
 def resident_mib(peak: bool = False) -> float:
-    """Give this process's resident set in mebibytes, or the largest it has been; of Linux alone."""
+    """Return this process's resident set in mebibytes, or its peak; only on Linux."""
     wanted = "VmHWM:" if peak else "VmRSS:"
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith(wanted):
@@ -38,5 +38,5 @@ def resident_mib(peak: bool = False) -> float:
 
 
 def forget_peak() -> None:
-    """Let the largest resident set be counted from now on."""
+    """Reset the peak of the resident set."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")

@@ -1,10 +1,9 @@
-"""What long sentences cost, by their number of tokens: ``python -m tests.benchmarks.sentences``.
+"""The cost of long sentences by their number of tokens: ``python -m tests.benchmarks.sentences``.
 
-GPT-2 small's shape and a small model with rotary positions, random weights, made in a temporary folder. Each line is a
-process of its own: seconds to read the sentence, for one layer's maps, for another layer's in the same memory, and for
-the means over all layers; the most memory that was resident while the sentence was read, over what was before, and
-while the maps were made, over what was once it was read; the most of all of it, reading, a layer's maps and the next
-layer's, over what was before; beside it what one layer's maps take written out.
+The models have random weights, one with GPT-2 small's shape and a small one with rotary positions. Each line comes from
+a separate process: seconds to read the sentence, for one layer's maps, for another layer's in the same memory, and for
+the means over all layers; the peak of resident memory over what was there before, while the sentence is read, while
+maps are computed, and over all; and the size of one layer's maps.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ GPT2, ROTARY = "GPT-2 small", "rotary, 4 layers × 8 heads"
 LENGTHS = {GPT2: (128, 512, 1024, 2048), ROTARY: (1024, 2048, 4096, 8192)}
 
 MOST_AVERAGED = 1e9
-"""Weights of all layers together up to which the means over them are measured."""
+"""The means over all layers are measured up to so many weights."""
 
 
 def build(name: str, folder: Path) -> None:
@@ -53,7 +52,7 @@ def build(name: str, folder: Path) -> None:
 
 
 def measure(folder: str, tokens: int) -> dict[str, float]:
-    """Read a sentence and make maps of it in this process."""
+    """Read a sentence and compute maps of it in this process."""
     limit_threads(None)
     from engine.checkpoints.locate import locate
     from engine.checkpoints.source import FolderSource
@@ -70,7 +69,7 @@ def measure(folder: str, tokens: int) -> dict[str, float]:
     reader = load_reader(source, "cpu", "auto")
     layers = [layer.name for layer in source.anatomy.outline.layers]
     reader.read(SHORT, rest)
-    reader.layer_maps(layers[0])  # what is loaded at the first sentence is loaded now
+    reader.layer_maps(layers[0])  # the first sentence loads libraries
     before = resident_mib()
     forget_peak()
     sentence, read = timed(lambda: reader.read(" ".join(f"w{17 * n % WORDS}" for n in range(tokens)), rest))
@@ -80,7 +79,7 @@ def measure(folder: str, tokens: int) -> dict[str, float]:
     _, first = timed(lambda: reader.layer_maps(layers[0], rest))
     maps_memory = resident_mib(peak=True) - held
     again, second = timed(lambda: reader.layer_maps(layers[1], rest))
-    all_memory = max(read_memory, resident_mib(peak=True) - before)  # with what is kept of all layers
+    all_memory = max(read_memory, resident_mib(peak=True) - before)  # including what is kept of all layers
     size = again.weights.nbytes
     mean = float("nan")
     if size / 4 * len(layers) <= MOST_AVERAGED:

@@ -1,14 +1,12 @@
-"""Spectra of a GPT-2-small-shaped model, ours and others', in one run: ``python -m tests.benchmarks.spectra [LAYERS]``.
+"""Spectra of a model of GPT-2-small's shape, by us and others: ``python -m tests.benchmarks.spectra [LAYERS]``.
 
-* The plain way is ``svdvals`` of every slice and of every dense ``d_model × d_model`` product, in float32, as published
-  notebooks do it.
-* TransformerLens, where it is installed, decomposes the heads' circuits by its ``FactoredMatrix``, in float32.
-* WeightWatcher, where it is installed, decomposes whole matrices, and fits power laws to them, which is part of its
-  time.
+* The plain way is ``svdvals`` of every slice and of every dense ``d_model × d_model`` product, in float32, as in
+  published notebooks.
+* TransformerLens, if installed, decomposes the heads' circuits by its ``FactoredMatrix``, in float32.
+* WeightWatcher, if installed, decomposes whole matrices and fits power laws to them, which is part of its time.
 
 All work on the same random weights. The engine computes all twelve layers, as it does in the background of the
-explorer; the others only LAYERS of them (two unless said otherwise), in between, and their time is scaled up, since it
-is the same work in each.
+explorer; the others compute only LAYERS of them (two by default), in between, and their time is scaled up.
 """
 
 from __future__ import annotations
@@ -54,14 +52,14 @@ def draw_layer(heads: int, shared: int, width: int, d_model: int) -> Factors:
 
 
 def timed(way: Way, layer: Factors) -> tuple[float, Any]:
-    """Run a way once and give the seconds and what it computed."""
+    """Run a way once; return the seconds and the result."""
     start = time.perf_counter()
     values = way(layer)
     return time.perf_counter() - start, values
 
 
 def dense_heads(factors: Factors) -> dict[str, Tensor]:
-    """Take every slice and every dense product of a layer's heads through ``svdvals``."""
+    """Decompose every slice and every dense product of a layer's heads with ``svdvals``."""
     query, key, value, output = factors
     dense = {"Q": query, "K": key, "V": value, "O": output}
     dense |= {"QK": query.mT @ key, "OV": value.mT @ output.mT}
@@ -69,7 +67,7 @@ def dense_heads(factors: Factors) -> dict[str, Tensor]:
 
 
 def dense_layer(factors: Factors) -> dict[str, Tensor]:
-    """Take the six matrices of a whole layer through ``svdvals``."""
+    """Decompose the six matrices of a whole layer with ``svdvals``."""
     query, key, value, output = factors
     q, k, v, o = (each.flatten(0, 1) for each in (query, key, value, output.mT))
     dense = {"Q": q, "K": k, "V": v, "O": o, "QK": q.T @ k, "OV": v.T @ o}
@@ -95,7 +93,7 @@ def weight_watcher(factors: Factors) -> None:
 
 
 def same_ranks(found: dict[str, FloatArray], exact: dict[str, Tensor]) -> tuple[int, int]:
-    """Count the ranks that are those of dense float64, and all of them: energy ranks at several ε, numerical ranks."""
+    """Count the energy ranks at several ε and the numerical ranks that agree with dense float64, and all of them."""
     agree = total = 0
     for matrix, rows in found.items():
         truth = exact[matrix].numpy()[:, : rows.shape[1]]
@@ -108,7 +106,7 @@ def same_ranks(found: dict[str, FloatArray], exact: dict[str, Tensor]) -> tuple[
 
 
 def others() -> dict[str, tuple[Way | None, Way | None]]:
-    """List the other ways that this machine has, for heads and for whole layers."""
+    """List the other ways that are installed, for heads and for whole layers."""
     ways: dict[str, tuple[Way | None, Way | None]] = {"svdvals of dense matrices": (dense_heads, dense_layer)}
     if importlib.util.find_spec("transformer_lens"):
         ways["TransformerLens, circuits"] = (transformer_lens, None)
@@ -118,7 +116,7 @@ def others() -> dict[str, tuple[Way | None, Way | None]]:
 
 
 def line(name: str, spent: Seconds, ours: Seconds) -> str:
-    """Write a way's seconds, and how many times ours they are."""
+    """Format a way's seconds, and their ratio to ours."""
 
     def cell(seconds: float, our_seconds: float) -> str:
         return f"{seconds:8.2f} s {seconds / our_seconds:5.1f} ×" if seconds else f"{'—':>18}"
@@ -140,7 +138,7 @@ def main() -> None:
     beside = others()
     small = draw_layer(2, 2, 8, 32)
     for way in (*ours, dense_heads, dense_layer):
-        way(small)  # libraries do some things once
+        way(small)  # the first call of a library takes longer
     spent = {name: [0.0, 0.0] for name in ("engine", *beside)}
     agree = total = 0
     for number in range(LAYERS):

@@ -1,9 +1,9 @@
-"""How the explorer feels, measured from outside in a pseudo-terminal: ``python -m tests.benchmarks.terminal [MODEL]``.
+"""The speed of the explorer in a pseudo-terminal: ``python -m tests.benchmarks.terminal [MODEL]``.
 
-Prints each figure beside its budget: the time to the first frame and to the first head (without and with the cache of
-spectra) beside that of a minimal Textual application, keys while everything is still being loaded and computed, gaps of
-the event loop, the bytes and the last byte of keys, the bytes of an idle second, and the time to quit. First on a quiet
-machine, then with another process that keeps a core busy; ``--quiet`` leaves the second round out.
+Prints each figure beside its budget: the time to the first frame of the explorer and of a minimal Textual application,
+to the first head (without and with the cache of spectra), of keys while the model is loaded and computed, gaps of the
+event loop, the bytes of a key and the time to the last of them, the bytes of an idle second, and the time to quit.
+First on a quiet machine, then beside a process that keeps a core busy; ``--quiet`` skips the second round.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ SENTENCE = "the cat sat on the mat and the dog sat on the cat and then the cat a
 SIZES = ((80, 24), (154, 64))
 
 MOVE = 2000
-"""Bytes of a cursor's move at most."""
+"""The budget for a cursor's move, in bytes."""
 
 BUSY_SECONDS = 7.0
-"""From the start of the program, for which keys are pressed without waiting for it to be done."""
+"""Seconds from the start of the program in which keys are pressed while it is busy."""
 
 STARTS = 3
-"""How often a start is measured; the median counts."""
+"""Starts that are measured; the median counts."""
 
 PROBLEM = "import numpy as np\na = np.random.default_rng(0).normal(size=(400, 400))\nwhile True: np.linalg.svd(a)"
-"""What the process beside does."""
+"""The work of the process that keeps a core busy."""
 
 FIRST = "place "
-"""What the overview says of the head under its cursor once its value is known, and not before."""
+"""Appears in the overview once the value of the head under its cursor is known."""
 
 MINIMAL = """
 from textual.app import App
@@ -50,19 +50,12 @@ class Minimal(App):
         yield Static("sentence")
 Minimal().run()
 """
-"""The least that the toolkit can do: a start that no application of it undercuts on this machine."""
+"""The fastest start of a Textual application on this machine."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One measurement.
-
-    Attributes
-    ----------
-    what : was measured.
-    value, unit : how much it was.
-    budget : how much it may be; None where it is only told.
-    """
+    """One measurement, with its budget if it has one."""
 
     what: str
     value: float
@@ -77,10 +70,10 @@ class Figure:
 
 
 def environment(cache: str) -> dict[str, str]:
-    """Give a program a cache of its own, a good terminal, compiled modules, and the code that this benchmark is of."""
+    """Set up a separate cache, a truecolor terminal, compiled modules, and the code of this benchmark."""
     return {
         "XDG_CACHE_HOME": cache,
-        "XDG_CONFIG_HOME": cache,  # nothing of whoever measures
+        "XDG_CONFIG_HOME": cache,  # not the user's own
         "XDG_STATE_HOME": cache,
         "ATTN_TUI_RESTORE": "0",
         "COLORTERM": "truecolor",
@@ -95,7 +88,7 @@ def start(model: str, columns: int, rows: int, cache: str, *options: str) -> Ter
 
 
 def starts(model: str, columns: int, rows: int) -> Iterator[Figure]:
-    """Measure starts: without the cache of spectra, then with it; and a minimal application for comparison."""
+    """Measure starts without the cache of spectra and with it, and of a minimal application."""
     minimal: list[float] = []
     frames: list[float] = []
     heads: list[float] = []
@@ -134,7 +127,7 @@ def words(*command: str) -> float:
 
 
 def busy(model: str, columns: int, rows: int) -> Iterator[Figure]:
-    """Walk on from the first frame, while torch is imported, the model swept, and a sentence read."""
+    """Measure keys from the first frame on, while torch is imported, the model swept, and a sentence read."""
     waits: list[float] = []
     with tempfile.TemporaryDirectory() as cache, start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
         terminal.wait_for("L0H0")
@@ -151,30 +144,27 @@ def busy(model: str, columns: int, rows: int) -> Iterator[Figure]:
 
 
 def press(terminal: Terminal, what: str, keys: str, most: float | None) -> Iterator[Figure]:
-    """Measure the bytes of keys one after the other, and the time to the last byte of each."""
+    """Measure the bytes of each key, and the time to the last of them."""
     measured = []
     for key in keys:
         terminal.send(key)
         measured.append(terminal.settle(0.15))
-    yield from told(what, measured, most)
+    yield from key_figures(what, measured, most)
 
 
 def press_and_rest(terminal: Terminal, what: str, keys: str, most: float, whole: float) -> Iterator[Figure]:
-    """Measure keys that move a cursor, and apart from them what follows where it rests: what is under it is selected.
-
-    That begins a while after the key, and has the bytes and the time that it takes to select by any other key.
-    """
+    """Measure keys that move a cursor, and separately the selection that follows after a pause."""
     moved, rested = [], []
     for key in keys:
         terminal.send(key)
         moved.append(terminal.settle(PAUSE, limit=PAUSE))
         rested.append(terminal.settle(2 * PAUSE))
-    yield from told(what, moved, most)
-    yield from told(f"{what}, at rest", rested, whole)
+    yield from key_figures(what, moved, most)
+    yield from key_figures(f"{what}, at rest", rested, whole)
 
 
-def told(what: str, measured: list[tuple[int, float]], most: float | None) -> Iterator[Figure]:
-    """Tell of bytes, and the seconds until the last of them."""
+def key_figures(what: str, measured: list[tuple[int, float]], most: float | None) -> Iterator[Figure]:
+    """Report bytes, and the time to the last of them."""
     counts = [count for count, _ in measured]
     yield Figure(f"{what}, median", statistics.median(counts), "B", most)
     yield Figure(f"{what}, most", max(counts), "B", most)
@@ -182,14 +172,14 @@ def told(what: str, measured: list[tuple[int, float]], most: float | None) -> It
 
 
 def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
-    """Measure keys in each view once the engine has done everything, and idle seconds."""
+    """Measure keys in each view once the engine is idle, and idle seconds."""
     whole = 40_000 if columns > 80 else 12_000
     with tempfile.TemporaryDirectory() as cache:
         with start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
-            wait_until_all_is_there(terminal)
+            wait_until_idle(terminal)
             yield from keys_in_views(terminal, whole)
         with start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
-            wait_until_all_is_there(terminal)
+            wait_until_idle(terminal)
             terminal.send("w:tree\r")
             terminal.settle(0.5)
             yield from press(terminal, "tree move, with the overview beside it", "j" * 8, whole)
@@ -199,16 +189,16 @@ def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
             yield from press(terminal, "tree move, at the ranks of a layer", "j" * 4, MOVE)
 
 
-def wait_until_all_is_there(terminal: Terminal) -> None:
-    """Wait for a map, for which torch must have been imported, and then until nothing is drawn any more."""
+def wait_until_idle(terminal: Terminal) -> None:
+    """Wait for a map, which needs torch, and then until nothing more is drawn."""
     terminal.wait_for(FIRST)
     terminal.send("3")
-    terminal.wait_for('" → k ', 60.0)  # what is read at the cursor of the map
+    terminal.wait_for('" → k ', 60.0)  # the readout at the cursor of the map
     terminal.settle(2.0)
 
 
 def keys_in_views(terminal: Terminal, whole: float) -> Iterator[Figure]:
-    """Measure keys in each view, and idle seconds; a whole view has so many bytes at most."""
+    """Measure keys in each view, and idle seconds; ``whole`` is the budget for a whole view, in bytes."""
     terminal.send(":tree\r1")
     terminal.settle(0.5)
     yield from press(terminal, "next head", "]" * 12, whole)
@@ -236,7 +226,7 @@ def keys_in_views(terminal: Terminal, whole: float) -> Iterator[Figure]:
     terminal.settle(1.0)
     yield from press(terminal, "three maps side by side", "C", whole)
     terminal.send("G")
-    terminal.read(4.0)  # until what is said of pinned maps has gone
+    terminal.read(4.0)  # until the message about pinned maps has gone
     yield from press(terminal, "cursor of three maps", "k" * 8, MOVE)
     yield from press(terminal, "cursor of three maps, by keys", "h" * 8, MOVE)
     idle = len(terminal.read(4.0))
@@ -244,7 +234,7 @@ def keys_in_views(terminal: Terminal, whole: float) -> Iterator[Figure]:
 
 
 def gaps(model: str, columns: int, rows: int) -> Iterator[Figure]:
-    """Measure how long the event loop is kept waiting, while torch is imported and afterwards."""
+    """Measure the longest gaps of the event loop, while torch is imported and afterwards."""
     with tempfile.TemporaryDirectory() as cache:
         before, after = longest_gaps(model, SENTENCE, columns, rows, environment(cache), BUSY_SECONDS + 3)
     yield Figure("gap of the event loop until torch is imported", before, "ms")
@@ -281,7 +271,7 @@ def main() -> None:
     arguments.add_argument("--quiet", action="store_true", help="leave out the round with a busy process beside")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as cache, start(given.model, *SIZES[0], cache, "--text", SENTENCE) as terminal:
-        terminal.wait_for(FIRST)  # what is measured is a start from warm files and compiled modules
+        terminal.wait_for(FIRST)  # so that later starts find files cached and modules compiled
         terminal.settle(2.0)
     print("on this machine as it is")
     measure(given.model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,93 +119,82 @@ def draw(heads: int, shared: int, r: int, d: int, seed: int = 0) -> LayerFactors
     return gaussian(heads, r, d), gaussian(shared, r, d), gaussian(shared, r, d), gaussian(heads, d, r)
 
 
-def test_an_identity_is_symmetric_and_positive_and_has_distance_zero() -> None:
-    everything = torch.eye(6, dtype=torch.float64)[None]
-    found = with_qk(2.0 * everything, everything)
-    assert found["qk_symmetry"] == pytest.approx(1.0)
-    assert found["qk_identity_distance"] == pytest.approx(0.0, abs=1e-7)
-    assert found["qk_identity_floor"] == 0.0
-    assert found["qk_positive_mass"] == pytest.approx(1.0)
-    assert found["qk_negative_mass"] == pytest.approx(0.0, abs=1e-12)
+near = pytest.approx
+
+EVERYTHING, PLANE = torch.eye(6, dtype=torch.float64)[None], rows(axis(0), axis(1))
+NOTHING = torch.zeros(6, dtype=torch.float64)
+TILTED = math.cos(math.radians(30)) * axis(0) + math.sin(math.radians(30)) * axis(2)
+
+KNOWN_QK: dict[str, tuple[Tensor, Tensor, dict[str, Any]]] = {
+    "an identity": (2.0 * EVERYTHING, EVERYTHING, {
+        "qk_symmetry": near(1.0), "qk_identity_distance": near(0.0, abs=1e-7), "qk_identity_floor": 0.0,
+        "qk_positive_mass": near(1.0), "qk_negative_mass": near(0.0, abs=1e-12),
+    }),
+    "a projection": (PLANE, PLANE, dict.fromkeys(
+        ("qk_identity_distance", "qk_identity_floor", "qk_symmetric_identity_distance", "qk_symmetric_identity_floor"),
+        near(math.sqrt(1 - 2 / 6)),
+    )),
+    "an antisymmetric circuit": (PLANE, rows(axis(1), -axis(0)), {
+        "qk_symmetry": near(-1.0), "qk_symmetric_energy": near(0.0, abs=1e-12), "qk_antisymmetric_energy": near(1.0),
+        "qk_identity_distance": near(1.0), "qk_symmetric_identity_distance": near(math.nan, nan_ok=True),
+        "qk_symmetric_identity_floor": 1.0,
+        "qk_positive_mass": near(0.0, abs=1e-7), "qk_negative_mass": near(0.0, abs=1e-7),
+    }),
+    "orthogonal subspaces": (PLANE, rows(axis(2), axis(3)), {
+        "qk_symmetry": near(0.0, abs=1e-12), "qk_image_in_kernel": 2, "qk_factors_lost": 0,
+        "qk_angle_smallest": near(90.0), "qk_angle_largest": near(90.0), "qk_overlap": near(0.0, abs=1e-12),
+    }),
+    "one orthogonal direction of two": (PLANE, rows(axis(0), axis(2)), {
+        "qk_image_in_kernel": 1, "qk_angle_smallest": near(0.0, abs=1e-5), "qk_angle_largest": near(90.0),
+        "qk_overlap": near(0.5),
+    }),
+    "a tilted plane": (PLANE, rows(5.0 * TILTED, axis(1) + TILTED), {
+        "qk_angle_smallest": near(0.0, abs=1e-5), "qk_angle_largest": near(30.0), "qk_angle_mean": near(15.0),
+        "qk_overlap": near((1 + 0.75) / 2),
+    }),
+    "queries that drop a direction of the keys": (rows(axis(0), axis(1), NOTHING), rows(NOTHING, axis(4), axis(5)), {
+        "rank_q": 2, "rank_k": 2, "rank_qk": 1, "qk_factors_lost": 1,
+    }),
+    "a head of zeros": (torch.zeros(1, 3, 6, dtype=torch.float64), rows(axis(0), axis(1), axis(2)), {
+        "qk_symmetry": near(math.nan, nan_ok=True), "qk_positive_mass": near(math.nan, nan_ok=True), "rank_qk": 0,
+        "qk_overlap": None,
+    }),
+}  # fmt: skip
+"""W_Q, W_K, and the measures of their product; None where there is none."""
 
 
-def test_a_projection_is_as_near_the_identity_as_its_rank_allows() -> None:
-    plane = rows(axis(0), axis(1))
-    found = with_qk(plane, plane)
-    assert found["qk_identity_distance"] == pytest.approx(math.sqrt(1 - 2 / 6))
-    assert found["qk_identity_floor"] == pytest.approx(math.sqrt(1 - 2 / 6))
-    assert found["qk_symmetric_identity_distance"] == pytest.approx(math.sqrt(1 - 2 / 6))
-    assert found["qk_symmetric_identity_floor"] == pytest.approx(math.sqrt(1 - 2 / 6))
-
-
-def test_an_antisymmetric_circuit_has_no_positive_or_negative_mass() -> None:
-    found = with_qk(rows(axis(0), axis(1)), rows(axis(1), -axis(0)))
-    assert found["qk_symmetry"] == pytest.approx(-1.0)
-    assert found["qk_symmetric_energy"] == pytest.approx(0.0, abs=1e-12)
-    assert found["qk_antisymmetric_energy"] == pytest.approx(1.0)
-    assert found["qk_identity_distance"] == pytest.approx(1.0)
-    assert math.isnan(found["qk_symmetric_identity_distance"])
-    assert found["qk_symmetric_identity_floor"] == 1.0
-    assert found["qk_positive_mass"] == pytest.approx(0.0, abs=1e-7)
-    assert found["qk_negative_mass"] == pytest.approx(0.0, abs=1e-7)
-
-
-def test_the_image_of_a_circuit_between_orthogonal_subspaces_lies_in_its_kernel() -> None:
-    found = with_qk(rows(axis(0), axis(1)), rows(axis(2), axis(3)))
-    assert found["qk_symmetry"] == pytest.approx(0.0, abs=1e-12)
-    assert found["qk_image_in_kernel"] == 2
-    assert found["qk_factors_lost"] == 0
-    assert found["qk_angle_smallest"] == found["qk_angle_largest"] == pytest.approx(90.0)
-    assert found["qk_overlap"] == pytest.approx(0.0, abs=1e-12)
-
-
-def test_one_orthogonal_direction_of_two_is_counted_once() -> None:
-    found = with_qk(rows(axis(0), axis(1)), rows(axis(0), axis(2)))
-    assert found["qk_image_in_kernel"] == 1
-    assert found["qk_angle_smallest"] == pytest.approx(0.0, abs=1e-5)
-    assert found["qk_angle_largest"] == pytest.approx(90.0)
-    assert found["qk_overlap"] == pytest.approx(0.5)
-
-
-def test_a_planted_angle_is_found() -> None:
-    tilted = math.cos(math.radians(30)) * axis(0) + math.sin(math.radians(30)) * axis(2)
-    found = with_qk(rows(axis(0), axis(1)), rows(5.0 * tilted, axis(1) + tilted))
-    assert found["qk_angle_smallest"] == pytest.approx(0.0, abs=1e-5)
-    assert found["qk_angle_largest"] == pytest.approx(30.0)
-    assert found["qk_angle_mean"] == pytest.approx(15.0)
-    assert found["qk_overlap"] == pytest.approx((1 + 0.75) / 2)
-
-
-def test_the_product_lacks_the_rank_that_queries_drop_of_the_keys() -> None:
-    none = torch.zeros(6, dtype=torch.float64)
-    query, key = rows(axis(0), axis(1), none), rows(none, axis(4), axis(5))
+@pytest.mark.parametrize("name", KNOWN_QK)
+def test_measures_of_qk_known_by_hand(name: str) -> None:
+    query, key, expected = KNOWN_QK[name]
     found = with_qk(query, key)
-    assert (found["rank_q"], found["rank_k"], found["rank_qk"]) == (2, 2, 1)
-    assert found["qk_factors_lost"] == 1
+    assert {measure: found.get(measure) for measure in expected} == expected
 
 
-def test_the_product_lacks_the_rank_that_the_output_drops_of_the_values() -> None:
-    none = torch.zeros(6, dtype=torch.float64)
-    found = with_ov(rows(axis(0), axis(1), axis(2)), rows(none, none, axis(5)))
-    assert (found["rank_v"], found["rank_o"], found["rank_ov"]) == (3, 1, 1)
-    assert found["ov_factors_lost"] == 2
-    assert found["ov_image_in_kernel"] == 1
+EMBEDDING = torch.randn(20, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+TIED, IDENTITY = EMBEDDING.T @ EMBEDDING, torch.eye(6, dtype=torch.float64)
+OTHER_UNEMBEDDING = torch.diag(torch.tensor([3.0, -1.0, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64))
+
+KNOWN_OV: dict[str, tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]] = {
+    "an output that drops values": (rows(axis(0), axis(1), axis(2)), rows(NOTHING, NOTHING, axis(5)), None, {
+        "rank_v": 3, "rank_o": 1, "rank_ov": 1, "ov_factors_lost": 2, "ov_image_in_kernel": 1,
+    }),
+    "a head that copies": (PLANE, PLANE, TIED, {"ov_copying": near(1.0), "ov_copying_residual": near(1.0)}),
+    "a head that negates": (PLANE, -PLANE, TIED, {"ov_copying": near(-1.0), "ov_copying_residual": near(-1.0)}),
+    "a head that rotates": (PLANE, rows(axis(1), -axis(0)), IDENTITY, {
+        "ov_copying": near(0.0, abs=1e-7), "ov_copying_residual": near(0.0, abs=1e-7),
+    }),
+    "an unembedding that is not the embedding": (PLANE, PLANE, OTHER_UNEMBEDDING, {
+        "ov_copying": near((3 - 1) / (3 + 1)), "ov_copying_residual": near(1.0),
+    }),
+}  # fmt: skip
+"""W_V, the rows that are written, ``W_Uᵀ W_E``, and the measures."""
 
 
-@pytest.mark.parametrize(("sign", "copying"), [(1.0, 1.0), (-1.0, -1.0)])
-def test_a_head_that_writes_what_it_reads_copies(sign: float, copying: float) -> None:
-    plane = rows(axis(0), axis(1))
-    generator = torch.Generator().manual_seed(0)
-    embedding = torch.randn(20, 6, generator=generator, dtype=torch.float64)
-    found = with_ov(plane, sign * plane, embedding.T @ embedding)
-    assert found["ov_copying"] == pytest.approx(copying)
-    assert found["ov_copying_residual"] == pytest.approx(copying)
-
-
-def test_a_head_that_rotates_what_it_reads_copies_nothing() -> None:
-    found = with_ov(rows(axis(0), axis(1)), rows(axis(1), -axis(0)), torch.eye(6, dtype=torch.float64))
-    assert found["ov_copying"] == pytest.approx(0.0, abs=1e-7)
-    assert found["ov_copying_residual"] == pytest.approx(0.0, abs=1e-7)
+@pytest.mark.parametrize("name", KNOWN_OV)
+def test_measures_of_ov_known_by_hand(name: str) -> None:
+    value, output, token_map, expected = KNOWN_OV[name]
+    found = with_ov(value, output, token_map)
+    assert {measure: found[measure] for measure in expected} == expected
 
 
 @pytest.mark.parametrize("head", [0, None])
@@ -222,15 +212,6 @@ def test_shares_of_eigenvalues_that_are_only_rounding_are_undefined(head: int | 
     copies = measured((read[None], read[None], read[None], read.T[None]), head, tokens, tolerance=1.2e-7)
     assert copies["ov_copying"] == copies["ov_copying_residual"] == pytest.approx(1.0)
     assert copies["qk_positive_mass"] == pytest.approx(1.0)
-
-
-def test_copying_of_tokens_uses_the_unembedding() -> None:
-    embedding = torch.diag(torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64))
-    unembedding = torch.diag(torch.tensor([3.0, -1.0, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64))
-    plane = rows(axis(0), axis(1))
-    found = with_ov(plane, plane, unembedding.T @ embedding)
-    assert found["ov_copying"] == pytest.approx((3 - 1) / (3 + 1))
-    assert found["ov_copying_residual"] == pytest.approx(1.0)
 
 
 def by_definition(matrices: dict[str, Tensor], token_map: Tensor) -> dict[str, float]:
@@ -430,15 +411,6 @@ def test_the_chance_of_wide_layers_is_near_that_of_drawn_layers(d: int) -> None:
     for name, value in drawn.items():
         if not name.startswith("rank"):
             assert wide[name] == pytest.approx(value, abs=0.02 if "angle" not in name else 0.5), name
-
-
-def test_the_measures_of_a_head_of_zeros_are_undefined() -> None:
-    zeros = torch.zeros(1, 3, 6, dtype=torch.float64)
-    found = with_qk(zeros, rows(axis(0), axis(1), axis(2)))
-    assert math.isnan(found["qk_symmetry"])
-    assert math.isnan(found["qk_positive_mass"])
-    assert found["rank_qk"] == 0
-    assert "qk_overlap" not in found
 
 
 @pytest.mark.parametrize("condition", [1e1, 1e7, 1e12, math.inf])
