@@ -67,6 +67,18 @@ def good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLORTERM", "truecolor")
 
 
+def contrast_ratio(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
+    """Compute the contrast ratio of two colours, from 1 to 21 (WCAG 2.1)."""
+
+    def luminance(colour: tuple[int, int, int]) -> float:
+        shares = [each / 255 for each in colour]
+        red, green, blue = (each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in shares)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
 HALF = ("\N{REPLACEMENT CHARACTER}", "")
 """Where half of a wide character has been written over: a blank, but not in all terminals of the same colour."""
 

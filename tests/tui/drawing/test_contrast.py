@@ -13,7 +13,7 @@ from textual.color import Color as Ground
 from textual.theme import BUILTIN_THEMES
 
 from tests.tui.explorer import HOPS, explorer, settle, type_keys
-from tests.tui.painted import good_terminal
+from tests.tui.painted import contrast_ratio, good_terminal
 from tui.app.explorer import Explorer
 from tui.toolkit.line_filters import nearest
 from tui.toolkit.themes import ANSI, OWN
@@ -76,51 +76,34 @@ def shown(colour: Color, colours: str) -> Shown:
     return red, green, blue
 
 
-def luminance(colour: Shown) -> float:
-    """Compute what WCAG 2.1 calls so."""
-    shares = [each / 255 for each in colour]
-    red, green, blue = (each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in shares)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def between(one: Color, other: Color, colours: str) -> float:
-    """Compute the contrast ratio of two colours on a terminal."""
-    dark, light = sorted(luminance(shown(each, colours)) for each in (one, other))
-    return (light + 0.05) / (dark + 0.05)
-
-
 def contrast(style: Style, colours: str) -> float:
-    """Compute the contrast ratio of what is written in a style."""
+    """Compute the contrast ratio of text in a style."""
     assert style.color is not None
     assert style.bgcolor is not None
-    assert not style.dim, "the terminal would bring the two nearer to each other than can be known"
-    return between(style.color, style.bgcolor, colours)
+    assert not style.dim, "how dim a terminal shows text is unknown"
+    return contrast_ratio(shown(style.color, colours), shown(style.bgcolor, colours))
 
 
-def written(app: Explorer) -> Iterator[tuple[str, Style]]:
-    """Give what is on screen that is no blank, with its style; of a menu over the views, what is seen of both."""
-    for strip in app.screen._compositor.render_strips():
-        for text, style, _ in strip:
-            if text.strip() and style is not None:
-                yield text, style
+def written(app: Explorer) -> set[tuple[str, Style]]:
+    """Return the text on screen with its style; of a menu over the views, what is seen of both."""
+    strips = app.screen._compositor.render_strips()
+    return {(text, style) for strip in strips for text, style, _ in strip if text.strip() and style is not None}
 
 
-def faint(app: Explorer, colours: str) -> Iterator[str]:
-    """Name what hardly stands out: letters, the marks that are the cursor's, and bars before the area of chance."""
-    drawn = {style.color for text, style in written(app) if "█" in text}
-    for text, style in written(app):
-        if BAR_TOP.fullmatch(text) and style.bgcolor in drawn and contrast(style, colours) < 3.0:
-            yield f"{app.theme}: {contrast(style, colours):.2f} of a bar before chance {style}"
-    frames = {style.color for text, style in written(app) if set(text) & set("╭╮╰╯")}
-    for text, style in written(app):
-        parts_tokens = text == "│" and style.color not in frames
-        if LINES.fullmatch(text) and contrast(style, colours) < (4.5 if parts_tokens else 2.0):
-            yield f"{app.theme}: {contrast(style, colours):.2f} of a line {text.strip()!r} {style}"
-    for text, style in written(app):
-        least = 3.0 if MARK.fullmatch(text) else 4.5
-        is_of_cursor = style.reverse or not DRAWN.fullmatch(text)
-        if is_of_cursor and "▀" not in text and contrast(style, colours) < least:
-            yield f"{app.theme}: {contrast(style, colours):.2f} {text.strip()!r} {style}"
+def faint(theme: str, parts: set[tuple[str, Style]], colours: str) -> Iterator[str]:
+    """Describe what hardly stands out: letters, marks of the cursor, lines, and bars before the area of chance."""
+    drawn = {style.color for text, style in parts if "█" in text}
+    frames = {style.color for text, style in parts if set(text) & set("╭╮╰╯")}
+    for text, style in parts:
+        least = 0.0
+        if LINES.fullmatch(text):
+            least = 4.5 if text == "│" and style.color not in frames else 2.0  # between tokens, or around boxes
+        elif BAR_TOP.fullmatch(text) and style.bgcolor in drawn:
+            least = 3.0
+        if (style.reverse or not DRAWN.fullmatch(text)) and "▀" not in text:
+            least = max(least, 3.0 if MARK.fullmatch(text) else 4.5)
+        if least and contrast(style, colours) < least:
+            yield f"{theme}: {contrast(style, colours):.2f} {text.strip()!r} {style}"
 
 
 @pytest.mark.parametrize("colours", TERMINALS)
@@ -141,8 +124,9 @@ async def test_letters_and_cursors_stand_out_under_every_theme(
                 for _ in range(HOPS):
                     await pilot.pause(0)
                 assert app.screen_stack[0].styles.background == Ground.parse(app.theme_variables["background"])
-                assert len(list(written(app))) > 20
-                found.update(faint(app, colours))
+                parts = written(app)
+                assert len(parts) > 20
+                found.update(faint(app.theme, parts, colours))
     assert not found, "\n".join(sorted(found))
 
 

@@ -14,7 +14,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
-from tests.tui.painted import NASTY
+from tests.tui.painted import NASTY, contrast_ratio
 from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, bounds_of, choose_ink, legend, levels_of
 from tui.drawing.map_layout import lay_out, lay_out_blocks
 from tui.drawing.numbers import brief_number
@@ -52,11 +52,6 @@ BACKGROUNDS = sorted(
         for surface in ("background", "surface", "panel")
     }
 )
-
-
-def test_linear_levels_share_the_range_up_to_the_largest_weight_equally() -> None:
-    weights = np.array([0.0, 0.049, 0.05, 0.4, 0.79, 0.8], dtype=np.float32)
-    assert levels_of(weights, "linear", 0.8, 16).tolist() == [0, 0, 1, 8, 15, 15]
 
 
 def test_four_log_levels_make_a_decade_and_a_bound_belongs_to_the_level_above() -> None:
@@ -141,15 +136,6 @@ def test_lightness_is_that_of_the_standard() -> None:
     assert lightness(np.array([[0, 0, 0], [255, 255, 255], [119, 119, 119]])) == pytest.approx(
         [0, 100, 50.03], abs=0.01
     )
-
-
-def test_the_legend_says_what_the_highest_level_means() -> None:
-    assert (
-        legend(Levels("linear", 0.8, Ink.SHADES), (), 80).plain
-        == "linear 0    ░ 0.2 ░░░▒ 0.4 ▒▒▒▓ 0.6 ▓▓██ 0.8 = largest weight of the map"
-    )
-    in_log = legend(Levels("log", 0.8, Ink.SHADES), (), 80).plain
-    assert in_log == "log ≤1e-4    ░ 0.001 ░░░▒ 0.01 ▒▒▒▓ 0.1 ▓▓██ 1 = the maximum"
 
 
 def test_the_legend_shows_all_sixteen_colours_in_order() -> None:
@@ -364,16 +350,6 @@ def test_stacked_text_is_two_cells_wide_on_every_line(token: str, height: int) -
     assert [cell_len(line) for line in lines] == [2] * height
 
 
-def test_markup_and_escape_sequences_are_shown_literally() -> None:
-    assert label("[bold]") == "[bold]"
-    assert label("\x1b[31m") == r"\x1b[31m"
-    assert label("\n") == r"\n"
-
-
-def test_labels_drop_the_spaces_around_a_token_unless_it_has_nothing_else() -> None:
-    assert [label(token) for token in (" cat", "cat ", "  ", "")] == ["cat", "cat", "␣␣", "∅"]
-
-
 def test_combining_marks_stay_with_their_letter_and_a_lone_mark_gets_a_circle() -> None:
     assert list(clusters("e\u0301a")) == [("e\u0301", 1), ("a", 1)]
     assert escape_text("\u0301x") == "◌\u0301x"
@@ -406,10 +382,6 @@ def test_wide_characters_are_never_cut_in_half() -> None:
     assert fit("日本語", 5) == "日本…"
     assert fit("日本語", 4) == "日… "
     assert stack_text("日本", 3, 2) == ["  ", "日", "本"]
-
-
-def test_known_signs_have_a_likeness_in_ascii() -> None:
-    assert ascii_cells("QK σ17 · café → ☃ 한") == "QK s17 | cafe > ? ??"
 
 
 def test_a_message_is_broken_between_words_and_centred() -> None:
@@ -503,14 +475,6 @@ def test_a_line_ends_with_its_values() -> None:
 def test_the_colours_of_lines_stand_out_from_the_background_and_are_as_many_as_signs(
     background: tuple[int, int, int],
 ) -> None:
-    def luminance(rgb: tuple[int, int, int]) -> float:
-        share = np.array(rgb) / 255
-        linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
-        return float(linear @ [0.2126, 0.7152, 0.0722])
-
     colours = line_colours(background)
     assert len(set(colours)) == len(SIGNS)
-    behind = luminance(background)
-    for colour in colours:
-        low, high = sorted((luminance(colour), behind))
-        assert (high + 0.05) / (low + 0.05) >= 3, "of what is no text, WCAG 2.1 asks for 3:1"
+    assert min(contrast_ratio(colour, background) for colour in colours) >= 3, "WCAG 2.1 for what is not text"

@@ -12,9 +12,8 @@ from rich.color import Color
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tests.tui.drawing.test_contrast import between
 from tests.tui.explorer import explorer, settle, type_keys
-from tests.tui.painted import good_terminal
+from tests.tui.painted import contrast_ratio, good_terminal
 from tui.app.explorer import Explorer
 from tui.export.pictures import Picture
 
@@ -54,7 +53,7 @@ async def test_letters_stand_out_in_a_picture_whose_colours_are_the_terminals(
     faint = {
         (text, ink.name, ground.name, round(ratio, 2))
         for text, ink, ground in pieces
-        if re.search(r"\w", text) and (ratio := between(ink, ground, "truecolor")) < 4.5
+        if re.search(r"\w", text) and (ratio := contrast_ratio(ink.get_truecolor(), ground.get_truecolor())) < 4.5
     }
     assert not faint
 

@@ -196,20 +196,6 @@ async def test_the_legend_has_the_colours_of_the_map_and_the_meaning_of_the_high
         assert app.heatmap.legend(100).plain.endswith("1 = the maximum")
 
 
-@pytest.mark.parametrize("size", [(1, 1), (5, 2), (20, 5), (40, 8), (81, 24), (150, 45)])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 40), (100, 100)])
-async def test_any_map_can_be_walked_in_any_pane(size: tuple[int, int], shape: tuple[int, int]) -> None:
-    async with HeatmapApp().run_test(size=size) as pilot:
-        app = await show(pilot, attention(*shape))
-        await pilot.press("G", "end", "k", "h", "gg", "j", "home", "pagedown", "ctrl+right")
-        await pilot.pause()
-        app.assert_nothing_is_stale()
-        await show(pilot, attention(*shape, seed=1), "log")
-        app.assert_nothing_is_stale()
-        if size >= (40, 8):
-            assert sum("[]" in app.picture.line(row) for row in range(size[1])) == 1
-
-
 async def test_resizing_keeps_the_cursor_in_view() -> None:
     async with HeatmapApp().run_test(size=(150, 45)) as pilot:
         app = await show(pilot, attention(60))
@@ -324,12 +310,6 @@ async def test_every_key_moves_the_cursor_where_it_says() -> None:
             assert app.moves[-1] == (*cursor, float(shown.weights[cursor])), keys
             assert sum("[]" in app.picture.line(row) for row in range(20)) == 1, keys
             app.assert_nothing_is_stale()
-
-
-async def test_every_binding_can_be_remapped_and_says_what_it_does() -> None:
-    bindings = [binding for binding in Heatmap.BINDINGS if not isinstance(binding, tuple)]
-    assert len({binding.id for binding in bindings}) == len(Heatmap.BINDINGS)
-    assert all(binding.id and binding.id.startswith("heatmap.") and binding.description for binding in bindings)
 
 
 async def test_the_mouse_puts_the_cursor_on_a_cell_a_row_or_a_column() -> None:
@@ -576,27 +556,6 @@ async def test_a_map_that_is_shown_whole_stays_whole_in_another_pane() -> None:
         await pilot.resize_terminal(150, 48)
         await pilot.pause()
         assert block_of(app) == 8
-
-
-@pytest.mark.parametrize("size", [(1, 1), (5, 2), (20, 5), (40, 8), (150, 45)])
-async def test_any_pane_holds_a_long_map(size: tuple[int, int]) -> None:
-    async with HeatmapApp(ascii=True).run_test(size=size) as pilot:
-        app = await show(pilot, attention(300))
-        await pilot.press(
-            "G",
-            ">",
-            "end",
-            ">",
-            "unbound:heatmap.fit",
-            "k",
-            "unbound:heatmap.pooling",
-            "<",
-            "ctrl+right",
-            "unbound:heatmap.fit",
-        )
-        await pilot.pause()
-        app.assert_nothing_is_stale()
-        assert "".join(app.picture.line(row) for row in range(size[1])).isascii()
 
 
 class Elsewhere:

@@ -214,23 +214,6 @@ async def test_any_token_fits_above_its_numbers(ascii_only: bool) -> None:
         app.assert_nothing_is_stale()
 
 
-async def test_maps_side_by_side_have_numbers_together(tiny_model: Callable[[str], Path]) -> None:
-    async with explorer(tiny_model("llama"), text="a b c", size=(160, 50)) as (app, pilot):
-        await type_keys(pilot, *"P}]PC")
-        await settle(pilot)
-        await type_keys(pilot, "C")
-        await settle(pilot)
-        pane = app.views.active
-        assert isinstance(pane, ComparePane)
-        heatmaps = pane.maps.heatmaps
-        assert len(heatmaps) == 2
-        heatmaps[0].focus()
-        for is_numbered in (True, False):
-            await type_keys(pilot, "unbound:heatmap.numbers")
-            await settle(pilot)
-            assert {each.is_numbered for each in heatmaps} == {is_numbered}
-
-
 async def test_numbers_are_one_switch_for_all_maps(tiny_model: Callable[[str], Path]) -> None:
     async with explorer(tiny_model("llama"), text="a b c", head="L0H0") as (app, pilot):
         await type_keys(pilot, "3", "unbound:heatmap.numbers", *"P]PCC")

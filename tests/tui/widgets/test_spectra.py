@@ -100,15 +100,6 @@ async def test_behind_curves_and_lines_is_what_is_behind_the_plot(theme: str) ->
         assert len({style.color for style in dots}) == 3 + 1, "two lines, chance and the cursor"
 
 
-async def test_the_readout_says_what_is_under_the_cursor() -> None:
-    async with SpectraApp().run_test(size=(80, 24)) as pilot:
-        app = await show(pilot, [Curve("QK", np.array([2.0, 1.0, 1.0]), np.array([1.5, 1.25, 1.0]), "")])
-        await pilot.press("right")
-        assert app.view.readout() == "QK σ₂ = 1 · energy 16.67 % · cumulative 83.33 % · chance 1.25"
-        assert app.view.readout(50) == "QK σ₂ = 1 · 16.67 % Σ 83.33 % · chance 1.25"
-        assert SpectraView().readout() == ""
-
-
 async def test_in_ascii_everything_is_ascii() -> None:
     async with SpectraApp(ascii=True).run_test(size=(80, 24)) as pilot:
         app = await show(pilot, [Curve("QK", np.array([2.0, 1.0]), np.array([1.5, 1.2]), "rank 2/2 · σ₁ 2 – 中")])
@@ -147,11 +138,7 @@ async def test_a_pane_too_small_for_six_plots_shows_the_selected_one() -> None:
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
-@pytest.mark.parametrize(
-    "values",
-    [[1.0], [0.0], [0.0] * 5, [2.0] * 5, [1e-300, 1e-305], [1e30, 1e300], [5e-324], [math.nan, 1.0], [math.nan],
-     [math.inf, 1.0], [-1.0, -2.0]],
-)  # fmt: skip
+@pytest.mark.parametrize("values", [[0.0] * 5, [1e30, 1e300], [math.nan], [math.inf, 1.0], [-1.0, -2.0]])
 async def test_no_values_break_the_plots(values: list[float], ascii_only: bool) -> None:
     async with SpectraApp(ascii=ascii_only).run_test(size=(56, 16)) as pilot:
         strange = np.array(values)
@@ -231,12 +218,6 @@ async def test_every_key_moves_the_cursor_where_it_says() -> None:
             values = next(curve.values for curve in shown if curve.matrix == matrix)
             assert app.moves[-1] == (matrix, index, float(values[index - 1])), keys
             app.assert_nothing_is_stale()
-
-
-async def test_every_binding_can_be_remapped_and_says_what_it_does() -> None:
-    bindings = [binding for binding in SpectraView.BINDINGS if not isinstance(binding, tuple)]
-    assert len({binding.id for binding in bindings}) == len(SpectraView.BINDINGS)
-    assert all(binding.id and binding.id.startswith("spectra.") and binding.description for binding in bindings)
 
 
 async def test_in_a_wide_grid_down_is_down_too() -> None:
