@@ -11,6 +11,7 @@ import pytest
 from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, AttentionMaps, MapName, MapWindow, Pooling, Sentence
 from engine.values.errors import Superseded
+from tests.opening import superseded_at
 from tests.tui.widgets.heatmaps import attention
 from tui.drawing.map_layout import fitting_block
 from tui.drawing.readout import block_readout
@@ -87,16 +88,8 @@ def test_a_weight_that_is_not_finite_marks_its_block_and_does_not_change_the_sca
 
 
 def test_pooling_can_be_stopped_between_rows_of_blocks() -> None:
-    calls = 0
-
-    def check() -> None:
-        nonlocal calls
-        calls += 1
-        if calls > 3:
-            raise Superseded("replaced by a newer request")
-
     with pytest.raises(Superseded):
-        pool(attention(40), MapWindow(4, range(10), range(10), "mean"), check=check)
+        pool(attention(40), MapWindow(4, range(10), range(10), "mean"), check=superseded_at(4))
 
 
 @pytest.mark.parametrize("pooling", ["max", "mean"])

@@ -21,7 +21,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
-from tests.opening import no_hurry, open_folder, open_reader
+from tests.opening import no_hurry, open_folder, open_reader, superseded_at
 
 SENTENCE = "The cat sat on the mat, and Mary gave a drink to John."
 ANOTHER = "def attend(query): return query"
@@ -201,19 +201,11 @@ def test_special_tokens_and_word_pieces_are_shown_by_name(tiny_model: TinyModel)
     assert all(piece.startswith("##") for piece in rest)
 
 
-def test_a_sentence_given_up_half_way_leaves_the_reader_usable(grouped: Path) -> None:
+def test_a_superseded_reading_leaves_the_reader_usable(grouped: Path) -> None:
     reader = open_reader(grouped)
     reader.read(ANOTHER, no_hurry)
-    calls = 0
-
-    def hurry() -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 2:
-            raise Superseded("replaced by a newer request")
-
     with pytest.raises(Superseded):
-        reader.read(SENTENCE, hurry)
+        reader.read(SENTENCE, superseded_at(2))
     reader.read(ANOTHER, no_hurry)
     assert_maps_of_model(reader, grouped)
 

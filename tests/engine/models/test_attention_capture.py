@@ -29,7 +29,7 @@ from tests.engine.models.test_attention import (
     eager_maps,
     shown_maps,
 )
-from tests.opening import no_hurry, open_reader
+from tests.opening import no_hurry, open_reader, superseded_at
 from tests.tiny_configurations import save_tiny
 
 WITH_KERNELS = ["llama", "gpt2", "gpt_neox", "opt", "mistral", "gemma3_text", "cohere2", "bert", "modernbert", "bart"]
@@ -38,7 +38,7 @@ WINDOWED = ["mistral", "gemma2", "gemma3_text", "gpt_oss", "cohere2", "modernber
 
 
 class MapsMade(TorchDispatchMode):
-    """Counts the tensors (1, heads, queries, keys) that a run makes."""
+    """Counts the maps, (1, heads, queries, keys), that a run makes."""
 
     def __init__(self, heads: int, tokens: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -52,7 +52,7 @@ class MapsMade(TorchDispatchMode):
 
 
 def maps_made(reader: Reader, text: str) -> int:
-    """Read a sentence and count the maps made meanwhile."""
+    """Count the maps made while a sentence is read."""
     tokens = len(reader.words.read(text, None).ids)
     made = MapsMade(4, tokens)
     with made:
@@ -62,7 +62,7 @@ def maps_made(reader: Reader, text: str) -> int:
 
 @contextmanager
 def without_kernels(reader: Reader) -> Iterator[None]:
-    """Have a reader read in eager mode."""
+    """Let a reader read in eager mode."""
     able, reader.reads_with_kernels = reader.reads_with_kernels, False
     try:
         yield
@@ -79,12 +79,12 @@ def test_no_map_is_made_while_a_sentence_is_read(model_type: str, tiny_model: Ti
 
 
 @pytest.mark.parametrize("model_type", WITH_KERNELS + WITHOUT_KERNELS)
-def test_the_layers_hand_on_what_they_do_in_eager_mode(model_type: str, tiny_model: TinyModel) -> None:
+def test_the_states_are_those_of_eager_mode(model_type: str, tiny_model: TinyModel) -> None:
     reader = open_reader(tiny_model(model_type))
     inputs = reader.inputs(reader.words.read(SENTENCE, None))
 
     def states() -> Tensor:
-        """Run the whole model, as predictions do; what is read for maps ends at the last attention module."""
+        """Run the whole model; reading for maps ends at the last attention module."""
         with reader.running(len(inputs["input_ids"][0]), no_hurry):
             found: Tensor = reader.model(**inputs)[0]
         return found
@@ -114,7 +114,7 @@ def test_half_precision_is_read_with_kernels(dtype: str, tiny_model: TinyModel) 
     assert maps_made(open_reader(tiny_model("llama"), dtype), SENTENCE) == 0
 
 
-def test_a_model_whose_own_attention_does_more_is_not_read_with_kernels(
+def test_attention_that_differs_from_the_kernel_is_not_read_with_it(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from transformers.models.llama import modeling_llama
@@ -146,7 +146,7 @@ HYBRIDS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("model_type", "settings"), HYBRIDS)
-def test_the_layers_with_attention_among_others_have_their_own_maps(
+def test_layers_with_attention_among_others_have_their_own_maps(
     model_type: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     reader = open_reader(save_tiny(model_type, tmp_path, **settings))
@@ -155,7 +155,7 @@ def test_the_layers_with_attention_among_others_have_their_own_maps(
     assert_same_maps(shown_maps(reader, tmp_path), {"": eager_maps(tmp_path, sentence.ids)[""][-1:]})
 
 
-def test_padding_that_comes_unasked_is_taken_away(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_padding_by_the_tokenizer_is_removed(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tiny_model("llama")
     reader = open_reader(folder)
     words: Any = reader.words
@@ -175,19 +175,19 @@ FAMILIES: list[tuple[str, dict[str, Any]]] = [
     ("bert", {}),
     ("bart", {}),
 ]
-"""Causal, with grouped queries, with a window, with a cap, with sinks, in both directions, encoder and decoder."""
+"""Causal, with grouped queries, a window, a soft cap, sinks, without a mask, and an encoder with a decoder."""
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a block have two or three of the queries of a tiny sentence, and be tried on fewer tokens than it has."""
+    """Make blocks of two or three queries of a tiny sentence, and try them on fewer tokens than it has."""
     monkeypatch.setattr(attention_capture, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(attention_capture, "FEWEST_QUERIES", 1)
     monkeypatch.setattr(attention_capture, "TRIED_TOKENS", 7)
 
 
 def blocks_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """List the first queries of all blocks that are taken in from now on."""
+    """List the first queries of all blocks that are stored from now on."""
     taken: list[int] = []
 
     def keeping(maps: Any, first: int, block: Tensor, layers: int) -> None:
@@ -213,10 +213,10 @@ def test_maps_in_blocks_are_those_the_model_returns(
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("model_type", ["t5", "gpt2"])
-def test_an_eager_function_that_looks_at_all_queries_is_called_with_all(
+def test_an_eager_function_that_expects_all_queries_is_called_with_all(
     model_type: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if model_type == "gpt2":  # as its code was until its masks became explicit
+    if model_type == "gpt2":  # as its code was before masks were explicit
         from transformers.models.gpt2 import modeling_gpt2
 
         def eager(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, **_: Any) -> Any:
@@ -236,7 +236,7 @@ def test_an_eager_function_that_looks_at_all_queries_is_called_with_all(
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("model_type", ["gemma2", "gpt_oss"])
-def test_what_has_no_kernel_is_read_without_a_whole_map(model_type: str, tiny_model: TinyModel) -> None:
+def test_without_a_kernel_a_sentence_is_read_without_a_whole_map(model_type: str, tiny_model: TinyModel) -> None:
     assert maps_made(open_reader(tiny_model(model_type)), SENTENCE) == 0
 
 
@@ -254,7 +254,7 @@ def test_the_mean_over_layers_in_blocks(tiny_model: TinyModel) -> None:
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_a_module_that_changes_its_probabilities_is_called_as_it_was_made_to_be(
+def test_a_module_that_changes_its_probabilities_is_run_with_its_own_code(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tiny_model("llama")
@@ -274,27 +274,19 @@ def test_a_module_that_changes_its_probabilities_is_called_as_it_was_made_to_be(
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_it_can_be_given_up_between_blocks(tiny_model: TinyModel) -> None:
+def test_maps_can_be_superseded_between_blocks(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama")
     reader = open_reader(folder)
     reader.read(SENTENCE, no_hurry)
-    looks = 0
-
-    def look() -> None:
-        nonlocal looks
-        looks += 1
-        if looks == 5:
-            raise Superseded("replaced by a newer request")
-
     with pytest.raises(Superseded):
-        reader.layer_maps(Head("decoder", 0), look)
+        reader.layer_maps(Head("decoder", 0), superseded_at(5))
     assert_maps_of_model(reader, folder)
 
 
-def test_means_are_of_layers_that_see_unlike_keys_and_numbers_that_are_none_stay() -> None:
+def test_means_of_layers_with_other_windows_are_right_and_keep_nan() -> None:
     generator, causal = torch.Generator().manual_seed(0), torch.ones(150, 150).tril()
     all_seen = torch.rand(2, 150, 150, generator=generator)
-    some_seen = torch.rand(2, 150, 150, generator=generator) * causal.triu(-20)  # through a window
+    some_seen = torch.rand(2, 150, 150, generator=generator) * causal.triu(-20)  # a window
     some_seen[1, 100, 90] = torch.nan
     mean = np.zeros((2, 150, 150), np.float32)
     for weights in (some_seen, all_seen):

@@ -1,4 +1,4 @@
-"""A PyTorch module in memory opens with the heads that it computes with, and stays as it is."""
+"""A PyTorch module in memory opens with the heads that it computes with, and is not changed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Matrices = dict[str, Tensor]
 
 
 def _rows(weight: Tensor, head: int) -> Tensor:
-    """Take a head's rows where heads follow each other."""
+    """Take a head's rows where the heads are stacked."""
     return weight[head * NARROW : (head + 1) * NARROW]
 
 
@@ -52,7 +52,7 @@ def fused(part: Any, head: int) -> Matrices:
 
 
 def grouped(part: Any, head: int) -> Matrices:
-    # What looks is the transposed way round: the softmax is over ``wk``'s tokens, so ``wq`` makes the queries.
+    # The module calls wk(x) its query, but its scores are transposed, so ``wq`` makes the queries.
     return {
         "W_Q": _rows(part.wq.weight, head), "W_K": _rows(part.wk.weight, head // 2),
         "W_V": _rows(part.wv.weight, head // 2), "W_O": _rows(part.wo.weight.T, head).T,
@@ -84,7 +84,7 @@ KINDS: list[tuple[type[nn.Module], Callable[[Any, int], Matrices]]] = [
 
 
 @pytest.mark.parametrize(("kind", "expected"), KINDS)
-def test_heads_written_by_hand_are_found_by_how_they_compute(
+def test_hand_written_heads_are_found_by_running_them(
     kind: type[nn.Module], expected: Callable[[Any, int], Matrices]
 ) -> None:
     torch.manual_seed(1)
@@ -107,8 +107,7 @@ def test_maps_are_what_the_module_computes_and_its_heads_are_proven(kind: type[n
     opened = engine.open_module(model)
     maps = opened.maps(NUMBERS, "L1")
     assert maps.query_tokens == tuple(NUMBERS.split())
-    seen = []
-    real = functional.softmax
+    scores = []
     with torch.no_grad():
         model.eval()
         x = model.words(torch.tensor([[int(each) for each in NUMBERS.split()]])) + model.places.weight[:6]
@@ -118,13 +117,13 @@ def test_maps_are_what_the_module_computes_and_its_heads_are_proven(kind: type[n
         arrays = {name: torch.from_numpy(array) for name, array in opened[f"L1H{head}"].arrays().items()}
         query = x @ arrays["W_Q"].T + arrays.get("b_Q", 0.0)
         key = x @ arrays["W_K"].T + arrays.get("b_K", 0.0)
-        seen.append(query @ key.mT)
+        scores.append(query @ key.mT)
     if kind is not Grouped:  # whose rotations are not in its matrices
         scale = 1.0 if kind is RawParameters else NARROW**-0.5
-        scores = torch.cat(seen) * scale
+        scaled = torch.cat(scores) * scale
         if kind in (FusedCausal, ManyAlone):
-            scores = scores.masked_fill(torch.ones(6, 6, dtype=torch.bool).triu(1), -torch.inf)
-        np.testing.assert_allclose(maps.weights, real(scores, -1).numpy(), atol=1e-5)
+            scaled = scaled.masked_fill(torch.ones(6, 6, dtype=torch.bool).triu(1), -torch.inf)
+        np.testing.assert_allclose(maps.weights, scaled.softmax(-1).numpy(), atol=1e-5)
     verdicts = verdicts_of(opened)
     assert verdicts["output"] == {"verified"}
     assert verdicts["scores"] == {"verified"} or kind is Grouped
@@ -146,7 +145,7 @@ def test_nothing_of_a_module_is_changed() -> None:
 
 @pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("widths", [{}, {"kdim": 10, "vdim": 10}])
-def test_attention_of_pytorch_is_taken_apart(batch_first: bool, widths: dict[str, int]) -> None:
+def test_attention_of_pytorch_is_cut_into_heads(batch_first: bool, widths: dict[str, int]) -> None:
     module = nn.MultiheadAttention(WIDTH, HEADS, batch_first=batch_first, **widths)
     nn.init.normal_(module.in_proj_bias)
     opened = engine.open_module(module)
@@ -157,7 +156,7 @@ def test_attention_of_pytorch_is_taken_apart(batch_first: bool, widths: dict[str
     assert verdicts_of(opened) == {"output": {"verified"}, "scores": {"verified"}}
 
 
-def test_an_encoder_of_pytorch_is_called_one() -> None:
+def test_an_encoder_of_pytorch_is_an_encoder_stack() -> None:
     layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 32, batch_first=True)
     assert engine.open_module(layer).outline.stacks == ("encoder",)
     assert engine.open_module(nn.TransformerEncoder(layer, 2)).outline.stacks == ("encoder",)
@@ -209,7 +208,7 @@ def test_heads_are_found_in_every_precision(kind: type[nn.Module], dtype: torch.
     assert not any("sink" in (row["note"] or "") for row in rows_of(opened.check()))
 
 
-def test_what_takes_part_besides_the_matrices_is_marked() -> None:
+def test_what_takes_part_beside_the_matrices_is_marked() -> None:
     torch.manual_seed(4)
     plain = engine.open_module(Speaker(FusedCausal))
     assert plain.outline.layers[0].marks == ("query/key bias",)
@@ -221,7 +220,7 @@ def test_what_takes_part_besides_the_matrices_is_marked() -> None:
     assert set().union(*verdicts_of(gated).values()) == {"not verifiable"}
 
 
-def test_what_is_given_to_call_a_module_with_is_used() -> None:
+def test_a_module_is_called_with_the_example() -> None:
     class Asking(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -249,13 +248,13 @@ def test_what_is_given_to_call_a_module_with_is_used() -> None:
         (nn.Linear(8, 8, device="meta"), "meta device"),
     ],
 )
-def test_what_has_no_attention_is_declined(module: Any, reason: str) -> None:
+def test_a_module_without_attention_is_declined(module: Any, reason: str) -> None:
     with pytest.raises(EngineError, match=reason):
         engine.open_module(module)
 
 
 class OddNames(FusedCausal):
-    """A projection that is called otherwise."""
+    """A projection with an unusual name."""
 
     c_attn = property(lambda part: part.together)
 
@@ -284,7 +283,7 @@ def test_projections_in_a_list_are_found() -> None:
     assert verdicts_of(opened) == {"output": {"verified"}, "scores": {"verified"}}
 
 
-def test_projections_of_other_names_are_found_once_they_are_given() -> None:
+def test_projections_with_other_names_are_found_when_they_are_given() -> None:
     model = Speaker(OddNames)
     with pytest.raises(EngineError, match=r"blocks\.0\.looking computes attention whose .*give projections="):
         engine.open_module(model)
@@ -293,7 +292,7 @@ def test_projections_of_other_names_are_found_once_they_are_given() -> None:
     np.testing.assert_array_equal(opened["L1H2"].W_Q, _rows(part.together.weight, 2).detach().numpy())
 
 
-def test_words_are_asked_for_in_the_form_that_the_model_came_with() -> None:
+def test_sentences_are_read_with_the_given_tokenizer() -> None:
     opened = engine.open_module(Speaker(FusedCausal))
     with pytest.raises(EngineError, match="token numbers"):
         opened.attention("some words", "L0")
@@ -313,7 +312,7 @@ def test_words_are_asked_for_in_the_form_that_the_model_came_with() -> None:
         engine.open_module(Speaker(FusedCausal), object())
 
 
-def test_tables_of_a_module_are_those_of_a_checkpoint() -> None:
+def test_tables_of_a_module_are_like_those_of_a_checkpoint() -> None:
     opened = engine.open_module(Speaker(FusedCausal), name="mine")
     rows = rows_of(opened.ranks(whole_layers=True))
     assert len(rows) == 2 * (HEADS + 1) * 6
@@ -325,7 +324,7 @@ def test_tables_of_a_module_are_those_of_a_checkpoint() -> None:
         opened["L0H9"]
 
 
-def test_what_is_around_a_model_is_taken_off() -> None:
+def test_wrappers_around_a_model_are_removed() -> None:
     model = Speaker(FusedCausal)
     compiled: Any = torch.compile(model, backend="eager")
     for wrapped in (nn.DataParallel(model), compiled):
@@ -334,7 +333,7 @@ def test_what_is_around_a_model_is_taken_off() -> None:
         assert opened.attention(NUMBERS, "L0").shape == (HEADS, 6, 6)
 
 
-def test_adapters_that_are_not_merged_are_not_passed_over() -> None:
+def test_unmerged_adapters_are_refused() -> None:
     config: Any = tiny_models.configuration("llama")
     model = transformers.LlamaForCausalLM(config)
     attention: Any = model.model.layers[0].self_attn
@@ -343,7 +342,7 @@ def test_adapters_that_are_not_merged_are_not_passed_over() -> None:
         engine.open_module(model)
 
 
-def test_of_several_sentences_the_first_has_its_maps_shown() -> None:
+def test_of_several_sentences_the_first_is_shown() -> None:
     module = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
     x = torch.randn(2, 5, WIDTH)
     maps = engine.open_module(module, example=(x, x, x)).attention("example", "L0")
@@ -352,7 +351,7 @@ def test_of_several_sentences_the_first_has_its_maps_shown() -> None:
 
 
 class Rewarding(nn.Module):
-    """A model of transformers inside somebody else's, which keeps a cache as it runs."""
+    """A model of transformers with a cache, inside another module."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -364,7 +363,7 @@ class Rewarding(nn.Module):
         return reward
 
 
-def test_a_model_inside_another_is_found_though_it_keeps_a_cache() -> None:
+def test_a_model_with_a_cache_inside_another_is_found() -> None:
     model = Rewarding()
     opened = engine.open_module(model)
     assert [(layer.heads, layer.key_value_heads) for layer in opened.outline.layers] == [(4, 2), (4, 2)]
@@ -373,7 +372,7 @@ def test_a_model_inside_another_is_found_though_it_keeps_a_cache() -> None:
     np.testing.assert_array_equal(opened["L1H3"].arrays()["W_K"], weight)
 
 
-def test_what_a_projection_keeps_beside_its_weight_is_said() -> None:
+def test_a_parameter_beside_a_projections_weight_is_noted() -> None:
     config: Any = tiny_models.configuration("llama")
     model = transformers.LlamaForCausalLM(config)
     attention: Any = model.model.layers[0].self_attn
@@ -414,7 +413,7 @@ class Packed(nn.Module):
 @pytest.mark.parametrize(
     "form", ["plain", "loss beside", "last alone", "stream beside", "probabilities", "none below zero"]
 )
-def test_what_returns_logits_has_predictions(form: str) -> None:
+def test_a_module_that_returns_logits_has_predictions(form: str) -> None:
     torch.manual_seed(0)
     model = Speaker(FusedCausal) if form == "plain" else Packed(form)
     opened = Engine.of_module(model, None, "mine", None)
@@ -441,7 +440,7 @@ def test_what_returns_logits_has_predictions(form: str) -> None:
     opened.stop()
 
 
-def test_what_returns_no_logits_that_can_be_told_says_so() -> None:
+def test_a_module_without_clear_logits_has_no_predictions_and_says_why() -> None:
     for model, said in (
         (Packed("twice"), "several tensors of the shape of logits"),
         (Speaker(RawParameters), "its tokens look both ways"),
@@ -455,7 +454,7 @@ def test_what_returns_no_logits_that_can_be_told_says_so() -> None:
 
 
 class NormedHeads(FusedCausal):
-    """Each head's output is normed by itself before the output projection."""
+    """A norm of each head's output before the output projection."""
 
     width = WIDTH // HEADS
 
@@ -473,13 +472,13 @@ class NormedHeads(FusedCausal):
 
 
 class OutputsNormedTogether(NormedHeads):
-    """All heads' outputs are normed together, so that none is by itself what the output projection reads."""
+    """A norm of all heads' outputs together."""
 
     width = WIDTH
 
 
 class Around(nn.Module):
-    """A model of transformers inside a module that returns its states alone."""
+    """A model of transformers inside a module that returns only its states."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -502,7 +501,7 @@ def test_norms_between_heads_and_output_are_marked(kind: type[nn.Module]) -> Non
     assert "scores beyond QK" not in opened.outline.layers[0].marks
 
 
-def test_projections_that_are_stored_transposed_are_followed() -> None:
+def test_projections_that_are_stored_transposed_are_found() -> None:
     model = Around()
     opened = engine.open_module(model)
     part: Any = model.inner.h[1].attn

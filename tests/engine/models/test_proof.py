@@ -1,4 +1,4 @@
-"""The proof that heads are cut as a model computes with them: it holds for right cuts and for nothing else."""
+"""The proof of heads holds for right cuts and for no others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Spoil = Callable[[LayerWeights], LayerWeights]
 
 
 def proof_of(folder: Path, layer: Head, spoil: Spoil = lambda weights: weights, dtype: str = "auto") -> LayerProof:
-    """Check one layer, perhaps after its heads were cut in a wrong way."""
+    """Prove one layer, perhaps with its heads spoiled."""
     _, checkpoint, anatomy = open_folder(folder)
     reader = open_reader(folder, dtype)
     seen = reader.observe(lambda: None)
@@ -58,7 +58,7 @@ def proof_of(folder: Path, layer: Head, spoil: Spoil = lambda weights: weights, 
         ("t5", "", "bias of the positions"),
     ],
 )
-def test_right_cuts_are_verified_and_what_the_model_does_besides_is_named(
+def test_right_cuts_are_verified_and_the_models_modifiers_are_named(
     model_type: str, output: str, scores: str, tiny_model: TinyModel
 ) -> None:
     proof = proof_of(tiny_model(model_type), LAYER)
@@ -68,7 +68,7 @@ def test_right_cuts_are_verified_and_what_the_model_does_besides_is_named(
     assert 0 <= proof.scores.residual < 1e-5
 
 
-def test_an_encoder_of_sound_that_stands_alone_is_given_sound_and_of_one_that_takes_more_it_is_said(
+def test_an_encoder_of_sound_is_run_on_sound_and_one_that_needs_more_says_so(
     tiny_model: TinyModel,
 ) -> None:
     assert proof_of(tiny_model("parakeet_encoder"), LAYER).output.holds
@@ -76,13 +76,13 @@ def test_an_encoder_of_sound_that_stands_alone_is_given_sound_and_of_one_that_ta
         proof_of(tiny_model("lasr_encoder"), LAYER)
 
 
-def _roll(name: str) -> Spoil:
-    """Give every head the part of its neighbour."""
+def roll_heads(name: str) -> Spoil:
+    """Give every head its neighbour's part."""
     return lambda weights: replace(weights, **{name: getattr(weights, name).roll(1, 0)})
 
 
-def _reversed_rows(name: str) -> Spoil:
-    """Take the rows of every head in the wrong order."""
+def reverse_rows(name: str) -> Spoil:
+    """Reverse the rows of every head."""
     return lambda weights: replace(weights, **{name: getattr(weights, name).flip(1)})
 
 
@@ -90,12 +90,12 @@ def _reversed_rows(name: str) -> Spoil:
 @pytest.mark.parametrize(
     ("spoil", "breaks"),
     [
-        (_roll("query"), "scores"),
-        (_roll("key"), "scores"),
-        (_roll("value"), "output"),
-        (_roll("output"), "output"),
-        (_reversed_rows("query"), "scores"),
-        (_reversed_rows("value"), "output"),
+        (roll_heads("query"), "scores"),
+        (roll_heads("key"), "scores"),
+        (roll_heads("value"), "output"),
+        (roll_heads("output"), "output"),
+        (reverse_rows("query"), "scores"),
+        (reverse_rows("value"), "output"),
         (lambda weights: replace(weights, key=weights.value), "scores"),
         (lambda weights: replace(weights, value=weights.key), "output"),
     ],
@@ -112,7 +112,7 @@ def test_wrong_cuts_are_found(model_type: str, spoil: Spoil, breaks: str, tiny_m
     ("name", "breaks"), [("value_bias", "output"), ("output_bias", "output"), ("query_bias", "scores")]
 )
 def test_a_forgotten_bias_is_found(name: str, breaks: str, tiny_model: TinyModel) -> None:
-    # Not that of the keys: it adds the same to all scores of a query, so no probability depends on it.
+    # A key bias adds the same to all scores of a query, so no probability depends on it.
     def forget(weights: LayerWeights) -> LayerWeights:
         without: dict[str, Any] = {name: None}
         return replace(weights, **without)
@@ -139,20 +139,20 @@ def test_half_precision_is_checked_without_its_rounding(dtype: str, tiny_model: 
 
 
 def rewritten(folder: Path, change: Callable[[str, Tensor], Tensor], **settings: Any) -> Path:
-    """Change the numbers of a folder, and settings of its configuration."""
+    """Change the weights of a folder and settings of its configuration."""
     with edited_weights(folder) as weights:
         weights.update({name: change(name, each) for name, each in weights.items()})
     return with_config(folder, **settings)
 
 
 def with_biases(size: float, name: str, stored: Tensor) -> Tensor:
-    """Make biases of queries and keys large beside what is read, as Qwen2 has them, and store bfloat16."""
+    """Make biases of queries and keys large, as Qwen2 has them, and store bfloat16."""
     is_large = name.endswith(("q_proj.bias", "k_proj.bias"))
     drawn = size * torch.randn(stored.shape, generator=torch.Generator().manual_seed(len(name)))
     return (drawn if is_large else stored).bfloat16()
 
 
-def a_row_off(name: str) -> Spoil:
+def exchange_rows(name: str) -> Spoil:
     """Exchange two neighbouring rows of one head."""
 
     def exchange(weights: LayerWeights) -> LayerWeights:
@@ -171,37 +171,37 @@ def test_large_biases_stored_in_bfloat16_raise_no_false_alarm_and_hide_no_fault(
     done = attn_tui("check", folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 layers: 2 verified" in done.stdout
-    assert proof_of(folder, LAYER, a_row_off("value")).output.holds is False
-    if size < 20:  # beyond, each query looks at one key, whatever the other numbers are
+    assert proof_of(folder, LAYER, exchange_rows("value")).output.holds is False
+    if size < 20:  # with larger ones each query attends to one key alone
         for name in ("query", "key"):
-            assert proof_of(folder, LAYER, a_row_off(name)).scores.holds is False, name
-        assert proof_of(folder, LAYER, _roll("query_bias")).scores.holds is False
+            assert proof_of(folder, LAYER, exchange_rows(name)).scores.holds is False, name
+        assert proof_of(folder, LAYER, roll_heads("query_bias")).scores.holds is False
 
 
-def test_the_demo_is_proven_in_bfloat16_and_a_row_that_is_off_is_found(tmp_path: Path) -> None:
+def test_the_demo_is_proven_in_bfloat16_and_exchanged_rows_are_found(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(MODEL_DIRECTORY, tmp_path / "demo"))
     rewritten(folder, lambda _, stored: stored.bfloat16(), dtype="bfloat16")
     done = attn_tui("check", folder)
     assert "4 layers: 4 verified" in done.stdout, done.stdout
     assert attn_tui("check", "demo", "--dtype", "bfloat16").returncode == 0
     for name, side in (("query", "scores"), ("key", "scores"), ("value", "output"), ("output", "output")):
-        assert getattr(proof_of(folder, Head("decoder", 0), a_row_off(name)), side).holds is False, name
+        assert getattr(proof_of(folder, Head("decoder", 0), exchange_rows(name)), side).holds is False, name
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("model_type", ["olmo", "olmoe"])
-def test_clipping_that_bites_is_named_and_hides_no_fault(model_type: str, dtype: str, tiny_copy: TinyModel) -> None:
+def test_clipping_is_named_and_hides_no_fault(model_type: str, dtype: str, tiny_copy: TinyModel) -> None:
     copy = tiny_copy(model_type)
     folder = rewritten(copy, lambda name, each: (3 * each).to(getattr(torch, dtype)), dtype=dtype, clip_qkv=0.5)
-    found = [proof_of(folder, LAYER, spoil) for spoil in (lambda weights: weights, _roll("value"), _roll("query"))]
-    assert (found[0].output.holds, found[0].scores.holds) == (True, True), found[0]
-    assert "clipping" in found[0].output.note
-    assert "clipping" in found[0].scores.note
-    assert found[1].output.holds is False
-    assert found[2].scores.holds is False
+    right = proof_of(folder, LAYER)
+    assert (right.output.holds, right.scores.holds) == (True, True), right
+    assert "clipping" in right.output.note
+    assert "clipping" in right.scores.note
+    assert proof_of(folder, LAYER, roll_heads("value")).output.holds is False
+    assert proof_of(folder, LAYER, roll_heads("query")).scores.holds is False
 
 
-def test_findings_and_layers_are_put_into_words() -> None:
+def test_findings_and_layers_are_described() -> None:
     good, unknown, bad = Finding(True, 2e-7, ""), Finding(None, math.nan, "no maps"), Finding(False, 0.5, "holds not")
     assert describe_finding(good) == "verified, 2e-07"
     assert describe_finding(replace(good, note="query/key norm")) == "verified with query/key norm, 2e-07"
@@ -227,7 +227,7 @@ def test_the_check_command_prints_every_layer_and_writes_a_table(tiny_model: Tin
     assert all(float(row["residual"]) < 1e-5 for row in rows)
 
 
-def test_a_layout_that_is_not_the_models_is_said_to_be_wrong(
+def test_a_layout_that_is_not_the_models_is_wrong(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = fused_places(Layout.BLOCKS, 4, 4)
@@ -241,13 +241,13 @@ def test_a_model_that_cannot_be_checked_says_why(tmp_path: Path) -> None:
     assert "nothing" in refusal("check", tmp_path / "nothing")
 
 
-def test_rounded_rows_are_no_sink(tiny_model: TinyModel) -> None:
+def test_rows_rounded_to_bfloat16_are_no_sink(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama", dtype="bfloat16", num_hidden_layers=2)
     assert all("sink" not in proof_of(folder, Head("decoder", layer), dtype="bfloat16").scores.note for layer in (0, 1))
 
 
 @pytest.mark.parametrize("factor", [1.0, 6.0])
-def test_scores_as_large_as_t5_has_them_are_proven_beside_a_bias(factor: float, tiny_copy: TinyModel) -> None:
+def test_large_scores_with_a_position_bias_are_proven(factor: float, tiny_copy: TinyModel) -> None:
     folder = rewritten(tiny_copy("mt5"), lambda _, stored: stored * factor)
     for stack in ("encoder", "decoder", "cross"):
         assert proof_of(folder, Head(stack, 1)).scores.holds, stack

@@ -1,4 +1,4 @@
-"""What a sentence takes is said before anything is loaded, and what does not fit is refused in one line."""
+"""The memory for a sentence is shown before a model is loaded, and a model that does not fit is refused."""
 
 from __future__ import annotations
 
@@ -50,52 +50,58 @@ def placed(
     return place_sentence("big", need, chosen, gpus, cpu, may_spread=may_spread, has_accelerate=has_accelerate)
 
 
-def test_weights_that_fit_are_loaded_where_they_were_wanted() -> None:
-    assert placed(PLAIN, main=30 * GB) == Placement(PLAIN, "cpu", 30 * GB)
-    assert placed(PLAIN, "cuda", 27 * GB) == Placement(PLAIN, "cuda", 27 * GB)
-    assert placed(PLAIN, "mps", 27 * GB) == Placement(PLAIN, "mps", 27 * GB)
+@pytest.mark.parametrize(
+    ("placement", "device"),
+    [
+        (placed(PLAIN, main=30 * GB), "cpu"),
+        (placed(PLAIN, "cuda", 27 * GB), "cuda"),
+        (placed(PLAIN, "mps", 27 * GB), "mps"),
+        (placed(CONVERTED, main=60 * GB), "cpu"),
+        (placed(PLAIN, "cuda", 16 * GB, (16 * GB,)), ACROSS_DEVICES),
+        (placed(PLAIN, "cuda", 24 * GB), ACROSS_DEVICES),
+        # Nothing says what is free.
+        (placed(PLAIN, main=None), "cpu"),
+        (placed(CONVERTED, main=None), "cpu"),
+        (placed(PLAIN, "mps", None, main=None), "mps"),
+        (placed(CONVERTED, "mps", None, main=None), "mps"),
+    ],
+)
+def test_a_model_goes_where_it_was_wanted_or_over_all_devices(placement: Placement, device: str) -> None:
+    assert (placement.device, placement.refusal, placement.notice) == (device, "", "")
 
 
 def test_weights_that_stay_in_their_files_may_take_more_than_is_free() -> None:
     slow = placed(PLAIN, main=20 * GB)
     assert not slow.refusal
     assert slow.notice == "26 GB of weights are read from disk for every sentence"
-    assert "26 GB to read a sentence (bfloat16), 10 GB are free in main memory" in placed(PLAIN, main=10 * GB).refusal
 
 
-def test_weights_that_are_converted_must_fit() -> None:
-    line = placed(CONVERTED, main=40 * GB).refusal
-    assert "52 GB to read a sentence (float32), 40 GB are free in main memory; its spectra still work" in line
-    assert line.endswith("for attention try --dtype auto or a machine with more memory")
-    chosen = placed(PLAIN, main=10 * GB, may_spread=False).refusal
-    assert chosen.endswith("for attention try --device auto or a machine with more memory")
-    assert not placed(CONVERTED, main=60 * GB).refusal
-    on_gpu = placed(CONVERTED, "cuda", 80 * GB, main=40 * GB).refusal
-    assert "40 GB are free on cpu, where it is loaded first" in on_gpu
+@pytest.mark.parametrize(
+    ("placement", "said"),
+    [
+        (placed(PLAIN, main=10 * GB), "26 GB to read a sentence (bfloat16), 10 GB are free in main memory"),
+        (
+            placed(CONVERTED, main=40 * GB),
+            "52 GB to read a sentence (float32), 40 GB are free in main memory; its spectra still work; "
+            "for attention try --dtype auto or a machine with more memory",
+        ),
+        (
+            placed(PLAIN, main=10 * GB, may_spread=False),
+            "; for attention try --device auto or a machine with more memory",
+        ),
+        (placed(CONVERTED, "cuda", 80 * GB, main=40 * GB), "40 GB are free on cpu, where it is loaded first"),
+        (placed(PLAIN, "cuda", 16 * GB), "16 GB are free on cuda"),
+        (placed(PLAIN, "cuda", 16 * GB), "--device cpu"),
+        # A GPU that was named is the only one.
+        (placed(PLAIN, "cuda:1", 16 * GB, (80 * GB,), may_spread=False), "16 GB are free on cuda:1"),
+        (placed(PLAIN, "cuda", 16 * GB, (16 * GB,), has_accelerate=False), "pip install accelerate"),
+    ],
+)
+def test_a_model_that_does_not_fit_is_refused_with_the_next_step(placement: Placement, said: str) -> None:
+    assert said in placement.refusal
 
 
-def test_a_model_too_large_for_one_gpu_is_spread_over_all_and_main_memory() -> None:
-    assert placed(PLAIN, "cuda", 16 * GB, (16 * GB,)).device == ACROSS_DEVICES
-    assert placed(PLAIN, "cuda", 24 * GB).device == ACROSS_DEVICES
-    assert "16 GB are free on cuda" in placed(PLAIN, "cuda", 16 * GB).refusal
-    assert "--device cpu" in placed(PLAIN, "cuda", 16 * GB).refusal
-
-
-def test_a_gpu_that_was_named_is_the_only_one_taken() -> None:
-    assert "16 GB are free on cuda:1" in placed(PLAIN, "cuda:1", 16 * GB, (80 * GB,), may_spread=False).refusal
-
-
-def test_without_accelerate_the_line_says_how_to_install_it() -> None:
-    assert "pip install accelerate" in placed(PLAIN, "cuda", 16 * GB, (16 * GB,), has_accelerate=False).refusal
-
-
-def test_where_nothing_says_what_is_free_nothing_is_refused() -> None:
-    for need in (PLAIN, CONVERTED):
-        assert not placed(need, main=None).refusal
-        assert not placed(need, "mps", None, main=None).refusal
-
-
-def test_a_checkpoints_need_is_counted_from_its_headers(tmp_path: Path) -> None:
+def test_what_a_checkpoint_needs_is_counted_from_its_headers(tmp_path: Path) -> None:
     shape = Shape(2, 256, 4, 2, 512, 1000, 2)
     source = FolderSource(locate(str(write_checkpoint(tmp_path / "tiny", shape, filled=()))))
     layer = 2 * 256 * 256 + 2 * 128 * 256 + 3 * 512 * 256 + 2 * 256
@@ -123,14 +129,19 @@ def test_the_free_memory_is_what_linux_calls_available(tmp_path: Path, monkeypat
     assert memory.free_memory() == 30000
 
 
-async def test_the_pane_says_why_a_sentence_is_not_read_and_reads_it_when_there_is_room(
+async def test_the_pane_says_why_no_sentence_is_read_and_reads_it_when_there_is_room(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda: 1000)
-    async with explorer(tiny_model("llama"), text=SENTENCE, head="L0H0", size=(160, 50)) as (app, pilot):
+    async with explorer(tiny_model("llama"), head="L0H0", size=(160, 50)) as (app, pilot):
+        await pilot.press("3")
+        await settle(pilot)
+        assert "1.0 kB are free in main memory" in app.views.attention.message
+        app.main.read(SENTENCE)
+        await settle(pilot)
         assert "to read a sentence (float32), 1.0 kB are free in main memory" in app.views.attention.message
         assert "its spectra still work" in app.views.attention.message
-        for word in ("(float32),", "1.0", "--dtype", "bfloat16", "σ₁"):  # lines end where the folder's name lets them
+        for word in ("(float32),", "1.0", "--dtype", "bfloat16", "σ₁"):  # the folder's name decides where lines break
             assert word in screen_text(app).split()
         monkeypatch.undo()
         app.main.read(SENTENCE)
@@ -138,7 +149,7 @@ async def test_the_pane_says_why_a_sentence_is_not_read_and_reads_it_when_there_
         assert app.views.attention.heatmap.pooled is not None
 
 
-async def test_the_models_page_says_what_it_takes(tiny_model: TinyModel) -> None:
+async def test_the_models_page_shows_what_a_sentence_takes(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
         app.session.change(selected=None)
         await settle(pilot)
@@ -148,14 +159,14 @@ async def test_the_models_page_says_what_it_takes(tiny_model: TinyModel) -> None
         await pilot.press("3")
         await settle(pilot)
         assert app.views.attention.message == "press i and type a sentence"
-        whole = app.views.spectra.graph._message  # of which the screen breaks lines
+        whole = app.views.spectra.graph._message  # without the screen's line breaks
         assert "a sentence of 64 tokens takes" in whole
         assert "of weights as float32" in whole
         assert "are free on cpu" in whole
         assert "are free" in said
 
 
-def test_what_is_free_is_said_before_torch_is_there_which_knows_the_gpus(tiny_model: TinyModel) -> None:
+def test_free_memory_is_shown_before_torch_can_ask_the_gpus(tiny_model: TinyModel) -> None:
     source = FolderSource(locate(str(tiny_model("llama"))))
     report = MemoryReport(1, 100, 10, replace(PLAIN, tokens=40), None, 3 * GB)
     said = model_facts(source.anatomy.outline, report)
@@ -164,16 +175,6 @@ def test_what_is_free_is_said_before_torch_is_there_which_knows_the_gpus(tiny_mo
     unknown = model_facts(source.anatomy.outline, replace(report, free=None))
     assert "free in main memory" not in unknown
     assert "; a GPU's room is checked" in unknown
-
-
-async def test_before_a_sentence_is_typed_the_pane_says_that_none_can_be_read(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
-    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
-        await pilot.press("3")
-        await settle(pilot)
-        assert "1.0 kB are free in main memory" in app.views.attention.message
 
 
 def test_nothing_is_loaded_where_it_does_not_fit(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,14 +190,14 @@ def test_nothing_is_loaded_where_it_does_not_fit(tiny_model: TinyModel, monkeypa
     one_line(caught.value)
 
 
-def test_the_command_refuses_in_the_same_words(tmp_path: Path) -> None:
+def test_the_command_refuses_with_the_same_message(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "405b", SHAPES["405b"], filled=())
     line = refusal("export", folder, "attention", "--text", SENTENCE, "--device", "cpu", "--dtype", "float32")
     assert "needs 1.6 TB to read a sentence (float32)" in line
     assert "its spectra still work" in line
 
 
-async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_it_is(
+async def test_the_first_sentence_waits_for_the_model_and_says_so(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = OpenModel.read
@@ -206,7 +207,7 @@ async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_i
         return (yield from read(self, text, off))
 
     monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
-    monkeypatch.setattr(OpenModel, "read", slowly)  # what takes no time is not said
+    monkeypatch.setattr(OpenModel, "read", slowly)  # a short wait shows no message
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("3")
         said: list[str] = []
@@ -221,7 +222,7 @@ async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_i
         ]
 
 
-def test_a_gpu_that_cannot_be_asked_has_nothing_free(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_cannot_be_asked_has_no_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     def free(number: int) -> tuple[int, int]:
         if number:
             raise torch.AcceleratorError("CUDA error: out of memory")
@@ -233,7 +234,7 @@ def test_a_gpu_that_cannot_be_asked_has_nothing_free(monkeypatch: pytest.MonkeyP
     assert [each.free for each in devices.free_of_gpus("cuda:0")] == [10, 0]
 
 
-def test_a_gpu_that_is_asked_for_alone_is_the_only_one_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_named_gpu_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     def free(number: int) -> tuple[int, int]:
