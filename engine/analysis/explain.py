@@ -78,8 +78,8 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
         ends = (place, seen, queries[place], keys[seen])
         if not bool(scoring.seen[number, place, seen]):
             raise EngineError(
-                f"query {place} ({queries[place]!r}) may not look at key {seen} ({keys[seen]!r}): "
-                "the mask leaves no score; take a key that is seen"
+                f"the mask hides key {seen} ({keys[seen]!r}) from query {place} ({queries[place]!r}), so there is no "
+                "score; choose another key"
             )
         cells = yield from _of_cell(model, layer, scoring, (number, place, seen), stored, query)
         lacking = token_tables(model).lacking(layer.stack, "tokens")
@@ -122,7 +122,7 @@ def _of_cell(
     allowed = TOLERANCES[scoring.dtype] * max(1.0, float(scoring.scores[number][scoring.seen[number]].abs().amax()))
     if not abs(left) <= allowed:
         raise EngineError(
-            f"{left:.3g} of the score {own:.4g} is not of any term that attn-tui knows; it cannot be explained"
+            f"{left:.3g} of the score {own:.4g} is in no term that attn-tui knows, so the score cannot be explained"
         )
     nothing = (NOTHING,) * PAIR_CELLS
     weight, alike = float(scoring.weights[cell]), 1 / int(scoring.seen[number, place].sum())

@@ -332,7 +332,7 @@ def check_both_read(model: OpenModel, text: str) -> Work[OpenModel]:
         shared = min(len(own), len(theirs))
         at = next((n for n in range(shared) if own[n] != theirs[n]), shared)
         one, two = (tokens[at] if at < len(tokens) else "nothing" for tokens in (own, theirs))
-        raise _other_tokens(model, other, f"token {at} is '{one}' for the first and '{two}' for the second")
+        raise _other_tokens(model, other, f"token {at} is '{one}' in the first model and '{two}' in the second")
     own_need, their_need = (each.source.sentence_need(model.options.dtype) for each in (model, other))
     if not (model.is_loaded or other.is_loaded or own_need is None or their_need is None):
         names = f"{model.outline.name} beside {other.outline.name}"

@@ -104,7 +104,7 @@ def draw_repeats(words: Words, vocabulary: int, context: int | None) -> tuple[Re
     room = min((limit - len(before) - len(after)) // 2 for limit in limits) if limits else max(DISTANCES)
     longest = min(room, len(ordinary))
     if longest < 2:
-        raise EngineError("the context is too short for repeated random tokens; duplicate and induction need four")
+        raise EngineError("the context has no room for the four tokens that duplicate and induction need")
     made = []
     for distance in [each for each in DISTANCES if each <= longest] or [longest]:
         drawn = np.random.default_rng((SEED, distance)).choice(ordinary, distance, replace=False).tolist()

@@ -40,7 +40,7 @@ def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
     """
     yield Lane.MODEL
     if query.of_two and query.off:
-        raise EngineError("predictions are compared with another model or with heads off; give one of them")
+        raise EngineError("compare predictions with another model or with heads off, not with both")
     other = (yield from check_both_read(model, query.text or "")) if query.of_two else None
     words, prompt, logits = yield from _read_any_prompt(model, query)
     own, second, second_words, shuffled = _Prediction(logits), None, words, None
@@ -204,8 +204,8 @@ def _texts_of_both(ids: list[int], words: Words, other: Words, own: _Prediction,
     for each, text in zip(ids, other.texts(ids), strict=True):
         if own.has(each) and theirs.has(each) and text != texts[each]:
             raise EngineError(
-                f"token {each} is '{visible(texts[each])}' for the first and '{visible(text)}' for the second; what "
-                "both predict cannot be compared"
+                f"token {each} is '{visible(texts[each])}' in the first model and '{visible(text)}' in the second, so "
+                "their predictions cannot be compared"
             )
         if not own.has(each):
             texts[each] = text

@@ -256,7 +256,7 @@ def room_for(
     fitting = [matrix for matrix in matrices if matrix not in left_out]
     lacking = notice = ""
     if refused:
-        rest = "" if fitting else "; its heads have their spectra one by one"
+        rest = "" if fitting else "; its heads still have spectra"
         lacking = f"{_what(layer, left_out)}, and {size(free or 0)} are free: left out{rest}"
     elif left_out:
         stack = "" if layer.stack == "decoder" else f"--stack {layer.stack} "
@@ -272,7 +272,7 @@ def room_for(
 def without_factors(layer: LayerOutline, left_out: Collection[str], lacking: str) -> str:
     """Say which factors' columns are empty in the row of a whole layer, and why; empty if none is."""
     named = " and ".join(f"W_{matrix}" for matrix in "QO" if matrix in left_out)
-    return f"{layer.name} as a whole lacks what only {named} can give: {lacking}" if named else ""
+    return f"{layer.name} as a whole lacks the columns of {named}: {lacking}" if named else ""
 
 
 def _what(layer: LayerOutline, matrices: Sequence[str]) -> str:

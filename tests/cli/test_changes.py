@@ -293,7 +293,7 @@ def test_models_that_read_other_tokens_have_no_difference(tiny_model: TinyModel,
     tokenizer.save_pretrained(other)
     said = refusal(model, "attention", "--vs", other, "--text", SENTENCE)
     assert said.count("\n") == 1
-    assert "token 0 is 'The' for the first and '[CLS]' for the second" in said
+    assert "token 0 is 'The' in the first model and '[CLS]' in the second" in said
 
 
 def test_two_models_that_do_not_fit_together_are_refused_before_any_is_loaded(

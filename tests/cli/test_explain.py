@@ -204,7 +204,7 @@ def test_equal_singular_values_are_one_term_and_stand_for_no_tokens(tiny_copy: T
 
 def test_what_has_no_score_or_cannot_be_split_is_said_in_one_line(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2")
-    assert "may not look at key 5" in refusal(folder, "explain", "--head", "L0H0", "--text", TEXT, "--position", "3",
+    assert "the mask hides key 5" in refusal(folder, "explain", "--head", "L0H0", "--text", TEXT, "--position", "3",
                                               "--key", "5")  # fmt: skip
     assert "has no query 999" in refusal(folder, "explain", "--head", "L0H0", "--text", TEXT, "--position", "999")
     assert "explain needs --text" in refusal(folder, "explain", "--head", "L0H0", code=2)

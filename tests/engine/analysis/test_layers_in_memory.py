@@ -233,7 +233,7 @@ def test_a_layer_that_does_not_fit_at_all_is_refused_in_one_line(
         finish(opened.spectra.layer(FIRST, True))
     said = one_line(caught.value)
     assert said.startswith("L0 as a whole has matrices of ")
-    assert said.endswith("its heads have their spectra one by one")
+    assert said.endswith("its heads still have spectra")
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
@@ -379,7 +379,7 @@ def test_only_columns_of_the_factors_that_are_left_out_are_empty(
     monkeypatch.setattr(memory, "free_memory", lambda: memory.MOST_BROWSED)
     done = run(folder, *command)
     assert done.exit_code == 0
-    assert done.stderr.startswith("attn-tui: L0 as a whole lacks what only W_Q and W_O can give: Q and O of L0")
+    assert done.stderr.startswith("attn-tui: L0 as a whole lacks the columns of W_Q and W_O: Q and O of L0")
     assert done.stderr.count("\n") == 1
     (found,), (expected,) = (list(csv.DictReader(each.stdout.splitlines())) for each in (done, everything))
     empty = {name for name in expected if expected[name] and not found[name]}

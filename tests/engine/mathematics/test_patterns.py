@@ -316,7 +316,7 @@ def test_ordinary_tokens_are_neither_special_nor_placeholders(tiny_model: TinyMo
     assert names
     assert not {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} & set(names)
     assert words.frame() == ((2,), (3,))
-    with pytest.raises(EngineError, match="too short for repeated random tokens; duplicate and induction need four"):
+    with pytest.raises(EngineError, match="no room for the four tokens that duplicate and induction need"):
         draw_repeats(words, 10_000, 5)
     assert [each.distance for each in draw_repeats(words, 10_000, 16)] == [7]
 
