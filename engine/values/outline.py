@@ -156,18 +156,14 @@ class ModelOutline:
         for layer in self.layers:
             if (layer.stack, layer.layer) == (name.stack, name.layer):
                 if name.head >= layer.heads:
-                    raise EngineError(
-                        f"{self.name} has no head {name}: layer {name.layer} has "
-                        f"{plural('head', layer.heads)} {span(0, layer.heads - 1)}"
-                    )
+                    numbered = f"{plural('head', layer.heads)} {span(0, layer.heads - 1)}"
+                    raise EngineError(f"there is no head {name}: the layer has {numbered}")
                 return layer
         if name.stack not in self.stacks:
-            raise EngineError(f"{self.name} has no stack '{name.stack}'; it has {', '.join(self.stacks)}")
-        numbers = [layer.layer for layer in self.layers if layer.stack == name.stack]
-        raise EngineError(
-            f"{self.name} has no attention in layer {name.layer}: its {name.stack} has "
-            f"{quantity(len(numbers), 'such layer')}, {span(numbers[0], numbers[-1])}"
-        )
+            raise EngineError(f"there is no stack '{name.stack}'; choose from {', '.join(self.stacks)}")
+        numbers = [layer.layer for layer in self.stack_layers(name.stack)]
+        such = f"{quantity(len(numbers), 'such layer')}, {span(numbers[0], numbers[-1])}"
+        raise EngineError(f"there is no attention in layer {name.layer}: {name.stack} has {such}")
 
     def stack_layers(self, stack: str) -> tuple[LayerOutline, ...]:
         """List the layers of one stack in order."""
@@ -219,17 +215,6 @@ def heads_named(text: str, outline: ModelOutline, here: Head | None = None) -> t
     return tuple(named)
 
 
-def find_head(head: Head, outline: ModelOutline) -> Head:
-    """Return a head or layer if the model has it, else raise an `EngineError` short enough for a prompt."""
-    layers = {layer.layer: layer for layer in outline.stack_layers(head.stack)}
-    if head.layer not in layers:
-        raise EngineError(f"there is no layer {head.layer}: {head.stack} has {span(min(layers), max(layers))}")
-    count = layers[head.layer].heads
-    if head.head >= count:
-        raise EngineError(f"there is no head {head}: the layer has {plural('head', count)} {span(0, count - 1)}")
-    return head
-
-
 def _heads_of_word(word: str, outline: ModelOutline, here: Head | None) -> Iterator[Head]:
     if word.lower() == ALL_HEADS:
         for layer in outline.attending_layers:
@@ -238,7 +223,7 @@ def _heads_of_word(word: str, outline: ModelOutline, here: Head | None) -> Itera
     if word.isdecimal():
         raise EngineError(f"'{word}' could be a layer or a head; write L{word} for the layer, {word}.0 for a head")
     stack_here = None if here is None else replace(here, stack=here.stack.removesuffix(DELTA))
-    head = find_head(parse_head(word, outline.stacks, stack_here), outline)
+    head = parse_head(word, outline.stacks, stack_here)
     layer = outline.layer(head)
     if layer.is_change:
         raise EngineError(no_attention(head.stack))

@@ -111,10 +111,10 @@ def test_a_model_without_attention(tiny_copy: TinyModel) -> None:
     ("options", "said"),
     [
         (("--head", "L7H0"), "no attention in layer 7"),
-        (("--head", "L0H9"), "no head L0H9: layer 0 has heads 0 to 3"),
+        (("--head", "L0H9"), "no head L0H9: the layer has heads 0 to 3"),
         (("--layer", "5"), "no attention in layer 5"),
         (("--head", "banana"), "'banana' is not a head; write it as L5H1 or 5.1"),
-        (("--stack", "encoder"), "no stack 'encoder'; it has decoder"),
+        (("--stack", "encoder"), "no stack 'encoder'; choose from decoder"),
     ],
 )
 def test_a_head_or_layer_that_the_model_does_not_have(

@@ -163,7 +163,7 @@ def query_of(request: Request, outline: ModelOutline) -> Query:
     given, view, is_of_maps = dict(request.options), VIEWS.get(request.view), request.view == "attention"
     layer, head, stack = (given.pop(name, None) for name in ("layer", "head", "stack"))
     if stack is not None and stack not in outline.stacks:
-        raise EngineError(f"{outline.name} has no stack '{stack}'; it has {', '.join(outline.stacks)}")
+        raise EngineError(f"there is no stack '{stack}'; choose from {', '.join(outline.stacks)}")
     number = -1 if head == "all" and not is_of_maps else None
     if head is not None and head.isdigit():
         number = int(head)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
-from engine.values.outline import ModelOutline, find_head
+from engine.values.outline import ModelOutline
 from engine.values.views import OVERVIEW, VIEWS, Scope
 from tui.state.session import Shown
 
@@ -88,7 +89,9 @@ def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequ
         raise EngineError(f"{typed} needs a selected layer; write the layer too: {layer}{typed}")
     if typed and typed[-1].isdigit():
         joined = _APART.sub(r"\1.", typed).replace(".h", "h").replace(".H", "H")
-        return find_head(parse_head(joined, outline.stacks, here or Head(outline.stacks[0], 0)), outline)
+        head = parse_head(joined, outline.stacks, here or Head(outline.stacks[0], 0))
+        outline.layer(head)
+        return head
     begun = [view for view in views if typed and view.startswith(typed.lower())]
     if len(begun) == 1:
         return begun[0]
@@ -122,10 +125,9 @@ def split_digits(text: str, outline: ModelOutline, here: Head | None) -> tuple[H
     heads = []
     for cut in range(1, len(text)):
         head = Head(stack, int(text[:cut]), int(text[cut:]))
-        try:
-            heads.append(find_head(head, outline))
-        except EngineError:
-            continue
+        with suppress(EngineError):
+            outline.layer(head)
+            heads.append(head)
     return tuple(heads)
 
 

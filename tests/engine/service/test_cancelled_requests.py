@@ -73,8 +73,9 @@ class Patience:
 
 
 @pytest.fixture
-def made(tiny_model: TinyModel) -> Iterator[Callable[[], OpenModel]]:
+def made(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], OpenModel]]:
     """Return a function that makes a model, beside a second one, forget all but another sentence."""
+    monkeypatch.setattr("engine.analysis.patterns.DISTANCES", (3, 5))
     one, other = open_on_thread(tiny_model("gpt2")), open_on_thread(tiny_model("gpt2", initializer_range=0.3))
     one.compare_with(other)
 

@@ -58,9 +58,9 @@ def test_opening_returns_the_outline(engine: Engine, tiny_model: TinyModel) -> N
 def test_a_missing_layer_or_stack_is_an_error(engine: Engine, tiny_model: TinyModel) -> None:
     opened(engine, tiny_model("llama"))
     for name in (Head("decoder", 2), Head("decoder", 0, 4), Head("encoder", 0)):
-        with pytest.raises(EngineError, match="has no"):
+        with pytest.raises(EngineError, match="there is no"):
             answer(engine.spectra(name, whole_layer=False))
-    with pytest.raises(EngineError, match="has no"):
+    with pytest.raises(EngineError, match="there is no"):
         answer(engine.attention(SENTENCE, "decoder", 2))
     assert answer(engine.spectra(FIRST, whole_layer=False)).spectra.keys() == {0, 1, 2, 3}
 

@@ -335,8 +335,11 @@ def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
 
 BUSY = """
 import threading, time
+from engine.service import queue as module
 from engine.service.queue import Queue, Urgency
 from engine.values.progress import Lane, one_unit
+
+module.LONGEST_WAIT = 0.2
 queue, begun = Queue(), threading.Event()
 queue.submit(lambda: one_unit(lambda: (begun.set(), time.sleep(60))), Urgency.SWEEP, Lane.MODEL)
 begun.wait()
@@ -353,9 +356,11 @@ def test_busy_work_does_not_keep_a_stopped_program_alive() -> None:
 
 LEFT_AT_WORK = """
 import threading, torch
+from engine.service import queue
 from engine.service.queue import Queue, Urgency
 from engine.values.progress import Lane, one_unit
 
+queue.LONGEST_WAIT = 0.2
 begun, matrix = threading.Event(), torch.randn(6000, 6000)
 
 def unit():

@@ -250,7 +250,7 @@ async def test_a_colon_takes_a_place_behind_a_view_an_epsilon_and_a_filter(tiny_
             assert "ε is the share of the energy left out: between 0 and 1" in screen_text(app)
             await press(pilot, "escape")
         await press(pilot, "colon", *"spectra L9H1", "enter")
-        assert "no layer 9" in screen_text(app)
+        assert "no attention in layer 9" in screen_text(app)
         await press(pilot, "escape", "colon", *"ov_energy_rank < 25", "enter")
         table = app.views.active
         assert isinstance(table, TablePane)

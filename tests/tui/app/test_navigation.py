@@ -55,7 +55,7 @@ def test_a_place_is_read_from_what_is_typed(text: str, place: Head | str) -> Non
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("c", "circuits, changes"), ("L12", "no layer 12: decoder has 0 to 11"), ("5.16", "heads 0 to 15"),
+        ("c", "circuits, changes"), ("L12", "decoder has 12 such layers, 0 to 11"), ("5.16", "heads 0 to 15"),
         ("h16", "heads 0 to 15"), ("+8", "the last is L11"),
         ("-5", "the first is L0"), ("nowhere", "neither a head nor a view"),
         ("encoder.L0H0", "no stack 'encoder'"),
@@ -157,8 +157,8 @@ async def test_g_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_model: Tiny
         assert there(app) == (head(0, 0), "ranks")
         assert has_keys(app, app.views.ranks.table)
         await press(pilot, "colon", *"7.7", "enter")
-        assert "no layer 7" in shown(app.main.prompt.said)
-        assert "no layer 7" in screen_text(app).splitlines()[-1]
+        assert "no attention in layer 7" in shown(app.main.prompt.said)
+        assert "no attention in layer 7" in screen_text(app).splitlines()[-1]
         assert has_keys(app, app.main.prompt.input)
         await press(pilot, "escape")
         assert has_keys(app, app.views.ranks.table)
@@ -294,4 +294,4 @@ async def test_g_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyM
         await press(pilot, "escape", "ctrl+p", *"5.3")
         await app.workers.wait_for_complete()
         await pilot.pause()
-        assert "there is no layer 5: decoder has 0 to 1" in screen_text(app)
+        assert "there is no attention in layer 5: decoder has 2 such layers" in screen_text(app)

@@ -50,7 +50,7 @@ def test_heads_are_named_by_themselves_by_layers_and_all_of_them(tiny_model: Tin
     for text, said in (
         ("L0H1 3", "write L3 for the layer, 3.0 for a head"),
         ("L1H4", "no head L1H4: the layer has heads 0 to 3"),
-        ("L7", "no layer 7: decoder has 0 to 1"),
+        ("L7", "no attention in layer 7: decoder has 2 such layers"),
         ("ranks", "'ranks' is not a head; write it as L5H1"),
     ):
         with pytest.raises(EngineError, match=said):
