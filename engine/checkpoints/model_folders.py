@@ -1,10 +1,12 @@
-"""A model's name as a person types it, the files of its folder, and the models of the local Hub cache.
+"""Models by the names and paths that a person types, the files of their folders, and all models on this machine.
 
 No weights are read and nothing heavy is imported, since names are resolved before the first frame and between two keys.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from engine.checkpoints.json_files import CACHED, OBJECT_OF_TEXTS, read_object, settings_of, value_text
 from engine.values.errors import EngineError
-from engine.values.found_models import FoundModel, Origin
+from engine.values.found_models import FoundModel, Origin, Place
 
 WEIGHT_FILES = (
     "model.safetensors.index.json",
@@ -33,6 +35,19 @@ DEMO = "demo"
 
 PARTS = (".safetensors", ".bin", ".pt")
 """Endings of weight files; beside a configuration they are parts of a model, which is opened by its folder."""
+
+GGUF = ".gguf"
+"""The ending of files that are models by themselves."""
+
+OPENED = (".safetensors", GGUF, ".pt")
+"""Endings of files that may be models."""
+
+MODELS_AT_ONCE = 10
+
+MOST_ENTRIES = 10_000
+"""Entries of a folder to look at."""
+
+MOST_COMPLETIONS = 200
 
 _ADDRESS = re.compile(
     r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/(?!(?:datasets|spaces|docs|models|papers)(?:/|$))"
@@ -208,3 +223,58 @@ def _missing_part(directory: Path) -> str:
     except EngineError:
         return "a readable list of weights"
     return f"{lacking} weight file{'s' if lacking > 1 else ''}" if lacking else ""
+
+
+def found_models(revision: str | None, with_recent: bool) -> Iterator[tuple[FoundModel, ...]]:
+    """Yield the demo, recent models, and those of the local Hub cache.
+
+    A recent model of the cache comes twice; the later one says which of its files are missing.
+    """
+    from engine.demo import MODEL_DIRECTORY
+    from engine.store.history import recent_models
+
+    size = sum(each.stat().st_size for each in MODEL_DIRECTORY.glob("*.safetensors"))
+    recent = recent_models() if with_recent else ()
+    used = next((each.last_used for each in recent if each.name == DEMO), 0.0)
+    demo = FoundModel(DEMO, Origin.DEMO, size, used, *settings_of(MODEL_DIRECTORY))
+    yield (demo, *(each for each in recent if each.name != DEMO))
+    models = cached_models(revision)
+    while some := tuple(itertools.islice(models, MODELS_AT_ONCE)):
+        yield some
+
+
+def look_up(text: str, *, is_described: bool = False) -> Place:
+    """Look up a typed path: what is there, and its completions; with a layout (``is_described``), any file will do."""
+    try:
+        path = Path(text).expanduser()
+        kind = "folder" if path.is_dir() else "file" if path.is_file() else ""
+        is_weights = is_described or path.suffix == GGUF
+        is_empty = not is_weights if kind == "file" else kind == "folder" and not is_model(path)
+    except (OSError, ValueError, RuntimeError):
+        return Place(text, "", ())
+    model = model_at_path(text, is_described=is_described)
+    return Place(text, kind, _completions(text, is_described=is_described), model, is_empty)
+
+
+def _completions(text: str, *, is_described: bool) -> tuple[str, ...]:
+    """List folders and files that begin with a path; weights beside a configuration only with a layout."""
+    if text == "~":
+        return ("~/",)
+    head, slash, tail = text.rpartition("/")
+    folder = Path(head + slash).expanduser() if slash else Path()
+    try:
+        no_parts = not is_described and is_model(folder)
+        with os.scandir(folder) as entries:
+            begun = [
+                each
+                for each in itertools.islice(entries, MOST_ENTRIES)
+                if each.name.startswith(tail) and (tail or not each.name.startswith("."))
+            ]
+            found = [
+                f"{head}{slash}{each.name}{'/' if each.is_dir() else ''}"
+                for each in begun
+                if each.is_dir() or (each.name.endswith(OPENED) and not (no_parts and each.name.endswith(PARTS)))
+            ]
+    except (OSError, ValueError):
+        return ()
+    return tuple(sorted(found)[:MOST_COMPLETIONS])

@@ -103,7 +103,7 @@ class Engine:
         first = self._first
 
         def work() -> Work[None]:
-            from engine.service.choices import found_models
+            from engine.checkpoints.model_folders import found_models
 
             if first._source is not None and first._named is not None:
                 deliver((FoundModel(first._named, Origin.MEMORY),))  # it is found nowhere else
@@ -118,7 +118,7 @@ class Engine:
         """Look up a typed path; a newer look-up for the same reason replaces it."""
 
         def find() -> Place:
-            from engine.service.choices import look_up
+            from engine.checkpoints.model_folders import look_up
 
             return look_up(path, is_described=self._first.options.layout is not None)
 

@@ -11,9 +11,8 @@ from huggingface_hub import constants
 
 from engine.checkpoints import download
 from engine.checkpoints.locate import locate
-from engine.checkpoints.model_folders import cached_models
+from engine.checkpoints.model_folders import cached_models, found_models
 from engine.demo import MODEL_DIRECTORY
-from engine.service.choices import found_models
 from engine.values.memory import size
 from tests.cli.test_settings import call
 from tests.conftest import TinyModel

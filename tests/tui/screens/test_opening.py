@@ -18,8 +18,8 @@ from textual.widgets import Input
 
 from engine.checkpoints import model_folders
 from engine.checkpoints.locate import locate
+from engine.checkpoints.model_folders import look_up
 from engine.demo import MODEL_DIRECTORY
-from engine.service.choices import look_up
 from engine.service.engine import Engine
 from engine.store.history import MOST_MODELS, recent_file, recent_models, remember_model
 from engine.values.found_models import GONE, FoundModel, Origin, Place
