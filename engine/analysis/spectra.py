@@ -69,7 +69,7 @@ class SpectraStore:
         self._tensors: tuple[Head, TensorsReadOnce] | None = None  # of the selected head's layer
 
     @property
-    def is_kept(self) -> bool:
+    def has_stored_spectra(self) -> bool:
         """Whether spectra of the model are on disk, so that torch may not be needed."""
         return self._cache is not None and bool(self._cache.names)
 

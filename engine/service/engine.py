@@ -93,10 +93,10 @@ class Engine:
         return self.options.is_comparing
 
     @property
-    def is_kept(self) -> bool:
+    def has_stored_spectra(self) -> bool:
         """Whether spectra of the open model are on disk, so that the first ones need no torch."""
         model = self._model
-        return model is not None and model.spectra.is_kept
+        return model is not None and model.spectra.has_stored_spectra
 
     def found_models(self, deliver: Callable[[tuple[FoundModel, ...]], object]) -> Future[None]:
         """Find models to open: the one in memory, the demo, recent ones, and those of the local Hub cache."""
@@ -224,10 +224,10 @@ class Engine:
 
         def work(model: OpenModel) -> Work[SpectraGroup]:
             if not of_other:
-                return (yield from model.spectra.layer(layer, whole_layer, matrices, distance))
+                return model.spectra.layer(layer, whole_layer, matrices, distance)
             from engine.analysis.open_model import other_spectra
 
-            return (yield from other_spectra(model, layer, whole_layer, matrices, distance))
+            return other_spectra(model, layer, whole_layer, matrices, distance)
 
         return self._ask(work, Urgency.SELECTED, Lane.LAYERS if whole_layer else Lane.WEIGHTS, view)
 
@@ -258,7 +258,7 @@ class Engine:
         def work(model: OpenModel) -> Work[Table]:
             from engine.analysis import tables
 
-            return (yield from tables.table(model, name, query))
+            return tables.table(model, name, query)
 
         urgency = Urgency.SELECTED if query.layer is not None else Urgency.LARGE
         if "text" in VIEWS[name].options:
@@ -297,7 +297,7 @@ class Engine:
         def work(model: OpenModel) -> Work[dict[Head, Label]]:
             from engine.analysis.patterns import labels
 
-            return (yield from labels(model, report))
+            return labels(model, report)
 
         return self._ask(work, Urgency.SWEEP, Lane.MODEL, "labels")
 
@@ -357,7 +357,7 @@ class Engine:
         def work(model: OpenModel) -> Work[AttentionMaps]:
             from engine.analysis.attention import rollout_of
 
-            return (yield from rollout_of(model, text, stack))
+            return rollout_of(model, text, stack)
 
         return self._ask_model(work, view)
 
@@ -367,7 +367,7 @@ class Engine:
         def work(model: OpenModel) -> Work[PooledMap]:
             from engine.analysis.large_maps import pooled_map
 
-            return (yield from pooled_map(model, query, window))
+            return pooled_map(model, query, window)
 
         return self._ask_model(work, view)
 
@@ -377,7 +377,7 @@ class Engine:
         def work(model: OpenModel) -> Work[AttentionMap]:
             from engine.analysis.large_maps import whole_map
 
-            return (yield from whole_map(model, query))
+            return whole_map(model, query)
 
         return self._ask_model(work, view)
 
@@ -387,7 +387,7 @@ class Engine:
         def work(model: OpenModel) -> Work[MapLines]:
             from engine.analysis.large_maps import map_lines
 
-            return (yield from map_lines(model, query, place))
+            return map_lines(model, query, place)
 
         return self._ask_model(work, view)
 

@@ -328,7 +328,7 @@ class Explorer(TerminalApp):
         if self.engine.is_comparing:
             start_work(self.views, partial(self._compare, stores), "compare")
         self.call_after_refresh(self._stop_waiting)
-        if not self.engine.is_kept:  # importing torch stalls the event loop: nothing needs it before the tree is seen
+        if not self.engine.has_stored_spectra:  # importing torch stalls the event loop, so the tree is drawn first
             await self._drawn()
         views = self.views
         if not views.has_chosen_view and views.can_show(view) and (view != "compare" or self.session.shown.pins):

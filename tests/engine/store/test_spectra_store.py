@@ -41,7 +41,7 @@ def test_spectra_on_disk_are_not_computed_again(folder: str, monkeypatch: pytest
     expected = [finish(first.layer(FIRST, whole_layer)) for whole_layer in (False, True)]
     monkeypatch.setattr("engine.architectures.heads.read_layer", pytest.fail)
     again = store(folder, use_cache=True)
-    assert again.is_kept
+    assert again.has_stored_spectra
     for group in expected:
         assert_same(finish(again.layer(FIRST, group.whole_layer)), group)
     head = finish(again.head(Head("decoder", 0, 2), ("OV",)))
