@@ -344,18 +344,16 @@ queue, begun = Queue(), threading.Event()
 queue.submit(lambda: one_unit(lambda: (begun.set(), time.sleep(60))), Urgency.SWEEP, Lane.MODEL)
 begun.wait()
 queue.stop()
-print("the program ends")
+print(time.time())
 """
 
 
 def test_busy_work_does_not_keep_a_stopped_program_alive() -> None:
-    started = time.monotonic()
-    assert run_apart(BUSY) == "the program ends"
-    assert time.monotonic() - started < 10
+    assert time.time() - float(run_apart(BUSY)) < 10
 
 
 LEFT_AT_WORK = """
-import threading, torch
+import threading, time, torch
 from engine.service import queue
 from engine.service.queue import Queue, Urgency
 from engine.values.progress import Lane, one_unit
@@ -369,14 +367,12 @@ def unit():
 
 Queue().submit(lambda: one_unit(unit), Urgency.SWEEP, Lane.LAYERS)
 assert begun.wait(60)
-print("the program ends")
+print(time.time())
 """
 
 
 def test_a_program_does_not_wait_for_a_long_call_of_lapack() -> None:
-    started = time.monotonic()
-    assert run_apart(LEFT_AT_WORK, OMP_NUM_THREADS="1") == "the program ends"
-    assert time.monotonic() - started < 20
+    assert time.time() - float(run_apart(LEFT_AT_WORK, OMP_NUM_THREADS="1")) < 10
 
 
 def test_lanes_share_the_threads_of_linear_algebra(queue: Queue) -> None:
