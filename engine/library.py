@@ -104,8 +104,8 @@ class Model:
         whole_layers: bool = False,
     ) -> DataFrame:
         """Measure spectra: a row for each head and matrix; with ``whole_layers``, for each whole layer too."""
-        shaped = {"epsilon": epsilon, "distance": distance, "whole_layers": whole_layers}
-        return self.table("ranks", self._query(layer, head, matrix=matrix, **shaped))
+        query = self._query(layer, head, matrix=matrix, distance=distance, whole_layers=whole_layers)
+        return self.table("ranks", replace(query, epsilon=epsilon))
 
     def singular_values(
         self, layer: Layer = None, head: int | None = None, matrix: str | None = None, *, whole_layers: bool = False
@@ -142,8 +142,8 @@ class Model:
         whole_layers: bool = False,
     ) -> DataFrame:
         """Measure QK and OV as maps: symmetry, copying, ranks, subspaces."""
-        shaped = {"eigenvalues": eigenvalues, "fold_norm": fold_norm, "whole_layers": whole_layers}
-        return self.table("circuits", self._query(layer, head, distance=distance, **shaped))
+        query = self._query(layer, head, distance=distance, fold_norm=fold_norm, whole_layers=whole_layers)
+        return self.table("circuits", replace(query, eigenvalues=eigenvalues))
 
     def composition(self, layer: Layer = None, head: int | None = None) -> DataFrame:
         """List the earlier heads that feed each head, and how strongly."""
@@ -161,8 +161,8 @@ class Model:
         distance: int | None = None,
     ) -> DataFrame:
         """List the tokens at both ends of the singular directions of QK and OV."""
-        shaped = {"top": top, "first": first, "fold_norm": fold_norm, "distance": distance}
-        return self.table("directions", self._query(layer, head, matrix=matrix, **shaped))
+        query = self._query(layer, head, matrix=matrix, distance=distance, fold_norm=fold_norm)
+        return self.table("directions", replace(query, top=top, first=first))
 
     def weights(self, layer: Layer = None, *, norms: bool = False) -> DataFrame:
         """List the parameters, or those of a layer: shape, dtype, size, ties; with ``norms``, the norms too."""
@@ -192,15 +192,15 @@ class Model:
 
     def attention(self, text: str, layer: str, *, off: Sequence[str] = ()) -> NDArray[np.float32]:
         """Return a layer's attention maps for a sentence, (heads, query, key), or one head's, (query, key)."""
-        head, switched = parse_head(layer, self._stacks), Off(tuple(map(self._named, off)))
-        reader: MapReader = self._finish(self._model.reader(text, switched, head))
+        head = parse_head(layer, self._stacks)
+        reader: MapReader = self._finish(self._model.reader(text, Off(self._heads(off)), head))
         weights = reader.layer_maps(Head(head.stack, head.layer)).weights
         return weights if head.head < 0 else weights[head.head]
 
     def maps(self, text: str, layer: str, *, off: Sequence[str] = ()) -> AttentionMaps:
         """Return a layer's maps with their tokens: ``.weights``, ``.query_tokens``, ``.key_tokens``."""
-        head, switched = self._named(layer), Off(tuple(map(self._named, off)))
-        maps: AttentionMaps = self._finish(self._model.attention(text, head.stack, head.layer, switched))
+        head = self._named(layer)
+        maps: AttentionMaps = self._finish(self._model.attention(text, head.stack, head.layer, Off(self._heads(off))))
         return maps
 
     def tokens(self, text: str) -> tuple[str, ...]:
@@ -231,9 +231,8 @@ class Model:
         With heads ``off``, the prediction without them stands beside. With ``against``, columns hold the logit of
         ``token``, by default the likeliest, minus that of ``against``.
         """
-        switched = tuple(map(self._named, off))
-        asked = Query(text=text, position=position, top=top, token=token, against=against)
-        return self.table("predictions", replace(asked, off=switched, by_mean=by_mean))
+        query = Query(text=text, position=position, top=top, token=token, against=against)
+        return self.table("predictions", replace(query, off=self._heads(off), by_mean=by_mean))
 
     def lens(
         self,
@@ -248,8 +247,8 @@ class Model:
 
         With ``against``, columns hold the logit difference after each block, as in `predictions`.
         """
-        place: dict[str, Any] = {"everywhere": True} if position == "all" else {"position": position}
-        return self.table("lens", Query(text=text, top=top, token=token, against=against, **place))
+        query = Query(text=text, top=top, token=token, against=against, everywhere=position == "all")
+        return self.table("lens", query if position == "all" else replace(query, position=position))
 
     def contributions(
         self, text: str, *, position: int | None = None, token: str | None = None, against: str | None = None
@@ -277,9 +276,8 @@ class Model:
 
         With ``against``, measure the change of the logit difference too.
         """
-        asked = {"text": text, "position": position, "token": token, "against": against, "top": top}
-        switched = {"off": tuple(map(self._named, off)), "by_mean": by_mean}
-        return self.table("ablation", self._query(layer, head, **asked, **switched))
+        query = self._query(layer, head, text=text, position=position, token=token, against=against, top=top)
+        return self.table("ablation", replace(query, off=self._heads(off), by_mean=by_mean))
 
     def explain(
         self,
@@ -318,6 +316,9 @@ class Model:
         head = parse_head(name, self._stacks)
         self.outline.layer(head)
         return head
+
+    def _heads(self, names: Sequence[str]) -> tuple[Head, ...]:
+        return tuple(map(self._named, names))
 
     def _query(self, layer: Layer, head: int | None = None, **narrowed: Any) -> Query:
         """Make a query for a layer or one of its heads; ``layer`` may name a head, too."""
