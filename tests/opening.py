@@ -79,18 +79,21 @@ def prove_layers(folder: Path) -> dict[Head, LayerProof]:
     return {name: prove(module, read_layer(tensors, module), seen[name]) for name, module in anatomy.modules.items()}
 
 
-def refusal(folder: Path) -> str:
-    """Give the line with which a folder is refused."""
+def refused(work: Callable[[], object]) -> str:
+    """Return the line of the error that a call raises."""
     with pytest.raises(EngineError) as caught:
-        open_folder(folder)
+        work()
     return one_line(caught.value)
+
+
+def refusal(folder: Path) -> str:
+    """Return the line with which a folder is refused."""
+    return refused(lambda: open_folder(folder))
 
 
 def not_found(name: str, revision: str | None = None) -> str:
-    """Give the line that says why there is no model of a name."""
-    with pytest.raises(EngineError) as caught:
-        locate(name, revision)
-    return one_line(caught.value)
+    """Return the line that says why there is no model of a name."""
+    return refused(lambda: locate(name, revision))
 
 
 def one_line(error: EngineError) -> str:

@@ -22,17 +22,10 @@ from engine.values.heads import Head
 from engine.values.progress import finish
 from tests.conftest import TinyModel
 from tests.engine.analysis.test_layers_in_memory import assert_same
-from tests.opening import one_line, open_on_thread
+from tests.opening import open_on_thread, refused
 
 SAID = " has changed since the model was opened; open it again"
 FIRST, OTHER = Head("decoder", 0, 0), Head("decoder", 0, 3)
-
-
-def refused(work: Callable[[], object]) -> str:
-    """Return the line of the error that a call raises."""
-    with pytest.raises(EngineError) as caught:
-        work()
-    return one_line(caught.value)
 
 
 def cut_short(file: Path) -> None:

@@ -22,7 +22,7 @@ from tests.cli.test_wrong_input import refusal
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_checkpoint import stored_weights
 from tests.exporting import attn_tui
-from tests.opening import one_line, open_folder, open_on_thread
+from tests.opening import open_folder, open_on_thread, refused
 from tests.tui.explorer import explorer, screen_text, settle
 
 FIRST, SECOND, THIRD = (Head("decoder", number) for number in range(3))
@@ -83,9 +83,7 @@ def test_layers_that_are_there_have_spectra_and_the_others_one_line(
                     np.testing.assert_array_equal(
                         found[head][matrix].singular_values, spectrum.singular_values, err_msg=matrix
                     )
-    with pytest.raises(EngineError) as caught:
-        finish(session.spectra.layer(SECOND, False))
-    assert one_line(caught.value).startswith(said)
+    assert refused(lambda: finish(session.spectra.layer(SECOND, False))).startswith(said)
     delivered: list[Any] = []
     finish(session.spectra.sweep(lambda *step: delivered.append(step)))
     swept = {(layer.layer, whole_layer): found for layer, whole_layer, found, _ in delivered}
@@ -95,9 +93,7 @@ def test_layers_that_are_there_have_spectra_and_the_others_one_line(
 
 def test_no_sentence_is_read(incomplete: tuple[Path, str]) -> None:
     folder, said = incomplete
-    with pytest.raises(EngineError) as caught:
-        load_reader(open_folder(folder)[0], "cpu", "float32")
-    line = one_line(caught.value)
+    line = refused(lambda: load_reader(open_folder(folder)[0], "cpu", "float32"))
     assert line.startswith(said)
     assert line.endswith("; a sentence is read by the whole model")
 
@@ -166,9 +162,7 @@ def test_a_described_state_dict_is_shown_without_the_missing_layer(
     assert found.keys() == expected.keys()
     for head, matrices in expected.items():
         np.testing.assert_array_equal(found[head]["QK"].singular_values, matrices["QK"].singular_values)
-    with pytest.raises(EngineError) as caught:
-        finish(session.spectra.layer(SECOND, False))
-    assert one_line(caught.value).startswith(said)
+    assert refused(lambda: finish(session.spectra.layer(SECOND, False))).startswith(said)
     described.write_text(LAYOUT.replace("{layer}.self_attn.k_proj", "{layer}.self_attn.key"))
     with pytest.raises(EngineError, match=r"there is no tensor layers\.0\.self_attn\.key\.weight"):
         open_on_thread(folder, layout=described)
@@ -204,16 +198,16 @@ def test_a_pickled_file_that_is_cut_gives_our_own_line(is_archive: bool, kept: f
     torch.save({"a": torch.randn(40, 40)}, file, _use_new_zipfile_serialization=is_archive)
     whole = file.read_bytes()
     file.write_bytes(whole[: int(kept * len(whole)) if isinstance(kept, float) else kept])
-    with pytest.raises(EngineError) as caught:
-        read_pickled(file)
-    assert one_line(caught.value) == f"{file} is damaged or cut short; download or save the model again"
+    assert refused(lambda: read_pickled(file)) == f"{file} is damaged or cut short; download or save the model again"
 
 
 def test_a_pickled_file_of_something_else_gives_our_own_line(tmp_path: Path) -> None:
     file = tmp_path / "pytorch_model.bin"
     file.write_text("<html>not found</html>")
-    with pytest.raises(EngineError, match=r"is not a readable PyTorch weight file; download the model again$"):
-        read_pickled(file)
+    assert refused(lambda: read_pickled(file)).endswith(
+        "is not a readable PyTorch weight file; download the model again"
+    )
     torch.save({"a": torch.ones(2), "b": print}, file)
-    with pytest.raises(EngineError, match=r"holds code besides tensors, .* save_pretrained$"):
-        read_pickled(file)
+    line = refused(lambda: read_pickled(file))
+    assert "holds code besides tensors, " in line
+    assert line.endswith(" save_pretrained")

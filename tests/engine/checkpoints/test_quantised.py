@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def gptq(weight: Tensor, bits: int) -> tuple[Parts, Tensor]:
     return {name: each.int() if not each.is_floating_point() else each for name, each in parts.items()}, meant
 
 
-def awq(weight: Tensor, bits: int) -> tuple[Parts, Tensor]:
+def awq(weight: Tensor) -> tuple[Parts, Tensor]:
     """Pack a weight [out, in] as AWQ does for its matrix kernels; return the decoded values too."""
     outputs, inputs = weight.shape
     scales = torch.rand(inputs // GROUP, outputs) * 0.1 + 0.01
@@ -161,24 +162,11 @@ def assert_read(folder: Path, meant: dict[str, Tensor], dtype: str) -> None:
     (row,) = exported(folder, "ranks", "--head", "L1H2", "--matrix", "Q")
     query = meant[anatomy.modules[Head("decoder", 1)].weights["Q"]].double().unflatten(0, (4, -1))[2]
     assert float(row["spectral_norm"]) == pytest.approx(float(torch.linalg.svdvals(query)[0]), rel=1e-5)
-
-
-@pytest.mark.parametrize("bits", [2, 4, 8])
-def test_gptq_is_read_with_its_groups(bits: int, tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    meant = rewrite(folder, lambda weight: gptq(weight, bits), quant_method="gptq", bits=bits, group_size=GROUP)
-    assert_read(folder, meant, f"int{bits}")
     layer = exported(folder, "ranks", "--layer", "1", "--head", "all")  # its key/value heads are fewer than its heads
     largest = {row["matrix"]: float(row["spectral_norm"]) for row in layer}
     for matrix in "QKVO":
         stacked = meant[f"layers.1.self_attn.{matrix.lower()}_proj.weight"].double()
         assert largest[matrix] == pytest.approx(float(torch.linalg.svdvals(stacked)[0]), rel=1e-5)
-
-
-def test_awq_is_read_in_its_own_order(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    meant = rewrite(folder, lambda weight: awq(weight, 4), quant_method="awq", bits=4, version="gemm")
-    assert_read(folder, meant, "int4")
 
 
 def four_bits(weight: Tensor, nested: bool) -> tuple[Parts, Tensor]:
@@ -216,17 +204,22 @@ def eight_bits(weight: Tensor) -> tuple[Parts, Tensor]:
     )
 
 
-@pytest.mark.parametrize("nested", [False, True])
-def test_four_bits_of_bitsandbytes_are_read_by_blocks(nested: bool, tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    meant = rewrite(folder, lambda weight: four_bits(weight, nested), quant_method="bitsandbytes", load_in_4bit=True)
-    assert_read(folder, meant, "nf4")
+PACKED: list[tuple[Callable[[Tensor], tuple[Parts, Tensor]], dict[str, Any], str]] = [
+    *((partial(gptq, bits=bits), {"quant_method": "gptq", "bits": bits, "group_size": GROUP}, f"int{bits}")
+      for bits in (2, 4, 8)),
+    (awq, {"quant_method": "awq", "bits": 4, "version": "gemm"}, "int4"),
+    (partial(four_bits, nested=False), {"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4"),
+    (partial(four_bits, nested=True), {"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4"),
+    (eight_bits, {"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8"),
+]  # fmt: skip
 
 
-def test_eight_bits_of_bitsandbytes_are_read_by_rows(tiny_copy: TinyModel) -> None:
+@pytest.mark.parametrize(("pack", "settings", "dtype"), PACKED)
+def test_packed_weights_are_decoded(
+    pack: Callable[[Tensor], tuple[Parts, Tensor]], settings: dict[str, Any], dtype: str, tiny_copy: TinyModel
+) -> None:
     folder = tiny_copy("llama")
-    meant = rewrite(folder, eight_bits, quant_method="bitsandbytes", load_in_8bit=True)
-    assert_read(folder, meant, "int8")
+    assert_read(folder, rewrite(folder, pack, **settings), dtype)
 
 
 def test_plain_attention_beside_packed_experts_is_read(tiny_copy: TinyModel) -> None:
@@ -237,26 +230,24 @@ def test_plain_attention_beside_packed_experts_is_read(tiny_copy: TinyModel) -> 
     torch.testing.assert_close(read_layer(tensors, module).query.flatten(0, 1), expected[module.weights["Q"]])
 
 
-@pytest.mark.parametrize("method", ["hqq", "aqlm", "compressed-tensors"])
-def test_a_method_that_cannot_be_decoded_is_named(method: str, tiny_copy: TinyModel) -> None:
-    line = refusal(with_config(tiny_copy("llama"), quantization_config={"quant_method": method, "bits": 4}))
-    assert f"quantised with {method}" in line
-
-
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
+        *(
+            ({"quant_method": method, "bits": 4}, f"quantised with {method}")
+            for method in ("hqq", "compressed-tensors")
+        ),
         ({"quant_method": "gptq", "bits": 3}, "3 bits"),
         ({"quant_method": "awq", "bits": 4, "version": "gemv"}, "gemv"),
     ],
 )
-def test_an_unknown_variant_of_a_method_is_named(settings: dict[str, Any], reason: str, tiny_copy: TinyModel) -> None:
+def test_a_method_that_cannot_be_decoded_is_named(settings: dict[str, Any], reason: str, tiny_copy: TinyModel) -> None:
     assert reason in refusal(with_config(tiny_copy("llama"), quantization_config=settings))
 
 
 def test_a_damaged_description_is_named(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
-    rewrite(folder, lambda weight: four_bits(weight, False), quant_method="bitsandbytes", load_in_4bit=True)
+    rewrite(folder, partial(four_bits, nested=False), quant_method="bitsandbytes", load_in_4bit=True)
     with edited_weights(folder) as tensors:
         name = next(each for each in tensors if "quant_state" in each)
         tensors[name] = tensors[name][:-9]

@@ -18,8 +18,8 @@ from engine.checkpoints import tensor_reader
 from engine.checkpoints.tensor_reader import Checkpoint, TensorInFile, read_pickled
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_checkpoint import as_bin, stored_weights
-from tests.engine.checkpoints.test_files_changing import SAID, cut_short, refused
-from tests.opening import open_folder
+from tests.engine.checkpoints.test_files_changing import SAID, cut_short
+from tests.opening import open_folder, refused
 
 ROWS, COLUMNS = 12, 40
 
