@@ -87,7 +87,6 @@ def head_widths(config: Mapping[str, Any], place: Head) -> frozenset[int]:
 
 
 def _of_layer(config: Mapping[str, Any], place: Head) -> dict[str, Any]:
-    """Read the settings of one layer alone."""
     return (config.get("per_layer_config") or {}).get(str(place.layer)) or {}
 
 

@@ -389,7 +389,6 @@ def _notes(model_type: str, places: Places, config: Mapping[str, Any]) -> tuple[
 
 
 def _why_none(model_type: str, entries: Mapping[str, TensorEntry]) -> str:
-    """Say why no attention was found."""
     for name, kind in REFUSED_TENSORS.items():
         if any(f"{name}." in entry for entry in entries):
             return f"models of type '{model_type}' use {kind}, which attn-tui cannot cut into heads yet"

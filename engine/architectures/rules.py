@@ -120,7 +120,6 @@ def fused_places(layout: Layout, heads: int, key_value_heads: int) -> dict[str, 
 def _fused_rule(
     name: str, output: str, layout: Layout, *model_types: str, transposed: bool = False, **settings: tuple[Any, Any]
 ) -> Rule:
-    """Make a rule for a fused projection."""
     return Rule(name, name, name, output, layout, transposed, frozenset(model_types), settings)
 
 

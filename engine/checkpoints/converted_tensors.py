@@ -114,7 +114,6 @@ def dequantise(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensor
 
 
 def _replace_parts(stored: Tensors, parts: set[str], conversions: Mapping[str, Conversion]) -> Tensors:
-    """Replace the parts of weights by the weights."""
     return ConvertedTensors(stored, conversions, {name: name for name in stored.entries if name not in parts})
 
 
@@ -131,7 +130,6 @@ def _decode_float8(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
 
 
 def _scale_blocks(stored: Tensors, name: str, block_rows: int, block_columns: int) -> Tensor:
-    """Read one weight in float32, with every block of rows and columns multiplied by its scale."""
     weight = stored.read(name)
     scale = stored.read(f"{name}{SCALE_SUFFIX}").float()
     shape = list(scale.shape)

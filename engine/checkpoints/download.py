@@ -156,7 +156,6 @@ def download_error(name: str, revision: str | None, message: Message) -> EngineE
 
 
 def _not_cached(name: str) -> str:
-    """Say that a model is not in the cache, or not complete there."""
     is_there = any(each.is_file() for each in cache_folder(name).glob("snapshots/*/*"))
     is_not = "is not complete" if is_there else "is not"
     return f"{name} {is_not} in the local cache ({hub_cache()})"

@@ -208,7 +208,6 @@ def python_prose() -> list[str]:
 
 
 def _docstrings(path: Path) -> list[str]:
-    """Read all docstrings of one source file; a file that does not parse has none."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError):

@@ -46,7 +46,6 @@ def run_in_rounds(
 
 
 def _start(piece: Callable[[], Result], threads: int) -> Future[Result]:
-    """Run a piece on a daemon thread."""
     future: Future[Result] = Future()
 
     def work() -> None:

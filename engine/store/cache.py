@@ -56,7 +56,7 @@ class SpectraCache:
             remove_abandoned(folder)
         self.names = {file.name for file in self._directory.glob("*")}
 
-    def _says_of(self, name: str, arrays: Mapping[str, FloatArray]) -> str:
+    def _label(self, name: str, arrays: Mapping[str, FloatArray]) -> str:
         return f"{self._of} {name} {sorted(arrays)}"
 
     def load(self, name: str) -> dict[str, FloatArray] | None:
@@ -67,7 +67,7 @@ class SpectraCache:
                 return None
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {each: archive[each] for each in archive.files}
-            if arrays.pop(_OF).item() != self._says_of(name, arrays):
+            if arrays.pop(_OF).item() != self._label(name, arrays):
                 return None
             os.utime(file, ns=(time.time_ns(), file.stat().st_mtime_ns))  # many file systems do not record reads
         except Exception:  # the file may hold anything
@@ -82,7 +82,7 @@ class SpectraCache:
             if file.exists() and not file.is_file():
                 file.unlink()
             with replaced_file(file) as partial, partial.open("wb") as stream:
-                np.savez(stream, allow_pickle=False, **{_OF: np.array(self._says_of(name, arrays))}, **arrays)
+                np.savez(stream, allow_pickle=False, **{_OF: np.array(self._label(name, arrays))}, **arrays)
                 self._until_trimmed -= stream.tell()
         except OSError as error:
             if not self._has_told:

@@ -55,7 +55,7 @@ def product(tensors: dict[str, Tensor], module: str) -> Tensor:
 
 
 def weights_of(model: OpenModel, layer: Head) -> dict[Head, dict[str, Any]]:
-    """Give the weights of a layer's heads."""
+    """Return the weights of a layer's heads."""
     return arrays_of(model, model.outline.layer(layer))
 
 

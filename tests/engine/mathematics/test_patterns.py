@@ -174,7 +174,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_head(table: Table) -> Iterator[tuple[Head, dict[str, Any]]]:
-    """Give each row by its head."""
+    """Iterate over rows by their heads."""
     for row in table:
         named: dict[str, Any] = dict(zip(table.columns, row, strict=True))
         yield Head(named["stack"], named["layer"], int(named["head"])), named

@@ -176,7 +176,7 @@ def assert_agree(
 
 
 def spectral_norm(matrix: Tensor) -> float:
-    """Give σ₁."""
+    """Return σ₁."""
     return float(torch.linalg.svdvals(matrix)[0])
 
 
