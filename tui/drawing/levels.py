@@ -152,7 +152,6 @@ class Levels:
     ----------
     scale : logarithmic from 1e-4 to 1, or another one from zero to ``largest``.
     largest : upper end of a scale that is not logarithmic; of differences, by size.
-    ink : what tells the levels apart.
     is_signed : whether the values are differences.
 
     Examples
@@ -217,9 +216,7 @@ def legend(levels: Levels, colours: Sequence[Style], width: int, pooled: str = "
 
     Parameters
     ----------
-    levels : of the map.
     colours : style of each level, for `Ink.COLOUR`.
-    width : in cells.
     pooled : what a cell shows if it is more than one weight: ``max of 16×16``.
 
     Examples

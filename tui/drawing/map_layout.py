@@ -107,13 +107,7 @@ def axes_of(
 ) -> Axes:
     """Label single weights of a short map, or blocks, or only the visible labels of a long map.
 
-    If a short map fits whole, its cells are as large as fit.
-
-    Parameters
-    ----------
-    query_tokens, key_tokens, block, width, height : as in `lay_out_blocks`.
-    cell : least columns per cell.
-    sides : which sides have labels.
+    If a short map fits whole, its cells are as large as fit; ``cell`` is the least number of columns per cell.
     """
     if cell == 1 or block > 1 or len(query_tokens) * len(key_tokens) > AT_ONCE:
         return lay_out_blocks(query_tokens, key_tokens, block, width, height, cell).on(sides)
@@ -136,14 +130,7 @@ def lay_out(
     cell: int = CELL_WIDTH,
     lines: int = 1,
 ) -> Axes:
-    """Give labels at most a quarter of the pane's height, and about a quarter of its width.
-
-    Parameters
-    ----------
-    query_tokens, key_tokens : along both axes.
-    width, height : of the pane in cells.
-    cell, lines : columns and lines per cell.
-    """
+    """Give labels at most a quarter of the pane's height, and about a quarter of its width."""
     queries = [label(token) for token in query_tokens]
     keys = [label(token) for token in key_tokens]
     heights = [_height(key, cell) for key in keys]
@@ -222,9 +209,7 @@ def lay_out_blocks(
 
     Parameters
     ----------
-    query_tokens, key_tokens : along both axes of the whole map.
     block : queries, and keys, per block.
-    width, height : of the pane in cells.
     cell : columns per cell; one where a cell is half a line.
     """
     index = len(str(max(len(query_tokens) - 1, 0)))
@@ -303,8 +288,6 @@ class Tiles:
 
     Attributes
     ----------
-    count : number of tiles.
-    columns : of tiles.
     width, height : columns and lines of a tile's map.
     block : queries, and keys, per cell.
     zoom : columns of the screen per cell.
@@ -376,9 +359,6 @@ def lay_out_tiles(count: int, queries: int, keys: int, width: int, height: int, 
 
     Parameters
     ----------
-    count : of heads.
-    queries, keys : of each map.
-    width, height : of the pane in cells.
     rows_per_line : rows of a map per line of the screen: two where half a cell can be coloured.
 
     Examples

@@ -67,11 +67,9 @@ class MeasureMap:
         return int(np.count_nonzero(self.values > value)) + 1
 
     def extremes(self, count: int) -> tuple[tuple[Head, ...], tuple[Head, ...]]:
-        """Return the heads with the largest values, largest first, and with the smallest, smallest first.
+        """Return up to ``count`` heads with the largest values, largest first, and with the smallest.
 
-        Parameters
-        ----------
-        count : of each; no head is in both lists.
+        No head is in both lists.
         """
         heads, known = tuple(self.order), np.flatnonzero(np.isfinite(self.values))
         order = known[np.argsort(self.values[known], kind="stable")]
@@ -91,7 +89,6 @@ class MeasureScale:
 
     Attributes
     ----------
-    low, high : its ends.
     scale : linear, or logarithmic with both ends above zero.
     is_signed : whether zero is in its middle.
     is_whole : whether all values are whole numbers.
@@ -121,13 +118,9 @@ class MeasureScale:
         return self.low + height * (self.high - self.low)
 
     def levels(self, values: FloatArray, ink: Ink, cells: int) -> NDArray[np.uint8]:
-        """Sort values into levels, lowest first; those that are not finite are `tui.drawing.levels.NOT_FINITE`.
+        """Sort values into ``cells`` levels, lowest first, or into those of signed values.
 
-        Parameters
-        ----------
-        values : of any shape.
-        ink : what tells levels apart.
-        cells : number of levels, without signs.
+        Those that are not finite have `tui.drawing.levels.NOT_FINITE`.
         """
         if self.is_signed:
             return Levels("linear", self.high, ink, is_signed=True).of(np.asarray(values, dtype=np.float64))
@@ -208,7 +201,6 @@ class HeadGrid:
 
     Attributes
     ----------
-    lines : from the first to the last.
     width, height : columns and lines per head.
     gutter : columns of the layers' names.
     columns : heads of the widest layer.

@@ -34,13 +34,7 @@ def short_number(value: float) -> str:
 
 
 def fit_number(value: float, width: int, *, digits: int = 1) -> str:
-    """Format a number as `short_number` does, with fewer digits where room is short; never cut one.
-
-    Parameters
-    ----------
-    value : the number.
-    width : in characters.
-    digits : least number of digits, one or two.
+    """Format a number as `short_number` does, in fewer digits where room is short, but never fewer than ``digits``.
 
     Examples
     --------
@@ -56,11 +50,6 @@ def fit_number(value: float, width: int, *, digits: int = 1) -> str:
 
 def align_numbers(rows: Sequence[Sequence[float | None]], room: int) -> list[str]:
     """Format rows of numbers in columns, as precisely as fits; where not all fit, the first column alone.
-
-    Parameters
-    ----------
-    rows : of equal length; None for an unknown number.
-    room : cells of a line.
 
     Examples
     --------

@@ -29,7 +29,6 @@ class Line:
 
     Attributes
     ----------
-    name : of what has the values.
     values : as many as the plot's own; NaN where there are none.
     """
 
@@ -264,7 +263,6 @@ def draw_plot(
     Parameters
     ----------
     curve, span : what to draw, over which range of values.
-    width, rows : of the plot in cells.
     baseline : whether to draw the values by chance.
     cursor : index of the marked value, from zero.
 
@@ -307,7 +305,6 @@ def _dots(heights: FloatArray, width: int, rows: int, *, is_dotted: bool = False
     Parameters
     ----------
     heights : (n,) from 0 to 1; NaN without a value.
-    width, rows : of the plot in cells.
     is_dotted : whether to draw only every second column, and no steep joints.
     """
     high = 4 * rows
@@ -487,11 +484,7 @@ class Grid:
 def choose_grid(count: int, width: int, height: int, lowest: int = LOWEST) -> Grid | None:
     """Choose the grid with most room for curves; None if ``count`` plots do not fit.
 
-    Parameters
-    ----------
-    count : number of plots.
-    width, height : of the pane.
-    lowest : least height of a plot with its name.
+    A plot with its name is at least ``lowest`` lines high.
 
     Examples
     --------

@@ -61,13 +61,7 @@ LEGIBLE = 4.5
 def level_styles(
     background: Rgb, color_system: str, palette: str = "magma", *, is_signed: bool = False
 ) -> tuple[Style, ...]:
-    """Return a style for each level; the same objects every time, so that their escape codes are cached.
-
-    Parameters
-    ----------
-    background, color_system, palette : as in `ramp`.
-    is_signed : whether the levels are of differences.
-    """
+    """Return a style for each level; the same objects every time, so that their escape codes are cached."""
     colours = _signed_ramp(background, color_system) if is_signed else ramp(background, color_system, palette)
     return tuple(Style(bgcolor=colour) for colour in colours)
 
@@ -150,7 +144,6 @@ def ramp(background: Rgb, color_system: str, palette: str = "magma") -> tuple[Co
     ----------
     background : behind the map; level 0 has this colour.
     color_system : ``truecolor`` or ``256``.
-    palette : one of `PALETTES`.
     """
     stops, numbers = PALETTES[palette]
     path = _path(background, stops)  # (steps, 3)

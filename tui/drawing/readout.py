@@ -195,7 +195,6 @@ def largest_weights(
     ----------
     begin : start of the line.
     tokens, weights : along the row or the column.
-    width : in cells.
     own : number of the query or key itself among ``tokens``; None where these are of another text.
 
     Examples
@@ -271,10 +270,8 @@ def row_readout(row: Mapping[str, Cell], column: str, say: Callable[[int], str],
 
     Parameters
     ----------
-    row, column : of the cell.
     say : describes the cell in a number of characters. Where it leaves out the column's name, the row comes before
         digits, but not before chance.
-    width : in characters.
 
     Examples
     --------
@@ -377,13 +374,7 @@ _OF_EIGENVALUES = ("qk_positive_mass", "qk_negative_mass", "ov_copying", "ov_cop
 
 
 def explain_empty(column: str, row: Mapping[str, Cell], *, is_growing: bool = False) -> str:
-    """Explain why a cell of a table is empty.
-
-    Parameters
-    ----------
-    column : of the cell.
-    row : all cells by their columns.
-    is_growing : whether more of the table is being computed.
+    """Explain why a cell of a table is empty; ``is_growing`` if more of it is being computed.
 
     Examples
     --------

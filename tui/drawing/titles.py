@@ -52,7 +52,6 @@ class Title:
 
     Attributes
     ----------
-    parts : in order.
     hints : added where there is room for everything else, in many words and in fewer.
     """
 
@@ -74,13 +73,10 @@ class Title:
 
         Parameters
         ----------
-        name : of the view.
         parts : what is shown, the most telling first.
         state : progress, or which of several things is shown, in many words and in fewer, at last none if it can go. It
             follows the parts that belong to the name.
         count : rows that a filter leaves, in many words and in fewer.
-        words : the filter.
-        hints : of the title.
         """
         parts = [part for part in parts if part.text]
         place = next((at for at, part in enumerate(parts) if part.gap != " "), len(parts))

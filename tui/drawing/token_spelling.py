@@ -44,8 +44,6 @@ def spell_token(token: str, kind: TokenKind, whole: str = "", part: int = 0) -> 
 
     Parameters
     ----------
-    token : its text.
-    kind : what it stands for.
     whole : if the token is some bytes of a character, the text of which it is a part.
     part : its number, from 1.
 

@@ -304,9 +304,6 @@ def start_work(owner: DOMNode, work: Work, group: str, *, is_alone: bool = True)
 
     Parameters
     ----------
-    owner : a screen, a widget or the application.
-    work : the work.
-    group : its name.
     is_alone : whether it replaces older work of the same group.
     """
     worker: Worker[None] = owner.run_worker(work, group=group, exclusive=is_alone)

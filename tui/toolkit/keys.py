@@ -147,13 +147,7 @@ def _places(kind: type[DOMNode]) -> dict[str, tuple[int, str]]:
 
 
 def paging_bindings(id: str, of: str = "A page", half: str = "Half a page") -> list[Binding]:
-    """Return the bindings of a widget with an ``action_page`` that takes a number of pages or halves.
-
-    Parameters
-    ----------
-    id : first part of the bindings' ids.
-    of, half : what one press moves by.
-    """
+    """Return the bindings of a widget with an ``action_page`` that takes a number of pages or halves."""
     return [
         Binding("pagedown,ctrl+f", "page(1)", f"{of} down", show=False, id=f"{id}.page_down"),
         Binding("pageup,ctrl+b", "page(-1)", f"{of} up", show=False, id=f"{id}.page_up"),

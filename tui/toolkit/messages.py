@@ -12,26 +12,26 @@ if TYPE_CHECKING:
     from engine.values.progress import Progress
 
 
-@dataclass
-class ProgressReport(Message):
-    """Long work has progressed; only the newest report matters."""
-
-    progress: Progress
+class NewestMessage(Message):
+    """A message of which only the newest matters."""
 
     def can_replace(self, message: Message) -> bool:
-        """Replace older reports in the queue."""
-        return isinstance(message, ProgressReport)
+        """Replace older messages of the same kind in the queue."""
+        return isinstance(message, type(self))
 
 
 @dataclass
-class SentenceProgress(Message):
-    """A model is loading, or reads a sentence; only the newest report matters."""
+class ProgressReport(NewestMessage):
+    """Long work has progressed."""
 
     progress: Progress
 
-    def can_replace(self, message: Message) -> bool:
-        """Replace older reports in the queue."""
-        return isinstance(message, SentenceProgress)
+
+@dataclass
+class SentenceProgress(NewestMessage):
+    """A model is loading, or reads a sentence."""
+
+    progress: Progress
 
 
 @dataclass
@@ -41,13 +41,8 @@ class Notice(Message):
     text: str
 
 
-@dataclass
-class CellMoved(Message):
-    """The map's cursor has moved; only its newest place matters."""
-
-    def can_replace(self, message: Message) -> bool:
-        """Replace older moves in the queue."""
-        return isinstance(message, CellMoved)
+class CellMoved(NewestMessage):
+    """The map's cursor has moved."""
 
 
 @dataclass
@@ -65,13 +60,8 @@ class PlaceWanted(Message):
     place: Head | str
 
 
-@dataclass
-class RoomChanged(Message):
-    """The size of a view of several heads has changed; only the newest matters."""
-
-    def can_replace(self, message: Message) -> bool:
-        """Replace older changes in the queue."""
-        return isinstance(message, RoomChanged)
+class RoomChanged(NewestMessage):
+    """The size of a view of several heads has changed."""
 
 
 @dataclass

@@ -200,7 +200,6 @@ class NameInput(CompletingField):
 
     Attributes
     ----------
-    columns : the names.
     named : the kind of name, in words.
     """
 

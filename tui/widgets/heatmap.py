@@ -44,7 +44,6 @@ class Viewport:
 
     Attributes
     ----------
-    counts : queries and keys of the map.
     cursor : query and key, from zero; with larger cells, those of one weight in the cell.
     is_moved : whether the user has moved the cursor; until then it is on the last query's largest weight.
     block : queries, and keys, per cell.
@@ -218,12 +217,7 @@ class Heatmap(ScrollArea, can_focus=True):
     """
 
     class CursorMoved(Message):
-        """The cursor is on another cell, or its cell has another weight because the map has changed.
-
-        Attributes
-        ----------
-        heatmap : whose cursor it is.
-        """
+        """The cursor is on another cell, or its cell has another weight because the map has changed."""
 
         def __init__(self, heatmap: Heatmap) -> None:
             self.heatmap = heatmap
@@ -261,9 +255,7 @@ class Heatmap(ScrollArea, can_focus=True):
 
         Parameters
         ----------
-        source : the map.
         scale : None for the default of its number of keys.
-        is_numbered : whether cells hold their weights as numbers.
         """
         looks = self.scale, self.is_numbered
         self._source, self._chosen_scale, self.is_numbered = source, scale, is_numbered

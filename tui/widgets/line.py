@@ -70,10 +70,6 @@ class Frame(Vertical):
     Parameters
     ----------
     key : id of the binding that leads here; its key stands before the title in the frame.
-
-    Attributes
-    ----------
-    title_line : the first line.
     """
 
     def __init__(self, id: str, classes: str = "framed", title_line: TitleLine | None = None, *, key: str) -> None:

@@ -68,13 +68,7 @@ class MapGrid(Container):
         yield from self._cells
 
     def show(self, maps: Sequence[TitledMap], scale: Scale | None = None, *, is_numbered: bool = False) -> None:
-        """Show maps; on a linear scale, its end is the largest weight of any.
-
-        Parameters
-        ----------
-        maps : at least one.
-        scale, is_numbered : as for `Heatmap.show`.
-        """
+        """Show at least one map; on a linear scale, its end is the largest weight of any."""
         more = [MapCell(number) for number in range(len(self._cells), len(maps))]
         for each in more:
             each.heatmap.begin_as(self._cells[0].heatmap)

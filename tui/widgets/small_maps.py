@@ -59,12 +59,7 @@ class SmallMaps(ItemArea):
     """
 
     class Picked(Message):
-        """The user moved to a head.
-
-        Attributes
-        ----------
-        number : of the head, from zero.
-        """
+        """The user moved to a head."""
 
         def __init__(self, number: int) -> None:
             self.number = number

@@ -106,11 +106,8 @@ class Columns:
 
     Attributes
     ----------
-    names : of the columns.
     frozen : how many stay at the left.
     numeric : whether each holds numbers.
-    titles : of each.
-    widths : of each.
     cells : width that each column's cells need, without its title.
     gap : cells between two columns.
     """
@@ -132,15 +129,7 @@ class Columns:
     def of(
         cls, names: tuple[str, ...], by_column: Iterable[Sequence[Cell]], frozen: int, write: Callable[[Cell], str]
     ) -> Columns:
-        """Make columns as wide as their titles and cells need.
-
-        Parameters
-        ----------
-        names : of the columns.
-        by_column : the cells of each.
-        frozen : how many stay at the left.
-        write : formats a cell.
-        """
+        """Make columns as wide as their titles and formatted cells need."""
         needed, numeric = list[int](), list[bool]()
         for name, cells in zip(names, by_column, strict=False):
             needed.append(min(WIDEST, widest(cells, write)))
@@ -151,14 +140,7 @@ class Columns:
 
     @classmethod
     def evenly(cls, names: tuple[str, ...], name_width: int, value_width: int, gap: int) -> Columns:
-        """Make columns of numbers with a fixed width, after one without a title for the names of the rows.
-
-        Parameters
-        ----------
-        names : of all, that of the rows' names first.
-        name_width, value_width : in cells of the screen.
-        gap : cells between two columns.
-        """
+        """Make columns of numbers with a fixed width, after one without a title for the names of the rows."""
         numbers = names[1:]
         widths = (name_width, *(value_width for _ in numbers))
         over = (("", ""), *(("", name) for name in numbers))
@@ -214,10 +196,8 @@ class Columns:
 
         Parameters
         ----------
-        column : which.
         line : -1 for the last.
         sort : name of the column that sorts the rows, and whether the largest come first.
-        room : cells that there are.
         is_free : whether the sign may take the cell to the right of them.
         """
         shown = self.titles[column][line]
@@ -300,13 +280,7 @@ def _is_number(cell: Cell, kind: Kind) -> bool:
 
 
 def widest(cells: Sequence[Cell], write: Callable[[Cell], str]) -> int:
-    """Return the width of a column's longest text; with many rows, format only the likely ones.
-
-    Parameters
-    ----------
-    cells : of the column.
-    write : formats a cell.
-    """
+    """Return the width of a column's longest text; with many rows, format only the likely ones."""
     if len(cells) <= MEASURED:
         return max((cell_len(write(cell)) for cell in cells), default=0)
     kinds = set(map(type, cells))  # most columns of the table of heads hold only floats
@@ -378,7 +352,6 @@ def _give_way(widths: list[int], least: Sequence[int], edge: int, gap: int) -> N
     widths : of all columns; changed.
     least : least width of each first column, unless it is narrower.
     edge : where the others should start.
-    gap : cells between two columns.
     """
     lacking = starts_of(widths, gap)[len(least)] - edge
     for place in sorted(range(len(least)), key=lambda place: -widths[place]):

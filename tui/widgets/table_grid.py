@@ -196,8 +196,6 @@ class TableGrid(ScrollArea, can_focus=True):
 
         Parameters
         ----------
-        names : of the columns.
-        rows : each as long as ``names``.
         frozen : number of visible columns that stay at the left.
         kept_by : the filter; None shows all rows.
         places : the visible columns; all by default.
@@ -345,13 +343,7 @@ class TableGrid(ScrollArea, can_focus=True):
         )
 
     def written(self, cells: Sequence[Cell], text: Callable[[Cell], str]) -> str:
-        """Format a line that is not one of the rows, as far as its columns are in view.
-
-        Parameters
-        ----------
-        cells : one for each column.
-        text : formats a cell.
-        """
+        """Format a line of cells that is not one of the rows, as far as its columns are in view."""
         return self._row_line(cells, text, Style(), {}).text
 
     def _title_line(self, line: int, style: Style) -> Strip:
@@ -381,7 +373,6 @@ class TableGrid(ScrollArea, can_focus=True):
         Parameters
         ----------
         write : takes a column, its room, and whether the cell to the right of it is free too.
-        style, marked : as in `_row_line`.
         """
         segments, painted = list[Segment](), 0
         room = self._room or self._columns.starts[-1]  # before the table has a size, all of it

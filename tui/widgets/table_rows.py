@@ -24,8 +24,6 @@ class TableRequest:
 
     Attributes
     ----------
-    names : of all columns.
-    rows : each as long as ``names``.
     places : numbers of the visible columns, from left to right.
     frozen : how many of them stay at the left.
     kept_by : the filter; None keeps all rows.
@@ -65,14 +63,7 @@ class Arrangement:
 
 
 def arrange(wanted: TableRequest, before: Arrangement, write: Callable[[Cell], str]) -> Arrangement:
-    """Filter and sort rows and measure columns; reuse from the previous arrangement what is unchanged.
-
-    Parameters
-    ----------
-    wanted : the request.
-    before : the previous arrangement.
-    write : formats a cell.
-    """
+    """Filter and sort rows and measure columns; reuse what has not changed since the arrangement before."""
     rows, columns, kept = wanted.rows, before.columns, before.kept
     is_known = wanted.is_of_same_cells(before.wanted)
     if not is_known:

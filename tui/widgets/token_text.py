@@ -94,11 +94,9 @@ class TokenText(ItemArea):
 
         Parameters
         ----------
-        labels : text of each token.
         special : numbers of the special tokens.
         levels : of the tokens' weights.
         ink, cells, styles : what tells the levels apart, as in a map.
-        cursor : number of the token under the cursor.
         """
         before = (self._labels, self._ink, self._styles, self._special)
         is_other = before != (labels, ink, styles, special) or len(levels) != len(self._levels)

@@ -33,17 +33,19 @@ def random_map(model: tuple[LayerOutline, ...], known: int) -> MeasureMap:
 
 
 class MapApp(PaintedApp):
-    """A map of heads and nothing else."""
+    """A map of a model's heads and nothing else."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: tuple[LayerOutline, ...]) -> None:
         super().__init__()
         self.map = HeadMap()
+        self.model = model
 
     def compose(self) -> ComposeResult:
         yield self.map
 
     def on_mount(self) -> None:
         self.map.focus()
+        self.map.open(self.model)
 
 
 async def until_painted(pilot: Pilot[None], app: MapApp) -> None:
@@ -59,10 +61,8 @@ async def test_a_move_of_the_cursor_costs_few_bytes_and_leaves_nothing_stale(
     size: tuple[int, int], model: tuple[LayerOutline, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good_terminal(monkeypatch)
-    async with MapApp().run_test(size=size) as pilot:
-        app = pilot.app
-        assert isinstance(app, MapApp)
-        app.map.open(model)
+    app = MapApp(model)
+    async with app.run_test(size=size) as pilot:
         shown = random_map(model, len(model) * model[0].heads)
         app.map.show(shown, scale_of(shown.finite, "linear", False))
         await pilot.pause()
@@ -81,10 +81,8 @@ async def test_a_move_of_the_cursor_costs_few_bytes_and_leaves_nothing_stale(
 async def test_values_that_come_in_change_their_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     model = layers(12, 12)
-    async with MapApp().run_test(size=(58, 16)) as pilot:
-        app = pilot.app
-        assert isinstance(app, MapApp)
-        app.map.open(model)
+    app = MapApp(model)
+    async with app.run_test(size=(58, 16)) as pilot:
         scale = scale_of(random_map(model, 144).finite, "linear", False)
         for known in (0, 72, 84):
             before = app.written
@@ -128,10 +126,8 @@ def test_layers_share_lines_within_their_stack_alone() -> None:
 async def test_each_half_of_a_line_has_the_colour_of_its_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     model = layers(25, 12)
-    async with MapApp().run_test(size=(58, 16)) as pilot:
-        app = pilot.app
-        assert isinstance(app, MapApp)
-        app.map.open(model)
+    app = MapApp(model)
+    async with app.run_test(size=(58, 16)) as pilot:
         shown = random_map(model, 200)
         scale = scale_of(shown.finite, "linear", False)
         assert scale is not None

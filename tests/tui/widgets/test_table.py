@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import re
+from collections.abc import Sequence
 
 import pytest
 from textual import events
@@ -138,8 +139,7 @@ async def test_only_the_rows_that_are_kept_are_shown_and_sorted_and_the_cursor_s
 async def test_missing_cells_are_last_whichever_way_a_column_is_sorted() -> None:
     made: list[tuple[Cell, ...]] = [("a", ""), ("b", 2.0), ("c", math.nan), ("d", 5), ("e", math.inf)]
     async with TableApp().run_test(size=(40, 9)) as pilot:
-        app = await show(pilot, [], 1)
-        app.grid.show(("head", "value"), made, 1)
+        app = await show(pilot, made, ("head", "value"))
         await pilot.press("l", "o")
         assert [row[0] for row in in_order(app)] == ["e", "d", "b", "a", "c"]
         await pilot.press("o")
@@ -186,9 +186,7 @@ async def test_the_cursor_goes_to_the_column_that_a_filter_compares() -> None:
     names = ("part", *(f"m{n}" for n in range(30)))
     made: list[tuple[Cell, ...]] = [(f"H{row}", *(100.0 * row + n for n in range(30))) for row in range(20)]
     async with TableApp().run_test(size=(60, 9)) as pilot:
-        app = await show(pilot, [])
-        app.grid.show(names, made, 1)
-        await arranged(pilot)
+        app = await show(pilot, made, names)
         app.grid.narrow(parse_filter("m20 > 300 and part != H4", names))
         await arranged(pilot)
         assert [row[0] for row in in_order(app)] == ["H3", *(f"H{row}" for row in range(5, 20))]
@@ -246,9 +244,7 @@ async def test_names_stay_at_the_left_and_at_the_top_while_the_rest_scrolls() ->
 async def test_columns_that_are_not_seen_whole_are_counted() -> None:
     names = ("head", *(f"col{number}" for number in range(10)))
     async with TableApp().run_test(size=(30, 8)) as pilot:
-        app = await show(pilot, [])
-        app.grid.show(names, [("H0", *("word" for _ in range(10)))], 1)
-        await pilot.pause()
+        app = await show(pilot, [("H0", *("word" for _ in range(10)))], names)
         assert app.grid.beyond == 6, "four cells and two between: the fifth would end at 34"
         await pilot.press("end")
         await pilot.pause()
@@ -271,8 +267,7 @@ async def test_columns_that_are_not_seen_whole_are_counted() -> None:
 async def test_a_long_name_takes_two_lines_and_chance_is_called_that_beside_its_measure() -> None:
     columns = ("head", "qk_identity_distance", "qk_identity_distance_chance", "x_chance")
     async with TableApp().run_test(size=(60, 6)) as pilot:
-        app = await show(pilot, [])
-        app.grid.show(columns, [("H0", 0.5, 0.25, 1.0), ("H1", 0.75, 0.25, 2.0)], 1)
+        app = await show(pilot, [("H0", 0.5, 0.25, 1.0), ("H1", 0.75, 0.25, 2.0)], columns)
         await pilot.press("home", "o")
         await pilot.pause()
         assert app.picture.line(0).split() == ["QK", "identity"]
@@ -287,8 +282,7 @@ async def test_of_a_long_table_no_number_and_no_name_is_cut() -> None:
     made: list[tuple[Cell, ...]] = [(f"H{n}", n, 0.5 * n, "") for n in range(2000)]
     made[1500] = ("the longest name", 123456789, -1.2345e-5, "far down")
     async with TableApp().run_test(size=(60, 9)) as pilot:
-        app = await show(pilot, [])
-        app.grid.show(("head", "whole", "real", "text"), made, 1)
+        app = await show(pilot, made, ("head", "whole", "real", "text"))
         app.grid.narrow(of_rows(made, [1500]))
         await pilot.pause()
         assert app.picture.line(1).split() == ["the", "longest", "name", "123456789", "-1.234e-05", "far", "down"]
@@ -306,9 +300,7 @@ async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
 async def test_what_a_token_holds_does_no_harm() -> None:
     nasty = ["[bold]x[/]", "a\nb", "\x1b[31mred", "日本語" * 20, "e\u0301", "👩\u200d💻"]
     async with TableApp().run_test(size=(60, 9)) as pilot:
-        app = await show(pilot, [])
-        app.grid.show(("token",), [(text,) for text in nasty], 0)
-        await pilot.pause()
+        app = await show(pilot, [(text,) for text in nasty], ("token",), 0)
         assert "[bold]x[/]" in painted(app)
         assert "a\\nb" in painted(app)
         assert "\\x1b[31mred" in painted(app)
@@ -371,9 +363,7 @@ async def test_a_wheel_scrolls_by_a_measure_with_its_chance_and_to_both_ends() -
     names = ("head", *(f"m{n}{end}" for n in range(6) for end in ("", "_chance")))
     cells: tuple[Cell, ...] = ("H0", *(n + 0.123456 for n in range(12)))
     async with TableApp().run_test(size=(40, 6)) as pilot:
-        app = await show(pilot, [])
-        app.grid.show(names, [cells], 1)
-        await arranged(pilot)
+        app = await show(pilot, [cells], names)
         for is_shifted, right, left in (
             (False, events.MouseScrollRight, events.MouseScrollLeft),
             (True, events.MouseScrollDown, events.MouseScrollUp),
@@ -443,9 +433,7 @@ async def test_rows_stay_where_they_are_while_one_goes_sideways_and_few_lines_ar
     names = ("head", "a", "b", "a_rather_long_name", "c")
     made: list[tuple[Cell, ...]] = [(f"H{n}", *(n + 0.123456 for _ in range(4))) for n in range(20)]
     async with TableApp().run_test(size=(24, height)) as pilot:
-        app = await show(pilot, [])
-        app.grid.show(names, made, 1)
-        await arranged(pilot)
+        app = await show(pilot, made, names)
         lines = range(head, height - 1)
 
         def rows() -> list[str]:
@@ -477,9 +465,7 @@ async def test_another_width_leaves_the_cursor_in_view_and_begins_with_a_whole_c
     names = ("stack", "layer", "head", *(f"q.measure_{n}_of_many" for n in range(12)))
     made: list[tuple[Cell, ...]] = [("decoder", 1, "all", *(n + 0.123456 for n in range(12)))]
     async with TableApp().run_test(size=(24, 6)) as pilot:
-        app = await show(pilot, [])
-        app.grid.show(names, made, 3)
-        await arranged(pilot)
+        app = await show(pilot, made, names, 3)
         await pilot.press(*["l"] * 7)
         for width in (24, 39, 57, 22, 80, 24):
             await pilot.resize_terminal(width, 6)
@@ -542,9 +528,11 @@ async def arranged(pilot: Pilot[None]) -> None:
     await pilot.pause()
 
 
-async def show(pilot: Pilot[None], made: list[tuple[Cell, ...]], frozen: int = 1) -> TableApp:
+async def show(
+    pilot: Pilot[None], made: Sequence[tuple[Cell, ...]], names: tuple[str, ...] = COLUMNS, frozen: int = 1
+) -> TableApp:
     app = pilot.app
     assert isinstance(app, TableApp)
-    app.grid.show(COLUMNS, made, frozen)
+    app.grid.show(names, made, frozen)
     await arranged(pilot)
     return app
