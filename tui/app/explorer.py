@@ -1,7 +1,6 @@
-"""The explorer: the program around the screen, and how one model after the other is opened.
+"""The explorer: the program around the screen, and how it opens one model after the other.
 
-The frame is painted before NumPy is imported, and torch long after: what
-needs them is made once the frame is on screen.
+The first frame is painted before NumPy and torch are imported; what needs them is made after that.
 """
 
 from __future__ import annotations
@@ -56,29 +55,28 @@ if TYPE_CHECKING:
 
 WIDTHS = [(0, "-tiny"), (40, "-narrow"), (100, "-wide")]
 HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
-"""From how many columns and rows on any screen has which class."""
+"""The classes of screens by their columns and rows."""
 
 PATIENCE = 0.5
-"""Seconds for which keys wait for the model once the views are there; one that is downloaded takes longer."""
+"""Seconds that typed keys wait for the model once the views are there; a download takes longer."""
 
-CALM = 2.0
-"""Seconds after which what has changed is kept, so that a connection that is lost loses next to nothing."""
+SAVE_SECONDS = 2.0
+"""Seconds between two saves of the state, so that a lost connection loses next to nothing."""
 
 LAST_SECONDS = 3.0
-"""How long the program may take to leave after a signal told it to."""
+"""Seconds that the program may take to leave after a signal."""
 
 DEMO_SENTENCE = "One day Tom thanked Anna for a red ball. Then Tom thanked"
-"""What the demo reads unless another sentence is given: its end looks for what followed its last word before."""
+"""The demo's sentence unless another is given: an induction head finds what followed the last word before."""
 
 NO_SHELL = "cannot suspend: no shell runs in this terminal"
-"""Said where nobody could call the program to the front again."""
 
 QUITTING = ("list.quit", "export.quit", "sentences.quit", "chooser.quit_too")
-"""The keys that quit from other screens than the views."""
+"""The bindings that quit from the other screens."""
 
 
 def _commands() -> type[Provider]:
-    """Import the palette's commands when it is opened first."""
+    """Import the palette's commands when it is first opened."""
     from tui.screens.palette import Commands
 
     return Commands
@@ -89,24 +87,24 @@ class Explorer(TerminalApp):
 
     Parameters
     ----------
-    engine : what answers.
-    start : what was asked for.
-    ascii_only : whether only ASCII characters are drawn.
+    engine : of the open model.
+    start : what to begin with.
+    ascii_only : whether to draw with ASCII characters alone.
     started : called once the first head is on screen.
 
     Attributes
     ----------
     main : the screen with the tree and the views.
-    failure : why the program was left, where that has a reason.
-    misconfigured : what of the configuration is not used, a line each.
-    remembers_theme : whether a theme that is chosen with a key comes back at the next start.
+    failure : the error that ended the program, if any.
+    misconfigured : what is wrong with the configuration, a line each.
+    remembers_theme : whether a chosen theme is saved for the next start.
     """
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [Path(__file__).with_name(name) for name in ("app.tcss", "ansi.tcss")]
     TITLE = "attn-tui"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    ENABLE_COMMAND_PALETTE = False  # the toolkit's own, which would come over lists and menus; the main screen has one
+    ENABLE_COMMAND_PALETTE = False  # Textual's own opens over lists and menus; the main screen has one
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_commands}
 
     ACTION_TARGETS: ClassVar[set[str]] = {"views"}
@@ -135,11 +133,11 @@ class Explorer(TerminalApp):
         self.sentences = Sentences(keeps=start.keeps_history, say=self.notify, on_forget=self._forget)
         self._started = started
         self._awaits_model = False
-        self._named = ""
+        self._model_name = ""
         self._saved: SavedState | None = None
         self._sweep: Future[None] | None = None
         engine.listener = partial(self.notify, severity="warning")
-        engine.watcher = self._sentence_is
+        engine.watcher = self._report_sentence
         if ascii_only:
             self.draw_ascii_only()
 
@@ -151,21 +149,21 @@ class Explorer(TerminalApp):
 
     @property
     def session(self) -> Session:
-        """What is shown of the open model."""
+        """The session of the open model."""
         return self.main.session
 
     @property
     def views(self) -> Views:
-        """The views, once the first frame is painted."""
+        """The views; they exist once the first frame is painted."""
         return self.main.views
 
     # --- starting and leaving
 
     def on_mount(self) -> None:
-        """Go on once the first frame is painted."""
+        """Start opening the model once the first frame is painted."""
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGHUP):
-            # Without this the process would end at once and leave the terminal in its other state.
+            # By default the process would end at once and leave the terminal in the alternate screen.
             loop.add_signal_handler(name, self._hang_up, name)
         if self.start.model is not None:
             self.main.model_line.show(f"opening {self.start.model} …")
@@ -175,15 +173,15 @@ class Explorer(TerminalApp):
         self.call_after_refresh(self._begin)
 
     async def _begin(self) -> None:
-        """Open the model that was named, or let one be chosen, and make the views meanwhile."""
+        """Open the named model, or the list of models, and make the views meanwhile."""
         named = self.start.model
         opening = None if named is None else self.engine.open(named, self.report)
-        self._awaits_model, self._named = named is not None, named or ""
+        self._awaits_model, self._model_name = named is not None, named or ""
         await self.main.make_views(self.engine, self.start)
         self.sentences.load()
         if self.start.is_restoring:
-            self.set_interval(CALM, self.keep_state)
-            start_work(self, self._say_what_is_not_kept, "state")
+            self.set_interval(SAVE_SECONDS, self.keep_state)
+            start_work(self, self._warn_if_not_saved, "state")
         if self.start.config is not None:
             self.misconfigured = self.start.config.problems
             self.call_after_refresh(start_work, self, partial(self._check_config, self.start.config), "config")
@@ -197,37 +195,37 @@ class Explorer(TerminalApp):
 
     @property
     def holds_keys(self) -> bool:
-        """Whether keys wait for the views, or for the model that is about to be there."""
+        """Whether typed keys wait for the views, or for the model that is being opened."""
         return not self.main.is_ready or self._awaits_model
 
     def _stop_waiting(self) -> None:
-        """Do the keys that waited for the model."""
+        """Handle the keys that waited for the model."""
         self._awaits_model = False
         self.do_held_keys()
 
     @property
     def is_settled(self) -> bool:
-        """Whether the screen or view that a key has just opened is there, and has the focus."""
+        """Whether the screen or view that a key opened is there and has the focus."""
         return super().is_settled and (not self.main.is_ready or self.views.has_opened.is_set())
 
     @property
     def is_idle(self) -> bool:
-        """Whether a model is open and nothing more is awaited from the engine."""
+        """Whether a model is open and the engine has answered everything."""
         is_swept = self.main.is_ready and self._sweep is not None and self._sweep.done()
         return is_swept and self.views.is_drawn and all(worker.is_finished for worker in self.workers)
 
     def on_typed(self) -> None:
-        """Take away what was said since the last key."""
+        """Clear the message about the last key."""
         self.main.key_line.clear_message()
 
     def on_command(self, binding: str) -> None:
-        """Put away the lines for the first minute with a key that they name, which is about the head that they name."""
+        """Close the lines for the first minute with a key that they name, and select the head that they name."""
         head = self.main.guide.take(binding)
         if head is not None:
             self.session.change(selected=head)
 
     def watch_app_focus(self, is_looked_at: bool) -> None:
-        """Have somebody get the focus where who had it has gone while another window was looked at."""
+        """Give the focus to a part again when the terminal gets it back: the part that had it may be gone."""
         if is_looked_at and self.main.is_ready:
             self.main.fill_focus()
 
@@ -236,10 +234,7 @@ class Explorer(TerminalApp):
         self._leave(0)
 
     def _hang_up(self, name: signal.Signals) -> None:
-        """Leave as ``q`` does, but with the status that a shell gives to an end by a signal.
-
-        Where the terminal is gone and nothing can be drawn any more, all the same.
-        """
+        """Leave with the status of an end by a signal, even where the terminal is gone and cannot be drawn."""
         status = 128 + name
         self._leave(status)
         last = threading.Timer(LAST_SECONDS, os._exit, (status,))
@@ -247,7 +242,7 @@ class Explorer(TerminalApp):
         last.start()
 
     def _leave(self, status: int) -> None:
-        """Keep what is looked at, and end."""
+        """Save the state, and end."""
         self.engine.stop()
         if self._saved is not None:
             self._saved.finish(self.session.shown)
@@ -255,55 +250,51 @@ class Explorer(TerminalApp):
         self.exit(return_code=status)
 
     def keep_state(self) -> None:
-        """Keep what is looked at for the next start, if that is wanted."""
+        """Save what is shown for the next start, unless nothing is to be restored."""
         if self._saved is not None and self.main.stores is not None:
             self._saved.keep(self.session.shown)
 
     def fail(self, message: str) -> None:
-        """Leave, and say why once the terminal is back."""
+        """Leave with an error, which is printed once the terminal is restored."""
         self.failure = message
         self.exit(return_code=1)
 
     def on_unmount(self) -> None:
-        """Keep no thread beyond the screens: it would keep the explorer, and with it the model."""
+        """End the thread that saves sentences: it would keep the explorer, and with it the model, in memory."""
         self.sentences.close()
 
-    async def _say_what_is_not_kept(self) -> None:
-        """Say where nothing can be kept for the next start; the program goes on without."""
+    async def _warn_if_not_saved(self) -> None:
+        """Warn if nothing can be saved for the next start."""
         if said := await asyncio.to_thread(trouble):
             self.notify(said, severity="warning", timeout=6)
 
     def report(self, progress: Progress) -> None:
-        """Pass on how far long work is; may be called on the engine thread."""
+        """Pass on the progress of long work; may be called on any thread."""
         self.post_message(ProgressReport(progress))
 
-    def _sentence_is(self, progress: Progress) -> None:
-        """Pass on how far a sentence is; called on the engine thread."""
+    def _report_sentence(self, progress: Progress) -> None:
+        """Pass on the progress of a sentence; called on the engine thread."""
         self.post_message(SentenceProgress(progress))
 
     @on(ProgressReport)
     def _advanced(self, event: ProgressReport) -> None:
-        """Show how far long work has come."""
         self.main.show_progress(event.progress)
 
     @on(SentenceProgress)
     def _sentence_advanced(self, event: SentenceProgress) -> None:
-        """Show how far the model is, being loaded or run."""
         self.main.advance(event.progress)
 
     @on(Notice)
     def _told(self, event: Notice) -> None:
-        """Say why a key did nothing, or what it did out of sight."""
         self.main.key_line.show_message(event.text)
 
     def _forget(self, text: str) -> None:
-        """Have the engine know nothing more of a sentence."""
         self.engine.forget_sentence(text)
 
     # --- opening a model
 
     async def _open(self, opening: Future[ModelOutline], start: Start, kept: Mapping[str, Any] | None = None) -> None:
-        """Show a model that is being opened: its tree once its headers are read, its first head, and then the rest."""
+        """Show a model while it opens: its tree once the headers are read, its first head, and then the rest."""
         main = self.main
         try:
             outline = await asyncio.wrap_future(opening)
@@ -343,19 +334,19 @@ class Explorer(TerminalApp):
             main.read(text)
 
         def keep(layer: Head, is_whole: bool, group: SpectraGroup | EngineError, progress: Progress) -> None:
-            self.call_later(self._keep_swept, stores, layer, is_whole, group, progress)  # it comes on another thread
+            self.call_later(self._keep_swept, stores, layer, is_whole, group, progress)  # from another thread
 
         self._sweep = self.engine.sweep(keep)
         await main.measure_memory()
 
     async def _first_shown(self, outline: ModelOutline, start: Start) -> dict[str, Any]:
-        """Say what is shown of a model first: what was asked for, else what was looked at last, else what is usual.
+        """Choose what is shown first: what was asked for, else what was saved, else the defaults.
 
-        A measure, a view and a sentence that a person has chosen meanwhile stay.
+        A measure, view or sentence that was chosen while the model opened stays.
 
         Raises
         ------
-        EngineError : when the model lacks the head that was asked for.
+        EngineError : when the model lacks the requested head.
         """
         shown, saved, is_first_time = self.session.shown, {}, False
         self._saved = None
@@ -385,13 +376,13 @@ class Explorer(TerminalApp):
         }
 
     async def _drawn(self) -> None:
-        """Wait for the next picture."""
+        """Wait for the next frame."""
         is_drawn = asyncio.Event()
         self.call_after_refresh(is_drawn.set)
         await is_drawn.wait()
 
     async def _compare(self, stores: Stores) -> None:
-        """Open the other model and say what of it is compared."""
+        """Open the second model and show what is compared."""
         try:
             comparison = await asyncio.wrap_future(self.engine.compare(self.report))
         except Superseded:
@@ -411,13 +402,13 @@ class Explorer(TerminalApp):
     def _keep_swept(
         self, stores: Stores, layer: Head, is_whole: bool, group: SpectraGroup | EngineError, progress: Progress
     ) -> None:
-        """Keep what the sweep has found, unless that is of a model that has been put away."""
+        """Store what the sweep has found, unless it is of a closed model."""
         if self.main.stores is stores:
             stores.spectra.put(layer, is_whole, group)
             self.main.show_progress(Progress("", 1, 1, "") if progress.finished and is_whole else progress)
 
     def action_models(self) -> None:
-        """Let another model be chosen, over the present one."""
+        """Open the list of models over the present model."""
         if self.main.stores is not None:
             self.choose_model()
 
@@ -426,7 +417,7 @@ class Explorer(TerminalApp):
         self.choose_model(named=named)
 
     def action_compare_with(self, named: str) -> None:
-        """Open a second model to compare with, in the place of the one before; without a name take that away."""
+        """Compare with a second model instead of the present one; without a name, with none."""
         if self.main.stores is None:
             return
         if named or self.engine.is_comparing:
@@ -435,10 +426,10 @@ class Explorer(TerminalApp):
             self.main.key_line.show_message("no second model is open; :vs and a model's name compare with one")
 
     async def _compare_with(self, named: str) -> None:
-        """Open the present model anew beside another one, once it is clear that both can be compared."""
+        """Open the present model again with another second one, once both are known to be comparable."""
         from tui.screens.chooser import Opened
 
-        shown, name = self.session.shown, self._named
+        shown, name = self.session.shown, self._model_name
         engine = self.engine.another(name)
         engine.options = replace(engine.options, other=named or None, other_revision=None)
         try:
@@ -455,27 +446,27 @@ class Explorer(TerminalApp):
         await self._change_to(Opened(name, engine, outline), {field: getattr(shown, field) for field in fields})
 
     def choose_model(self, *, is_first: bool = False, trouble: str = "", named: str = "") -> None:
-        """Show the opening screen, with what was wrong before; what is chosen there, or named, is opened there, too."""
+        """Show the opening screen, with the trouble with the last choice; it opens a named model at once."""
         from tui.screens.chooser import ChooserScreen
 
         self.clear_notifications()
         self.push_screen(ChooserScreen(self.engine, is_first=is_first, trouble=trouble, named=named), self._chosen)
 
     async def _choose_again(self, why: str) -> None:
-        """Put the model away that was chosen and cannot be compared, and go back to where it was."""
-        await self._put_away(self.engine, self.start)
+        """Close a chosen model that cannot be compared, and show the opening screen again."""
+        await self._close_model(self.engine, self.start)
         self.choose_model(is_first=True, trouble=why)
         self._stop_waiting()
 
     def _chosen(self, opened: Opened | None) -> None:
-        """Put the model that was opened in the place of the present one; without one, leave where there is none."""
+        """Change to the opened model; without one and without a present model, leave."""
         if opened is not None:
             start_work(self, partial(self._change_to, opened), "change model", is_alone=False)
         elif self.main.stores is None:
             self.exit()
 
     async def _change_to(self, opened: Opened, kept: Mapping[str, Any] | None = None) -> None:
-        """Put the present model away, and begin with another, with the present sentence and view, and what is kept."""
+        """Close the present model and show another with the present sentence, view and the kept fields."""
         main, shown, was_open = self.main, self.session.shown, self.main.stores is not None
         is_in_tree = main.focused is main.tree_widget
         start = replace(self.start, model=opened.name)
@@ -487,8 +478,8 @@ class Explorer(TerminalApp):
             except EngineError as error:
                 self.notify(str(error), severity="warning")
                 start = replace(start, head=None)
-        self._awaits_model, self._named = True, opened.name
-        await self._put_away(opened.engine, start)
+        self._awaits_model, self._model_name = True, opened.name
+        await self._close_model(opened.engine, start)
         if self.views.can_show(shown.view):
             self.views.go_to(shown.view, takes_focus=not is_in_tree)
         main.fill_focus()
@@ -499,10 +490,10 @@ class Explorer(TerminalApp):
         with suppress(EngineError):  # the list is a convenience
             await asyncio.wrap_future(opened.engine.remember(opened.name))
 
-    async def _put_away(self, engine: Engine, start: Start) -> None:
-        """Put the present model away with everything that shows it; another engine takes the place of its own."""
+    async def _close_model(self, engine: Engine, start: Start) -> None:
+        """Close the present model with everything that shows it, and take another engine."""
         while len(self.screen_stack) > 1:
-            self.pop_screen()  # a box is about the old model, whose views would be painted beneath it
+            self.pop_screen()  # boxes are about the old model
         self.keep_state()
         self._saved = self._sweep = None
         self.engine.close()
@@ -512,7 +503,7 @@ class Explorer(TerminalApp):
     # --- keys, themes, help
 
     def action_help(self) -> None:
-        """Show the keys that work now; one of two models does where there are two."""
+        """Show the keys that work now; without a second model, none of the views of two."""
         from tui.screens.help_screen import HelpScreen, describe_keys
 
         self.clear_notifications()
@@ -524,17 +515,17 @@ class Explorer(TerminalApp):
         self.push_screen(HelpScreen(describe_keys(self, active), marks, self.misconfigured))
 
     def action_check(self) -> None:
-        """Prove the heads against the model's own numbers."""
+        """Check the heads against the model's own numbers."""
         from tui.screens.check_screen import CheckScreen
 
         self.push_screen(CheckScreen(self.engine))
 
     def action_next_theme(self) -> None:
-        """Go on to the next theme, and say which."""
+        """Take the next theme."""
         self.action_choose_theme(next_theme(self.theme))
 
     def action_choose_theme(self, name: str) -> None:
-        """Take a theme by its full name, and say so."""
+        """Take a theme by its full name, and say which."""
         self.clear_notifications()
         if self.no_color:
             self.notify("themes need colour; unset NO_COLOR first")
@@ -547,19 +538,19 @@ class Explorer(TerminalApp):
         self.notify(f"theme {short}{few}", timeout=2)
 
     def set_keymap(self, keymap: Mapping[str, str]) -> None:
-        """Take other keys, or none, and name those where a text does so all the time."""
+        """Take other keys, or none, and show them where a text names keys."""
         super().set_keymap({name: keys or f"{UNBOUND}{name}" for name, keys in keymap.items()})
         self.name_keys()
 
     def name_keys(self) -> None:
-        """Say where the sentence is typed with which keys."""
-        start_work, read = key_of(self, "app.sentence"), key_of(self, "sentence.read")
-        self.main.sentence_input.placeholder = f"{start_work}: type a sentence, {read} reads it"
+        """Name the keys in the empty sentence line."""
+        begin, read = key_of(self, "app.sentence"), key_of(self, "sentence.read")
+        self.main.sentence_input.placeholder = f"{begin}: type a sentence, {read} reads it"
 
     async def _check_config(self, config: Configuration) -> None:
-        """Look at the configuration closely beside the event loop: it takes every module that has keys.
+        """Check the configured keys on another thread, since that imports every module with keys.
 
-        What is wrong with it stays where it can be read again: in the help, and behind the explorer.
+        The problems also stay in the help, and are printed after the explorer.
         """
         if config.keys:
             keys, problems = await asyncio.to_thread(config.checked_keys)
@@ -567,16 +558,16 @@ class Explorer(TerminalApp):
             self.misconfigured += problems
         if self.misconfigured:
             first, *others = self.misconfigured
-            said = first.replace(str(config.path), config.path.name)  # of which the help has the whole
+            said = first.replace(str(config.path), config.path.name)  # the help has the whole path
             if others:
                 said += f"\n… and {len(others)} more; {key_of(self, 'app.help')} lists all"
             self.notify(said, severity="warning", timeout=10)
 
     def action_suspend_process(self) -> None:
-        """Give the terminal back and stop, until the shell continues the program; nothing where there is no such thing.
+        """Restore the terminal and stop, until the shell continues the program.
 
-        All that the shell has started with it is stopped, as the terminal does it by itself. The toolkit stops the
-        process alone and in any case: where it was begun by another program, nothing would wake either.
+        The whole process group stops, as with ctrl+z elsewhere. Textual stops the process alone, and also where no
+        shell could continue it.
         """
         if self._driver is None or not self._driver.can_suspend or not hasattr(signal, "SIGTSTP"):
             return
@@ -588,6 +579,6 @@ class Explorer(TerminalApp):
 
 
 def _everywhere(keys: dict[str, str]) -> dict[str, str]:
-    """Have a key that quits quit from every screen, unless a screen was given one of its own."""
+    """Use the keys that quit on every screen, unless a screen was given its own."""
     quitting = keys.get("app.quit_too")
     return keys if quitting is None else dict.fromkeys(QUITTING, quitting) | keys

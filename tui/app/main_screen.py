@@ -1,4 +1,4 @@
-"""The screen with the tree and the views: its keys, and what each of them does to what is shown of the open model."""
+"""The main screen: the tree, the views and the lines around them, with the keys that work everywhere."""
 
 from __future__ import annotations
 
@@ -50,25 +50,15 @@ if TYPE_CHECKING:
 
 
 LAYOUTS = {"-framed": (100, 30), "-shared": (120, 34), "-broad": (150, 34), "-thirds": (200, 44)}
-"""From how many columns and rows on parts have frames, views share the room, the tree has its words in full, and the
+"""The columns and rows from which on parts have frames, views share the room, the tree writes words in full, and the
 overview stands beside the other views."""
 
 SUBJECTS = frozenset({"selected", "view", "text", "off", "pins"})
-"""The fields of what is shown that the line at the foot says something about; what it said goes when they change."""
+"""The fields of `Shown` whose change clears the message at the foot."""
 
 
 class MainScreen(TerminalScreen, inherit_bindings=False):
-    """The tree, the views and the lines around them, of one model after the other.
-
-    Parameters
-    ----------
-    sentences : of the person.
-
-    Attributes
-    ----------
-    session : which holds what is shown of the open model.
-    views : beside the tree; None until the first frame is painted, and while another model takes the place of one.
-    """
+    """Shows one model after the other; each has a session and views of its own."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -141,7 +131,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         yield self.prompt
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose the layout; it comes before the parts are told their sizes."""
+        """Choose the layout before the parts are told their sizes."""
         width, height = event.size
         self.update_classes(
             {name: width >= columns and height >= rows for name, (columns, rows) in LAYOUTS.items()}, animate=False
@@ -155,22 +145,22 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the views are there."""
+        """Whether the views exist."""
         return self._views is not None
 
     @property
     def views(self) -> Views:
-        """The views, once the first frame is painted."""
+        """The views; they exist once the first frame is painted, but not while the model is changed."""
         assert self._views is not None, "the views are made after the first frame"
         return self._views
 
     @property
     def stores(self) -> Stores | None:
-        """What is known of the open model; None before one is open."""
+        """The stores of the open model, if one is open."""
         return None if self._views is None else self._views.stores
 
     async def make_views(self, engine: Engine, start: Start) -> None:
-        """Make the views of the model that is opened next; those of the one before go, with all that waits for it."""
+        """Make the views of the next model, and remove those of the previous one with its pending work."""
         from tui.export.files import ExportFiles
         from tui.views.switcher import Views
 
@@ -180,7 +170,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         views = Views(self.session, is_comparing=engine.is_comparing, log_scale=start.log_scale)
         with self.app.batch_update():
             if before is not None:
-                before.workers.cancel_node(before)  # what waits for the old model would find no views
+                before.workers.cancel_node(before)  # pending work would find no views
                 if before.stores is not None:
                     before.stores.close()
                 self.prompt.close()
@@ -197,7 +187,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.exporting = ExportFiles(views)
 
     def show_model(self, outline: ModelOutline, report: Callable[[Progress], None]) -> Stores:
-        """Show the tree of a model whose headers have been read, and make what keeps what is known of it."""
+        """Show the tree of a model whose headers have been read, and make its stores."""
         from tui.state.stores import Stores
 
         stores = Stores(self.engine, outline, self._draw_soon, report)
@@ -210,7 +200,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         return stores
 
     def _run(self, work: Work, group: str) -> None:
-        """Await an answer for as long as the views of this model are there; a newer one of the group replaces it."""
+        """Start work that ends with the views of this model; newer work of the group replaces it."""
 
         async def quietly() -> None:
             with suppress(Superseded):
@@ -219,7 +209,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         start_work(self.views, quietly, group)
 
     def _follow(self, changed: frozenset[str]) -> None:
-        """Take away what was said of another head or view; learn what the model's page says."""
+        """Clear the message about another head or view; measure the memory for the model's page."""
         if changed & SUBJECTS:
             self.key_line.clear_message()
         if "selected" in changed and self.stores is not None:
@@ -228,20 +218,20 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
                 self._run(self.measure_memory, "memory")
 
     def _draw_soon(self) -> None:
-        """Draw what a store has an answer to by now."""
+        """Draw the answers that a store has received."""
         self.views.draw_soon()
         self.tree_widget.refresh_notes()
         self.call_later(self.draw_guide)
 
     def draw_guide(self) -> None:
-        """Say what is known by now in the lines for the first minute, on the thread of the screen."""
+        """Fill the lines for the first minute with what is known by now."""
         if self.stores is not None:
             self.guide.follow(self.stores, self.session.shown.selected, self.session.shown.epsilon)
 
     async def measure_memory(self) -> None:
-        """Learn what the model takes of memory and what is free now, which the model's page says."""
+        """Measure the memory that the model needs and that is free, for the model's page."""
         stores = self.stores
-        with suppress(EngineError):  # what keeps a model from being measured is said by what needs it
+        with suppress(EngineError):  # reported by what needs the model
             memory = await asyncio.wrap_future(self.engine.memory())
             if stores is not None:
                 if memory.placement is not None:
@@ -250,7 +240,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
                 stores.arrived()
 
     def _has_read(self, sentence: Sentence) -> None:
-        """List a sentence that was read, and have the heads labelled once the whole model is loaded because of it."""
+        """List a sentence that was read; the first one also loads the model, so label its heads."""
         if sentence.text == self.session.shown.text:
             self.sentences.has_read(sentence.text)
             self.sentence_input.show_read(sentence.text, sentence)
@@ -258,8 +248,8 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self._run(self._label, "labels")
 
     async def _label(self) -> None:
-        """Learn what the heads are called; where that fails, the next sentence is another chance."""
-        from tui.state.stores import HeadLabels  # with NumPy, for which the first frame does not wait
+        """Label the heads; if that fails, the next sentence tries again."""
+        from tui.state.stores import HeadLabels  # imports NumPy, which the first frame does not wait for
 
         stores = self.stores
         assert stores is not None
@@ -273,14 +263,14 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         stores.arrived()
 
     def advance(self, progress: Progress) -> None:
-        """Show how far a model is loaded, or a sentence read, also where that is waited for."""
+        """Show the progress of loading a model or reading a sentence, here and in the views that wait for it."""
         if self.stores is not None:
             self.stores.maps.advance(progress)
             progress = self.stores.tables.advance(progress)
         self.show_progress(progress)
 
     def show_progress(self, progress: Progress) -> None:
-        """Show how far long work has come; nothing once it is done."""
+        """Show the progress of long work, and nothing once it is done."""
         bar = progress_bar(progress) if self.has_class("-framed") else ""
         self.progress_line.show("" if progress.finished else f"{bar} {progress_text(progress)}".lstrip())
 
@@ -295,7 +285,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     @property
     def parts_with_keys(self) -> Sequence[Widget]:
-        """The tree, the views, and of these those that are always there."""
+        """The tree, the views, and the single views that always exist."""
         if self._views is None:
             return ()
         views = self._views
@@ -307,22 +297,22 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         return (self.tree_widget,) if self._views is None else (self._views.active, self.tree_widget)
 
     def set_focus(self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False) -> None:
-        """Move the focus; the view that it is in is the active one from then on."""
+        """Move the focus; a view with the focus becomes the active one."""
         super().set_focus(widget, scroll_visible, from_app_focus)
         if self._views is not None and self.focused is not None:
             self._views.activate_focused(self.focused)
 
     def on_screen_suspend(self) -> None:
-        """Show the keys of the screen that has come over this one."""
+        """Show the keys of the screen above this one."""
         self.key_line.follow(self.app.screen)
 
     def on_screen_resume(self) -> None:
-        """Show the keys of this one again."""
+        """Show the keys of this screen again."""
         self.key_line.follow(self)
 
     @property
     def foot_keys(self) -> dict[str, str]:
-        """The keys of any view that the line at the foot shows; where there is little room, the first ones."""
+        """The keys at the foot that work in any view; where there is little room, the first ones."""
         return {
             "app.next_view": "Next panel",
             "app.next_head": "Head",
@@ -345,13 +335,13 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     @on(Tree.NodeHighlighted)
     def _node_highlighted(self, event: Tree.NodeHighlighted[Head | None]) -> None:
-        """Show what the tree's cursor is on."""
-        if self.stores is not None and event.node is self.tree_widget.cursor_node:  # else it has moved on already
+        """Select what the tree's cursor is on, unless the cursor has moved on already."""
+        if self.stores is not None and event.node is self.tree_widget.cursor_node:
             self.session.change(selected=event.node.data)
 
     @on(Tree.NodeSelected)
     def _node_selected(self, event: Tree.NodeSelected[Head | None]) -> None:
-        """Open or close a layer on Enter; go from a head to its view, unless it is of a model that was put away."""
+        """Open or close a layer on Enter, or go from a head to its view; the head may be of a closed model."""
         if event.node.allow_expand:
             event.node.toggle()
         elif event.node.data is not None and self.has(event.node.data):
@@ -370,7 +360,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self.session.change(selected=layer_after(self.stores.outline, self.session.shown.selected, step))
 
     def action_search(self) -> None:
-        """Ask which token to find where a map has the keys, or else what to search in the tree."""
+        """Ask which token to find if a map has the focus, or else what to search in the tree."""
         from tui.screens.questions import FindToken, Search
         from tui.widgets.heatmap import Heatmap
 
@@ -380,7 +370,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self.prompt.ask(Search(self.views, self.tree_widget))
 
     def action_jump(self) -> None:
-        """Ask where to go, or what to do."""
+        """Ask where to go or what to do."""
         from tui.screens.questions import WhereTo
 
         if self.stores is not None:
@@ -394,7 +384,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.app.push_screen(Palette("L0H0" if self.stores is None else str(example(self.stores.outline))))
 
     def action_switch(self) -> None:
-        """Switch the head of the row under the cursor, or the selected one, off or on again, and say what is off."""
+        """Switch the head of the row under the cursor, or the selected one, off or on, and say which heads are off."""
         self.views.overview.settle()
         rows = self.views.rows_with_heads
         if self.stores is None or (rows is not None and rows.head_here is None):
@@ -404,7 +394,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.key_line.show_message(self._switch(head) or say_off(self.session.shown.off, key_of(self, "app.all_on")))
 
     def _switch(self, head: Head | None) -> str:
-        """Switch a head off, or on again, or say why that cannot be."""
+        """Switch a head off or on, or give the reason why not."""
         off = self.session.shown.off
         refusal = why_not_switched(head, key_of(self, "app.switch"))
         if head is not None and not refusal:
@@ -412,7 +402,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         return refusal
 
     def switch_off(self, off: Off) -> None:
-        """Have other heads off."""
+        """Change which heads are off."""
         self.session.change(**off_fields(self.session.shown, off, is_comparing=self.engine.is_comparing))
 
     def action_all_on(self) -> None:
@@ -422,7 +412,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.key_line.show_message("" if off.heads else ALL_ON)
 
     def action_by_mean(self) -> None:
-        """Switch heads off by their mean over the sentence's tokens, or by zero again; say so where none is off."""
+        """Switch between ablation by the mean over the sentence's tokens and by zero; say so if no head is off."""
         off = self.session.shown.off
         self.switch_off(replace(off, by_mean=not off.by_mean))
         if not off.heads:
@@ -430,7 +420,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self.key_line.show_message(f"no head is off; {key_of(self, 'app.switch')} switches one off, now by {way}")
 
     def action_pin(self) -> None:
-        """Pin the head of the row under the cursor, or the selected one, or unpin it; the tree shows which are."""
+        """Pin or unpin the head of the row under the cursor, or the selected one."""
         from tui.widgets.table_grid import NO_ROWS
 
         self.views.overview.settle()
@@ -452,35 +442,35 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self.key_line.show_message(is_pinned if name in pins else f"{name} unpinned; {still}")
 
     def action_stop_or_view(self, view: str) -> None:
-        """Stop what is worked out, or else go to a view."""
+        """Stop the running computation, or else go to a view."""
         if not self._stop():
             self.views.action_view(view)
 
     def action_tree(self) -> None:
-        """Go back to the tree, and show it where the active view had its room."""
+        """Go back to the tree; a zoomed view gives it its room back."""
         if self.is_ready and not self.tree_widget.display:
             self.views.action_zoom()
         self.set_focus(self.tree_widget)
 
     def action_leave(self) -> None:
-        """Stop what is worked out and waited for, or a file; else go a step back in the view, or to the tree."""
+        """Stop the running computation or export; else go a step back in the view, or to the tree."""
         is_in_view = self.is_ready and self.focused is not None and self.views.active in self.focused.ancestors
         if not (self._stop() or (is_in_view and self.views.active.step_back())):
             self.action_tree()
 
     def _stop(self) -> bool:
-        """Stop a table that is worked out and waited for, or a file that is written; False where there is none."""
+        """Stop a table that is being computed or a file that is being written; False where there is none."""
         return self.stores is not None and (self.stores.tables.stop_work() or self.exporting.stop())
 
     # --- the sentence and its maps
 
     def action_sentence(self) -> None:
-        """Go to the sentence, at once: what is typed next takes its place, unless a key for the cursor comes first."""
+        """Go to the sentence; typing replaces it, unless a key moves the cursor first."""
         self.sentence_input.begin()
         self.set_focus(self.sentence_input)
 
     def action_leave_sentence(self) -> None:
-        """Go back from the sentence to what had the keys, or to the tree where that has gone."""
+        """Go back from the sentence to what had the focus, or to the tree if that is gone."""
         self.sentence_input.restore()
         if self.before_field is not None and self.before_field.focusable and is_displayed(self.before_field):
             self.set_focus(self.before_field)
@@ -488,13 +478,13 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self.action_tree()
 
     def action_read_sentence(self) -> None:
-        """Leave the sentence for its map at once, and read it."""
+        """Read the sentence, and go to its map at once."""
         self.read_sentence(self.sentence_input.value)
         if self.views.active is self.views.attention:
             self.set_focus(self.views.attention.heatmap)
 
     def read_sentence(self, text: str) -> None:
-        """Read a sentence and look at what is shown of it, its attention unless a table is looked at."""
+        """Read a sentence, and show its attention unless the active view depends on it."""
         self.sentence_input.finish(text)
         self.sentences.submit(text)
         self.read(text)
@@ -503,7 +493,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.views.go_to(active.view if is_of_sentence else "attention")
 
     def read(self, text: str) -> None:
-        """Have the model read a sentence, once there is one."""
+        """Have the model read a sentence; before a model is open, keep the sentence for it."""
         from engine.values.attention import Sentence
 
         self.sentence_input.show_read(text, None)
@@ -515,10 +505,10 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         if is_read_again:
             self.stores.maps.read_again()
         if isinstance(sentence := self.stores.maps.sentence(self.session.shown), Sentence):
-            self._has_read(sentence)  # which is known from before
+            self._has_read(sentence)  # known from before
 
     def action_sentences(self, is_finding: bool = False) -> None:
-        """List the sentences; the one that is chosen is read at once."""
+        """List the sentences; a chosen one is read at once."""
         from tui.screens.sentences_screen import SentencesScreen
 
         def take(text: str | None) -> None:
@@ -535,7 +525,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         start_work(self, partial(self._copy, what), "copy")
 
     async def _copy(self, what: str) -> None:
-        """Hand text to the terminal, and say what; whether the terminal took it nobody can know."""
+        """Send text to the terminal's clipboard, and say what; the terminal does not confirm it."""
         from tui.export import clipboard
 
         try:
@@ -550,7 +540,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.notify("\n".join(filter(None, (copied.says, copied.beginning, hint))), title="copied")
 
     async def action_export(self, name: str = "") -> None:
-        """Offer what can be written, or write it under a name; keys that come at once wait for it."""
+        """Open the export menu, or write to a named file; keys wait until the menu is open."""
         from tui.screens.export_screen import ExportScreen
 
         def take(chosen: tuple[Choice, Path, bool] | None) -> None:
@@ -561,7 +551,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         await self.app.push_screen(ExportScreen(self.exporting, name), take)
 
     async def _export(self, choice: Choice, path: Path, may_replace: bool) -> None:
-        """Write a file and say what is in it and where it is."""
+        """Write a file, and say what is in it and where it is."""
         says = self.exporting.says(choice.what)
         try:
             written = await self.exporting.write(choice, path, may_replace=may_replace)
@@ -569,14 +559,14 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self.notify("nothing of the file is left", title="stopped")
         except EngineError as error:
             self.notify(str(error), severity="error")
-        except Exception as error:  # a file that could not be made is no reason to lose what is on screen
+        except Exception as error:  # a failed export must not end the explorer
             self.notify(write_log(error), severity="error")
         else:
             self.notify(written, title=f"{says}: written")
 
 
 def _clipboard_hint() -> str:
-    """Say what stands between this program and the clipboard."""
+    """Name what stands between this program and the clipboard, and how to pass it."""
     if os.environ.get("TMUX"):
         return "in tmux this takes: set -g set-clipboard on"
     return "GNU screen keeps it for itself; tmux passes it on" if os.environ.get("STY") else ""

@@ -1,4 +1,4 @@
-"""How the explorer begins."""
+"""What the explorer starts with: the options of the command line, the environment and the configuration file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Configuration(Protocol):
-    """What a person has set in a file."""
+    """A configuration file; see `tui.cli.configuration.Config`."""
 
     @property
     def path(self) -> Path:
@@ -17,31 +17,31 @@ class Configuration(Protocol):
 
     @property
     def keys(self) -> Mapping[str, str]:
-        """By the id of a binding, its keys, separated by commas, none if it is to have none; not checked yet."""
+        """By the id of a binding, its keys, separated by commas, or empty for no key; not validated."""
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the file beside keys, a line each."""
+        """What is wrong with the file apart from keys, a line each."""
 
     def checked_keys(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Give the keys that can be had, by id, and what is wrong with the others, which takes a while."""
+        """Give the valid keys by id, and what is wrong with the others; this takes a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What was asked for on the command line, or set in the environment or the configuration file.
+    """What the explorer starts with.
 
     Attributes
     ----------
-    model : its name; None lets one be chosen.
+    model : its name; None opens the list of models.
     text : the sentence to read, if any.
     head : the head or layer to begin at, as typed.
-    epsilon : the ε of the energy rank; None where nobody said.
-    epsilon_before : the ε of the model that was open before, for one of which none is remembered.
-    log_scale : whether spectra and maps begin on the logarithmic scale; None leaves it to each.
-    config : the configuration file, whose keys are taken and whose problems are shown; None where none was read.
-    is_restoring : whether what was looked at last comes back, and is kept.
-    keeps_history : whether sentences are kept for the next start, and those of before are there.
+    epsilon : the ε of the energy rank, if one was given.
+    epsilon_before : the ε of the model that was open before; a remembered ε comes first.
+    log_scale : whether spectra and maps begin on the logarithmic scale; None leaves it to each view.
+    config : the configuration file, if one was read.
+    is_restoring : whether the last head, view, sentence and measure are restored, and saved.
+    keeps_history : whether earlier sentences are listed, and new ones saved.
     """
 
     model: str | None
@@ -56,5 +56,5 @@ class Start:
 
     @property
     def view(self) -> str:
-        """What is looked at first: the head that was asked for, or else the whole model."""
+        """The first view: the spectra of a given head, or else the overview."""
         return "overview" if self.head is None else "spectra"

@@ -1,4 +1,4 @@
-"""The ``attn-tui`` command: the explorer, and the way to the others. Nothing is imported before it is needed."""
+"""The ``attn-tui`` command: the explorer, and the dispatch to the other commands. It imports only what it needs."""
 
 from __future__ import annotations
 
@@ -26,15 +26,21 @@ from tui.cli.options import (
     one_line_errors,
     take_options,
 )
-from tui.cli.standard_streams import make_standard_streams_harmless
-from tui.cli.stream_errors import ClosedStream, ended_by_a_closed_pipe, ended_by_an_interrupt, unwritable
+from tui.cli.standard_streams import (
+    ClosedStream,
+    ascii_reason,
+    exit_on_closed_pipe,
+    exit_on_interrupt,
+    guard_standard_streams,
+    unwritable,
+)
 
 COMMANDS = ("check", "completion", "config", "export", "info")
-"""Those of `tui.cli.commands`, which is imported when one of them, or the help, is asked for."""
+"""The commands of `tui.cli.commands`, which is imported for one of them or for the help."""
 
 
 def check_theme(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Take a theme by its name, or by the short one."""
+    """Take a theme by its full or short name."""
     if value is None:
         return None
     from tui.toolkit.themes import find_theme
@@ -50,7 +56,7 @@ def complete_first_word(ctx: click.Context, parameter: click.Parameter, incomple
 
 
 class WrongUsage(click.ClickException):
-    """A usage error, said in one line that says where to read on."""
+    """A usage error in one line, which names the help to read."""
 
     exit_code = 2
 
@@ -76,17 +82,17 @@ class ExplorerGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Say in one line what is wrong with the words before a command."""
+        """Report wrong usage before a command in one line."""
         try:
-            with ended_by_a_closed_pipe():  # of the help, which is written here; click's own answer would be 1
+            with exit_on_closed_pipe():  # the help is written here; click itself would exit with 1
                 return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
             raise WrongUsage(error) from error
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Say in one line what is wrong with a command's words."""
+        """Report wrong usage of a command in one line."""
         try:
-            with ended_by_a_closed_pipe(), ended_by_an_interrupt():  # to which click's own answer would be 1, too
+            with exit_on_closed_pipe(), exit_on_interrupt():  # click itself would exit with 1
                 return super().invoke(ctx)
         except click.UsageError as error:
             raise WrongUsage(error, ctx.invoked_subcommand) from error
@@ -96,7 +102,7 @@ class ExplorerGroup(click.Group):
         return sorted({*super().list_commands(ctx), *COMMANDS})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Give a command by its name."""
+        """Import a command by its name."""
         if cmd_name in COMMANDS:
             from tui.cli import commands
 
@@ -111,7 +117,7 @@ class ExplorerGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Show how both kinds of call look."""
+        """Show both forms of the command line."""
         formatter.write_usage("attn-tui", "[MODEL] [OPTIONS]")
         formatter.write_usage("attn-tui", "COMMAND [ARGUMENTS]")
 
@@ -128,12 +134,12 @@ class ExplorerGroup(click.Group):
 
 
 class ExploreCommand(ConfiguredCommand):
-    """The explorer, which needs no word of its own on the command line."""
+    """The explorer's command, which is run without its name."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Name the context as the person typed it."""
+        """Show the program's name in messages."""
         return super().make_context("attn-tui", args, None, **extra)
 
 
@@ -185,39 +191,38 @@ def explore(
     options = replace(take_options(arguments), keep_recent=not no_recent, is_browsing=True)
     from tui.app.start import Start
     from tui.cli.launch import launch
-    from tui.cli.standard_streams import ascii_because
 
     start = Start(
         None if model is None else model_named(model, options), text, head, energy,
         keeps_history=not no_history, log_scale=log_scale, config=current_config(), is_restoring=restore,
     )  # fmt: skip
-    launch(start, options, theme=theme, ascii_only=bool(ascii_because()) if ascii_only is None else ascii_only)
+    launch(start, options, theme=theme, ascii_only=bool(ascii_reason()) if ascii_only is None else ascii_only)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """End in order when the process is told to, so that nothing half-written is left."""
+    """Exit through Python on a signal, so that no half-written file is left."""
     sys.exit(128 + number)
 
 
 def main() -> None:
     """Run the command and end the process at once.
 
-    The engine thread may be deep in native code. Waiting for it would keep the shell from a person who has left, and
-    tearing its libraries down under it aborts the process.
+    The engine thread may be deep in native code: waiting for it would delay the exit, and unloading its libraries
+    under it aborts the process.
     """
     code: int | str | None = 0
-    warnings.showwarning = lambda *said: None  # of libraries, which would be written over the screen
+    warnings.showwarning = lambda *said: None  # warnings of libraries would be written over the screen
     sys.stdin = sys.stdin or ClosedStream()
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _leave)
     sys.stdout, sys.stderr = sys.stdout or ClosedStream(), sys.stderr or ClosedStream()
-    make_standard_streams_harmless()
+    guard_standard_streams()
     try:
-        with ended_by_an_interrupt():
+        with exit_on_interrupt():
             command()
     except SystemExit as end:
         code = end.code
-    except OSError as error:  # of what click writes by itself, such as help
+    except OSError as error:  # in what click itself writes, such as the help
         code = 1
         with contextlib.suppress(OSError):
             sys.stderr.write(f"attn-tui: {unwritable(error)}\n")

@@ -1,4 +1,4 @@
-"""The commands beside the explorer: ``export``, ``check``, ``info`` and ``completion``."""
+"""The commands beside the explorer: ``export``, ``check``, ``config``, ``info`` and ``completion``."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from engine.values.views import NEEDS
 from engine.values.views import VIEWS as WORKED_OUT
 from tui.cli.configuration import (
     ConfiguredCommand,
-    commented,
     config_file,
     current_config,
     describe,
     effective,
+    example_file,
     write_example,
 )
 from tui.cli.options import (
@@ -112,13 +112,13 @@ def export(model: str, view: str, **arguments: Any) -> None:
     options = take_options(arguments)
     source = click.get_current_context().get_parameter_source("energy")
     if view != "ranks" and source is not ParameterSource.COMMANDLINE:
-        arguments["energy"] = None  # a default for the ranks, which says nothing about other tables
-    _say_what_is_wrong()
+        arguments["energy"] = None  # a configured ε is for the ranks alone
+    _report_problems()
     from tui.cli.headless import run_export
     from tui.export.request import Request
 
     of_request = {name: arguments.pop(name) for name in ("where", "columns", "output", "format")}
-    if str(of_request["output"]) in ("-", "/dev/stdout"):  # the file that this may be is not to be replaced
+    if str(of_request["output"]) in ("-", "/dev/stdout"):  # written to, not replaced
         of_request["output"] = None
     names = ("layer", "head", "stack", "matrix", "text", "energy", "vs", *TABLE_OPTIONS)
     arguments["vs"] = options.is_comparing or None
@@ -145,13 +145,13 @@ def check(model: str, output: Path | None, **arguments: Any) -> None:
     their queries and keys.
     """
     options = take_options(arguments)
-    _say_what_is_wrong()
+    _report_problems()
     from tui.cli.headless import run_check
 
     run_check(model_named(model, options), output, options)
 
 
-def _say_what_is_wrong() -> None:
+def _report_problems() -> None:
     for problem in current_config().problems:
         click.echo(f"attn-tui: {problem}", err=True)
 
@@ -165,7 +165,7 @@ def config(init: bool, example: bool) -> None:
     if init and example:
         raise click.UsageError("--init writes what --example prints; give one of them")
     if example:
-        click.echo(commented(), nl=False)
+        click.echo(example_file(), nl=False)
         return
     if init:
         click.echo(f"written: {write_example()}")
@@ -203,7 +203,7 @@ def info() -> None:
         ("log", log_file()),
     ):
         click.echo(f"{name:<18}{path}{'' if os.path.exists(path) else '  (not there yet)'}")
-    with suppress(OSError):  # where the current folder is gone
+    with suppress(OSError):  # the current folder may be gone
         click.echo(f"{'exports go to':<18}{Path.cwd()}  (the current folder)")
     from engine.models.devices import describe_devices, free_memories
     from engine.values.memory import size
@@ -226,5 +226,5 @@ fish  attn-tui completion fish | source      in ~/.config/fish/config.fish
 @click.argument("shell", type=any_case(tuple(SHELLS)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what makes a shell complete words."""
+    """Print the completion script of a shell."""
     click.echo(SHELLS[shell](context.find_root().command, {}, "attn-tui", "_ATTN_TUI_COMPLETE").source())

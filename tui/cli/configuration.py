@@ -1,6 +1,6 @@
-"""The settings: from the environment and the configuration file, which ``attn-tui config`` prints and begins.
+"""Settings from the environment and the configuration file, which ``attn-tui config`` prints and creates.
 
-The file is read before the first frame, so that little more than the standard library is imported here.
+The file is read before the first frame: this module imports little more than the standard library.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ from engine.values.errors import EngineError
 from engine.values.options import limit_threads, threads_asked_for
 
 FILE_VARIABLE = "ATTN_TUI_CONFIG"
-"""Names another configuration file."""
+"""The environment variable that names another configuration file."""
 
 NO_KEY = "(no key)"
-"""Stands for the keys of what has none."""
 
 WIDTH = 110
 """Cells of a line of comments."""
 
 EXAMPLE = "attn-tui config --example lists all"
-"""What to do where nothing is written like what was meant."""
 
 _META = "attn-tui.config"
 
@@ -48,13 +46,9 @@ _KEYS = """
 
 
 class Setting(NamedTuple):
-    """A default for an option of the command line, ``--log-scale``, which ``ATTN_TUI_LOG_SCALE`` sets too.
+    """A setting, with its default as it is written in the file, and its description.
 
-    Attributes
-    ----------
-    name : as it stands in the file.
-    default : what holds where nothing is said, as it stands in the file.
-    says : what it does.
+    The setting ``log_scale`` is the option ``--log-scale`` and the variable ``ATTN_TUI_LOG_SCALE``.
     """
 
     name: str
@@ -68,7 +62,7 @@ class Setting(NamedTuple):
 
     @property
     def variable(self) -> str:
-        """The environment's variable."""
+        """The environment variable."""
         return f"ATTN_TUI_{self.name.upper()}"
 
 
@@ -90,18 +84,18 @@ SETTINGS = {
         Setting("cache", "true", "keep spectra on disk between runs"),
     )
 }
-"""By name, what the file may set beside keys."""
+"""All settings by name; the file may also set keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a configuration file says.
+    """The contents of a configuration file.
 
     Attributes
     ----------
     path : of the file.
-    values : by the name of a setting, what it is set to; not looked at closer yet.
-    keys : by the id of a binding, its keys, separated by commas, none if it is to have none; not looked at closer yet.
+    values : by the name of a setting; not validated.
+    keys : by the id of a binding, its keys, separated by commas, or empty for no key; not validated.
     problems : what is wrong with the file, a line each.
     """
 
@@ -111,10 +105,7 @@ class Config:
     problems: tuple[str, ...] = ()
 
     def checked_keys(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Give the keys that can be had, by id, and what is wrong with the others, a line each.
-
-        Every module that has keys is imported for this.
-        """
+        """Give the valid keys by id, and what is wrong with the others, a line each; imports every module with keys."""
         if not self.keys:
             return {}, ()
         from tui.cli.keymap import check_keys
@@ -123,12 +114,12 @@ class Config:
         return keys, tuple(f"{self.path}: {each}" for each in problems)
 
     def all_problems(self) -> tuple[str, ...]:
-        """List everything that is wrong, with keys too."""
+        """List all problems, those of keys included."""
         return (*self.problems, *self.checked_keys()[1])
 
 
 class Effective(NamedTuple):
-    """A setting as it holds for one call: its value as it stands in the file, and in words where that was said."""
+    """A setting in effect: its value as written in the file, and where it was set."""
 
     setting: Setting
     value: str
@@ -136,13 +127,13 @@ class Effective(NamedTuple):
 
 
 def config_file() -> Path:
-    """Say where the configuration file is, whether or not it is there."""
+    """Give the path of the configuration file, which may not exist."""
     named = os.environ.get(FILE_VARIABLE)
     return Path(named).expanduser() if named else config_directory() / "config.toml"
 
 
 def read_config() -> Config:
-    """Read the configuration file; what cannot be read is a problem, never an error."""
+    """Read the configuration file; an unreadable file is a problem in the result, not an error."""
     path = config_file()
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -166,7 +157,7 @@ def read_config() -> Config:
     if not isinstance(table, dict):
         problems.append(f'{path}: keys stand in a table of their own: [keys], then tree.down = "n"')
         table = {}
-    keys = {name: _keys(value) for name, value in _flat(table)}
+    keys = {name: _joined(value) for name, value in _flat(table)}
     for name in said.keys() - SETTINGS.keys():
         near = difflib.get_close_matches(name.lower().replace("-", "_"), SETTINGS, 1)
         hint = f"did you mean {near[0]}?" if near else EXAMPLE
@@ -174,14 +165,14 @@ def read_config() -> Config:
     return Config(path, {name: said[name] for name in SETTINGS if name in said}, keys, tuple(problems))
 
 
-def _keys(value: Any) -> str:
-    """Write one key, or a list of keys, with commas between them."""
+def _joined(value: Any) -> str:
+    """Join one key or a list of keys by commas."""
     keys = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     return ",".join(filter(None, map(str.strip, keys.split(","))))
 
 
 def _flat(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Write the names of nested tables with dots, as ids are: ``tree.down = "n"`` is a table in a table."""
+    """Yield the ids of nested tables: ``tree.down = "n"`` is a table in a table."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{before}{name}.")
@@ -190,7 +181,7 @@ def _flat(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
 
 
 class ConfiguredCommand(click.Command):
-    """A command that takes what its command line does not say from the environment, then from the file."""
+    """A command whose options default to the environment, then to the configuration file."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -198,7 +189,7 @@ class ConfiguredCommand(click.Command):
             parameter.envvar = SETTINGS[name].variable
 
     def configurable(self) -> dict[str, click.Parameter]:
-        """Give the parameters that can be set, by the name of the setting."""
+        """Give the parameters that have a setting, by its name."""
         return {
             name: parameter
             for name, setting in SETTINGS.items()
@@ -209,7 +200,7 @@ class ConfiguredCommand(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Let what the file says stand for the options' defaults, as far as the options take it."""
+        """Take the file's valid values as the defaults of the options."""
         config, probe, defaults = read_config(), click.Context(self), dict[str, str]()
         problems = list(config.problems)
         for name, parameter in self.configurable().items():
@@ -229,18 +220,18 @@ class ConfiguredCommand(click.Command):
 
 
 def current_config() -> Config:
-    """Give what the configuration file said to the command that is running."""
+    """Give the configuration of the running command."""
     config: Config = click.get_current_context().meta[_META]
     return config
 
 
 def effective(command: click.Command) -> tuple[Config, list[Effective]]:
-    """Say of each setting what it is for a call of a command without options, and where that was said."""
-    from tui.cli.standard_streams import ascii_because
+    """Give the settings in effect for a command without options."""
+    from tui.cli.standard_streams import ascii_reason
     from tui.state.saved_state import recall_theme, theme_file
     from tui.toolkit.themes import known_theme, short_theme
 
-    asked_for = threads_asked_for()  # before they are set
+    asked_for = threads_asked_for()  # before the next line sets them
     threads = limit_threads(None)
     assert isinstance(command, ConfiguredCommand)
     context = command.make_context("attn-tui", [])
@@ -256,8 +247,8 @@ def effective(command: click.Command) -> tuple[Config, list[Effective]]:
             written = setting.default
             if name == "theme" and context.params["restore"] and (last := known_theme(recall_theme())):
                 written, origin = _write(short_theme(last)), f"chosen with its key, {theme_file()}"
-            elif name == "ascii" and (because := ascii_because()):
-                written, origin = "true", because
+            elif name == "ascii" and (reason := ascii_reason()):
+                written, origin = "true", reason
             elif name == "threads":
                 written, origin = str(threads), origin if asked_for is None else "OMP_NUM_THREADS"
         found.append(Effective(setting, written, origin))
@@ -271,7 +262,7 @@ def _write(value: Any) -> str:
 
 
 def describe(config: Config, settings: Sequence[Effective]) -> Iterator[str]:
-    """Yield the file's path, then each setting with where it comes from, then the keys that the file changes."""
+    """Yield a line for the file's path, for each setting and for each binding that the file changes."""
     state = "" if config.path.exists() else "  (not there; attn-tui config --init writes it)"
     yield f"{'file':<12}{config.path}{state}"
     for each in settings:
@@ -283,8 +274,8 @@ def describe(config: Config, settings: Sequence[Effective]) -> Iterator[str]:
             yield f"{'keys':<12}{name} = {' '.join(map(readable, filter(None, keys.split(',')))) or NO_KEY}"
 
 
-def commented() -> str:
-    """Write a file in which every setting and every key stands as it is, commented out."""
+def example_file() -> str:
+    """Write a configuration file with every setting and every key at its default, commented out."""
     from tui.cli.keymap import every_binding, readable
     from tui.toolkit.themes import every_theme
 
@@ -304,11 +295,11 @@ def commented() -> str:
 
 
 def write_example() -> str:
-    """Write that file where the configuration is, and give its path.
+    """Write the example to the configuration file, and give its path.
 
     Raises
     ------
-    EngineError : where there is one already, or it cannot be written.
+    EngineError : when the file exists, or cannot be written.
     """
     path = config_file()
     if path.exists():
@@ -318,5 +309,5 @@ def write_example() -> str:
     except OSError as error:
         raise EngineError(f"{path.parent} cannot be made: {error.strerror}; {FILE_VARIABLE} names another") from error
     with requested_file(path) as partial:
-        partial.write_text(commented(), encoding="utf-8")
+        partial.write_text(example_file(), encoding="utf-8")
     return str(path)

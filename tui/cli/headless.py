@@ -1,4 +1,4 @@
-"""What works without the explorer: ``attn-tui export`` and ``attn-tui check``, with progress on standard error."""
+"""``attn-tui export`` and ``attn-tui check``: work without the explorer, with progress on standard error."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 INTERVAL = 0.1
-"""Seconds between two writes; more would only scroll by."""
+"""Seconds between two updates of the line."""
 
 
 class StatusLine:
-    """Shows progress on a terminal and wipes it when the work ends; elsewhere it writes nothing."""
+    """Shows progress on a terminal, and erases it when the work ends; elsewhere it shows none."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -52,15 +52,15 @@ class StatusLine:
             self._write(progress_text(progress))
 
     def say(self, notice: str) -> None:
-        """Write a sentence that stays, also where nobody is looking."""
+        """Write a notice that stays, also where there is no terminal."""
         self._write("")
         self._stream.write(f"attn-tui: {notice}\n")
         self._stream.flush()
 
     def _write(self, text: str) -> None:
-        """Replace what the line says."""
+        """Replace the text of the line."""
         if self._is_shown:
-            room = shutil.get_terminal_size().columns - 1  # of more each write would take a line of its own
+            room = shutil.get_terminal_size().columns - 1  # a longer text would wrap, and stay
             text = text[: max(room, 0)]
             self._stream.write(f"\r{text:<{self._width}}" + ("" if text else "\r"))
             self._stream.flush()
@@ -68,11 +68,11 @@ class StatusLine:
 
 
 def open_headless(engine: Engine, model: str, status: StatusLine) -> ModelOutline:
-    """Open a model, downloading it if it must be, and wait for it.
+    """Open a model, downloading it if necessary, and wait for it.
 
     Raises
     ------
-    EngineError : when it cannot be opened, or its download is interrupted, with what can be done next.
+    EngineError : when it cannot be opened, or its download is interrupted.
     """
     told: list[Progress] = []
 
@@ -85,7 +85,7 @@ def open_headless(engine: Engine, model: str, status: StatusLine) -> ModelOutlin
     except KeyboardInterrupt:
         if not told or told[0].unit != "bytes" or told[0].finished:
             raise
-        engine.stop(1.0)  # so that nothing is written over what is said next
+        engine.stop(1.0)  # so that no progress overwrites the message
         raise EngineError(
             f"stopped {told[0].activity}; {size(told[0].done)} of {size(told[0].total)} are here and are kept: "
             "the same command goes on from there"
@@ -93,7 +93,7 @@ def open_headless(engine: Engine, model: str, status: StatusLine) -> ModelOutlin
 
 
 def run_export(model: str, request: Request, options: EngineOptions) -> None:
-    """Open a model and write what is asked for.
+    """Open a model and write the requested table or arrays.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
     with StatusLine(sys.stderr) as status:
         outline = open_headless(engine, model, status)
         export = Export(engine, outline, request, status.show)
-        engine.listener = status.say  # before what takes long begins
+        engine.listener = status.say
         engine.watcher = status.show
         if request.output is not None:
             export.write(request.output, request.written_as)
@@ -128,7 +128,7 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
 
 
 def run_check(model: str, output: Path | None, options: EngineOptions) -> None:
-    """Check a model's heads, print what was found, and write it to a file where one is named.
+    """Check a model's heads, print the results, and write them to a file if one is named.
 
     Raises
     ------

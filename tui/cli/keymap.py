@@ -1,4 +1,4 @@
-"""Every binding of the explorer by its id, and which of the keys that a person chose for some can be had."""
+"""Every binding of the explorer by its id, and the check of a person's own keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui.toolkit.keys import UNBOUND
 
 
 class Bound(NamedTuple):
-    """A binding that can be given other keys than these, and what it does."""
+    """A binding, its default keys, and what it does."""
 
     id: str
     keys: tuple[str, ...]
@@ -25,7 +25,7 @@ class Bound(NamedTuple):
 
 
 def classes_with_keys() -> list[type[DOMNode]]:
-    """Find every class of this package that keys belong to: the application, its screens and its widgets."""
+    """List every class of this package that has bindings: the application, its screens and its widgets."""
     import tui
 
     return [
@@ -38,17 +38,17 @@ def classes_with_keys() -> list[type[DOMNode]]:
 
 
 def _own(kind: type[DOMNode]) -> list[type[DOMNode]]:
-    """List those classes of this package that a class is made of."""
+    """List the classes of this package that a class inherits from, itself included."""
     return [base for base in kind.__mro__ if base.__module__.startswith("tui.") and issubclass(base, DOMNode)]
 
 
 def bindings_of(kind: type[DOMNode]) -> list[Binding]:
-    """List the bindings that a class has from this package, one for each key."""
+    """List the bindings of a class that this package defines, one for each key."""
     return [each for base in _own(kind) for each in Binding.make_bindings(vars(base).get("BINDINGS", ()))]
 
 
 def every_binding() -> dict[str, Bound]:
-    """Collect all bindings by id, in the order of the ids' first parts: the application's own first."""
+    """Collect all bindings by id, sorted by the first part of the id, the application's own first."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for kind in classes_with_keys():
         for each in bindings_of(kind):
@@ -60,15 +60,15 @@ def every_binding() -> dict[str, Bound]:
 
 
 def readable(key: str) -> str:
-    """Write a key as one would look for it: a sign by itself, but a comma, which separates keys, by its name."""
+    """Write a key for the configuration file: as a character where possible, but a comma by its name."""
     sign = format_key(key)
     return sign if len(sign) == 1 and sign.isascii() and sign not in ' ,"\\' else key
 
 
 def check_keys(keys: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Choose which keys of a file can be had, and say what is wrong with the others, a line each.
+    """Split the keys of a file into valid ones by id, and a line about each of the others.
 
-    A binding whose keys cannot be had keeps its own. Of two that are given the same key the first in the file has it.
+    A binding with invalid keys keeps its own. When two bindings ask for one key, the first in the file gets it.
     """
     known = every_binding()
     wanted: dict[str, tuple[str, ...]] = {}

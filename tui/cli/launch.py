@@ -1,4 +1,4 @@
-"""From the command line to a running explorer, and back to the shell with one clear line when that fails."""
+"""Starts the explorer from the command line or a notebook, and ends the process."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from engine.values.options import EngineOptions
 from tui.app.start import Start
 
 SWITCH_SECONDS = 0.0005
-"""How long the event loop waits for a thread that computes in Python, each time that it wants its turn; else 5 ms, and
-while a large table was being written beside it the waits came to 100 ms."""
+"""How long the event loop waits for a thread that runs Python. With Python's 5 ms the waits add up to 100 ms while a
+large table is written."""
 
 LAST_SECONDS = 0.05
-"""How long a file that is being written has to be taken away when the explorer is left."""
+"""How long the engine has to remove a half-written file when the explorer is left."""
 
 
 def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_only: bool) -> None:
-    """Run the explorer as `run_explorer` does, and end the process."""
+    """Run the explorer with `run_explorer`, and end the process."""
     gc.disable()  # until the first head is on screen
     IMPORT_LOCK.spares_event_loop = True
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -34,13 +34,13 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
         remove_partial_files()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(status)  # else the interpreter waits for the toolkit's threads, and takes torch apart piece by piece
+        os._exit(status)  # a normal exit waits for Textual's threads and for torch to be unloaded
 
     run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=_wake_collector, end=end)
 
 
 def _wake_collector() -> None:
-    """Let Python's collector work on what is made from now on; what there is by now stays for good."""
+    """Turn the garbage collector on, for objects made from now on."""
     gc.freeze()
     gc.enable()
 
@@ -59,7 +59,7 @@ def run_explorer(
     Raises
     ------
     EngineError : when the model cannot be opened, or there is no terminal.
-    SystemExit : when a signal told the process to end, and nothing else ends it.
+    SystemExit : when a signal ended the explorer and `end` is None.
     """
     if not _has_terminal():
         raise EngineError("the explorer needs a terminal; for files and pipes use: attn-tui export MODEL VIEW")
@@ -67,10 +67,10 @@ def run_explorer(
     from tui.state.saved_state import recall_theme
     from tui.toolkit.themes import known_theme
 
-    if not os.environ.get("NO_COLOR"):  # empty it asks for nothing (no-color.org), though the toolkit takes it for set
-        os.environ.pop("NO_COLOR", None)
+    if not os.environ.get("NO_COLOR"):
+        os.environ.pop("NO_COLOR", None)  # empty it asks for nothing (no-color.org), but Textual takes it as set
     if sys.__stderr__ is None or not sys.__stderr__.isatty():
-        vars(sys)["__stderr__"] = sys.__stdout__  # the toolkit draws there, and it goes to a file
+        vars(sys)["__stderr__"] = sys.__stdout__  # Textual draws on standard error
     app = Explorer(engine, start, ascii_only=ascii_only, started=started)
     app.remembers_theme = start.is_restoring
     app.use_theme(theme or (known_theme(recall_theme()) if start.is_restoring else None))
@@ -97,5 +97,4 @@ def _say(problems: Iterable[str]) -> None:
 
 
 def _has_terminal() -> bool:
-    """Say whether keys can be read and a screen drawn; what is said besides may go to a file."""
     return sys.stdin.isatty() and sys.stdout.isatty()

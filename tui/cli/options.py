@@ -1,4 +1,4 @@
-"""Options that several commands have, and how any command says that it failed."""
+"""Options that several commands share, and errors in one line."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from engine.checkpoints.model_folders import cached_id, clean_name, hub_cache, m
 from engine.store.files import write_log
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions, limit_threads
-from tui.cli.stream_errors import is_of_a_stream, unwritable
+from tui.cli.standard_streams import is_stream_error, unwritable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def check_epsilon(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """Take ε only where it leaves some energy in and some out."""
+    """Take an ε between 0 and 1."""
     if value is not None and not 0 < value < 1:
         raise click.BadParameter("ε is the share of the energy left out: between 0 and 1, such as 0.01")
     return value
@@ -35,7 +35,7 @@ def any_case(words: Iterable[str]) -> click.Choice[str]:
 
 
 def plain_place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Take ``ALL`` and ``Mean`` as they are meant, and ``L5`` as the number of a layer."""
+    """Take ``ALL`` and ``Mean`` in any case, and ``L5`` as the number of a layer."""
     if value is None:
         return None
     plain = value.strip().lower()
@@ -58,7 +58,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Take the devices that torch knows; whether this machine has it is found out when it is used."""
+    """Take the name of a device; whether this machine has it turns out when it is used."""
     value = value.lower()
     kind, _, number = value.partition(":")
     if value in ("auto", "cpu", "mps") or (kind == "cuda" and (number.isdigit() or value == "cuda")):
@@ -67,17 +67,16 @@ def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 
 
 class Fish(FishComplete):
-    """What the toolkit writes for fish, but that what follows a comma in a description stays."""
+    """Click's completion for fish, which keeps the part of a description after a comma."""
 
     source_template = FishComplete.source_template.replace('string split ","', 'string split -m 1 ","')
 
 
 SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": Fish}
-"""Who writes the script of each shell, and its answers."""
 
 
 def complete_model(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the demo, the models in the local Hub cache and the folders that are here; else what files there are."""
+    """Offer the demo, the models in the local Hub cache and the folders here, or else files."""
     if incomplete.startswith((".", "/", "~")):
         return [CompletionItem(incomplete, type="file")]
     cached = sorted(cached_id(each.parent.name) for each in hub_cache().glob(f"{CACHED}*/snapshots"))
@@ -145,11 +144,11 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
         "--mean", "--by-mean", "by_mean", is_flag=True, default=None, help="Switch off by the mean, not by zero."
     ),
 }
-"""Options of tables that are worked out, by the field of an `engine.values.views.Query` that each fills."""
+"""Options of computed tables, by the field of `engine.values.views.Query` that each sets."""
 
 
-def _adding(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Make what adds options to a command, in this order."""
+def _decorator(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Make a decorator that adds options to a command in this order."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):
@@ -159,10 +158,9 @@ def _adding(*options: Callable[[Command], Command]) -> Callable[[Command], Comma
     return add
 
 
-table_options = _adding(*TABLE_OPTIONS.values())
-"""Adds the options of tables that are worked out."""
+table_options = _decorator(*TABLE_OPTIONS.values())
 
-comparing_options = _adding(
+comparing_options = _decorator(
     click.option(
         "--vs",
         "other",
@@ -172,9 +170,8 @@ comparing_options = _adding(
     ),
     click.option("--vs-revision", "other_revision", metavar="REV", help="Branch, tag or commit of the second model."),
 )
-"""Adds the options that name a second model."""
 
-engine_options = _adding(
+engine_options = _decorator(
     click.option(
         "--device",
         default="auto",
@@ -205,18 +202,17 @@ engine_options = _adding(
         help="Describes the heads of a bare state dict.",
     ),
 )
-"""Adds the options that say how the engine works."""
 
 
 def take_options(arguments: dict[str, Any]) -> EngineOptions:
-    """Take the engine's options out of a command's arguments, and set the threads before anything heavy loads."""
+    """Remove the engine's options from a command's arguments, and set the threads before heavy imports."""
     limit_threads(arguments.pop("threads"))
     names = {each.name for each in fields(EngineOptions)} & arguments.keys()
     return EngineOptions(**{name: arguments.pop(name) for name in names})
 
 
 def model_named(typed: str, options: EngineOptions) -> str:
-    """Give the model's name, and say on standard error where another is opened than the path that was typed."""
+    """Give the name of a typed model; say on standard error if a path leads to a model elsewhere."""
     name = clean_name(typed)
     instead = model_at_path(name, is_described=options.layout is not None)
     if instead:
@@ -225,7 +221,7 @@ def model_named(typed: str, options: EngineOptions) -> str:
 
 
 def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """Say what went wrong in one line on standard error and exit with 1; ``--debug`` shows the traceback instead."""
+    """Report an error in one line on standard error and exit with 1; ``--debug`` shows the traceback instead."""
 
     @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
     @functools.wraps(command)
@@ -237,7 +233,7 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:
             if debug:
                 raise
-            if isinstance(error, OSError) and is_of_a_stream(error):
+            if isinstance(error, OSError) and is_stream_error(error):
                 click.echo(f"attn-tui: {unwritable(error)}", err=True)
                 sys.exit(1)
             message = str(error) if isinstance(error, EngineError) else write_log(error)

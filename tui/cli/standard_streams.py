@@ -1,45 +1,56 @@
-"""The standard streams: nothing that is written to them controls the terminal, and whether it shows more than ASCII."""
+"""The standard streams: they cannot steer the terminal, and a command ends properly when they or the person end it."""
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
 from engine.values.display_text import visible_lines
 
 VARIABLES = ("LC_ALL", "LC_CTYPE", "LANG")
-"""Which of them that is not empty comes first says what characters are written as."""
+"""The first of them that is set decides the terminal's character encoding."""
 
-BEGUN_WITH = Path("/proc/self/environ")
-"""What the process was begun with, on Linux. Python itself sets ``LC_CTYPE`` where the locale is C (PEP 538)."""
+FIRST_ENVIRONMENT = Path("/proc/self/environ")
+"""The environment that the process was started with, on Linux; Python sets ``LC_CTYPE`` in the C locale (PEP 538)."""
+
+
+class ClosedStream(io.TextIOBase):
+    """Stands for a standard stream that was closed when the program started."""
+
+    def write(self, text: str) -> int:
+        """Refuse to write.
+
+        Raises
+        ------
+        OSError : always.
+        """
+        raise OSError(errno.EBADF, "it is closed")
 
 
 class TerminalStream(io.TextIOBase):
     """A text stream that writes control characters as escapes, whoever wrote them.
 
-    Ends of lines and tabs are kept, and carriage returns around all that is written at once, which draw a line of
-    progress over the one before.
-
-    Parameters
-    ----------
-    stream : where the text goes.
+    Line ends and tabs are kept, and so are carriage returns at both ends of a write, which overwrite a progress line.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     @property
-    def encoding(self) -> str:  # type: ignore[override]  # the base class has a place for it, and cannot be told it
+    def encoding(self) -> str:  # type: ignore[override]  # the base class has a plain attribute
         """The encoding of the stream; without one click would write past this one."""
         return self._stream.encoding
 
     @property
     def errors(self) -> str | None:  # type: ignore[override]
-        """What becomes of characters that the encoding lacks."""
+        """What happens to characters that the encoding lacks."""
         return self._stream.errors
 
     def write(self, text: str) -> int:
@@ -50,45 +61,72 @@ class TerminalStream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Send what is held back."""
+        """Flush the stream."""
         self._stream.flush()
 
     def isatty(self) -> bool:
-        """Say whether a terminal shows what is written."""
+        """Say whether the stream is a terminal."""
         return self._stream.isatty()
 
     def fileno(self) -> int:
-        """Give the number of the file that is written to."""
+        """Give the descriptor of the stream."""
         return self._stream.fileno()
 
 
-def make_standard_streams_harmless() -> None:
-    """Put a `TerminalStream` before standard error, and before standard output where that is a terminal.
+def guard_standard_streams() -> None:
+    """Put a `TerminalStream` before standard error, and before standard output if that is a terminal.
 
-    Standard error is for people to read wherever it goes. Standard output that goes to a file keeps every byte.
+    Standard error is read by people wherever it goes. Standard output that goes to a file keeps every byte.
     """
     sys.stderr = TerminalStream(sys.stderr)
     if sys.stdout.isatty():
         sys.stdout = TerminalStream(sys.stdout)
 
 
-def ascii_because() -> str:
-    """Give what says that the terminal shows ASCII alone, such as ``LANG=C``; nothing where nothing says so.
+@contextmanager
+def exit_on_closed_pipe() -> Iterator[None]:
+    """Exit quietly, with the signal's status, when nobody reads standard output any more."""
+    try:
+        yield
+    except BrokenPipeError:
+        sys.exit(128 + signal.SIGPIPE)
 
-    Where none of the variables is set, as in a container, that says nothing of the terminal.
-    """
-    return said_by(_environment())
+
+@contextmanager
+def exit_on_interrupt() -> Iterator[None]:
+    """Exit on ctrl+c with one line and the signal's status, as a shell expects."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        with suppress(OSError):
+            sys.stderr.write("attn-tui: stopped\n")
+        sys.exit(128 + signal.SIGINT)
 
 
-def said_by(environment: Mapping[str, str]) -> str:
-    """Give what in an environment says so.
+def is_stream_error(error: OSError) -> bool:
+    """Say whether an error comes from an open stream, and not from a file, which it would name."""
+    return error.filename is None and error.errno in (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EFBIG)
+
+
+def unwritable(error: OSError) -> str:
+    """Say why standard output cannot be written."""
+    return f"standard output cannot be written: {error.strerror or os.strerror(error.errno or 0)}"
+
+
+def ascii_reason() -> str:
+    """Give the variable by which the terminal shows only ASCII, such as ``LANG=C``; empty where none says so."""
+    return ascii_reason_in(_environment())
+
+
+def ascii_reason_in(environment: Mapping[str, str]) -> str:
+    """Give the variable of an environment by which the terminal shows only ASCII.
 
     Examples
     --------
-    >>> said_by({"LANG": "C"}), said_by({"LC_ALL": "POSIX", "LANG": "en_GB.UTF-8"}), said_by({"LANG": "de_DE@euro"})
-    ('LANG=C', 'LC_ALL=POSIX', '')
-    >>> said_by({"LANG": "C.UTF-8"}), said_by({"LC_ALL": "", "LC_CTYPE": "C.utf8", "LANG": "C"}), said_by({})
-    ('', '', '')
+    >>> ascii_reason_in({"LANG": "C"}), ascii_reason_in({"LC_ALL": "POSIX", "LANG": "en_GB.UTF-8"})
+    ('LANG=C', 'LC_ALL=POSIX')
+    >>> ascii_reason_in({"LANG": "de_DE@euro"}), ascii_reason_in({"LC_ALL": "", "LC_CTYPE": "C.utf8", "LANG": "C"})
+    ('', '')
     """
     for name in VARIABLES:
         if value := environment.get(name):
@@ -97,10 +135,9 @@ def said_by(environment: Mapping[str, str]) -> str:
 
 
 def _environment() -> Mapping[str, str]:
-    """Give the environment that the process was begun with, where the system tells, else as it is."""
     try:
-        begun = BEGUN_WITH.read_bytes()
+        first = FIRST_ENVIRONMENT.read_bytes()
     except OSError:
         return os.environ
-    pairs = (each.partition("=") for each in os.fsdecode(begun).split("\0"))
+    pairs = (each.partition("=") for each in os.fsdecode(first).split("\0"))
     return {name: value for name, _, value in pairs}

@@ -1,1 +1,1 @@
-"""What can be taken out of the explorer: tables, arrays and pictures as files, text for the clipboard."""
+"""Exports: tables, arrays and pictures as files, and text for the clipboard."""

@@ -1,4 +1,4 @@
-"""What is copied of a view: the cell under its cursor, the row, or all of it, as text that a sheet can take."""
+"""Copies the cell under a view's cursor, the row, or the whole table, as text for a spreadsheet."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ if TYPE_CHECKING:
     from tui.views.switcher import Views
 
 SHOWN = 48
-"""Characters of what was copied that are shown."""
+"""Characters of the copied text that a message shows."""
 
 LARGEST = 74_994
-"""Bytes that are copied at most: 100 kB in base64, which is where many terminals stop."""
+"""The most bytes that are copied: 100 kB in base64, the limit of many terminals."""
 
 SHORTEST = 16
-"""Bytes that a row of a map's table takes at least."""
+"""The fewest bytes of a row of a map's table."""
 
 MOST_WEIGHTS = 1_000_000
-"""Weights of a map up to which a line of its table is looked for; longer sentences have many times as many."""
+"""The largest map whose table is searched for a row."""
 
 NOTHING = "nothing under the cursor to copy"
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What goes to the clipboard, and what it is, in words."""
+    """Text for the clipboard, and its description."""
 
     text: str
     says: str
 
     @property
     def beginning(self) -> str:
-        """As much of the first line as a message has room for."""
+        """The beginning of the first line, for a message."""
         begin = escape_text(self.text.partition("\n")[0][: 2 * SHOWN].replace("\t", " "))
         return fit(begin, SHOWN).rstrip() if len(begin) > SHOWN else begin
 
 
 def written(rows: Iterable[Row], what: str) -> str:
-    r"""Write rows with tabs between the cells; numbers read back exactly, and a cell with a tab in it is quoted.
+    r"""Write rows as tab-separated text; numbers read back exactly, and a cell with a tab is quoted.
 
     Raises
     ------
-    EngineError : as soon as it is more than a terminal takes.
+    EngineError : as soon as the text is larger than a terminal takes.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def written(rows: Iterable[Row], what: str) -> str:
 
 
 def too_large(what: str) -> EngineError:
-    """Say that something is not copied because of its size."""
+    """Make the error for a text larger than a terminal takes."""
     return EngineError(
         f"{what} is larger than the {LARGEST // 1000} kB that a terminal copies; nothing was copied. "
         "Export it to a file"
@@ -94,11 +94,11 @@ def too_large(what: str) -> EngineError:
 
 
 async def copied_cell(views: Views) -> Copied:
-    """Give the cell under a view's cursor: a number in full, a text as it is.
+    """Copy the cell under a view's cursor, with all digits of a number.
 
     Raises
     ------
-    EngineError : where there is none, or nothing is in it, which would leave in the clipboard what was there before.
+    EngineError : when there is no cell, or it is empty: an empty text would leave the clipboard as it was.
     """
     cell, says = _cell(views.active)
     if cell in (None, ""):
@@ -146,11 +146,11 @@ def _cell(pane: Pane) -> tuple[Cell, str]:
 
 
 async def copied_row(views: Views) -> Copied:
-    """Give the row under a view's cursor, without the columns' names; of a map a query's weights, one for each key.
+    """Copy the row under a view's cursor; of a map the weights of a query, one for each key.
 
     Raises
     ------
-    EngineError : where there is none, or it is too large.
+    EngineError : when there is no row, or it is too large.
     """
     rows, says = await _rows(views)
     return Copied(written(rows, "the row"), says)
@@ -197,7 +197,7 @@ async def _rows(views: Views) -> tuple[Sequence[Row], str]:
 
 
 async def _rows_of_several(pane: ComparePane, views: Views) -> tuple[Sequence[Row], str]:
-    """Give the lines of the table of several heads that are of the place under the cursor."""
+    """Give the rows of the table of several heads that belong to the place under the cursor."""
     cell_key = f"{key_of(pane.app, 'app.copy_cell')} copies what is under the cursor"
     pooled = pane.maps.leading.pooled
     size = 0 if pooled is None else len(pooled.query_tokens) * len(pooled.key_tokens)
@@ -215,7 +215,7 @@ async def _rows_of_several(pane: ComparePane, views: Views) -> tuple[Sequence[Ro
 
 
 def _place(pane: ComparePane) -> tuple[dict[str, Cell], str]:
-    """Give what the columns of the table hold in lines of the place under the cursor, and its name."""
+    """Give the place under the cursor as values of columns, and its name."""
     if pane.side is Side.SPECTRA:
         matrix, index = pane.graph.matrix, pane.graph.index
         return {"matrix": matrix, "index": index}, f"σ {index} of {matrix}"
@@ -233,11 +233,11 @@ def _without_rows(pane: TablePane) -> EngineError:
 
 
 async def copied_view(views: Views) -> Copied:
-    """Give the table that a view draws, the same that ``e`` writes, below the names of its columns.
+    """Copy the table of a view, the same that ``e`` writes, with the names of its columns.
 
     Raises
     ------
-    EngineError : where there is none, or it is too large, which a glance at a map's size may say.
+    EngineError : when there is no table, or it is too large; of a map the size alone may tell.
     """
     pane = views.active
     if isinstance(pane, TablePane) and not pane.grid.order:

@@ -1,4 +1,4 @@
-"""What leaves the explorer as files: what there is, as what, where it goes, and the work of writing it."""
+"""Exports the explorer's views to files: the choices, the suggested names, and the writing."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 class What(Enum):
-    """What is written; each by the key that chooses it in the menu."""
+    """What is written; the value is its key in the menu."""
 
     VIEW = "v"
-    """The table of the active view, with the rows and in the order that are on screen."""
+    """The table of the active view, with the rows and the order on screen."""
     MODEL = "w"
     """The same table of the whole model, as ``attn-tui export`` prints it."""
     MATRICES = "m"
-    """The matrices of what is selected, as NumPy arrays."""
+    """The matrices of the selected head or layer, as NumPy arrays."""
     SVG = "s"
     SCREEN = "S"
     """The whole screen, as SVG."""
@@ -53,17 +53,17 @@ class What(Enum):
 
     @property
     def is_table(self) -> bool:
-        """Whether it has a format of its own choice."""
+        """Whether it is a table, whose format can be chosen."""
         return self in (What.VIEW, What.MODEL)
 
     @property
     def is_picture(self) -> bool:
-        """Whether it is what the screen shows, and no numbers."""
+        """Whether it is a picture of the screen or a view."""
         return self in _PICTURES
 
     @property
     def is_of_view(self) -> bool:
-        """Whether it is what the active view shows."""
+        """Whether it is a table or picture of the active view."""
         return self is What.VIEW or (self.is_picture and self is not What.SCREEN)
 
 
@@ -72,34 +72,28 @@ _PICTURES = {What.SVG: ".svg", What.SCREEN: ".svg", What.TEXT: ".txt", What.ANSI
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is written, and for tables as what.
-
-    Attributes
-    ----------
-    what : the thing.
-    format : one of `engine.store.export.FORMATS`, or ``npz`` for the whole model's attention.
-    """
+    """What is written, and the format of a table: one of `FORMATS`, or ``npz`` for the whole model's attention."""
 
     what: What = What.VIEW
     format: str = "csv"
 
     @property
     def ending(self) -> str:
-        """What the file's name ends with."""
+        """The ending of the file's name."""
         if self.what is What.MATRICES:
             return ".npz"
         return _PICTURES.get(self.what, f".{self.format}")
 
 
 def formats_for(what: What, view: str) -> tuple[str, ...]:
-    """List the formats that one may choose between; none where there is one alone."""
+    """List the formats to choose from; none where there is no choice."""
     if not what.is_table:
         return ()
     return (*FORMATS, "npz") if what is What.MODEL and view == "attention" else tuple(FORMATS)
 
 
 def choice_of(name: str, usual: Choice) -> Choice:
-    """Say what a file of a name is to hold: by its ending a picture, text or matrices, else the table of the view."""
+    """Choose what to write to a named file by its ending; an unknown ending gets the table of the view."""
     ending = Path(name).suffix
     of_endings = {".npz": What.MATRICES, ".svg": What.SVG, ".txt": What.TEXT, ".ans": What.ANSI}
     what = of_endings.get(ending, What.VIEW)
@@ -107,19 +101,19 @@ def choice_of(name: str, usual: Choice) -> Choice:
 
 
 OF_MODEL = {"spectra": "spectrum", "text": "attention", "difference": "attention", "overview": "heads"}
-"""The table of the whole model that belongs to a view, or to its table, where that is not called the same."""
+"""The table of the whole model for a view, or for its table, with another name."""
 
 SPELLED = {"by_mean": "mean", "fold_norm": "fold-norm"}
-"""Options that are called otherwise on the command line than in a request."""
+"""Fields of a request with another name on the command line."""
 
 
 class ExportFiles:
-    """The files of one explorer, written one after the other.
+    """Writes the files of one explorer, one after the other.
 
     Attributes
     ----------
-    choice : the last one, which is offered first.
-    folder : where files go; None is where the program was started.
+    choice : the last choice, which the menu offers first.
+    folder : for the files; None is the folder where the program was started.
     """
 
     def __init__(self, views: Views) -> None:
@@ -146,7 +140,6 @@ class ExportFiles:
 
     @property
     def _stores(self) -> Stores:
-        """What is known of the open model."""
         if self._views.stores is None:
             raise EngineError("no model is open yet; nothing was written")
         return self._views.stores
@@ -154,12 +147,12 @@ class ExportFiles:
     # --- what can be written
 
     def fitting(self, choice: Choice) -> Choice:
-        """Choose a format that there is of what is chosen, as near as may be."""
+        """Replace a format that the choice does not have by CSV."""
         formats = formats_for(choice.what, self.view)
         return choice if not formats or choice.format in formats else replace(choice, format="csv")
 
     def says(self, what: What) -> str:
-        """Say in a few words what would be written."""
+        """Describe what would be written, in a few words."""
         target = self._views.target_head
         return {
             What.VIEW: f"{self.view} as on screen",
@@ -172,7 +165,7 @@ class ExportFiles:
         }[what]
 
     def suggest(self, choice: Choice) -> Path:
-        """Give a name that is not taken, in the folder that files go to.
+        """Suggest a name that is not taken, in the folder of the last file.
 
         Raises
         ------
@@ -182,17 +175,17 @@ class ExportFiles:
         return unused_path((self.folder or Path()) / f"{self._stem(choice.what)}{choice.ending}")
 
     def _refuse_unfinished(self, choice: Choice) -> None:
-        """Raise where a picture would show that something is being worked out, and nothing of it."""
+        """Raise where a picture would only show that the view is being computed."""
         if choice.what.is_picture and choice.what.is_of_view and self._views.active.is_waiting:
             raise EngineError(f"{self.view} is still empty; nothing was written")
 
     def is_to_grow(self, choice: Choice) -> bool:
-        """Whether a table, or a picture, of the view on screen lacks something that is to come."""
+        """Say whether the active view is chosen and still being computed."""
         active = self._views.active
         return choice.what.is_of_view and active.is_unfinished and not active.is_stopped
 
     def _table_name(self) -> str:
-        """Name the table of the active view as the command line does."""
+        """Give the name of the active view's table on the command line."""
         shown = self._views.attention.shown_name
         if self.view == "attention" and shown is not None and shown.is_rollout:
             return "rollout"
@@ -233,7 +226,7 @@ class ExportFiles:
 
         Raises
         ------
-        EngineError : when the view lacks what the table is of, such as a sentence.
+        EngineError : when the table needs something that is missing, such as a sentence.
         """
         request, options = self._whole_model(self._table_name()), self._stores.engine.options
         words = ["attn-tui", "export", self.outline.name, request.view]
@@ -247,7 +240,7 @@ class ExportFiles:
         return shlex.join(words)
 
     def _matrices(self) -> Request:
-        """Ask for the matrices of the target head, of a layer's heads, or of all."""
+        """Request the matrices of the target head, of a layer's heads, or of all heads."""
         target = self._views.target_head
         if target is None:
             return Request("matrices")
@@ -255,11 +248,11 @@ class ExportFiles:
         return Request("matrices", {"layer": str(target.layer), **head, "stack": target.stack})
 
     def _whole_model(self, name: str) -> Request:
-        """Ask for a table of the whole model, with the same sentence, distance, ε and heads off.
+        """Request a table of the whole model, with the same sentence, distance, ε and heads off.
 
         Raises
         ------
-        EngineError : when it takes a sentence or a cell that there is none of.
+        EngineError : when there is no sentence or cell, and the table needs one.
         """
         options, view, shown = APPLICABLE[name], VIEWS.get(name), self._views.session.shown
         needs, off = NEEDS.get(name, ()), shown.off
@@ -290,10 +283,10 @@ class ExportFiles:
         return Request(name, fitting)
 
     def shaped_by(self, table: str) -> dict[str, Any]:
-        """Say what shaped a table that is on screen, as far as its rows do not: options of such an export, a filter."""
+        """Give what shaped a table on screen, for its metadata: the options of such an export, and the filter."""
         pane, shaped = self._views.active, {"rows": "as on screen"}
         if table in APPLICABLE:
-            with contextlib.suppress(EngineError):  # of a table without its sentence there is nothing else to say
+            with contextlib.suppress(EngineError):  # a table without its sentence
                 shaped |= self._whole_model(table).options
         if isinstance(pane, RowsPane) and pane.narrowing is not None:
             shaped |= {"where": pane.narrowing.text.strip()}
@@ -302,7 +295,7 @@ class ExportFiles:
     # --- writing
 
     def stop(self) -> bool:
-        """Give up the file that is being written, of which nothing is left; False where there is none."""
+        """Stop and remove the file that is being written; False where there is none."""
         if self._written is None:
             return False
         self._stores.engine.stop_writing()
@@ -313,8 +306,8 @@ class ExportFiles:
 
         Raises
         ------
-        Superseded : when it was given up.
-        EngineError : when there is nothing to write, no place to write it to, or a file that is still being written.
+        Superseded : when it was stopped.
+        EngineError : when there is nothing to write, no place for it, or another file is still being written.
         """
         if self._written is not None:
             raise EngineError(
@@ -341,7 +334,7 @@ class ExportFiles:
         self._app.post_message(ProgressReport(progress))
 
     async def _work(self, choice: Choice, path: Path) -> Callable[[Check], str]:
-        """Find what is to be written, and give what writes it on a thread of its own and says how much that was."""
+        """Collect what to write, and give the function that writes it on another thread and says how much it was."""
         if choice.what.is_picture:
             return self._picture_work(choice.what, path)
         if choice.what is What.VIEW:
@@ -363,7 +356,7 @@ class ExportFiles:
         return write
 
     async def _view_work(self, path: Path, format: str) -> Callable[[Check], str]:
-        """Write the table of the active view with the rows that are shown."""
+        """Collect the table of the active view, with the rows on screen."""
         attention = await whole_map(self._views) if self.view == "attention" else None
         table = await table_of_heads(self._views)
         if table is None:
@@ -382,7 +375,7 @@ class ExportFiles:
         return write
 
     def _picture_work(self, what: What, path: Path) -> Callable[[Check], str]:
-        """Write what the screen shows of a view, or all of it."""
+        """Collect what the screen, or the active view, shows."""
         shows = "the screen" if what is What.SCREEN else self.view
         title = f"{self.outline.name}: {'attn-tui' if what is What.SCREEN else self.view}"
         if what is What.SCREEN:
@@ -409,5 +402,5 @@ class ExportFiles:
 
 
 def _quantity(count: int, word: str, left_out: LeftOut | None = None) -> str:
-    """Say how many of something were written, and which layers are not among them."""
+    """Count what was written, and name the layers that are left out."""
     return " ".join(filter(None, (f"{count:,} {plural(word, count)}", left_out_title(left_out or {}))))

@@ -1,4 +1,4 @@
-"""Pictures of a view, or of the whole screen without what lies over it: as SVG, as text, as text with colours."""
+"""Pictures of a view or of the screen below its boxes: as SVG, as text, and as coloured text."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ font-variant-ligatures: none;
 </g>
 </svg>
 """
-"""The cells alone, without a window around them and without a font from elsewhere."""
+"""The cells alone, without Rich's window and web font."""
 
 DIM = 0.4
-"""How far what is dim is on the way to the colour behind it."""
+"""How far a dim colour is blended into the one behind it."""
 
 DARK = TerminalTheme(
     (18, 18, 18),
@@ -59,7 +59,7 @@ DARK = TerminalTheme(
         (130, 225, 232), (255, 255, 255),
     ],
 )  # fmt: skip
-"""What stands in a picture for the colours of a dark terminal, which nobody knows: all but black are read on it."""
+"""Replaces the unknown colours of a dark terminal: all but black are legible on it."""
 
 LIGHT = TerminalTheme(
     (255, 255, 255),
@@ -72,24 +72,19 @@ LIGHT = TerminalTheme(
         (255, 255, 255),
     ],
 )  # fmt: skip
-"""The same of a light terminal, where all but its two whites are read."""
+"""Replaces the unknown colours of a light terminal: all but its two whites are legible on it."""
 
 _TEXT = re.compile(
     r'(?P<start><text [^>]*\b)x="(?P<x>[^"]*)"(?P<y>[^>]*)textLength="(?P<length>[^"]*)"(?P<end>[^>]*>)'
     r"(?P<letters>[^<]+)(?=</text>)"
 )
 _JOINED = re.compile(r"(?<=[!-/:-@\[-`{-~])(?=[!-/:-@\[-`{-~])|(?<=0)(?=x)|(?<=w)(?=w)|(?=[⠀-⣿])|(?<=[⠀-⣿])")
-"""Where fonts for programmers make one sign of several characters, such as an arrow of ``->``, or have no such sign."""
+"""Where a programming font joins characters, such as ``->`` into an arrow, or lacks the character."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What some cells of the screen show.
-
-    Attributes
-    ----------
-    lines : from above, each as long as the others.
-    """
+    """Some lines of cells, all of the same length."""
 
     lines: tuple[Strip, ...]
 
@@ -99,18 +94,18 @@ class Picture:
         return max((line.cell_length for line in self.lines), default=0), len(self.lines)
 
     def as_text(self) -> str:
-        """Write the characters, without what is blank at the ends of lines and below."""
+        """Write the characters, without the blanks at the ends of lines and below."""
         text = "\n".join(line.text.rstrip() for line in self.lines).rstrip("\n")
         return f"{text}\n"
 
     def as_ansi(self, colours: str | None) -> str:
-        """Write the characters with their colours, for a terminal that has so many, in rich's words; None for none."""
+        """Write the characters with colours of one of Rich's colour systems, or with none."""
         console = self._console(colours)
         return "".join(f"{line.render(console)}\n" for line in self.lines)
 
     def as_svg(self, title: str, *, is_dark: bool = True) -> str:
-        """Draw the cells as SVG, every character by itself."""
-        console = self._console(None)  # with colours it would leave its codes for them in styles that others write with
+        """Draw the cells as SVG, each character in its cell."""
+        console = self._console(None)  # with colours Rich would cache its codes in the styles of other terminals
         theme = DARK if is_dark else LIGHT
         console.print(SegmentLines([[_drawn(each, theme) for each in line] for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
@@ -118,7 +113,7 @@ class Picture:
         return letters_apart(svg)
 
     def _console(self, colours: str | None) -> Console:
-        """Make what turns cells into text with colours."""
+        """Make a console of the picture's size."""
         width, height = self.size
         console = Console(
             width=width, height=height, file=io.StringIO(), force_terminal=True, record=True, legacy_windows=False
@@ -128,7 +123,7 @@ class Picture:
 
 
 def _drawn(segment: Segment, theme: TerminalTheme) -> Segment:
-    """Give a piece in colours that need no terminal, such that its letters stand out."""
+    """Resolve a segment's colours with a theme, as well as reverse and dim."""
     style = segment.style or Style()
     ink = (style.color or Color.default()).get_truecolor(theme)
     ground = (style.bgcolor or Color.default()).get_truecolor(theme, foreground=False)
@@ -141,28 +136,28 @@ def _drawn(segment: Segment, theme: TerminalTheme) -> Segment:
 
 
 def letters_apart(svg: str) -> str:
-    """Write an SVG so that each character stands in its cell, whatever draws it.
+    """Fix the characters of an SVG to their cells.
 
-    Not all programs heed the style against ligatures, and some leave out the blanks with which a text begins.
+    Some programs ignore the style against ligatures, and some drop the blanks at the start of a text.
     """
     return _TEXT.sub(_apart, svg)
 
 
 def _apart(text: re.Match[str]) -> str:
-    """Begin a text with its first letter; each that a font may join to the one before has an element of its own."""
+    """Start a text at its first letter, and give each character that a font may join an element of its own."""
     letters = unescape(text["letters"]).lstrip("\xa0 ")
     cell = float(text["length"]) / len(unescape(text["letters"]))
     x = float(text["x"]) + float(text["length"]) - cell * len(letters)
     first, *others = filter(None, _JOINED.split(letters))
     joined, at = escape(first), x + cell * len(first)
-    for each in others:  # signs of dots mostly come from another font, in which they are not as wide
+    for each in others:  # braille mostly comes from another font, with another width
         place = f' x="{at:g}"' if "⠀" <= each[0] <= "⣿" else ""
         joined, at = f"{joined}<tspan{place}>{escape(each)}</tspan>", at + cell * len(each)
     return f'{text["start"]}x="{x:g}"{text["y"]}textLength="{cell * len(letters):g}"{text["end"]}{joined}'
 
 
 def picture_of(widget: Widget) -> Picture:
-    """Take a picture of a widget and what it holds, whatever lies over it."""
+    """Take a picture of a widget and its children, whatever lies over it."""
     size = widget.outer_size
     compositor = Compositor()
     compositor.reflow(widget, size)
@@ -170,7 +165,7 @@ def picture_of(widget: Widget) -> Picture:
 
 
 def picture_in_glyphs(widget: Widget) -> Picture:
-    """Take a picture of a widget as a terminal without colours shows it, where each level has a sign of its own."""
+    """Take a picture of a widget without colours, where each level has a character of its own."""
     app = widget.app
     before, app.no_color = app.no_color, True
     _draw_anew(widget)
@@ -182,14 +177,14 @@ def picture_in_glyphs(widget: Widget) -> Picture:
 
 
 def _draw_anew(widget: Widget) -> None:
-    """Have nothing taken from lines that were drawn before."""
+    """Clear the caches of drawn lines and styles."""
     for each in (widget, *widget.query(Widget)):
-        each.notify_style_update()  # after which every widget works out again what it draws its levels with
+        each.notify_style_update()
         each._styles_cache.clear()
 
 
 def picture_of_screen(screen: Screen[object]) -> Picture:
-    """Take a picture of a screen, without notices that will pass."""
+    """Take a picture of a screen without its notifications."""
     notices = list(screen.query(ToastRack))
     for each in notices:
         each.visible = False

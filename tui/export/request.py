@@ -1,4 +1,4 @@
-"""What an export is asked for, what that names in a model, and the rows or arrays that it gives."""
+"""A request to export, its query on a model, and the export of its rows or arrays."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ APPLICABLE = {
     "matrices": {"layer", "head", "stack", "matrix"},
     **{view.name: set(view.options) for view in VIEWS.values()},
 }
-"""Which options narrow or shape which view; any other is refused, never ignored."""
+"""The options that apply to each view; any other is refused, never ignored."""
 
 NEEDED = {"text": "the sentence to read", "vs": "the model to compare with"}
-"""What such an option is."""
+"""The options that some views need, with their meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Request:
     Attributes
     ----------
     view : the name of a table or of arrays.
-    options : those that were given to narrow or shape it, by name; ``vs`` is true where a second model is named.
-    where : which rows; None for all.
-    columns : names with commas between them, or ``all``; None for those that the view opens with.
+    options : the given options by name; ``vs`` is true where a second model is named.
+    where : the condition on rows; None for all rows.
+    columns : names separated by commas, or ``all``; None for the view's default columns.
     output : a file; None for standard output.
-    format : how it is to be written, if not as the file's ending says.
+    format : of the file, if not that of its ending.
     """
 
     view: str
@@ -61,13 +61,13 @@ class Request:
 
     @property
     def written_as(self) -> str:
-        """The format: what was asked for, else what the file's ending says, else CSV."""
+        """The format: the requested one, else that of the file's ending, else CSV."""
         if self.format is not None or self.output is None:
             return self.format or "csv"
         return "npz" if self.output.suffix == ".npz" else format_of(self.output) or "csv"
 
     def check(self) -> None:
-        """Refuse options that say nothing about this view, and ask for those it needs.
+        """Refuse options that do not apply to the view, and require those that it needs.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class Request:
         return named or self._columns
 
     def condition(self) -> Filter | None:
-        """Read which rows are asked for; None for all.
+        """Parse the condition on rows; None for all rows.
 
         Raises
         ------
@@ -153,12 +153,12 @@ class Request:
 
 
 def query_of(request: Request, outline: ModelOutline) -> Query:
-    """Find what a request names in a model, and say what it asks of the engine.
+    """Make the engine's query for a request on a model.
 
     Raises
     ------
     EngineError : when the model has no such stack, layer or head.
-    click.UsageError : when it names two different layers, or no number of one.
+    click.UsageError : when the options name two different layers, or a layer by no number.
     """
     given, view, is_of_maps = dict(request.options), VIEWS.get(request.view), request.view == "attention"
     layer, head, stack = (given.pop(name, None) for name in ("layer", "head", "stack"))
@@ -201,15 +201,15 @@ def query_of(request: Request, outline: ModelOutline) -> Query:
 
 
 class Export:
-    """One request on one open model; layers are computed as the rows are read, never all at once.
+    """The export of one request on an open model; it computes a layer when its rows are read.
 
-    Where the request is of two models, the second one is opened.
+    A request of two models opens the second one.
 
     Attributes
     ----------
-    left_out : layers that have no rows, and why, as far as has been read.
-    lacking : what is empty or left out, in a sentence each, as far as has been read.
-    notices : what else is to be known.
+    left_out : the layers without rows, and why, as far as rows have been read.
+    lacking : what is empty or left out, a sentence each, as far as rows have been read.
+    notices : what else the person should know.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class Export:
             self.notices += filter(None, [*comparison.other.notes, comparison.note])
 
     def write(self, path: Path, format: str, check: Callable[[int], None] = lambda count: None) -> int:
-        """Write all of it to a file, and give how many rows or arrays that were."""
+        """Write everything to a file, and return the number of rows or arrays."""
         request = self._request
         asked = {"where": request.where, "columns": request.columns}
         given = {**request.options, **{name: value for name, value in asked.items() if value}}
@@ -237,7 +237,7 @@ class Export:
         return write_parts(self.arrays() if format == "npz" else self.pieces(), path, format, facts, check)
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Give the arrays that are asked for: the heads' matrices, or a sentence's maps."""
+        """Yield the requested arrays: the heads' matrices, or a sentence's maps."""
         if self._request.view == "matrices" and self._query.head == -1:
             raise click.UsageError("matrices are those of single heads; leave out --head all")
         for part in self._engine.named_arrays(self._request.view, self._query):
@@ -245,10 +245,10 @@ class Export:
                 self._note(part)
             else:
                 yield part
-            del part  # before there is the next one
+            del part  # free it before the next one is made
 
     def pieces(self) -> Iterator[Table]:
-        """Yield the rows and columns that are asked for of the view's table, some at a time; no row is a notice."""
+        """Yield the requested rows and columns of the view's table, a piece at a time; no row at all is a notice."""
         condition, columns, has_any = self._request.condition(), self._request.chosen(), False
         name = self._request.view
         for piece in LargeTable(name, columns_of(name, self._query.adding), self._rows()).pieces():
@@ -267,7 +267,7 @@ class Export:
             del group, rows
 
     def _note(self, group: RowGroup) -> None:
-        """Take note of what a group says beside its rows, and tell how far it is."""
+        """Record what a group says beside its rows, and report the progress."""
         self.left_out |= group.left_out
         self.lacking |= dict.fromkeys(group.lacking)
         if group.progress is not None:
@@ -277,7 +277,7 @@ class Export:
 def write_parts(
     parts: Iterable[Any], path: Path, format: str, facts: Mapping[str, str], check: Callable[[int], None]
 ) -> int:
-    """Write the pieces of a table, or named arrays, to a file, and give how many rows or arrays those were."""
+    """Write the pieces of a table, or named arrays, to a file, and return the number of rows or arrays."""
     count = 0
 
     def passed_on() -> Iterator[Any]:
@@ -286,7 +286,7 @@ def write_parts(
             check(count)
             count += part.frame.height if isinstance(part, Table) else 1
             yield part
-            del part  # before there is the next one
+            del part  # free it before the next one is made
 
     if format in FORMATS:
         write_table(passed_on(), path, format, facts)
@@ -296,9 +296,9 @@ def write_parts(
 
 
 def facts_of(engine: Engine, outline: ModelOutline, view: str, options: Mapping[str, Any]) -> dict[str, str]:
-    """Say what a table is of: the model, its revision where that is known, the view, and the options that shaped it.
+    """Give a table's metadata: the model, its revision, the view, and the options that shaped it.
 
-    Of a model from the Hub's cache the revision is the commit, by which the cache names its folders.
+    The revision of a model from the Hub's cache is the commit, which names its folder.
     """
     folder = Path(outline.directory)
     commit = folder.name if folder.parent.name == "snapshots" else engine.options.revision

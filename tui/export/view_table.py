@@ -1,4 +1,4 @@
-"""The table that the active view draws, to be written or copied, and what its file is called."""
+"""The table of the active view, for a file or the clipboard, and the name of its file."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tui.views.text_view import TextPane
 
 
 def table_in_view(views: Views, attention: AttentionMap | None = None) -> tuple[AnyTable, str]:
-    """Give the table that the active view draws, and what it is of, for the file's name.
+    """Give the table of the active view, and its subject for the file's name.
 
     Parameters
     ----------
     views : the views.
-    attention : all weights of the map, where that is the view; None where those on screen are all.
+    attention : all weights of the map, which the attention view needs.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def table_in_view(views: Views, attention: AttentionMap | None = None) -> tuple[
 
 
 def name_of_heads(views: Views) -> tuple[str, str] | None:
-    """Name the table that the active view draws, and what it is of; None where it is not of several heads."""
+    """Give the name of the active view's table and its subject; None where it is not of several heads."""
     pane = views.active
     if views.stores is None or not isinstance(pane, ComparePane | HeadsPane):
         return None
@@ -64,7 +64,7 @@ def name_of_heads(views: Views) -> tuple[str, str] | None:
 
 
 async def table_of_heads(views: Views) -> AnyTable | None:
-    """Give the table that the active view draws; None where it is not of several heads.
+    """Give the table of the active view; None where it is not of several heads.
 
     Raises
     ------
@@ -81,7 +81,7 @@ async def whole_map(views: Views) -> AttentionMap:
 
     Raises
     ------
-    EngineError : when there is no map on screen, or it cannot be had any more.
+    EngineError : when there is no map on screen, or it cannot be computed any more.
     """
     if views.stores is None:
         raise EngineError("no model is open yet; nothing was written")
@@ -89,9 +89,7 @@ async def whole_map(views: Views) -> AttentionMap:
 
 
 def _table_of_weights(shown: Shown, stores: Stores, attention: AttentionMap | None) -> tuple[AnyTable, str]:
-    """Give the table of spectra, ranks or a map, and what it is of.
-
-    The table of the attention view has every weight of the map, however many of them a cell on screen holds.
+    """Give the table of spectra, ranks or a map, and its subject; a map's table has every weight.
 
     Raises
     ------
@@ -130,15 +128,15 @@ def _table_of_weights(shown: Shown, stores: Stores, attention: AttentionMap | No
 
 
 def subject_of(name: Head | None, distance: int | None) -> str:
-    """Say in a file's name what a table is of, and at which distance QK is taken if at one."""
+    """Write a table's subject for a file's name: the head, layer or model, and the distance of QK if there is one."""
     subject = "model" if name is None else str(name)
     return subject if distance is None else f"{subject}-distance{distance}"
 
 
 def file_stem(outline: ModelOutline, stack: str | None, subject: str, view: str) -> str:
-    """Compose a file's name without anything that a shell would stumble over: ``gpt2-L5H1-spectrum``.
+    """Compose a file's name of characters that are safe in a shell, such as ``gpt2-L5H1-spectrum``.
 
-    The stack is a part of it where the model has several.
+    It names the stack if the model has several.
     """
     last = outline.name.rstrip("/").rpartition("/")[2]
     model = re.sub(r"[^\w.-]+", "-", last).strip("-.") or "model"
