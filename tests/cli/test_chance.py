@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from engine.values.heads import MATRICES
 from engine.values.table import RANK_COLUMNS
-from tests.cli.test_export import dense_matrices, noise_in, reference, rows
+from tests.cli.test_export import dense_matrices, noise_in, reference
 from tests.conftest import TinyModel
-from tests.exporting import as_exported
-from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys
+from tests.exporting import as_exported, exported
+from tests.tui.explorer import explorer, press, screen_text, settle, shown, type_keys
 from tui.drawing.numbers import rough_number
 from tui.export.view_table import table_in_view
 
@@ -62,7 +62,7 @@ def test_chance_is_what_a_simulation_gives_within_its_standard_error(
         error = max(4 * spread * float(values.std(ddof=1)), 1e-6 * abs(float(values.mean())))
         assert found == pytest.approx(values.mean(), abs=error), what
 
-    for row in rows(folder, "ranks", "--energy", "0.05", *options):
+    for row in exported(folder, "ranks", "--energy", "0.05", *options):
         matrix = row["matrix"]
         rank = min(*dense[label, matrix].shape, *(min(own[factor].shape) for factor in matrix))
         measured = [reference(each[matrix], rank, 0.05, noise_in(each, matrix, shared)) for each in draws]
@@ -72,43 +72,42 @@ def test_chance_is_what_a_simulation_gives_within_its_standard_error(
                 found, values = math.log(found), np.log(values)  # of square matrices it has no mean
             check(found, values, (matrix, measure))
     sigma = {matrix: np.array([np.linalg.svd(each[matrix], compute_uv=False) for each in draws]) for matrix in MATRICES}
-    for row in rows(folder, "spectrum", *options):
+    for row in exported(folder, "spectrum", *options):
         check(float(row["chance"]), sigma[row["matrix"]][:, int(row["index"]) - 1], (row["matrix"], row["index"]))
 
 
 async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama")
-    exported = {row["matrix"]: row for row in rows(folder, "ranks", "--head", "L1H2")}
-    sigma = rows(folder, "spectrum", "--head", "L1H2")
+    ranks = {row["matrix"]: row for row in exported(folder, "ranks", "--head", "L1H2")}
+    sigma = exported(folder, "spectrum", "--head", "L1H2")
     async with explorer(folder, head="L1H2", size=(160, 50)) as (app, pilot):
         for curve in app.views.spectra.graph._curves:
             assert curve.baseline is not None
             of_matrix = [float(row["chance"]) for row in sigma if row["matrix"] == curve.matrix]
             np.testing.assert_array_equal(curve.baseline, of_matrix)
-        await pilot.press("2")
+        await type_keys(pilot, "2")
         measures, opening = RANK_COLUMNS[6:], RANK_COLUMNS[6:].index("stable_rank")
         for measure in (*measures[opening:], *measures[:opening]):
             said = shown(app.views.ranks.chance_line).split()
-            chances = [float(exported[matrix][f"{measure}_chance"]) for matrix in MATRICES]
+            chances = [float(ranks[matrix][f"{measure}_chance"]) for matrix in MATRICES]
             assert said == ["chance", *(rough_number(each, in_column=True) for each in chances)]
-            await pilot.press("m")
+            await type_keys(pilot, "m")
 
 
 async def test_the_table_of_ranks_on_screen_is_the_exported_one_with_its_chance(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2")
-    exported = [rows(folder, "ranks", "--layer", "1", *head) for head in ([], ["--head", "all"])]
+    ranks = [exported(folder, "ranks", "--layer", "1", *head) for head in ([], ["--head", "all"])]
     async with explorer(folder, head="L1H0") as (app, pilot):
-        await pilot.press("2")
-        await settle(pilot)
-        assert as_exported(table_in_view(app.views)[0]) == [row for table in exported for row in table]
+        await press(pilot, "2")
+        assert as_exported(table_in_view(app.views)[0]) == [row for table in ranks for row in table]
 
 
 def test_singular_values_in_a_score_are_beside_those_of_gaussian_factors(tiny_model: TinyModel) -> None:
     """Where nothing but the scale stands between projections and scores, both are those of the spectrum, scaled."""
     folder = tiny_model("gpt2")
     options = ("--head", "L1H2")
-    spectrum = {row["index"]: row for row in rows(folder, "spectrum", "--matrix", "QK", *options)}
-    pairs = [row for row in rows(folder, "explain", "--text", "the cat sat", *options) if row["index"]]
+    spectrum = {row["index"]: row for row in exported(folder, "spectrum", "--matrix", "QK", *options)}
+    pairs = [row for row in exported(folder, "explain", "--text", "the cat sat", *options) if row["index"]]
     assert len(pairs) == 8
     for row in pairs:
         own = spectrum[row["index"]]
@@ -122,21 +121,20 @@ def test_a_logit_is_beside_that_of_a_token_drawn_at_random(tiny_model: TinyModel
     ids = transformers.AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt")
     expected = float(model(**ids).logits[0, -1].detach().double().mean())
     for view in ("predictions", "lens"):
-        last = rows(folder, view, "--text", text, "--top", "1")[-1]
+        last = exported(folder, view, "--text", text, "--top", "1")[-1]
         assert float(last["logit_chance"]) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24)])
-async def test_chance_stands_below_its_own_column_wherever_the_table_is_scrolled_to(size: tuple[int, int]) -> None:
-    chance = {row["matrix"]: float(row["spectral_norm_chance"]) for row in rows("demo", "ranks", "--head", "L0H0")}
+async def test_chance_is_below_its_own_column_however_the_table_is_scrolled(size: tuple[int, int]) -> None:
+    chance = {row["matrix"]: float(row["spectral_norm_chance"]) for row in exported("demo", "ranks", "--head", "L0H0")}
     assert len(set(chance.values())) > 3
     async with explorer("demo", head="L0H0", size=size) as (app, pilot):
         await type_keys(pilot, *"2mm")  # from the stable rank to a norm, of which each matrix has another
         await settle(pilot)
         table, line = app.views.ranks.table, app.views.ranks.chance_line
         for key in ("", *"lllll", "home", "z", *"lllll", "z", "home"):
-            await type_keys(pilot, *([key] if key else []))
-            await settle(pilot)
+            await press(pilot, *([key] if key else []))
             over = [line[table.region.x :] for line in screen_text(app).splitlines()][table.region.y]
             seen = {match[0]: match.end() for match in re.finditer(r"\b[A-Z]+\b", over) if match[0] in chance}
             said = {match.end(): match[0] for match in re.finditer(r"[^\s…]+", shown(line)) if match[0] != "chance"}

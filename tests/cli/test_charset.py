@@ -42,6 +42,6 @@ def test_the_locale_is_the_default_of_ascii(
 def test_what_python_makes_of_the_locale_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LC_ALL", "LC_CTYPE"):
         monkeypatch.delenv(name, raising=False)
-    imported = "import os; from tui.cli.standard_streams import ascii_because"
-    code = f"{imported}; print(os.environ['LC_CTYPE'], ascii_because())"
+    imported = "import os; from tui.cli.standard_streams import ascii_reason"
+    code = f"{imported}; print(os.environ['LC_CTYPE'], ascii_reason())"
     assert run_apart(code, LANG="C").split() == ["C.UTF-8", "LANG=C"]

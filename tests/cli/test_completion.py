@@ -119,7 +119,7 @@ def prepared(shell: str, folder: Path) -> tuple[str, dict[str, str]]:
     return script, {"PATH": f"{folder}:{os.environ['PATH']}"}
 
 
-def test_a_living_zsh_completes_commands_views_options_and_models(tmp_path: Path) -> None:
+def test_zsh_completes_commands_views_options_and_models(tmp_path: Path) -> None:
     script, path = prepared("zsh", tmp_path)
     begin = f"PS1='> '\nautoload -Uz compinit && compinit -u -d {tmp_path}/dump\n{script}\nprint re''ady\n"
     (tmp_path / ".zshrc").write_text(begin, encoding="utf-8")

@@ -21,7 +21,7 @@ from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal
 from tests.opening import edited_weights
-from tests.tui.explorer import explorer, screen_text, settle, shown
+from tests.tui.explorer import explorer, press, screen_text, shown
 
 TEXT = "The cat sat on the mat, and the dog sat on the cat."
 
@@ -109,7 +109,7 @@ def test_terms_add_up_to_what_the_model_takes_the_softmax_of(
     assert compared > 20
 
 
-def test_in_half_precision_what_the_models_own_arithmetic_rounds_is_left_over(tiny_model: TinyModel) -> None:
+def test_in_half_precision_the_models_rounding_is_unexplained(tiny_model: TinyModel) -> None:
     folder = tiny_model("qwen3", dtype="bfloat16")
     asked = ("--head", "L1H1", "--text", TEXT, "--position", "9", "--key", "3")
     rounded, exact = (
@@ -144,7 +144,7 @@ def test_pairs_are_the_singular_pairs_and_the_tokens_of_the_table_of_directions(
             assert row[f"{side}_tokens"] == join_tokens(tokens)
 
 
-def test_tokens_of_a_cell_are_written_as_in_other_tables_but_for_bars() -> None:
+def test_tokens_of_a_cell_are_joined_by_bars() -> None:
     assert join_tokens([r"\x04", " a", r"\n", "a|b"]) == r"\x04| a|\n|a\|b"
     assert join_tokens(["\\", "R"]) == r"\\|R", "the backslash is a token's, and the bar is none"
     assert join_tokens(["\\|", "\\"]) == r"\\\||" + "\\"
@@ -210,13 +210,11 @@ def test_what_has_no_score_or_cannot_be_split_is_said_in_one_line(tiny_model: Ti
     assert "explain needs --text" in refusal(folder, "explain", "--head", "L0H0", code=2)
 
 
-async def test_without_a_map_x_says_what_is_missing_and_enter_goes_back_all_the_same(tiny_model: TinyModel) -> None:
+async def test_without_a_map_x_says_what_is_missing_and_enter_goes_back(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
-        await pilot.press("x")
-        await settle(pilot)
+        await press(pilot, "x")
         assert "press i and type a sentence" in screen_text(app)
-        await pilot.press("enter")
-        await pilot.pause()
+        await press(pilot, "enter")
         assert app.views.active is app.views.attention
 
 
@@ -225,31 +223,24 @@ async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with explorer(tiny_model("gpt2"), size=(160, 50), head="L1H2", text=TEXT) as (app, pilot):
-        await pilot.press("3", "g", "g", "home", "down", "down", "down", "right", "x")
-        await settle(pilot)
+        await press(pilot, "3", "g", "g", "home", "down", "down", "down", "right", "x")
         assert {"full_stop", "comma"}.isdisjoint(app.screen.active_bindings), "the token is the map's"
         pane = app.views.table
         assert pane is not None
         assert shown(pane.title_line).startswith("explain L1H2 query 3")
         assert shown(pane.readout_line).startswith("sum ")
         assert "attention L1H2" in screen_text(app), "the map stays beside it"
-        await pilot.press("enter")
-        await pilot.pause()
+        await press(pilot, "enter")
         assert app.focused is app.views.attention.heatmap
-        await pilot.press("down")
-        await settle(pilot)
+        await press(pilot, "down")
         assert shown(pane.title_line).startswith("explain L1H2 query 4")
-        await pilot.press("x")
-        await settle(pilot)
+        await press(pilot, "x")
         assert shown(pane.title_line).startswith("explain L1H2 query 4")
-        await pilot.press("e", "v")
-        await settle(pilot)
+        await press(pilot, "e", "v")
         written = list(csv.DictReader(next(tmp_path.glob("*L1H2-q4-k1-explain.csv")).open(encoding="utf-8")))
         assert written == as_exported(pane.table_on_screen())
-        await pilot.press("escape", "a")
-        await settle(pilot)
+        await press(pilot, "escape", "a")
         assert app.focused is app.views.attention.heatmap
         assert shown(pane.title_line).startswith("explain L1H2 not the mean: query 4")
-        await pilot.press("unbound:app.tree", "space")
-        await settle(pilot)
+        await press(pilot, "unbound:app.tree", "space")
         assert shown(pane.title_line).startswith("explain L1H2 · with all heads on · not the mean: q 4 k 1")

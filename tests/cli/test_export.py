@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,18 +16,11 @@ from numpy.typing import NDArray
 from engine.values.table import ATTENTION_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
 from engine.values.views import WEIGHTS
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui
+from tests.exporting import attn_tui, exported
 from tests.opening import edited_weights
 
 TEXT = "The cat sat on the mat, and Mary gave it a drink."
 Dense = dict[tuple[str, str], NDArray[np.float64]]
-
-
-def rows(*arguments: str | Path) -> list[dict[str, str]]:
-    """Export to standard output and read the table back."""
-    done = attn_tui("export", *arguments)
-    assert done.returncode == 0, done.stderr
-    return list(csv.DictReader(io.StringIO(done.stdout)))
 
 
 def dense_matrices(model: Any, layer: int) -> Dense:
@@ -101,8 +92,8 @@ def test_every_measure_is_that_of_the_dense_matrices_in_float64(
 ) -> None:
     folder = tiny_model(model_type, **settings)
     model = transformers.AutoModel.from_pretrained(folder)
-    heads = rows(folder, "ranks", "--energy", "0.05", "--no-cache")
-    table = heads + rows(folder, "ranks", "--energy", "0.05", "--head", "all", "--no-cache")
+    heads = exported(folder, "ranks", "--energy", "0.05", "--no-cache")
+    table = heads + exported(folder, "ranks", "--energy", "0.05", "--head", "all", "--no-cache")
     assert tuple(table[0]) == RANKS_BESIDE_CHANCE_COLUMNS
     assert (len(heads), len(table)) == (2 * 4 * 6, 2 * (4 + 1) * 6)
     width = model.config.hidden_size // model.config.num_attention_heads
@@ -129,7 +120,7 @@ def test_every_measure_is_that_of_the_dense_matrices_in_float64(
 def test_a_spectrum_lists_singular_values_that_read_back_exactly_with_their_energy(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2")
     model = transformers.AutoModel.from_pretrained(folder)
-    table = rows(folder, "spectrum", "--head", "L1H2", "--matrix", "QK")
+    table = exported(folder, "spectrum", "--head", "L1H2", "--matrix", "QK")
     assert tuple(table[0]) == SPECTRUM_COLUMNS
     sigma = np.linalg.svd(dense_matrices(model, 1)["2", "QK"], compute_uv=False)[:8]
     assert [int(row["index"]) for row in table] == list(range(1, 9))
@@ -153,7 +144,7 @@ def eager(folder: Path, text: str) -> tuple[list[int], list[NDArray[np.float32]]
 def test_attention_is_what_eager_attention_gives(tiny_model: TinyModel, model_type: str) -> None:
     folder = tiny_model(model_type)
     ids, maps = eager(folder, TEXT)
-    table = rows(folder, "attention", "--text", TEXT)
+    table = exported(folder, "attention", "--text", TEXT)
     assert tuple(table[0]) == ATTENTION_COLUMNS
     assert len(table) == len(maps) * 4 * len(ids) ** 2
     got = np.array([float(row["weight"]) for row in table]).reshape(len(maps), 4, len(ids), len(ids))
@@ -185,7 +176,7 @@ def test_attention_is_what_eager_attention_gives(tiny_model: TinyModel, model_ty
 def test_means_are_means(tiny_model: TinyModel, options: tuple[str, ...], axes: tuple[int | str, int | str]) -> None:
     folder = tiny_model("gpt2")
     _, maps = eager(folder, TEXT)
-    table = rows(folder, "attention", "--text", TEXT, *options)
+    table = exported(folder, "attention", "--text", TEXT, *options)
     stacked = np.stack(maps)
     by_head = stacked.mean(0) if axes[0] == "mean" else stacked[int(axes[0])]
     expected = by_head.mean(0) if axes[1] == "mean" else by_head[int(axes[1])]
@@ -225,14 +216,14 @@ def test_stacks_are_named_where_a_model_has_several(tiny_model: TinyModel, tmp_p
         assert sorted(arrays.files) == [f"cross.L1H2.W_{matrix}" for matrix in "KOQV"]
     for view in ("ranks", "spectrum"):
         for stack, layers in (("encoder", "01"), ("cross", "012")):
-            table = rows(folder, view, "--stack", stack, "--head", "all", "--matrix", "Q")
+            table = exported(folder, view, "--stack", stack, "--head", "all", "--matrix", "Q")
             named = dict.fromkeys((row["stack"], row["layer"], row["head"]) for row in table)
             assert list(named) == [(stack, layer, "all") for layer in layers]
 
 
 def test_weights_lists_every_tensor_and_what_is_tied(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2", with_head=True)
-    table = rows(folder, "weights")
+    table = exported(folder, "weights")
     assert tuple(table[0]) == WEIGHTS.columns
     assert WEIGHTS.columns[:5] == ("name", "shape", "dtype", "parameters", "tied_to")
     model = transformers.GPT2LMHeadModel.from_pretrained(folder)
@@ -244,25 +235,18 @@ def test_weights_lists_every_tensor_and_what_is_tied(tiny_model: TinyModel) -> N
     assert tied == {"lm_head.weight": "transformer.wte.weight"}
 
 
-def test_a_tied_tensor_is_found_where_the_checkpoint_leaves_out_the_base_models_name(tiny_copy: TinyModel) -> None:
+def test_a_tied_tensor_is_found_without_the_prefix_of_the_base_model(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("gpt2", with_head=True)
     with edited_weights(folder) as tensors:
         for name in list(tensors):  # as gpt2 is stored on the Hub
             tensors[name.removeprefix("transformer.")] = tensors.pop(name)
-    tied = {row["name"]: row["tied_to"] for row in rows(folder, "weights") if row["tied_to"]}
+    tied = {row["name"]: row["tied_to"] for row in exported(folder, "weights") if row["tied_to"]}
     assert tied == {"lm_head.weight": "wte.weight"}
 
 
 def test_narrowing_gives_the_same_rows_as_the_whole(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama")
-    whole = rows(folder, "ranks")
-    part = rows(folder, "ranks", "--layer", "1", "--head", "2", "--matrix", "OV")
+    whole = exported(folder, "ranks")
+    part = exported(folder, "ranks", "--layer", "1", "--head", "2", "--matrix", "OV")
     assert part == [row for row in whole if (row["layer"], row["head"], row["matrix"]) == ("1", "2", "OV")]
-    assert rows(folder, "ranks", "--head", "1.2", "--matrix", "OV") == part
-
-
-def test_info_names_versions_and_every_path() -> None:
-    done = attn_tui("info")
-    assert done.returncode == 0
-    for word in ("torch", "transformers", "textual", "python", "settings", "cache of spectra", "log", "devices"):
-        assert any(line.startswith(word) and len(line.split(None, 1)) == 2 for line in done.stdout.splitlines()), word
+    assert exported(folder, "ranks", "--head", "1.2", "--matrix", "OV") == part

@@ -69,7 +69,7 @@ def test_labels_of_a_classifier_take_no_memory(tiny_copy: TinyModel, tiny_model:
         ("gpt_neo", {"attention_types": [[["global", "local"], HUGE]]}, "attention_types"),
     ],
 )
-def test_a_configuration_that_asks_for_more_than_is_stored_is_refused_with_both_numbers(
+def test_a_configuration_larger_than_the_weights_is_refused_with_both_numbers(
     model_type: str, settings: dict[str, Any], said: str, tiny_copy: TinyModel
 ) -> None:
     assert said in refusal(*attention(changed(tiny_copy(model_type), **settings)))
@@ -149,7 +149,7 @@ def test_files_of_the_hubs_cache_are_links_to_its_blobs(tiny_copy: TinyModel, tm
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "generation_config.json", "merges.txt"])
-def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(name: str, tiny_copy: TinyModel) -> None:
+def test_a_pipe_instead_of_a_file_is_refused_without_waiting(name: str, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
@@ -184,7 +184,7 @@ def test_without_standard_input_the_explorer_says_what_to_use_instead() -> None:
     assert "the explorer needs a terminal" in done.stderr
 
 
-def test_mutated_folders_are_met_in_time_in_little_memory_and_with_one_line() -> None:
+def test_mutated_folders_are_refused_fast_in_little_memory_and_one_line() -> None:
     command = [sys.executable, "-m", "tests.mutations", "--count", "50", "--seed", "sample", "--types", *SAMPLE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout

@@ -10,7 +10,7 @@ from textual.theme import BUILTIN_THEMES
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.cli.test_settings import call, configure
-from tests.tui.explorer import explorer, screen_text, until
+from tests.tui.explorer import explorer, screen_text, type_keys, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.cli import launch
@@ -54,7 +54,7 @@ LINES = ("there is no setting worse", 'threads = "many"', "no binding is called 
         ('[keys]\napp.export = "q"\n', "q is taken by app.quit (Quit); it keeps e"),
     ],
 )
-def test_what_is_wrong_with_the_file_is_one_line_that_names_the_place(text: str, said: str) -> None:
+def test_a_mistake_in_the_file_is_one_line_that_names_the_place(text: str, said: str) -> None:
     configure(text)
     done = call("config")
     assert done.exit_code == 1
@@ -63,7 +63,7 @@ def test_what_is_wrong_with_the_file_is_one_line_that_names_the_place(text: str,
     assert said in line
 
 
-def test_the_example_that_messages_name_is_printed_and_has_every_setting_and_key() -> None:
+def test_the_example_has_every_setting_and_key() -> None:
     printed = call("config", "--example").stdout
     assert "# log_scale = true" in printed
     assert "# tree.down = " in printed
@@ -91,7 +91,7 @@ async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
         (said,) = (str(each.message) for each in app._notifications)
         assert said.startswith("config.toml: there is no setting worse"), "short: the help has the whole path"
         assert said.endswith("… and 3 more; ? lists all")
-        await pilot.press("question_mark")
+        await type_keys(pilot, "question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
         lines = [line.replace(" ", "") for line in LINES]
         await until(pilot, lambda: lines[-1] in listed(app))

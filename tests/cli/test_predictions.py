@@ -241,7 +241,7 @@ def test_what_cannot_be_asked_is_said_in_one_line(tiny_model: TinyModel) -> None
     assert "all works for lens alone" in refusal(gpt2, "predictions", "--text", TEXT, "--position", "all", code=2)
 
 
-def test_a_module_written_by_hand_says_why_it_has_no_more_than_predictions() -> None:
+def test_a_handwritten_module_says_why_it_has_only_predictions() -> None:
     engine = Engine.of_module(Speaker(Grouped), None, "mine", None)
     engine.open("mine", lambda progress: None).result()
     for view in ("lens", "contributions", "ablation"):
@@ -290,7 +290,7 @@ def test_a_switched_off_head_changes_what_a_hook_changes(tiny_model: TinyModel, 
     assert abs(float(after[token] - before[token])) > 1e-3
 
 
-def test_heads_of_several_layers_are_off_together_by_their_means_of_the_undisturbed_sentence(
+def test_heads_of_several_layers_are_off_together_by_their_means(
     tiny_model: TinyModel,
 ) -> None:
     folder = tiny_model("gpt2", with_head=True)
@@ -450,9 +450,7 @@ def test_contributions_add_up_where_norms_come_after_the_sum(tiny_model: TinyMod
 
 
 @pytest.mark.parametrize("cap", [0.5, 30.0, 3000.0])
-def test_where_logits_are_capped_they_are_of_the_logit_before_whichever_the_token(
-    tiny_copy: TinyModel, cap: float
-) -> None:
+def test_contributions_to_capped_logits_are_to_the_logit_before_the_cap(tiny_copy: TinyModel, cap: float) -> None:
     """Where the cap is flat nothing seems to be added, and where it hardly bends what is added seems to add up."""
     folder = with_config(tiny_copy("gemma2", with_head=True), final_logit_softcapping=cap)
     own = Own(folder, "gemma2")
@@ -473,7 +471,7 @@ def test_a_scale_behind_the_unembedding_is_no_cap(tiny_copy: TinyModel) -> None:
     assert sum(float(row["contribution"]) for row in rows) == pytest.approx(float(best["logit"]), abs=1e-4)
 
 
-def test_a_token_that_cannot_be_seen_is_known_as_it_is_and_as_tables_write_it(tiny_model: TinyModel) -> None:
+def test_an_invisible_token_is_taken_raw_and_as_tables_write_it(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2", with_head=True)
     for typed, written in (("\t", r"\t"), ("\n", r"\n"), ("\x1b", r"\x1b")):
         rows = exported(folder, "contributions", "--text", TEXT, "--token", written)

@@ -18,7 +18,7 @@ from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.documentation import REPOSITORY
 from tui.cli.command_line import command, explore
-from tui.cli.configuration import SETTINGS, Config, commented, config_file, effective, read_config
+from tui.cli.configuration import SETTINGS, Config, config_file, effective, example_file, read_config
 from tui.cli.keymap import bindings_of, classes_with_keys, every_binding
 from tui.state.saved_state import MODELS, place_of, recall, remember, remember_theme, theme_file
 
@@ -50,7 +50,7 @@ def test_every_binding_of_every_class_has_an_id_of_its_own() -> None:
 
 def test_the_example_sets_everything_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    lines = commented().splitlines()
+    lines = example_file().splitlines()
     said = "\n".join(line.removeprefix("# ") for line in lines if re.match(r"# [\w.]+ = |\[", line))
     config = configure(said)
     assert config.values.keys() == SETTINGS.keys()
@@ -85,7 +85,7 @@ def test_init_writes_it_once() -> None:
     assert config_file().read_text(encoding="utf-8") == "ascii = true\n"
 
 
-def test_what_is_typed_comes_before_the_environment_and_that_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_come_before_the_environment_and_that_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     configure('theme = "light"\nenergy = 0.05\nthreads = 3\nascii = true\ncache = false\nlog_scale = false\n')
     monkeypatch.setenv("ATTN_TUI_ENERGY", "0.2")
     monkeypatch.setenv("ATTN_TUI_ASCII", "0")
@@ -110,7 +110,7 @@ def test_what_is_typed_comes_before_the_environment_and_that_before_the_file(mon
     ("said", "shown"),
     [("3", "3               OMP_NUM_THREADS"), ("5,2", "5               OMP_NUM_THREADS"), ("many", "default")],
 )
-def test_the_threads_shown_are_those_that_are_taken(said: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shown_threads_are_those_in_use(said: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         monkeypatch.setenv(variable, said)
     line = next(line for line in call("config").output.splitlines() if line.startswith("threads"))
@@ -126,7 +126,7 @@ def test_keys_that_change_places_do_not_clash() -> None:
     assert keys == {"tree.down": "k", "tree.up": "j,up", "app.help": "f1,question_mark"}
 
 
-def test_a_default_for_the_ranks_does_not_get_into_the_way_of_other_tables() -> None:
+def test_a_configured_epsilon_does_not_affect_other_tables() -> None:
     configure("energy = 0.5\nnonsense = 1\n")
     wanted = ("export", "demo", "ranks", "--head", "L0H0", "--matrix", "QK")
     half = call(*wanted)
@@ -140,7 +140,7 @@ def test_a_file_that_is_named_must_be_there(monkeypatch: pytest.MonkeyPatch, tmp
     assert read_config().problems == (f"{tmp_path / 'mine.toml'}, which ATTN_TUI_CONFIG names, is not there",)
 
 
-def test_a_state_that_is_spoilt_does_not_hurt(tiny_model: TinyModel) -> None:
+def test_a_damaged_state_is_ignored(tiny_model: TinyModel) -> None:
     outline = Engine(EngineOptions()).open(str(tiny_model("gpt2")), lambda progress: None).result()
     said = {"head": "decoder.L1H2", "view": "ranks", "text": "日本\t\ud83d", "measure": "stable_rank", "epsilon": 0.05}
     remember("gpt2", said)
@@ -153,7 +153,7 @@ def test_a_state_that_is_spoilt_does_not_hurt(tiny_model: TinyModel) -> None:
     assert recall("another", outline) == {}
 
 
-def test_the_models_not_looked_at_for_longest_are_forgotten() -> None:
+def test_the_states_of_the_oldest_models_are_forgotten() -> None:
     for number in range(MODELS + 3):
         remember(f"model {number}", {"model": f"model {number}"})
         os.utime(place_of(f"model {number}"), (number, number))
@@ -163,14 +163,14 @@ def test_the_models_not_looked_at_for_longest_are_forgotten() -> None:
     assert kept == [False, False, True, True]
 
 
-def test_what_cannot_be_kept_is_no_error() -> None:
+def test_a_state_that_cannot_be_saved_is_no_error() -> None:
     state_directory().parent.mkdir(parents=True, exist_ok=True)
     state_directory().write_text("in the way", encoding="utf-8")
     remember("gpt2", {"model": "gpt2"})
     assert not place_of("gpt2").exists()
 
 
-def test_the_log_has_errors_in_full_and_begins_anew_when_it_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_has_whole_errors_and_is_rotated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not log_file().exists()
     assert str(log_file()) in files.write_log(ValueError("a large one"))
     assert "ValueError: a large one" in log_file().read_text(encoding="utf-8")
@@ -180,16 +180,18 @@ def test_the_log_has_errors_in_full_and_begins_anew_when_it_is_long(monkeypatch:
     assert "a large one" in log_file().with_suffix(".old.log").read_text(encoding="utf-8")
 
 
-def test_info_names_every_path_and_says_what_is_not_there() -> None:
+def test_info_names_versions_and_every_path_and_says_what_is_not_there() -> None:
     configure("")
     said = call("info").output
+    for word in ("torch", "transformers", "textual", "python", "settings", "cache of spectra", "log", "devices"):
+        assert any(line.startswith(word) and len(line.split(None, 1)) == 2 for line in said.splitlines()), word
     for path in (config_file(), state_directory(), log_file(), Path.cwd()):
         assert str(path) in said
     assert f"{config_file()}\n" in said
     assert f"{log_file()}  (not there yet)" in said
 
 
-def test_keys_that_texts_name_are_those_of_bindings_that_there_are() -> None:
+def test_keys_named_in_texts_belong_to_bindings() -> None:
     named = {
         name
         for path in Path(tui.__file__).parent.rglob("*.py")

@@ -15,7 +15,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from tests.exporting import attn_tui, exported, refusal
-from tests.tui.explorer import explorer, settle
+from tests.tui.explorer import explorer, press, settle, type_keys
 from tui.export.pictures import Picture, picture_in_glyphs, picture_of
 
 COMMAND = [sys.executable, "-c", "from tui.entry import main; main()"]
@@ -40,7 +40,7 @@ def test_what_cannot_be_written_is_one_line(words: str, redirected: str, why: st
 
 
 @pytest.mark.parametrize("words", [["--help"], ["export", "demo", "ranks"]])
-def test_a_pipe_that_nobody_reads_any_more_ends_it_quietly_as_it_ends_others(words: list[str]) -> None:
+def test_a_closed_pipe_ends_a_command_quietly(words: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as closed:
@@ -67,7 +67,7 @@ main()
 
 
 @pytest.mark.parametrize("words", [("ranks",), ("ranks", "-o", "ranks.csv"), ("spectrum", "-o", "spectrum.parquet")])
-def test_a_command_that_is_stopped_says_so_in_a_line_and_leaves_no_file(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_stopped_command_says_so_in_one_line_and_leaves_no_file(words: tuple[str, ...], tmp_path: Path) -> None:
     folder = tmp_path / "written"
     folder.mkdir()
     done = subprocess.run(
@@ -98,12 +98,12 @@ main()
 """
 
 
-def test_a_command_that_is_stopped_while_its_modules_are_imported_says_so_in_a_line() -> None:
+def test_a_command_stopped_during_its_imports_says_so_in_one_line() -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPTED_EARLY], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "attn-tui: stopped\n")
 
 
-def test_dash_and_the_device_are_standard_output_and_replace_nothing(tmp_path: Path) -> None:
+def test_dash_and_dev_stdout_are_standard_output_and_replace_no_file(tmp_path: Path) -> None:
     file = tmp_path / "all"
     line = f'exec >"{file}"; echo first; "$@" export demo ranks --head L0H0 --matrix Q -o /dev/stdout; echo last'
     subprocess.run(["sh", "-c", line, "sh", *COMMAND], check=True)
@@ -129,26 +129,25 @@ def test_a_variable_that_an_option_does_not_take_is_named() -> None:
     assert "attn-tui: ATTN_TUI_ENERGY: Invalid value for '--energy'" in done.stderr
 
 
-async def test_a_picture_as_text_has_a_sign_for_each_level_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_picture_as_text_has_a_character_for_each_level_and_leaves_the_view_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     async with explorer("demo", head="L1H0") as (app, pilot):
-        await pilot.press("3")
-        await settle(pilot)
+        await press(pilot, "3")
         before = picture_of(app.views.active).as_ansi("truecolor")
         assert "▓" not in before
         assert "▓" in picture_in_glyphs(app.views.active).as_text()
         assert picture_of(app.views.active).as_ansi("truecolor") == before
-        await pilot.press("w")
-        await settle(pilot)
+        await press(pilot, "w")
         assert "▓" in picture_in_glyphs(app.views.active).as_text()
         for _ in range(5):  # through themes with as many levels as colours, and one with as many as signs
-            await pilot.press("unbound:app.next_theme")
+            await type_keys(pilot, "unbound:app.next_theme")
         await settle(pilot)
         assert not app.failure
-        await pilot.press("y")
-        await settle(pilot)
+        await press(pilot, "y")
         assert app.clipboard == exported("demo", "ranks", "--head", "L1H0", "--matrix", "QK")[0]["stable_rank"]
 
 

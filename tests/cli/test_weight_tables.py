@@ -123,7 +123,7 @@ def test_narrowing_a_table_gives_the_same_rows_as_the_whole(tiny_model: TinyMode
                 assert float(cell) == pytest.approx(float(other[name]), rel=1e-9, abs=1e-6), name
 
 
-def test_whole_layers_alone_are_rows_of_circuits_and_of_no_other_table(tiny_model: TinyModel) -> None:
+def test_only_circuits_have_rows_for_whole_layers(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2")
     assert {row["head"] for row in exported(folder, "circuits", "--head", "all")} == {"all"}
     assert "all" not in {row["head"] for row in exported(folder, "circuits")}, "it is computed where it is asked for"
@@ -347,7 +347,7 @@ def test_directions_are_the_tokens_at_both_ends_of_dense_singular_vectors(
     assert all(token == text for token, text in plain.items())
 
 
-def test_a_last_norm_that_is_not_finite_is_in_the_way_of_the_tokens_behind_it_alone(tiny_copy: TinyModel) -> None:
+def test_a_final_norm_that_is_not_finite_affects_only_the_tokens(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama", with_head=True)
     with edited_weights(folder) as weights:
         weights["model.norm.weight"][0] = torch.nan

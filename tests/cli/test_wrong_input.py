@@ -30,7 +30,7 @@ def refusal(*arguments: str | Path, code: int = 1, run: Callable[..., CompletedP
     return done.stderr
 
 
-def test_a_model_that_is_nowhere_is_refused_within_ten_seconds_naming_the_cache_and_the_demo(tmp_path: Path) -> None:
+def test_a_missing_model_is_refused_within_ten_seconds_with_what_to_do(tmp_path: Path) -> None:
     start = time.monotonic()
     line = refusal("export", "nobody/no-such-model", "ranks", run=attn_tui_apart)
     assert time.monotonic() - start < 10
@@ -38,7 +38,7 @@ def test_a_model_that_is_nowhere_is_refused_within_ten_seconds_naming_the_cache_
     assert "attn-tui demo" in line
 
 
-def test_the_explorer_itself_refuses_it_too_and_gives_the_terminal_back() -> None:
+def test_the_explorer_refuses_a_missing_model_and_restores_the_terminal() -> None:
     with Terminal(COMMAND, "nobody/no-such-model") as terminal:
         assert terminal.exit_code(10.0) == 1
         assert terminal.output.count(b"\x1b[?1049h") == terminal.output.count(b"\x1b[?1049l") == 1
@@ -74,7 +74,7 @@ def test_a_configuration_that_is_no_json(tiny_copy: TinyModel) -> None:
     assert "config.json is not readable JSON" in refusal("export", folder, "ranks")
 
 
-def test_code_that_comes_with_a_model_is_not_run_and_the_option_is_named(tiny_copy: TinyModel) -> None:
+def test_a_models_own_code_is_not_run_and_the_option_is_named(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     settings |= {"model_type": "xllama", "auto_map": {"AutoConfig": "own.Config", "AutoModel": "own.Model"}}
@@ -110,24 +110,22 @@ def test_a_model_without_attention(tiny_copy: TinyModel) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--head", "L7H0"), "no attention in layer 7"),
-        (("--head", "L0H9"), "no head L0H9: the layer has heads 0 to 3"),
-        (("--layer", "5"), "no attention in layer 5"),
-        (("--head", "banana"), "'banana' is not a head; write it as L5H1 or 5.1"),
-        (("--stack", "encoder"), "no stack 'encoder'; choose from decoder"),
+        (("ranks", "--head", "L7H0"), "no attention in layer 7"),
+        (("ranks", "--head", "L0H9"), "no head L0H9: the layer has heads 0 to 3"),
+        (("ranks", "--layer", "5"), "no attention in layer 5"),
+        (("ranks", "--head", "banana"), "'banana' is not a head; write it as L5H1 or 5.1"),
+        (("ranks", "--stack", "encoder"), "no stack 'encoder'; choose from decoder"),
+        (("ranks", "--device", "cuda:99", "--no-cache"), "cuda:99"),
+        (("attention", "--text", "  "), "the sentence is empty"),
     ],
 )
-def test_a_head_or_layer_that_the_model_does_not_have(
+def test_what_the_model_or_the_machine_does_not_have(
     tiny_model: TinyModel, options: tuple[str, ...], said: str
 ) -> None:
-    assert said in refusal("export", tiny_model("llama"), "ranks", *options)
+    assert said in refusal("export", tiny_model("llama"), *options)
 
 
-def test_an_empty_sentence(tiny_model: TinyModel) -> None:
-    assert "the sentence is empty" in refusal("export", tiny_model("llama"), "attention", "--text", "  ")
-
-
-def test_a_sentence_longer_than_the_context_is_shortened_and_said_so(tiny_model: TinyModel, tmp_path: Path) -> None:
+def test_a_sentence_longer_than_the_context_is_cut_with_a_notice(tiny_model: TinyModel, tmp_path: Path) -> None:
     file = tmp_path / "maps.csv"
     asked = ("--text", "the cat " * 200, "--head", "0.0", "-o", file)
     done = attn_tui_apart("export", tiny_model("gpt2"), "attention", *asked)
@@ -162,15 +160,13 @@ def test_an_output_path_that_cannot_be_written(tiny_model: TinyModel, tmp_path: 
         (("directions", "--energy", "0.1"), "--energy does not apply to directions"),
         (("directions", "--top", "0"), "--top"),
         (("composition", "-o", "x.npz"), "composition is a table"),
+        (("ablation", "--text", "hi", "--off", "L1H0", "--head", "L1H1"), "--off already names the heads"),
+        (("ranks", "--where"), "see attn-tui export --help"),
         (("nonsense",), "nonsense"),
     ],
 )
 def test_wrong_usage_exits_with_two(tiny_model: TinyModel, options: tuple[str, ...], said: str) -> None:
     assert said in refusal("export", tiny_model("llama"), *options, code=2)
-
-
-def test_a_device_that_is_not_there(tiny_model: TinyModel) -> None:
-    assert "cuda:99" in refusal("export", tiny_model("llama"), "ranks", "--device", "cuda:99", "--no-cache")
 
 
 def test_debug_shows_the_traceback(tiny_model: TinyModel) -> None:
@@ -189,22 +185,16 @@ def test_help_and_version_import_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_what_lacks_its_value_is_said_with_the_command_whose_help_has_it() -> None:
-    assert "see attn-tui export --help" in refusal("export", "demo", "ranks", "--where", code=2)
-
-
-def test_heads_off_together_are_not_narrowed_in_silence() -> None:
-    done = attn_tui("export", "demo", "ablation", "--text", "The cat", "--off", "L1H0", "--head", "L1H1")
-    assert done.returncode == 2
-    assert "--off already names the heads" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["demo", "--foo"], "attn-tui: no such option"),
         (["export", "demo"], "attn-tui: missing argument 'VIEW'"),
         (["demo", "--energy", "3"], "attn-tui: invalid value for '--energy'"),
+        (
+            ["demo", "--theme", "pink"],
+            "attn-tui: invalid value for '--theme': there is no theme 'pink'; there are dark, light, colour-blind, ",
+        ),
     ],
 )
 def test_wrong_usage_is_one_line_and_says_where_to_read_on(words: list[str], said: str) -> None:

@@ -27,20 +27,17 @@ LOOK = 0.01
 """Seconds between two looks at whether the engine has answered."""
 
 PATIENCE = 60.0
-"""Seconds after which an answer is no longer waited for, and the test fails with what it was waiting for."""
+"""Seconds after which a test fails with what it was waiting for."""
 
 SECONDS = itertools.count(1)
-"""Seconds of a person who types, each key one later than the one before."""
+"""The times of typed keys, a second apart."""
 
 HOPS = 4
-"""Messages one after the other that a key may set off: to the application, its widget, and what that one tells."""
+"""How many messages in a row a key may set off."""
 
 
 async def settle(pilot: Pilot[None]) -> None:
-    """Wait until everything that was asked of the engine has been drawn; fail where it never is.
-
-    What comes last, such as the line of keys, follows a few messages after the answer: the screen must stay as it is.
-    """
+    """Wait until every answer of the engine has been drawn and the screen does not change any more."""
     app = pilot.app
     assert isinstance(app, Explorer)
     end = monotonic() + PATIENCE
@@ -48,7 +45,7 @@ async def settle(pilot: Pilot[None]) -> None:
     while True:
         if rests(app):
             before = screen_text(app)
-            await pilot.pause()  # until it is drawn, which may ask for more
+            await pilot.pause()  # drawing may ask for more
             if rests(app) and screen_text(app) == before:
                 return
         assert monotonic() < end, f"{waited_for(app)}\n{screen_text(app)}"
@@ -56,7 +53,7 @@ async def settle(pilot: Pilot[None]) -> None:
 
 
 async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
-    """Wait until something holds that the engine need not be asked for."""
+    """Wait until a condition holds."""
     end = monotonic() + PATIENCE
     while not holds():
         assert isinstance(pilot.app, Explorer)
@@ -65,10 +62,10 @@ async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
 
 
 def rests(app: Explorer) -> bool:
-    """Say whether nothing is awaited from the engine and all can be drawn, or the explorer has ended.
+    """Say whether nothing is awaited from the engine and everything can be drawn, or the explorer has ended.
 
-    After a command of its palette, and after another size, the toolkit lays nothing out for a moment; and the explorer
-    itself asks for some things only a moment after the last key.
+    Textual delays the layout after a command of the palette and after a resize, and the explorer asks for some things
+    only a moment after the last key.
     """
     is_laid_out_late = not app._exit and (app._batch_count > 0 or app._resize_timer is not None)
     return (
@@ -79,12 +76,12 @@ def rests(app: Explorer) -> bool:
 
 
 def is_about_to_ask(app: Explorer) -> bool:
-    """Say whether what is typed is to be cut into tokens, or the head under the cursor to be selected, in a moment."""
+    """Say whether the typed text is about to be tokenised, or the head under the cursor about to be selected."""
     return app.main.sentence_input.pause is not None or app.views.overview._moving is not None
 
 
 def waited_for(app: Explorer) -> str:
-    """Say what an explorer that does not come to rest is still waiting for."""
+    """Describe what an explorer is still waiting for."""
     working = [worker.group for worker in app.workers if not worker.is_finished]
     screen = app.screen if app.screen_stack else "no screen"
     is_swept = app.main.is_ready and app._sweep is not None and app._sweep.done()
@@ -96,10 +93,9 @@ def waited_for(app: Explorer) -> str:
 
 
 async def type_keys(pilot: Pilot[None], *keys: str) -> None:
-    """Type, each key when what the one before it set off has been handled, however busy the engine is meanwhile.
+    """Type keys, each once the previous one has been handled, however busy the engine is.
 
-    It is a person who looks at the screen after each, and sees what waits. `Pilot.press` waits until the processor is
-    idle, a second for each key while the engine works.
+    `Pilot.press` would wait until the processor is idle: a second for each key while the engine works.
     """
     for key in keys:
         name = key if len(key) > 1 or key.isalnum() else _character_to_key(key)
@@ -111,8 +107,14 @@ async def type_keys(pilot: Pilot[None], *keys: str) -> None:
             await pilot.pause(0)
 
 
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    """Type, and wait until everything is drawn."""
+    await type_keys(pilot, *keys)
+    await settle(pilot)
+
+
 async def _arrival(app: App[None]) -> None:
-    """Wait until the application has taken what was posted to it, or has ended."""
+    """Wait until the application has taken its messages, or has ended."""
     has_arrived = asyncio.Event()
     app.call_later(has_arrived.set)
     end = monotonic() + PATIENCE
@@ -122,7 +124,7 @@ async def _arrival(app: App[None]) -> None:
 
 
 def hold(app: Explorer) -> threading.Event:
-    """Have the engine answer nothing before an event is set."""
+    """Hold back the engine's answers until the returned event is set."""
     free = threading.Event()
     hold_up(app.engine, free)
     return free
@@ -149,7 +151,7 @@ async def explorer(
 
 
 def outline_of(app: Explorer) -> ModelOutline:
-    """Give what is known of the open model."""
+    """Give the outline of the open model."""
     assert app.main.stores is not None
     return app.main.stores.outline
 
@@ -160,7 +162,7 @@ def shown(line: Line) -> str:
 
 
 def titled(line: Line) -> str:
-    """Give the text of a table's title, without how many columns are farther to the right."""
+    """Give the text of a table's title, without the number of columns to the right."""
     return shown(line).partition("  →")[0]
 
 
@@ -170,3 +172,13 @@ def screen_text(app: Explorer) -> str:
         return "no screen: the program has been left"
     strips = app.screen._compositor.render_strips()
     return "\n".join(strip.text for strip in strips)
+
+
+def words(app: Explorer) -> str:
+    """Give everything that is on screen, with its lines joined."""
+    return " ".join(screen_text(app).split())
+
+
+def foot(app: Explorer) -> str:
+    """Give the last line of the screen."""
+    return screen_text(app).splitlines()[-1].strip()

@@ -1,4 +1,4 @@
-"""How long the explorer's event loop is kept waiting: the explorer itself in a pseudo-terminal, with a heartbeat."""
+"""The longest gaps of the event loop, measured by a heartbeat in the explorer in a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class Watched(tui.app.explorer.Explorer):
 tui.app.explorer.Explorer = Watched
 main()
 """
-"""The command, with a task in its event loop that wants to be woken every millisecond."""
+"""The command, with a task in its event loop that wakes every millisecond."""
 
 
 def longest_gaps(
     model: str, sentence: str, columns: int, rows: int, environment: Mapping[str, str], seconds: float
 ) -> tuple[float, float]:
-    """Run the explorer for a time, walking through heads, and give the longest gaps in milliseconds.
+    """Run the explorer while stepping through heads, and give the longest gaps in milliseconds.
 
     Returns
     -------
-    before, after : until torch has been imported, and from then on.
+    before, after : before torch is imported, and after.
     """
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "gaps.json"

@@ -1,4 +1,4 @@
-"""What must agree in an explorer that has come to rest, whatever was done to it before."""
+"""What must agree in an explorer at rest, whatever was done before."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tui.export.view_table import table_in_view
 
 
 def disagreements(app: Explorer) -> Iterator[str]:
-    """Say what does not agree."""
+    """Report what does not agree."""
     yield from _in_selection(app)
     yield from _in_focus(app)
 
 
 def _in_selection(app: Explorer) -> Iterator[str]:
-    """Tree, session and views are of the same head."""
+    """Check that tree, session and views show the same head."""
     selected = app.session.shown.selected
     node = app.main.tree_widget.cursor_node
     under = None if node is None else node.data
@@ -40,7 +40,7 @@ def _in_selection(app: Explorer) -> Iterator[str]:
 
 
 def _in_focus(app: Explorer) -> Iterator[str]:
-    """Look whether keys go to something that is to be seen."""
+    """Check that the focus is on something visible."""
     focused = app.focused
     if len(app.screen_stack) > 1 or app.size.width < 40 or app.size.height < 12:
         return
@@ -53,14 +53,14 @@ def _in_focus(app: Explorer) -> Iterator[str]:
 
 
 def unanswered(app: Explorer, head: Head) -> Iterator[str]:
-    """Say what of a head is not shown: its name over its spectra, or a number read out of them."""
+    """Report a head whose name or whose singular value is not shown."""
     spectra = app.views.spectra
     if str(head) not in spectra.title_line.shown.plain or " = " not in spectra.readout_line.shown.plain:
         yield f"{head} is not shown:\n{screen_text(app)}"
 
 
 async def compare(app: Explorer, head: Head) -> None:
-    """Find that the engine's thread still computes, and what a fresh one computes."""
+    """Check that the engine still computes the same as a fresh one."""
     name = outline_of(app).name
     fresh = Engine(EngineOptions(use_cache=False))
     try:

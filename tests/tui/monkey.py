@@ -1,30 +1,36 @@
-"""Keys at random, as a cat on the keyboard would type them; `tests.tui.long_play` plays them for long.
+"""Random keys, clicks, sentences and sizes, as a monkey at the keyboard would send them.
 
-What is pressed are the keys that work where the focus is, letters, whole sentences, escape, the mouse and its wheel; in
-between the terminal gets other sizes, and another model is opened. Every so often everything has to come to rest, and
-then what the parts say has to agree; in the end the program still answers, with the right numbers.
+It presses the keys that work where the focus is, and opens other models. Every so often everything has to come to rest
+and to agree; in the end the explorer still answers, with the right numbers. For a long play:
+``python -m tests.tui.monkey --seed 7 --keys 20000 demo FOLDER …``.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import os
 import random
+import tempfile
 import time
 import traceback
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from textual.app import App
 from textual.pilot import Pilot, WaitForScreenTimeout
 from textual.widgets import Input
 
+from engine.service.engine import Engine
 from engine.store.files import log_file
+from engine.values.options import EngineOptions
 from tests.tui.explorer import PATIENCE, screen_text, settle, waited_for
 from tests.tui.invariants import compare, disagreements, unanswered
-from tests.tui.monkey_foot import drawn_otherwise, said_twice, silent
-from tests.tui.monkey_hands import (
+from tests.tui.monkey_actions import (
     CHOOSING,
     FRAMES,
     LAST,
@@ -41,22 +47,76 @@ from tests.tui.monkey_hands import (
     look_away,
     paste,
     point,
-    press,
     report,
     resize,
     say,
+    send_key,
     taken,
     working_keys,
 )
-from tests.tui.monkey_ways import Beginning
+from tests.tui.monkey_checks import drawn_otherwise, said_twice, silent
 from tests.tui.painted_explorer import PaintedExplorer, stale, styled_otherwise
+from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
+from tui.toolkit.themes import OWN
 
 EVERY = 120
-"""After so many keys another model is opened, and waited for; by chance more are."""
+"""Keys after which another model is opened and waited for; chance opens more."""
 
 GLANCE = 40
-"""After so many keys all that is on screen is compared with the whole painted at once."""
+"""Keys after which the screen is compared with one that is painted at once."""
+
+
+SHORT = SENTENCES[:3]
+"""Sentences to start with."""
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The options of one explorer; a model that is not named is chosen on the opening screen."""
+
+    model: str
+    is_named: bool
+    other: str | None
+    text: str | None
+    theme: str | None
+    ascii_only: bool
+    uses_cache: bool
+    is_restoring: bool
+
+    @classmethod
+    def by_chance(cls, chance: random.Random, model: str, models: Sequence[str]) -> Beginning:
+        """Choose the options at random."""
+        is_named = chance.random() < 0.85
+        others = (model, model, *models) if is_named else (model,)  # a pair that is refused could be chosen for ever
+        return cls(
+            model,
+            is_named,
+            other=chance.choice(others) if chance.random() < 0.2 else None,
+            text=chance.choice((None, None, *SHORT)),
+            theme=chance.choice((None, None, *OWN)),
+            ascii_only=chance.random() < 0.2,
+            uses_cache=chance.random() < 0.5,
+            is_restoring=chance.random() < 0.5,
+        )
+
+    def __str__(self) -> str:
+        """Write the command line."""
+        said = [self.model if self.is_named else "", self.other and f"--vs {self.other}", self.theme]
+        kinds = ("--ascii", self.ascii_only), ("--no-cache", not self.uses_cache), ("--fresh", not self.is_restoring)
+        return " ".join(filter(None, ("attn-tui", *said, *(kind for kind, holds in kinds if holds))))
+
+    def explorer(self) -> PaintedExplorer:
+        """Make the explorer."""
+        engine = Engine(EngineOptions(use_cache=self.uses_cache, other=self.other))
+        start = Start(self.model if self.is_named else None, text=self.text, is_restoring=self.is_restoring)
+        app = PaintedExplorer(engine, start, ascii_only=self.ascii_only)
+        app.use_theme(self.theme)
+        return app
+
+    def is_refused(self, said: str) -> bool:
+        """Say whether the program may end with this error: two models that cannot be compared."""
+        return self.other not in (None, self.model) and "compare" in said
 
 
 class Monkey:
@@ -64,14 +124,14 @@ class Monkey:
 
     Parameters
     ----------
-    seed : of all that is drawn.
-    models : which are opened, in turns.
-    rests : how often everything has to come to rest, of the times that a few keys have been pressed.
-    tries_keys : whether every key that the line at the foot shows is pressed, too, now and then.
+    seed : of the random choices.
+    models : opened in turns.
+    rests : the probability, after a few keys, that everything has to come to rest.
+    tries_keys : whether it also presses every key at the foot now and then.
 
     Attributes
     ----------
-    found : which of those keys did nothing and did not say why.
+    found : the keys at the foot that did nothing and did not say why.
     """
 
     def __init__(self, seed: int, models: Sequence[str], rests: float = 0.03, tries_keys: bool = False) -> None:
@@ -93,7 +153,7 @@ class Monkey:
         self.resized = 0
 
     async def play(self, keys: int, stay: int = 700) -> None:
-        """Press so many keys, opening another model after about ``stay`` of them.
+        """Press keys, and open another explorer after about ``stay`` of them.
 
         Raises
         ------
@@ -110,11 +170,10 @@ class Monkey:
                 raise error if isinstance(error, MonkeyError) else self._report(repr(error)) from error
 
     def _report(self, what: str) -> MonkeyError:
-        """Say what is wrong, and how it came to that."""
         return report(what, self._seed, self._models, self._model, self.pressed, self._done)
 
     async def _explore(self, until: int) -> None:
-        """Open the explorer on a model, press keys, and find that it still answers."""
+        """Open the explorer on a model, press keys, and check that it still answers."""
         unheard: list[str] = []
         asyncio.get_running_loop().set_exception_handler(
             lambda _, said: unheard.append(repr(said.get("exception", said)))
@@ -147,7 +206,6 @@ class Monkey:
             raise self._report(log_file().read_text(encoding="utf-8"))
 
     async def _play_with(self, app: PaintedExplorer, pilot: Pilot[None], until: int) -> None:
-        """Press keys, and find that it still answers."""
         if not has_ended(app) and self._random.random() < 0.7:
             await settle(pilot)
         engine = app.engine
@@ -185,13 +243,12 @@ class Monkey:
             await self._still_answers(app, pilot)
 
     def _draw(self, app: PaintedExplorer) -> None:
-        """Draw what has changed, as the toolkit does when it is time for the next frame."""
+        """Draw what has changed, as Textual does for the next frame."""
         self._drawn = self.pressed
         for screen in (*app._background_screens, app.screen):
             screen._on_timer_update()
 
     async def _act(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
-        """Do one thing."""
         self.pressed += 1
         kind = self._random.random()
         if kind < 0.74:
@@ -218,7 +275,7 @@ class Monkey:
             await asyncio.sleep(0.05)
 
     async def _choose_first(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
-        """Press keys on the opening screen, and choose a model there, until one is open or the program is left."""
+        """Press keys and choose models on the opening screen, until one is open or the program is left."""
         end = time.monotonic() + PATIENCE
         while not has_ended(app) and not (app.main.is_ready and app.main.stores is not None):
             if time.monotonic() > end:
@@ -231,7 +288,7 @@ class Monkey:
             await pilot.pause(LOOK)
 
     async def _switch(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
-        """Open another model in this explorer, if the key that does it works now."""
+        """Open another model in this explorer, if its key works now."""
         keys = [key for key, active in app.screen.active_bindings.items() if active.binding.id == OPENING]
         if not keys or isinstance(app.focused, Input):
             return
@@ -247,7 +304,7 @@ class Monkey:
         self._press(app, "enter")
 
     async def _await_model(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
-        """Wait until the model that was chosen is open, or was refused, and close the opening screen."""
+        """Wait until the chosen model is open or refused, and close the opening screen."""
         for _ in range(1000):
             if has_ended(app) or not isinstance(app.screen, ChooserScreen):
                 return
@@ -255,19 +312,19 @@ class Monkey:
         await self._type(app, "escape")
 
     def _press(self, app: App[Any], key: str) -> None:
-        """Press a key, without waiting for what it does."""
+        """Press a key without waiting for its effect."""
         self._done.append(key)
-        press(app, key)
+        send_key(app, key)
 
     async def _type(self, app: PaintedExplorer, *keys: str) -> None:
-        """Press keys, and wait until all that was typed is done."""
+        """Press keys, and wait until they are handled."""
         for key in keys:
             self._press(app, key)
         if not await taken(app, PATIENCE):
             raise self._report(waited_for(app))
 
     async def _rest(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
-        """Wait until nothing more is to come, and find that what is shown agrees with itself."""
+        """Wait for everything, and check that the parts of the screen agree."""
         if not await come_to_rest(app, pilot, partial(self._draw, app)):
             raise self._report(waited_for(app))
         if has_ended(app):
@@ -276,7 +333,7 @@ class Monkey:
             raise self._report(wrong)
 
     async def _look_with_keys(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
-        """Find that drawing anew changes nothing; where it is asked for, note which keys that are shown do nothing."""
+        """Check that drawing again changes nothing; if asked for, note the keys at the foot that do nothing."""
         rest, press = partial(self._rest, app, pilot), partial(self._type, app)
         async for wrong in drawn_otherwise(app, press, rest):
             raise self._report(wrong)
@@ -285,7 +342,7 @@ class Monkey:
                 self.found.append(str(self._report(wrong)))
 
     async def _still_answers(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
-        """Find that heads are shown, keys help, and the engine computes what a new one does."""
+        """Check that heads and help are shown, and that the engine computes what a new one does."""
         self._done.append("<does it still answer?>")
         resize(app, 100, 30)
         await self._rest(app, pilot)  # or a key that was clicked in the line at the foot could come after these
@@ -310,3 +367,29 @@ class Monkey:
             raise self._report(f"? shows no keys:\n{screen_text(app)}")
         await self._type(app, "escape")
         await compare(app, head)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.tui.monkey", description=__doc__)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--keys", type=int, default=20000)
+    parser.add_argument("--rests", type=float, default=0.03)
+    parser.add_argument("--try-keys", action="store_true", help="press every key that the line at the foot shows, too")
+    parser.add_argument("models", nargs="*", default=["demo"])
+    asked = parser.parse_args()
+    models = [model if model == "demo" else str(Path(model).resolve()) for model in asked.models]
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["HF_HUB_OFFLINE"] = "1"  # what is typed may be a model's name
+        os.environ |= {f"XDG_{kind}_HOME": f"{home}/{kind.lower()}" for kind in ("CACHE", "CONFIG", "DATA", "STATE")}
+        os.chdir(home)  # where exports go
+        monkey = Monkey(asked.seed, models, asked.rests, asked.try_keys)
+        began, used = time.monotonic(), time.process_time()
+        asyncio.run(monkey.play(asked.keys))
+    took = f"{time.monotonic() - began:.0f} s, {time.process_time() - used:.0f} s of them at work"
+    for found in monkey.found:
+        print(found, end="\n\n")
+    print(f"seed {asked.seed}: {monkey.pressed} keys, {monkey.opened} explorers, {monkey.switched} switches, {took}")
+
+
+if __name__ == "__main__":
+    main()

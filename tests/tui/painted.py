@@ -1,4 +1,4 @@
-"""An application that remembers what it wrote to the terminal, as the terminal would show it."""
+"""An application that keeps a picture of its output, as a terminal would show it."""
 
 from __future__ import annotations
 
@@ -33,34 +33,31 @@ _PIECE = re.compile(
 )
 
 EVERY_LINE = (0, 10**6 - 1)
-"""The first and the last line of a region that is the whole of any screen."""
+"""The first and last line of the region that is the whole screen."""
 
 _STYLE = re.compile(
     r"(?P<ink>38;2;\d+;\d+;\d+|38;5;\d+|39|3\d|9\d)|(?P<ground>48;2;\d+;\d+;\d+|48;5;\d+|4[0-79]|10\d)|\d+"
 )
-"""One code of a style, of which those of the colours may be long; 49 and 39 are the terminal's own colours."""
+"""One code of a style; 49 and 39 are the terminal's own colours."""
 
 SEEN_ON_BLANKS = {"4", "7", "9", "21"}
-"""The attributes that show the colour of letters where there is none."""
+"""The attributes that show the colour of letters on a blank."""
 
 _ENDED = {"22": {"1", "2"}, "23": {"3"}, "24": {"4", "21"}, "25": {"5", "6"}, "27": {"7"}, "28": {"8"}, "29": {"9"}}
-"""What each code that ends attributes ends."""
+"""By each code that ends attributes, those attributes."""
 
 
 _render_style = Strip.render_style
 
 
 def _render_anew(style: RichStyle, text: str, color_system: ColorSystem) -> str:
-    """Write a style as if nothing had been written in it: it keeps the codes of the first terminal it is written for.
-
-    Styles are kept as long as the process, so that a test would find the colours of the terminal of one before it.
-    """
+    """Write a style without its cached codes, which are those of the terminal of an earlier test."""
     style._ansi = None
     return _render_style(style, text, color_system)
 
 
 def good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a test decide what the terminal can do, from a good one on."""
+    """Give a test a terminal that can do everything."""
     monkeypatch.setattr(Strip, "render_style", staticmethod(_render_anew))
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -80,19 +77,19 @@ def contrast_ratio(one: tuple[int, int, int], other: tuple[int, int, int]) -> fl
 
 
 HALF = ("\N{REPLACEMENT CHARACTER}", "")
-"""Where half of a wide character has been written over: a blank, but not in all terminals of the same colour."""
+"""The rest of a wide character that was half overwritten: a blank, whose colour differs between terminals."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a terminal writes: its attributes, and the codes of the colours of the letters and behind them."""
+    """The style of a cell: its attributes, and the codes of the colours of letter and background."""
 
     attributes: frozenset[str] = frozenset()
     ink: str = ""
     ground: str = ""
 
     def after(self, codes: str) -> Style:
-        """Give the style after more codes."""
+        """Apply more codes."""
         now = self
         for code in _STYLE.finditer(codes or "0"):
             if code["ink"]:
@@ -109,24 +106,21 @@ class Style:
         return now
 
     def of(self, character: str) -> str:
-        """Give the codes of what is seen of it; of a blank only what is behind it, unless an attribute shows more."""
+        """Give the codes visible on a character; on a blank only the background, unless an attribute shows more."""
         if character == " " and not self.attributes & SEEN_ON_BLANKS:
             return self.ground
         return ";".join(each for each in (*sorted(self.attributes, key=int), self.ink, self.ground) if each)
 
 
 class TerminalPicture:
-    """What a terminal shows: for each cell its character and the codes of its style.
-
-    It writes on in the style that was set last, whoever set it.
-    """
+    """What a terminal shows: for each cell its character and the codes of its style."""
 
     def __init__(self) -> None:
         self.cells: dict[tuple[int, int], tuple[str, str]] = {}
         self.style_now = Style()
 
     def write(self, data: str) -> None:
-        """Show what is written; anything but text, styles and moves of the cursor is an error."""
+        """Show output; anything but text, styles and moves of the cursor is an error."""
         row = column = 0
         region = EVERY_LINE
         style = self.style_now
@@ -176,14 +170,14 @@ class TerminalPicture:
         assert region == EVERY_LINE, "what is written next by others would move lines of a part of the screen"
 
     def _cut_off(self, row: int, start: int, stop: int) -> None:
-        """Leave nothing of wide characters that are half in cells that are to be written to."""
+        """Erase the rest of wide characters that are about to be half overwritten."""
         if self.cells.get((row, start), ("?",))[0] == "":
             self.cells[row, start - 1] = HALF
         if self.cells.get((row, stop), ("?",))[0] == "":
             self.cells[row, stop] = HALF
 
     def _move(self, top: int, bottom: int, step: int) -> None:
-        """Move lines down, or up where negative; what is free then shows nothing that a test could take for right."""
+        """Move lines down, or up where negative; the free cells are unknown."""
         moved = {cell: shown for cell, shown in self.cells.items() if top <= cell[0] <= bottom}
         for cell in moved:
             del self.cells[cell]
@@ -202,7 +196,7 @@ class TerminalPicture:
 
 
 class PaintedApp(App[None]):
-    """Keeps the picture that its output makes, and counts the bytes that the explorer sends of it."""
+    """Keeps a picture of its output, and counts the bytes."""
 
     def __init__(self, *, ascii_only: bool = False) -> None:
         super().__init__()
@@ -221,7 +215,7 @@ class PaintedApp(App[None]):
         super()._display(screen, renderable)
 
     def assert_nothing_is_stale(self) -> None:
-        """Compare what has been painted bit by bit with the whole painted at once."""
+        """Compare what was painted bit by bit with the screen painted at once."""
         whole = TerminalPicture()
         whole.write(self.screen._compositor.render_full_update().render_segments(self.console))
         different = [cell for cell in whole.cells if whole.cells[cell] != self.picture.cells.get(cell)]

@@ -1,4 +1,4 @@
-"""The explorer with a picture of what it has sent, and what is found when a screen is painted and styled anew."""
+"""An explorer that keeps a picture of its output, and comparisons with a screen that is painted or styled again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui.toolkit.output import Difference
 
 
 class PaintedExplorer(Explorer):
-    """Keeps the picture that its output makes, and counts the messages that it shows."""
+    """Keeps a picture of its output, and counts its messages."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -24,7 +24,7 @@ class PaintedExplorer(Explorer):
         self.told = 0
 
     def notify(self, message: str, **named: Any) -> None:
-        """Count what is said in messages, and show it."""
+        """Count the message, and show it."""
         self.told += 1
         super().notify(message, **named)
 
@@ -34,7 +34,7 @@ class PaintedExplorer(Explorer):
 
 
 def stale(app: PaintedExplorer) -> Iterator[str]:
-    """Say which cells are not what they would be if all were painted at once; nothing while more is to be painted."""
+    """Report cells that differ from a screen painted at once; nothing while more is to be painted."""
     screen = app.screen
     widgets = [each for each in screen.walk_children(Widget, with_self=True) if each.display]
     if any(each._repaint_required or each._layout_required or each.message_queue_size for each in widgets):
@@ -52,12 +52,12 @@ def stale(app: PaintedExplorer) -> Iterator[str]:
 
 
 def is_closing(app: Explorer) -> bool:
-    """Say whether what is on screen is being taken away, such as a toast; the toolkit then lays the screen out anew."""
+    """Say whether a widget is being removed, such as a toast, after which Textual lays the screen out again."""
     return any(widget._pruning for widget in app.screen._compositor.visible_widgets)
 
 
 def styled_otherwise(app: Explorer) -> Iterator[str]:
-    """Say which widgets look otherwise when all are styled anew."""
+    """Report widgets whose style changes when all are styled again."""
     for node in app.screen.walk_children(with_self=True):
         before = node.styles.base.get_rules()
         app.stylesheet.update_nodes([node])

@@ -7,7 +7,7 @@ from textual.events import Key
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, screen_text, settle, shown, until
+from tests.tui.explorer import explorer, press, screen_text, settle, shown, type_keys, until, words
 from tui.screens.help_screen import both
 from tui.toolkit.keys import MOVES, MOVING_KEYS, PAIRS, is_bound
 
@@ -40,7 +40,7 @@ WALKS: list[tuple[tuple[str, ...], Head | None]] = [
 """Keys, and where they lead from the first head."""
 
 
-async def test_keys_walk_the_tree_and_keys_that_come_faster_than_it_is_drawn_all_count(tiny_model: TinyModel) -> None:
+async def test_keys_walk_the_tree_and_none_is_lost_when_they_come_fast(tiny_model: TinyModel) -> None:
     first, second_layer = Head("decoder", 0, 0), Head("decoder", 1)
     async with explorer(tiny_model("llama")) as (app, pilot):
         tree = app.main.tree_widget
@@ -52,7 +52,7 @@ async def test_keys_walk_the_tree_and_keys_that_come_faster_than_it_is_drawn_all
             await settle(pilot)
             assert not tree.is_open(Head("decoder", 1, 0))
             for group in (keys,) if len(keys) > 5 else ((key,) for key in keys):
-                await pilot.press(*group)
+                await type_keys(pilot, *group)
             await settle(pilot)
             assert app.session.shown.selected == selected, keys
             assert tree.cursor_node is not None
@@ -62,39 +62,20 @@ async def test_keys_walk_the_tree_and_keys_that_come_faster_than_it_is_drawn_all
 
 async def test_the_models_facts_stand_one_below_the_other(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(100, 24), head="L0H0") as (app, pilot):
-        await pilot.press("unbound:app.tree", "g", "g")
-        await settle(pilot)
+        await press(pilot, "unbound:app.tree", "g", "g")
         text = screen_text(app)
         assert "\\n" not in text
         facts = [line for line in text.splitlines() if "is a llama" in line or "4 heads (2 key/value)" in line]
         assert len(facts) == 3  # the line above the tree has the heads too
 
 
-async def test_enter_closes_and_opens_a_layer(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("h", "enter")
-        await pilot.pause()
-        assert not any(f"{guide} H{head}" in screen_text(app) for guide in "├└" for head in range(4))
-        await pilot.press("enter")
-        await pilot.pause()
-        assert "└ H3" in screen_text(app)
-
-
-async def test_a_click_selects_a_head(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.click("#tree", offset=(9, 4))
-        await settle(pilot)
-        assert app.session.shown.selected == Head("decoder", 0, 2)
-
-
 async def test_a_narrow_terminal_shows_one_view_and_number_keys_choose_it(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         panes = (app.views.spectra, app.views.ranks, app.views.attention)
         for key, pane in zip("123", panes, strict=True):
-            await pilot.press(key)
-            await pilot.pause()
+            await press(pilot, key)
             assert [each.region.width > 0 and each.display for each in panes] == [each is pane for each in panes]
-        await pilot.press("unbound:app.tree")
+        await type_keys(pilot, "unbound:app.tree")
         assert app.focused is app.main.tree_widget
 
 
@@ -107,41 +88,39 @@ async def test_a_wide_terminal_shows_all_views_until_one_is_zoomed(tiny_model: T
         assert lines[0] == lines[2] - lines[1], "the spectra have the rest"
         regions = [each.region for each in panes]
         assert not any(one.overlaps(other) for one in regions for other in regions if one is not other)
-        await pilot.press("2", "z")
-        await pilot.pause()
+        await press(pilot, "2", "z")
         assert [each.region.width > 0 for each in panes] == [False, True, False]
-        await pilot.press("z")
-        await pilot.pause()
+        await press(pilot, "z")
         assert all(each.region.width > 40 for each in panes)
 
 
 async def test_resizing_keeps_everything_and_a_tiny_terminal_says_what_it_needs(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("j")
+        await type_keys(pilot, "j")
         for size in ((20, 5), (160, 50), (39, 30), (200, 60), (80, 11), (80, 24)):
             await pilot.resize_terminal(*size)
             await pilot.pause()
             small = size[0] < 40 or size[1] < 12
-            assert ("40 × 12" in " ".join(screen_text(app).split())) == small
+            assert ("40 × 12" in words(app)) == small
         assert app.session.shown.selected == Head("decoder", 0, 1)
         assert "L0H1" in screen_text(app)
 
 
-async def test_a_terminal_tiny_for_a_while_takes_nothing_from_what_is_typed(
+async def test_a_terminal_that_is_tiny_for_a_while_loses_no_key(
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("i", "a")
+        await type_keys(pilot, "i", "a")
         for size in ((38, 24), (80, 5), (80, 24)):
             await pilot.resize_terminal(*size)
             await pilot.pause()
-            await pilot.press("q")
+            await type_keys(pilot, "q")
         assert app.main.sentence_input.value == "aqqq"
-        await pilot.press("escape")
+        await type_keys(pilot, "escape")
         await pilot.resize_terminal(38, 24)
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
-        await pilot.press("j")
+        await type_keys(pilot, "j")
         assert app.session.shown.selected == Head("decoder", 0, 1)
 
 
@@ -149,12 +128,11 @@ async def test_a_terminal_tiny_for_a_while_takes_nothing_from_what_is_typed(
 async def test_q_closes_what_lies_over_the_views_and_then_leaves(tiny_model: TinyModel, leave: tuple[str, ...]) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         for key in ("question_mark", "S", "e", "unbound:app.check"):
-            await pilot.press(key)
+            await type_keys(pilot, key)
             assert len(app.screen_stack) == 2, key
-            await pilot.press("q")
+            await type_keys(pilot, "q")
             assert len(app.screen_stack) == 1, key
-        await pilot.press("question_mark", *leave)
-        await settle(pilot)
+        await press(pilot, "question_mark", *leave)
         assert not app.is_running
 
 
@@ -165,8 +143,7 @@ async def test_help_lists_every_key_that_works(tiny_model: TinyModel) -> None:
         pairs = [pair for pair in PAIRS if bound.keys() >= {*pair}]
         paired = {name for pair in pairs for name in pair}
         moving = {each.id for each in active if each.key in MOVING_KEYS} - paired
-        await pilot.press("question_mark")
-        await pilot.pause()
+        await press(pilot, "question_mark")
         text = screen_text(app)
         assert len(bound) > 30
         assert moving <= bound.keys()
@@ -175,34 +152,30 @@ async def test_help_lists_every_key_that_works(tiny_model: TinyModel) -> None:
         assert {said for name, said in bound.items() if name not in paired | moving and said not in text} == set()
         by_name = {each.description for each in active} - {*bound.values()}
         assert {said for said in by_name if said in text} == set(), "what has no key is in the list of commands"
-        await pilot.press("escape")
-        await pilot.pause()
+        await press(pilot, "escape")
         assert app.screen is app.screen_stack[0]
 
 
 async def test_c_proves_the_heads_layer_by_layer(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("qwen3"), size=(120, 30)) as (app, pilot):
-        await pilot.press("unbound:app.check")
+        await type_keys(pilot, "unbound:app.check")
         await until(pilot, lambda: "2 layers: 2 verified" in screen_text(app))
         await settle(pilot)
         text = screen_text(app)
         assert "decoder L1" in text
         assert "verified with query/key norm" in text
-        await pilot.press("escape")
-        await pilot.pause()
+        await press(pilot, "escape")
         assert app.screen is app.screen_stack[0]
 
 
 async def test_tokens_and_sentences_are_never_markup(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="[bold]x[/bold] [/] [red", size=(160, 50)) as (app, pilot):
-        await pilot.press("3")
-        await settle(pilot)
+        await press(pilot, "3")
         attention = app.views.attention.heatmap.pooled
         assert attention is not None
         assert "".join(attention.query_tokens) == "[bold]x[/bold] [/] [red"
         assert "[│b│o│l│d│]│x│[│/│" in screen_text(app)
-        await pilot.press("i")
-        await pilot.pause()
+        await press(pilot, "i")
         assert "[bold]x[/bold] [/] [red" in screen_text(app)
 
 
@@ -215,17 +188,9 @@ async def test_a_layer_that_cannot_be_read_says_so_and_the_others_work(tiny_copy
     tensors[next(name for name in tensors if name.endswith("layers.0.self_attn.v_proj.weight"))][1, 1] = torch.inf
     save_file(tensors, file, metadata={"format": "pt"})
     async with explorer(file.parent, head="L0H0") as (app, pilot):
-        assert "v_proj.weight holds 1 NaN or infinite" in " ".join(screen_text(app).split())
-        await pilot.press("right_curly_bracket")
-        await settle(pilot)
+        assert "v_proj.weight holds 1 NaN or infinite" in words(app)
+        await press(pilot, "right_curly_bracket")
         assert "σ" in shown(app.views.spectra.readout_line)
-
-
-async def test_an_empty_sentence_is_refused_in_its_place(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), text="  ") as (app, pilot):
-        await pilot.press("3")
-        await pilot.pause()
-        assert "the sentence is empty" in screen_text(app)
 
 
 async def test_a_head_that_is_not_there_ends_with_a_clear_line(tiny_model: TinyModel) -> None:
@@ -235,8 +200,7 @@ async def test_a_head_that_is_not_there_ends_with_a_clear_line(tiny_model: TinyM
 
 async def test_a_closed_model_opens_for_a_head_that_is_gone_to(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("g", "g", "enter", "right_curly_bracket")
-        await settle(pilot)
+        await press(pilot, "g", "g", "enter", "right_curly_bracket")
         node = app.main.tree_widget.cursor_node
         assert node is not None
         assert node.data == app.session.shown.selected == Head("decoder", 0)
@@ -244,7 +208,7 @@ async def test_a_closed_model_opens_for_a_head_that_is_gone_to(tiny_model: TinyM
 
 async def test_a_layer_that_closes_over_the_cursor_is_selected(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("j", "j")
+        await type_keys(pilot, "j", "j")
         app.main.tree_widget.root.children[0].collapse()
         await settle(pilot)
         node = app.main.tree_widget.cursor_node
@@ -252,10 +216,9 @@ async def test_a_layer_that_closes_over_the_cursor_is_selected(tiny_model: TinyM
         assert node.data == app.session.shown.selected == Head("decoder", 0)
 
 
-async def test_of_two_views_asked_for_at_once_the_second_has_the_focus(tiny_model: TinyModel) -> None:
+async def test_the_second_of_two_views_shown_at_once_has_the_focus(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
-        await pilot.press("3", "x")
-        await settle(pilot)
+        await press(pilot, "3", "x")
         for first, second, view in (("1", "x", "explain"), ("3", "4", "circuits"), ("4", "2", "ranks")):
             for key in (first, second):
                 bound = app.screen.active_bindings[key]
@@ -266,9 +229,9 @@ async def test_of_two_views_asked_for_at_once_the_second_has_the_focus(tiny_mode
 
 
 @pytest.mark.parametrize("keys", [("pageup",), ("enter", "enter", "enter")])
-async def test_the_palette_takes_any_key_however_early_it_comes(tiny_model: TinyModel, keys: tuple[str, ...]) -> None:
+async def test_the_palette_takes_any_key_however_early(tiny_model: TinyModel, keys: tuple[str, ...]) -> None:
     async with explorer(tiny_model("llama"), size=(60, 13)) as (app, pilot):
-        await pilot.press("ctrl+p", "b")
+        await type_keys(pilot, "ctrl+p", "b")
         for key in keys:
             app.post_message(Key(key, None))
         await settle(pilot)

@@ -52,7 +52,7 @@ async def choose(pilot: Pilot[None], model: Path, *keys: str) -> None:
     await until(pilot, lambda: not app.main.is_ready)
 
 
-async def test_keys_and_what_the_old_views_have_said_end_nothing(
+async def test_keys_and_messages_of_the_old_views_are_no_error(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
@@ -69,25 +69,7 @@ async def test_keys_and_what_the_old_views_have_said_end_nothing(
     assert app.unforeseen is None
 
 
-async def test_keys_for_a_model_that_does_not_open_do_nothing(tiny_model: TinyModel, tmp_path: Path) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        await type_keys(pilot, "B")
-        screen = app.screen
-        assert isinstance(screen, ChooserScreen)
-        screen.field.value = str(tmp_path)
-        await pilot.pause(0)
-        await type_keys(pilot, "enter", "4", "w")
-        await until(pilot, lambda: not screen.field.disabled)
-        await type_keys(pilot, "escape", "escape")  # what is typed goes, then the screen
-        await until(pilot, lambda: app.screen is app.screen_stack[0])
-        await settle(pilot)
-        view = app.views.active.view
-        await type_keys(pilot, "2")
-        await settle(pilot)
-        assert (view, app.views.active.view) == ("spectra", "ranks")
-
-
-async def test_what_leaves_the_opening_of_a_model_takes_along_what_was_typed_before_it(
+async def test_escape_while_a_model_opens_drops_the_keys_before_it(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model may come all the same, where it is too late to stop."""
@@ -103,9 +85,7 @@ async def test_what_leaves_the_opening_of_a_model_takes_along_what_was_typed_bef
     assert app.unforeseen is None
 
 
-async def test_letters_behind_one_that_waits_for_a_model_wait_too(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_letters_after_a_waiting_key_wait_too(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """Among them are those that would lead elsewhere at once, or end the program."""
     async with explorer(tiny_model("llama")) as (app, pilot):
         may_go_on = put_off(app, monkeypatch)

@@ -11,32 +11,32 @@ import pytest
 from engine.analysis import tables
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.app.test_navigation import press, there
-from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
+from tests.tui.app.test_navigation import there
+from tests.tui.explorer import explorer, foot, press, screen_text, settle, shown, type_keys, until
 from tui.views.rows import RowsPane
 from tui.views.table_view import TablePane
 
 
-async def test_escape_shows_all_rows_of_a_table_again_before_it_leads_to_the_tree(tiny_model: TinyModel) -> None:
+async def test_escape_removes_a_filter_before_it_goes_to_the_tree(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         for key in ("4", "2"):
             await press(pilot, key, "slash", *"layer = 1", "enter")
             pane = app.views.active
             assert "layer = 1" in shown(pane.title_line)
-            assert "esc All rows" in screen_text(app).splitlines()[-1]
+            assert "esc All rows" in foot(app)
             await press(pilot, "escape")
             assert "layer = 1" not in shown(pane.title_line)
-            assert "All rows" not in screen_text(app).splitlines()[-1]
+            assert "All rows" not in foot(app)
             assert pane.has_focus_within
             await press(pilot, "escape")
             assert app.focused is app.main.tree_widget
 
 
-async def test_escape_leads_from_a_small_map_in_large_back_to_the_small_ones(tiny_model: TinyModel) -> None:
+async def test_escape_goes_back_from_a_large_map_to_the_small_maps(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text="the cat sat", head="L0H0") as (app, pilot):
         await press(pilot, "A", "right", "enter")
         assert there(app) == (Head("decoder", 0, 1), "attention")
-        assert "esc Small maps" in screen_text(app).splitlines()[-1]
+        assert "esc Small maps" in foot(app)
         await press(pilot, "escape")
         assert there(app) == (Head("decoder", 0, 1), "maps")
         assert app.views.active.has_focus_within
@@ -47,7 +47,7 @@ async def test_escape_leads_from_a_small_map_in_large_back_to_the_small_ones(tin
         assert app.focused is app.main.tree_widget, "it was not opened from the small maps now"
 
 
-async def test_enter_on_a_term_goes_to_its_cell_on_the_heads_own_map_and_escape_back_to_the_term() -> None:
+async def test_enter_on_a_term_goes_to_its_cell_of_the_map_and_escape_back() -> None:
     async with explorer("demo", text="Mia saw a fox", head="L1H0") as (app, pilot):
         await press(pilot, "3")
         await press(pilot, "gg", "home", "down", "down", "a", "x")
@@ -55,7 +55,7 @@ async def test_enter_on_a_term_goes_to_its_cell_on_the_heads_own_map_and_escape_
         assert isinstance(pane, TablePane)
         await until(pilot, lambda: pane.counts[0] > 3)
         await press(pilot, "down", "down")
-        assert "⏎ Its cell" in screen_text(app).splitlines()[-1]
+        assert "⏎ Its cell" in foot(app)
         await press(pilot, "enter")
         await settle(pilot)
         name = app.views.attention.shown_name
@@ -64,27 +64,16 @@ async def test_enter_on_a_term_goes_to_its_cell_on_the_heads_own_map_and_escape_
         assert name is not None
         assert (name.layer, name.head) == (1, 0), "and not the mean that was on screen"
         assert app.views.attention.cell == (2, 0)
-        assert "esc Terms" in screen_text(app).splitlines()[-1]
+        assert "esc Terms" in foot(app)
         await press(pilot, "escape")
         assert there(app)[1] == "explain"
         assert pane.has_focus_within
         assert pane.grid.cursor[0] == 2
         await press(pilot, "escape")
         assert there(app)[1] == "attention"
-        assert "esc Terms" not in screen_text(app).splitlines()[-1]
+        assert "esc Terms" not in foot(app)
         await press(pilot, "escape")
         assert app.focused is app.main.tree_widget
-
-
-async def test_a_click_selects_a_head_in_the_tree_and_enter_goes_into_it(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        await press(pilot, "3")
-        await pilot.click("#tree", offset=(7, 4))
-        await settle(pilot)
-        assert there(app) == (Head("decoder", 0, 2), "attention")
-        assert app.focused is app.main.tree_widget
-        await press(pilot, "enter")
-        assert app.views.attention.has_focus_within
 
 
 async def test_going_back_gives_the_keys_to_the_view_that_had_them(
@@ -101,7 +90,7 @@ async def test_going_back_gives_the_keys_to_the_view_that_had_them(
 
 
 @pytest.mark.parametrize("keys", [("8", "j"), ("9", "j", "space"), ("8", "ctrl+d", "ctrl+d", "k", "k")])
-async def test_a_table_that_is_shown_again_has_the_rows_and_columns_in_view_that_it_had(
+async def test_a_table_shown_again_is_scrolled_as_before(
     monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("tui.state.places.REST", 0.0)
@@ -117,7 +106,7 @@ async def test_a_table_that_is_shown_again_has_the_rows_and_columns_in_view_that
         assert screen_text(app).splitlines()[2:-3] == seen
 
 
-async def test_a_table_that_is_shown_again_brings_its_cursor_into_view(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_table_shown_again_scrolls_to_its_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.state.places.REST", 0.0)
     async with explorer("demo", text="the cat sat", head="L0H0") as (app, pilot):
         for key in ("8", "G", "3"):
@@ -129,7 +118,7 @@ async def test_a_table_that_is_shown_again_brings_its_cursor_into_view(monkeypat
         assert table.scroll_offset.y == 1
 
 
-async def test_the_map_of_all_heads_is_scrolled_no_more_than_it_must_be_where_it_is_shown_again() -> None:
+async def test_the_overview_shown_again_scrolls_no_more_than_necessary() -> None:
     async with explorer("demo", head="L0H0", size=(80, 11)) as (app, pilot):
         canvas = app.views.overview.map
         for layer, top in (("1", 0), ("2", 0), ("3", 1)):
@@ -139,7 +128,7 @@ async def test_the_map_of_all_heads_is_scrolled_no_more_than_it_must_be_where_it
             assert (canvas.size.height, canvas.scroll_offset.y) == (4, top)
 
 
-async def test_a_table_says_that_it_is_computed_and_how_much_of_it_is_there(
+async def test_a_table_says_that_it_is_computed_and_how_far(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     has_looked, states = threading.Event(), tables.table_states
@@ -165,25 +154,18 @@ async def test_a_table_says_that_it_is_computed_and_how_much_of_it_is_there(
         assert "computing" not in shown(title)
 
 
-async def test_the_way_back_is_offered_where_there_is_one() -> None:
+async def test_the_foot_offers_back_only_with_a_history() -> None:
     async with explorer("demo", head="L0H0", size=(160, 50)) as (app, pilot):
-
-        def offers() -> bool:
-            return "H Back" in screen_text(app).splitlines()[-1]
-
-        assert not offers()
-        await pilot.press("1", "colon", *"L1H3", "enter", "unbound:app.tree")
-        await settle(pilot)
-        assert offers()
-        await pilot.press("H", "H", "H")
-        await settle(pilot)
-        assert not offers()
+        assert "H Back" not in foot(app)
+        await press(pilot, "1", "colon", *"L1H3", "enter", "unbound:app.tree")
+        assert "H Back" in foot(app)
+        await press(pilot, "H", "H", "H")
+        assert "H Back" not in foot(app)
 
 
-async def test_the_row_of_the_cursor_stays_in_view_as_the_terminal_becomes_lower() -> None:
+async def test_the_cursors_row_stays_in_view_when_the_terminal_shrinks() -> None:
     async with explorer("demo", size=(80, 30)) as (app, pilot):
-        await type_keys(pilot, *"wwG")
-        await settle(pilot)
+        await press(pilot, *"wwG")
         assert isinstance(app.views.active, TablePane)
         grid = app.views.active.grid
         for height in (20, 12):

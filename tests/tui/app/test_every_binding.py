@@ -8,7 +8,7 @@ from textual.command import CommandInput
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tests.tui.explorer import explorer, screen_text, settle, type_keys
+from tests.tui.explorer import explorer, foot, press, type_keys
 from tui.cli.keymap import classes_with_keys
 from tui.screens.palette import Palette
 from tui.screens.sentences_screen import SentencesScreen
@@ -72,8 +72,7 @@ async def test_a_distance_is_changed_by_its_names_and_nothing_moves() -> None:
     async with explorer("demo", head="L0H1", text="the cat") as (app, pilot):
         await type_keys(pilot, "unbound:app.distance")
         for view in ("unbound:app.tree", "1", "2", "3", "4", "w", "T", "A"):
-            await type_keys(pilot, view)
-            await settle(pilot)
+            await press(pilot, view)
             focused, selected = app.focused, app.session.shown.selected
             for key, distance in (
                 ("unbound:app.farther", 1),
@@ -81,27 +80,22 @@ async def test_a_distance_is_changed_by_its_names_and_nothing_moves() -> None:
                 ("unbound:app.nearer", 1),
                 ("unbound:app.nearer", 0),
             ):
-                await type_keys(pilot, key)
-                await settle(pilot)
+                await press(pilot, key)
                 assert app.session.shown.distance == distance, view
                 assert (app.focused, app.session.shown.selected) == (focused, selected), view
 
 
-async def test_enter_opens_and_closes_a_layer_and_no_key_goes_to_a_sibling() -> None:
+async def test_enter_opens_and_closes_a_layer() -> None:
     async with explorer("demo", head="L0H1") as (app, pilot):
         tree = app.main.tree_widget
-        await type_keys(pilot, "unbound:app.tree", "h")
-        await settle(pilot)
+        await press(pilot, "unbound:app.tree", "h")
         lines = tree.last_line
-        await type_keys(pilot, "enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert tree.last_line < lines
-        await type_keys(pilot, "enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert tree.last_line == lines
         line = tree.cursor_line
-        await type_keys(pilot, "shift+down", "shift+up", "ctrl+pagedown", "ctrl+pageup")
-        await settle(pilot)
+        await press(pilot, "shift+down", "shift+up", "ctrl+pagedown", "ctrl+pageup")
         assert tree.cursor_line == line
         await type_keys(pilot, "ctrl+end")
         assert tree.cursor_line == tree.last_line
@@ -145,26 +139,22 @@ async def test_a_line_is_edited_alike_wherever_one_is_typed_into(begin: str) -> 
 
 async def test_boxes_have_their_keys_too() -> None:
     async with explorer("demo", head="L0H1", text="the cat") as (app, pilot):
-        await type_keys(pilot, "S")
-        await settle(pilot)
+        await press(pilot, "S")
         assert isinstance(app.screen, SentencesScreen)
         await type_keys(pilot, "slash", "z", "q", "tab")
         assert isinstance(app.focused, Menu)
-        await type_keys(pilot, "shift+tab", "ctrl+u", "super+c", "escape")
-        await settle(pilot)
-        await type_keys(pilot, "ctrl+p", "L", "0", "H")
-        await settle(pilot)
+        await press(pilot, "shift+tab", "ctrl+u", "super+c", "escape")
+        await press(pilot, "ctrl+p", "L", "0", "H")
         assert isinstance(app.screen, Palette)
         await type_keys(pilot, "down", "up", "pagedown", "pageup", "ctrl+end", "ctrl+home")
-        assert "Back" in screen_text(app).splitlines()[-1]
+        assert "Back" in foot(app)
         assert app.screen_stack[0].query_one(KeyLine).display
-        await type_keys(pilot, "escape")
-        await settle(pilot)
+        await press(pilot, "escape")
         assert len(app.screen_stack) == 1
         assert {binding.id for binding in paging_bindings("menu")} <= {each.id for _, each in Menu._merge_bindings()}
 
 
-async def test_the_line_of_the_palette_is_edited_like_any_other_and_ctrl_c_leaves_it() -> None:
+async def test_the_palettes_field_is_edited_like_any_other_and_ctrl_c_leaves_it() -> None:
     async with explorer("demo", head="L0H1") as (app, pilot):
         await type_keys(pilot, "ctrl+p", *"one two")
         field = app.screen.query_one(CommandInput)
@@ -175,6 +165,5 @@ async def test_the_line_of_the_palette_is_edited_like_any_other_and_ctrl_c_leave
         app.set_keymap({f"{OF_EDITING}delete_word_left": "f9"})
         await type_keys(pilot, "alt+backspace", "f9")
         assert field.value == "", "by its new key alone"
-        await type_keys(pilot, "ctrl+c")
-        await settle(pilot)
+        await press(pilot, "ctrl+c")
         assert len(app.screen_stack) == 1

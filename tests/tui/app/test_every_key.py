@@ -13,7 +13,7 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.documentation import bindings
 from tests.tui.explorer import settle, type_keys
-from tests.tui.monkey_foot import drawn_otherwise, offered, said_twice, silent
+from tests.tui.monkey_checks import drawn_otherwise, offered, said_twice, silent
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import PaintedExplorer
 from tui.app.main_screen import MainScreen
@@ -53,13 +53,13 @@ def test_every_binding_is_pressed_by_a_test() -> None:
     assert not missing, f"press these in a Pilot test, with pilot.press: {', '.join(missing)}"
 
 
-async def test_random_keys_would_find_a_key_that_is_shown_and_does_nothing_and_what_is_not_drawn_or_said_twice(
+async def test_the_random_play_finds_idle_keys_stale_cells_and_double_messages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     good_terminal(monkeypatch)
     monkeypatch.setattr(MainScreen, "action_sentence", lambda main: None)
     monkeypatch.setattr(
-        "tests.tui.monkey_foot.offered",
+        "tests.tui.monkey_checks.offered",
         lambda app: {key: offered(app)[key] for key in ("i", "1") if key in offered(app)},
     )
     app = PaintedExplorer(Engine(EngineOptions()), Start("demo"))

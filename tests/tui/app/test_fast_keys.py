@@ -14,9 +14,9 @@ from textual.widgets import Input
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, outline_of, settle, shown, until
+from tests.tui.explorer import explorer, outline_of, press, settle, shown, until
 from tests.tui.invariants import disagreements
-from tests.tui.monkey_hands import has_ended, press
+from tests.tui.monkey_actions import has_ended, send_key
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
@@ -28,7 +28,7 @@ from tui.state.overview_measures import MEASURES
 def burst(app: Explorer, *keys: str) -> None:
     """Press keys without waiting for what any of them does."""
     for key in keys:
-        press(app, key)
+        send_key(app, key)
 
 
 def top(app: Explorer) -> type[object]:
@@ -59,7 +59,7 @@ async def test_a_screen_that_is_closed_twice_leaves_the_one_below(
         assert app.unforeseen is None
 
 
-async def test_leaving_once_a_model_has_been_opened_leaves_the_new_model_open() -> None:
+async def test_a_late_escape_on_the_opening_screen_keeps_the_new_model_open() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         await pilot.press("B")
         chooser, before = app.screen, app.engine
@@ -89,7 +89,7 @@ async def test_a_file_name_that_cannot_be_is_refused_in_a_line(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("view", ["w", "T", "C", "A"])
-async def test_a_view_that_is_left_at_once_does_not_take_the_focus_back(view: str) -> None:
+async def test_a_view_left_at_once_does_not_take_the_focus_back(view: str) -> None:
     async with explorer("demo", head="L0H0", size=(40, 12)) as (app, pilot):
         await pilot.press("P", "unbound:app.tree")
         burst(app, view, "escape", "1")
@@ -98,7 +98,7 @@ async def test_a_view_that_is_left_at_once_does_not_take_the_focus_back(view: st
         assert not list(disagreements(app))
 
 
-async def test_letters_go_where_the_key_before_them_leads_and_what_is_pasted_too() -> None:
+async def test_letters_and_pasted_text_go_where_the_key_before_them_leads() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         for keys, said in (
             (("i", "home", *"it is qB"), "it is qBOne day"),
@@ -141,7 +141,7 @@ async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model
         assert outline_of(app).name == folder
 
 
-async def test_letters_before_the_opening_screen_is_there_are_typed_into_it() -> None:
+async def test_letters_typed_before_the_opening_screen_go_into_it() -> None:
     app = Explorer(Engine(EngineOptions()), Start(None))
     async with app.run_test(size=(80, 24)) as pilot:
         assert not app.main.is_ready
@@ -150,7 +150,7 @@ async def test_letters_before_the_opening_screen_is_there_are_typed_into_it() ->
     app.engine.stop()
 
 
-async def test_what_a_key_chose_before_the_first_head_is_shown_stays(
+async def test_a_selection_before_the_first_head_is_shown_stays(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = Explorer._drawn
@@ -167,11 +167,10 @@ async def test_what_a_key_chose_before_the_first_head_is_shown_stays(
         assert app.is_idle, "the rest of the model has been asked for, and is there"
 
 
-async def test_what_waits_for_a_picture_is_not_lost_with_the_screen_over_it(tiny_model: TinyModel) -> None:
+async def test_callbacks_after_a_refresh_are_not_lost_with_their_screen(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         for key in ("question_mark", "ctrl+p"):
-            await pilot.press(key)
-            await settle(pilot)
+            await press(pilot, key)
             over, done = app.screen, list[str]()
             over._callbacks.append((partial(done.append, key), app))  # as `call_after_refresh` leaves it
             over.dismiss()
@@ -180,9 +179,7 @@ async def test_what_waits_for_a_picture_is_not_lost_with_the_screen_over_it(tiny
             assert app.screen is not over
 
 
-async def test_what_is_chosen_while_the_model_opens_stays(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_choices_made_while_the_model_opens_stay(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     first_shown, may_open = Explorer._first_shown, asyncio.Event()
 
     async def later(app: Explorer, *given: Any) -> dict[str, Any]:
@@ -196,7 +193,7 @@ async def test_what_is_chosen_while_the_model_opens_stays(
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.main.is_ready)
         for key in ("m", "i", *"the dog", "enter", "1", "s", "i", *"half"):
-            press(app, key)
+            send_key(app, key)
         await until(pilot, lambda: app.main.sentence_input.value.endswith("half"))
         may_open.set()
         await settle(pilot)
@@ -206,7 +203,7 @@ async def test_what_is_chosen_while_the_model_opens_stays(
         assert app.session.shown.overview == MEASURES[MEASURES.index("qk_stable_rank") + 1]
         assert app.session.shown.overview.endswith(f"_{app.session.shown.measure}"), "in the tree too"
         assert app.main.sentence_input.value.endswith("half"), "what is being typed stays"
-        press(app, "escape")
+        send_key(app, "escape")
         await until(pilot, lambda: app.main.sentence_input.value == "the dog")
     app.engine.stop()
 
@@ -216,6 +213,5 @@ async def test_a_line_that_is_left_gives_the_keys_to_what_is_displayed() -> None
         await pilot.press("2", "colon")
         assert app.focused is app.main.prompt.input
         app.views.go_to("overview", takes_focus=False)
-        await pilot.press("escape")
-        await settle(pilot)
+        await press(pilot, "escape")
         assert app.views.overview.map.has_focus or app.main.tree_widget.has_focus

@@ -8,12 +8,12 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.tui.app.test_switching_models import change_to
-from tests.tui.explorer import explorer, settle, type_keys
+from tests.tui.explorer import explorer, press, settle, type_keys
 from tests.tui.invariants import disagreements
 from tests.tui.screens.choosing import opening_screen
 
 
-async def test_the_view_has_the_focus_where_the_tree_goes_for_want_of_room() -> None:
+async def test_the_view_gets_the_focus_when_the_tree_is_hidden() -> None:
     async with explorer("demo", size=(200, 60)) as (app, pilot):
         await type_keys(pilot, "z", "unbound:app.tree")
         assert app.main.tree_widget.has_focus, "there is room for it beside a view that is zoomed"
@@ -29,10 +29,9 @@ async def test_the_view_has_the_focus_where_the_tree_goes_for_want_of_room() -> 
         assert app.main.tree_widget.has_focus, "escape leads to the tree, and shows it"
 
 
-async def test_the_view_that_has_the_focus_is_the_active_one_at_once_and_stays_on_a_smaller_screen() -> None:
+async def test_the_focused_view_is_active_at_once_and_stays_on_a_smaller_screen() -> None:
     async with explorer("demo", head="L0H0", text="the cat", size=(160, 50)) as (app, pilot):
-        await type_keys(pilot, "1")
-        await settle(pilot)
+        await press(pilot, "1")
         app.screen.set_focus(app.views.attention.heatmap)
         assert app.views.active is app.views.attention
         await pilot.resize_terminal(80, 24)
@@ -41,7 +40,7 @@ async def test_the_view_that_has_the_focus_is_the_active_one_at_once_and_stays_o
         assert not list(disagreements(app))
 
 
-async def test_a_click_beyond_the_screen_leaves_the_focus_where_it_is() -> None:
+async def test_a_click_outside_the_screen_keeps_the_focus() -> None:
     async with explorer("demo") as (app, pilot):
         await type_keys(pilot, "unbound:app.tree")
         for kind in (events.MouseDown, events.MouseUp):
@@ -50,7 +49,7 @@ async def test_a_click_beyond_the_screen_leaves_the_focus_where_it_is() -> None:
         assert app.focused is app.main.tree_widget
 
 
-async def test_a_click_beyond_the_opening_screen_leaves_its_field_the_focus() -> None:
+async def test_a_click_outside_the_opening_screen_keeps_the_focus_in_its_field() -> None:
     async with opening_screen() as (app, pilot, screen):
         for kind in (events.MouseDown, events.MouseUp):
             app.post_message(kind(None, 192, 1, 0, 0, 1, False, False, False, 192, 1))
@@ -58,19 +57,18 @@ async def test_a_click_beyond_the_opening_screen_leaves_its_field_the_focus() ->
         assert screen.focused is screen.field
 
 
-async def test_a_model_that_has_not_the_view_that_was_zoomed_has_the_focus_in_another(tiny_model: TinyModel) -> None:
+async def test_a_model_without_the_zoomed_view_focuses_another_view(tiny_model: TinyModel) -> None:
     first = tiny_model("llama")
     two = Engine(EngineOptions(other=str(first)))
     async with explorer(first, engine=two) as (app, pilot):
-        await type_keys(pilot, "unbound:app.changes", "z")
-        await settle(pilot)
+        await press(pilot, "unbound:app.changes", "z")
         assert app.views.active.view == "changes"
         await change_to(app, pilot, tiny_model("gpt2"))
         assert not app.main.tree_widget.display
         assert not list(disagreements(app))
 
 
-async def test_a_screen_that_closes_leaves_the_focus_to_a_view_that_is_to_be_seen() -> None:
+async def test_a_closing_screen_gives_the_focus_to_a_visible_view() -> None:
     async with explorer("demo") as (app, pilot):
         await type_keys(pilot, "z")
         app.post_message(events.AppBlur())
@@ -78,6 +76,5 @@ async def test_a_screen_that_closes_leaves_the_focus_to_a_view_that_is_to_be_see
         app.action_help()
         await settle(pilot)
         app.post_message(events.AppFocus())
-        await type_keys(pilot, "escape")
-        await settle(pilot)
+        await press(pilot, "escape")
         assert not list(disagreements(app))

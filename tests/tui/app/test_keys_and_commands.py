@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
-from textual.pilot import Pilot
 
 from engine.values.attention import PooledBlock
 from engine.values.heads import Head
 from engine.values.outline import HOW_TO_COMPARE
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
+from tests.tui.explorer import explorer, foot, press, screen_text, settle, shown, type_keys, until
 from tui.app.explorer import Explorer
 from tui.drawing.readout import difference_readout
 from tui.screens.export_screen import ExportScreen
@@ -25,22 +24,12 @@ from tui.widgets.heatmap import Heatmap
 TEXT = "the cat sat on the mat"
 
 
-def foot(app: Explorer) -> str:
-    """Give the last line of the screen."""
-    return screen_text(app).splitlines()[-1].strip()
-
-
 def ids(app: Explorer) -> set[str | None]:
     """Give the ids of the keys that work now, which the help lists."""
     return {each.binding.id for each in app.screen.active_bindings.values()}
 
 
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    await type_keys(pilot, *keys)
-    await settle(pilot)
-
-
-async def test_enter_is_listed_where_a_row_leads_somewhere_and_says_where_one_is_there() -> None:
+async def test_enter_is_listed_only_where_a_row_leads_somewhere() -> None:
     async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
         leading = {key: {"table.choose"} for key in "457"}
         for key in (*"24567", "unbound:app.weights"):
@@ -81,7 +70,7 @@ async def test_compared_heads_take_all_room_and_no_mean_and_say_so(tiny_model: T
         assert "mean" not in shown(app.views.attention.title_line)
 
 
-async def test_a_key_of_a_group_of_views_leads_back_into_the_one_on_screen_and_then_on() -> None:
+async def test_the_key_of_several_views_focuses_the_shown_one_and_then_shows_the_next() -> None:
     async with explorer("demo", text=TEXT) as (app, pilot):
         for key, first, second in (
             ("8", "predictions", "lens"),
@@ -106,7 +95,7 @@ async def test_a_key_of_a_group_of_views_leads_back_into_the_one_on_screen_and_t
         assert app.views.active.view == "spectra"  # and not the cell of a map
 
 
-async def test_a_key_of_a_group_of_views_leads_from_elsewhere_to_the_one_that_was_left() -> None:
+async def test_the_key_of_several_views_returns_to_the_last_one() -> None:
     async with explorer("demo", text=TEXT) as (app, pilot):
         await press(pilot, "w", "w", "/", *"head = 3", "enter")
         pane = app.views.active
@@ -129,7 +118,7 @@ async def test_a_key_of_a_group_of_views_leads_from_elsewhere_to_the_one_that_wa
         assert app.views.active.view == "predictions", "a name means that view alone"
 
 
-async def test_the_focus_that_goes_from_view_to_view_is_no_step_back(
+async def test_moving_the_focus_between_views_is_no_step_of_the_history(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50), head="L0H0") as (app, pilot):
@@ -198,7 +187,7 @@ async def test_a_forgotten_sentence_is_brought_back_to_its_place(tiny_model: Tin
         assert "u Bring back" not in foot(app)
 
 
-async def test_a_colon_opens_a_model_and_does_in_the_view_what_is_named(tiny_model: TinyModel, tmp_path: Path) -> None:
+async def test_the_prompt_opens_a_model_and_runs_commands_of_the_view(tiny_model: TinyModel, tmp_path: Path) -> None:
     async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
         await press(pilot, "4", "unbound:app.tree", "colon", *"filter", "enter")
         assert app.focused is app.views.active.query_one("FilterInput")
@@ -222,19 +211,18 @@ def test_the_readout_of_a_difference_has_its_number_however_narrow_it_is(width: 
     assert re.search(r"\bk(?:ey)? ?12\b", line)
 
 
-async def test_what_takes_nothing_says_so_of_what_stands_behind_it() -> None:
+async def test_a_command_that_takes_no_word_says_so() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         for typed, said in (
             ("zoom in", "zoom stands alone; leave out what follows it"),
             ("theme", "theme needs a name; tab completes it"),
         ):
-            await pilot.press("colon", *typed, "enter")
-            await settle(pilot)
+            await press(pilot, "colon", *typed, "enter")
             assert said in screen_text(app), typed
-            await pilot.press("escape")
+            await type_keys(pilot, "escape")
 
 
-async def test_a_colon_takes_a_place_behind_a_view_an_epsilon_and_a_filter(tiny_model: TinyModel) -> None:
+async def test_the_prompt_takes_a_view_with_a_place_an_epsilon_and_a_filter(tiny_model: TinyModel) -> None:
     async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
         await press(pilot, "colon", *"ranks L2", "enter")
         assert app.views.active.view == "ranks"
@@ -260,7 +248,7 @@ async def test_a_colon_takes_a_place_behind_a_view_an_epsilon_and_a_filter(tiny_
         assert isinstance(app.screen, ExportScreen)
 
 
-async def test_a_colon_completes_and_takes_measures_heads_and_what_has_no_key() -> None:
+async def test_the_prompt_completes_measures_heads_and_commands_without_a_key() -> None:
     async with explorer("demo", head="L1H0") as (app, pilot):
         for typed, completed in (
             ("measure qk_st", "measure qk_stable_rank"),
@@ -271,19 +259,15 @@ async def test_a_colon_completes_and_takes_measures_heads_and_what_has_no_key() 
             await type_keys(pilot, "colon", *typed, "tab")
             assert app.main.prompt.input.value == completed
             await type_keys(pilot, "escape")
-        await type_keys(pilot, "colon", *"measure stable_rank", "enter")
-        await settle(pilot)
+        await press(pilot, "colon", *"measure stable_rank", "enter")
         assert (app.session.shown.measure, app.session.shown.view) == ("stable_rank", "spectra"), "the tree shows it"
-        await type_keys(pilot, "colon", *"induction", "enter")
-        await settle(pilot)
+        await press(pilot, "colon", *"induction", "enter")
         assert (app.session.shown.overview, app.session.shown.view) == ("induction", "overview")
         await type_keys(pilot, "colon", *"measure rank", "enter")
-        assert "measure takes one name: " in screen_text(app).splitlines()[-1]
-        await type_keys(pilot, "escape", "colon", *"weights", "enter")
-        await settle(pilot)
+        assert "measure takes one name: " in foot(app)
+        await press(pilot, "escape", "colon", *"weights", "enter")
         assert app.session.shown.view == "weights"
-        await type_keys(pilot, "colon", *"changes", "enter")
-        await settle(pilot)
+        await press(pilot, "colon", *"changes", "enter")
         assert [each.message for each in app._notifications] == [HOW_TO_COMPARE]
         await type_keys(pilot, "colon", *"check", "enter")
         await until(pilot, lambda: len(app.screen_stack) > 1)

@@ -12,7 +12,7 @@ from engine.analysis.heads import Part
 from engine.values.heads import Head
 from engine.values.progress import Work
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, screen_text, settle, type_keys, until
+from tests.tui.explorer import explorer, foot, screen_text, settle, type_keys, until
 
 TEXT = "the cat sat on the mat"
 
@@ -34,7 +34,7 @@ CONDITION = "/layer = 1 and head > 1 and ov_stable_rank > 0"
 """A filter that leaves no row of the head that is selected."""
 
 
-async def test_what_is_about_a_row_that_has_not_come_says_that_there_is_none(
+async def test_keys_about_a_row_say_that_there_is_none_yet(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = heads_held_back(monkeypatch)
@@ -49,7 +49,7 @@ async def test_what_is_about_a_row_that_has_not_come_says_that_there_is_none(
             ("o", "no row"),
         ):
             await type_keys(pilot, key)
-            assert said in screen_text(app).splitlines()[-1]
+            assert said in foot(app)
         free.set()
         await settle(pilot)
         assert not app.session.shown.pins
@@ -70,4 +70,4 @@ async def test_keys_say_that_there_is_nothing_yet_to_move_on(tiny_model: TinyMod
         await type_keys(pilot, view)
         for key in ("j", "l", "pagedown", "G"):
             await type_keys(pilot, key)
-            assert said in screen_text(app).splitlines()[-1], key
+            assert said in foot(app), key

@@ -12,8 +12,7 @@ from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapter
-from tests.tui.app.test_keys_and_commands import foot, press
-from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
+from tests.tui.explorer import explorer, foot, press, screen_text, settle, shown, until, words
 from tui.app.explorer import Explorer
 from tui.state.session import Side
 from tui.views.compare_view import ComparePane
@@ -28,9 +27,7 @@ def is_in_view(app: Explorer) -> bool:
 
 
 @pytest.mark.parametrize(("size", "is_hidden"), [((80, 24), True), ((160, 50), False)])
-async def test_a_view_that_had_all_the_room_gives_the_keys_back_to_the_tree(
-    size: tuple[int, int], is_hidden: bool
-) -> None:
+async def test_unzooming_gives_the_focus_back_to_the_tree(size: tuple[int, int], is_hidden: bool) -> None:
     async with explorer("demo", head="L0H0", size=size) as (app, pilot):
         await press(pilot, "4", "unbound:app.tree", "z")
         assert is_in_view(app)
@@ -44,13 +41,13 @@ async def test_a_view_that_had_all_the_room_gives_the_keys_back_to_the_tree(
         assert is_in_view(app), "where a person has gone meanwhile"
 
 
-async def test_norms_that_cannot_be_folded_are_not_said_to_be_and_the_key_that_leaves_them_out_is(
+async def test_norms_that_cannot_be_folded_are_not_said_to_be_folded(
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("bert"), head="L0H0") as (app, pilot):
         await press(pilot, "6")
         await press(pilot, "unbound:table.fold")
-        said = " ".join(screen_text(app).split())
+        said = words(app)
         assert ":fold unfolds norms" in said
         assert "--fold-norm" not in said
         assert "folded in" not in said
@@ -79,7 +76,7 @@ async def test_keys_that_go_no_farther_say_so() -> None:
         assert app.session.shown.distance == 0
 
 
-async def test_the_last_epsilon_and_the_largest_weight_are_said_to_be_that(tiny_model: TinyModel) -> None:
+async def test_the_last_epsilon_and_the_largest_weight_are_named(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "T", "enter")
         assert foot(app) == "no weights yet; wait for the map"
@@ -98,7 +95,7 @@ async def test_the_last_epsilon_and_the_largest_weight_are_said_to_be_that(tiny_
         assert len(seen) < 8
 
 
-async def test_a_condition_over_the_map_of_all_heads_filters_their_table(tiny_model: TinyModel) -> None:
+async def test_a_condition_in_the_overview_filters_the_table_of_heads(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "w", "slash", *"head = 1")
         assert "Enter filters the table of all heads by that" in screen_text(app)
@@ -118,7 +115,7 @@ async def test_a_condition_over_the_map_of_all_heads_filters_their_table(tiny_mo
         assert not app.main.prompt.display
 
 
-async def test_what_can_be_brought_back_is_named_and_where_nothing_is_the_key_says_so(tiny_model: TinyModel) -> None:
+async def test_bringing_back_is_offered_only_after_forgetting(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         await press(pilot, "S", "u")
         assert foot(app) == "there is no forgotten sentence to bring back"
@@ -157,8 +154,7 @@ async def test_the_command_in_the_menu_of_exports_is_seen_whole() -> None:
         for _ in range(6):
             if "attn-tui export" in screen_text(app):
                 break
-            await type_keys(pilot, "j")
-            await settle(pilot)
+            await press(pilot, "j")
         lines = [line.strip(" │") for line in screen_text(app).splitlines()]
         said = " ".join(filter(None, lines))
         assert f"--text '{text}'" in said
@@ -183,7 +179,7 @@ async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -
         await press(pilot, "escape", "3", "up", "x")
         await settle(pilot)
         await press(pilot, "slash", *"value > -9")
-        assert screen_text(app).splitlines()[-1].startswith("⏎ Filter")
+        assert foot(app).startswith("⏎ Filter")
         await press(pilot, "enter")
         assert app.views.active.view == "explain"
         assert app.main.exporting.shaped_by("explain") == {

@@ -39,7 +39,7 @@ async def test_leaving_before_there_are_views_is_no_error() -> None:
     assert app.return_code == 0
 
 
-async def test_a_view_that_comes_when_the_program_is_being_left_is_no_error() -> None:
+async def test_a_view_shown_while_the_program_ends_is_no_error() -> None:
     async with explorer("demo") as (app, _):
 
         async def show() -> None:
@@ -52,7 +52,7 @@ async def test_a_view_that_comes_when_the_program_is_being_left_is_no_error() ->
 
 
 @pytest.mark.parametrize("keys", ["2", "9", "T", "4/c"])
-async def test_leaving_while_a_view_is_worked_out_is_no_error(keys: str) -> None:
+async def test_leaving_while_a_view_is_computed_is_no_error(keys: str) -> None:
     async with explorer("demo", text="the cat sat") as (app, pilot):
         free = hold(app)
         await type_keys(pilot, *keys)
@@ -79,7 +79,7 @@ async def test_work_that_begins_once_all_work_has_been_ended_ends_too(monkeypatc
     assert worker._task.done(), "else the event loop tells of it when it is forgotten"
 
 
-async def test_what_comes_when_the_screens_are_gone_is_no_error() -> None:
+async def test_events_after_the_end_are_no_error() -> None:
     async with explorer("demo") as (app, _):
         pass
     assert not app.screen_stack
@@ -87,7 +87,7 @@ async def test_what_comes_when_the_screens_are_gone_is_no_error() -> None:
         await app.on_event(event)
 
 
-async def test_any_other_error_ends_the_program_then_too() -> None:
+async def test_any_other_error_while_leaving_ends_the_program() -> None:
     app = LeftAtOnce(Engine(EngineOptions()), Start("demo"))
     app._exit = True
     app._handle_exception(error := KeyError("gone"))
@@ -95,7 +95,7 @@ async def test_any_other_error_ends_the_program_then_too() -> None:
     app.engine.stop()
 
 
-def test_a_script_that_opened_the_explorer_ends_too_where_the_process_was_told_to(
+def test_a_signal_also_ends_a_script_that_opened_the_explorer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def run(app: Explorer) -> None:

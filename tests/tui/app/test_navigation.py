@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from textual.pilot import Pilot
 from textual.widget import Widget
 
 from engine.service.engine import Engine
@@ -12,7 +11,7 @@ from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys
+from tests.tui.explorer import explorer, foot, press, screen_text, settle, shown
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.state.places import PlaceHistory, parse_place, split_digits
@@ -61,7 +60,7 @@ def test_a_place_is_read_from_what_is_typed(text: str, place: Head | str) -> Non
         ("encoder.L0H0", "no stack 'encoder'"),
     ],
 )  # fmt: skip
-def test_a_place_that_is_not_there_is_refused_in_a_line(text: str, said: str) -> None:
+def test_a_missing_place_is_refused_in_one_line(text: str, said: str) -> None:
     with pytest.raises(EngineError, match=said):
         parse_place(text, ONE, head(4, 2), ("spectra", "ranks", "circuits", "changes"))
 
@@ -97,7 +96,7 @@ def test_a_search_finds_names_labels_and_marks_in_the_order_of_the_tree() -> Non
     assert find(" ", one, labels) == find("nothing", one, labels) == ()
 
 
-def test_history_keeps_what_one_rested_at_and_cuts_what_was_forward() -> None:
+def test_history_keeps_places_with_a_longer_stay_and_cuts_the_forward_ones() -> None:
     now = [0.0]
     history = PlaceHistory(lambda: now[0])
 
@@ -119,7 +118,7 @@ def test_history_keeps_what_one_rested_at_and_cuts_what_was_forward() -> None:
     assert [visited(-1), visited(-1)] == [3, 0]
 
 
-def test_a_place_that_one_jumps_from_counts_however_short() -> None:
+def test_a_place_left_by_a_jump_counts_however_short_the_stay() -> None:
     history = PlaceHistory(lambda: 0.0)
     history.move(Shown(head(0, 0), "changes"))
     history.jump()
@@ -137,13 +136,7 @@ def there(app: Explorer) -> tuple[Head | None, str]:
     return app.session.shown.selected, app.views.active.view
 
 
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    """Type keys, and wait until nothing more is awaited."""
-    await type_keys(pilot, *keys)
-    await settle(pilot)
-
-
-async def test_g_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_model: TinyModel) -> None:
+async def test_the_prompt_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await press(pilot, "colon", *"L1H3", "enter")
         assert there(app) == (head(1, 3), "spectra")
@@ -158,7 +151,7 @@ async def test_g_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_model: Tiny
         assert has_keys(app, app.views.ranks.table)
         await press(pilot, "colon", *"7.7", "enter")
         assert "no attention in layer 7" in shown(app.main.prompt.said)
-        assert "no attention in layer 7" in screen_text(app).splitlines()[-1]
+        assert "no attention in layer 7" in foot(app)
         assert has_keys(app, app.main.prompt.input)
         await press(pilot, "escape")
         assert has_keys(app, app.views.ranks.table)
@@ -171,13 +164,11 @@ async def test_g_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_model: Tiny
         assert app.main.tree_widget.cursor_node.data == app.session.shown.selected == head(1, 1)
 
 
-async def test_what_is_typed_fast_goes_where_the_jump_leads(tiny_model: TinyModel) -> None:
+async def test_fast_keys_go_where_the_prompt_leads(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        await pilot.press("colon", *"1.1", "enter", "j", "colon", *"weights", "enter")
-        await settle(pilot)
+        await press(pilot, "colon", *"1.1", "enter", "j", "colon", *"weights", "enter")
         assert there(app) == (head(1, 2), "weights")
-        await pilot.press("unbound:app.tree", "g", "g", "j")
-        await settle(pilot)
+        await press(pilot, "unbound:app.tree", "g", "g", "j")
         assert app.session.shown.selected == head(0)
 
 
@@ -198,7 +189,7 @@ async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: Tin
         await press(pilot, "j", "slash", *"L1H2")
         assert app.session.shown.selected == head(1, 2)
         assert tree.is_open(head(1, 2))
-        assert "1 of 1" in screen_text(app).splitlines()[-1]
+        assert "1 of 1" in foot(app)
         await press(pilot, "escape")
         assert app.session.shown.selected == head(0, 1)
         assert not tree.is_open(head(1, 2))
@@ -209,12 +200,12 @@ async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: Tin
         assert app.session.shown.selected == head(1, 3)
         await press(pilot, "n")
         assert app.session.shown.selected == head(0, 3)
-        assert "from the top again" in screen_text(app).splitlines()[-1]
+        assert "from the top again" in foot(app)
         await press(pilot, "N")
         assert app.session.shown.selected == head(1, 3)
-        assert "from the end again" in screen_text(app).splitlines()[-1]
+        assert "from the end again" in foot(app)
         await press(pilot, "slash", *"rank < 20")
-        assert "Enter filters the table of all heads" in screen_text(app).splitlines()[-1]
+        assert "Enter filters the table of all heads" in foot(app)
         await press(pilot, "escape")
         assert app.session.shown.selected == head(1, 3)
         await press(pilot, "slash", *"L1H1")
@@ -227,7 +218,7 @@ async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: Tin
 async def test_back_and_forward_restore_head_and_view(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H0") as (app, pilot):
         await press(pilot, "H")
-        assert "nothing to go back to" in screen_text(app).splitlines()[-1]
+        assert "nothing to go back to" in foot(app)
         await press(pilot, "5")
         await press(pilot, "j", "j", "j")
         pane = app.views.active
@@ -252,18 +243,17 @@ async def test_back_and_forward_restore_head_and_view(tiny_model: TinyModel) -> 
         assert there(app) != (fed, "composition")
 
 
-async def test_keys_typed_before_the_views_are_there_are_done_when_they_are(tiny_model: TinyModel) -> None:
+async def test_keys_typed_before_the_views_exist_are_done_then(tiny_model: TinyModel) -> None:
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("llama"))))
     async with app.run_test(size=(80, 24)) as pilot:
         assert not app.main.is_ready
-        await pilot.press("right_square_bracket", "j", "2")
-        await settle(pilot)
+        await press(pilot, "right_square_bracket", "j", "2")
         assert there(app) == (head(0, 2), "ranks")
         assert has_keys(app, app.views.ranks.table)
     app.engine.stop()
 
 
-async def test_zoom_gives_a_small_screens_view_the_trees_room_and_t_brings_it_back(tiny_model: TinyModel) -> None:
+async def test_zoom_gives_a_view_the_trees_room_and_the_tree_comes_back(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await press(pilot, "z")
         assert app.views.spectra.region.width == 80
@@ -273,7 +263,7 @@ async def test_zoom_gives_a_small_screens_view_the_trees_room_and_t_brings_it_ba
         assert has_keys(app, app.main.tree_widget)
 
 
-async def test_g_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyModel) -> None:
+async def test_the_prompt_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text="the cat", head="L1H2") as (app, pilot):
         for typed, view in (
             ("overview", "overview"), ("text", "text"), ("maps", "maps"), ("spectra", "spectra"),
@@ -288,7 +278,7 @@ async def test_g_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyM
         await press(pilot, "escape", "colon")
         assert "L1H3  1.3  h3" in screen_text(app)
         await press(pilot, *"nonsense")
-        assert "nonsense" in screen_text(app).splitlines()[-1]
+        assert "nonsense" in foot(app)
         await press(pilot, "enter")
         assert "no such head, view or command; ^p: all commands, ?: keys " in screen_text(app)
         await press(pilot, "escape", "ctrl+p", *"5.3")

@@ -13,7 +13,7 @@ from textual.widgets._toast import Toast
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, screen_text, settle, type_keys, until
+from tests.tui.explorer import explorer, press, screen_text, settle, type_keys, until
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import PaintedExplorer, stale
 from tui.app.explorer import Explorer
@@ -55,14 +55,12 @@ def has_left(app: Explorer, place: object) -> bool:
     return place_of(app) != place
 
 
-async def test_pages_and_halves_of_them_go_through_every_view_list_and_menu(tiny_model: TinyModel) -> None:
+async def test_page_keys_work_in_every_view_list_and_menu(tiny_model: TinyModel) -> None:
     model = tiny_model("llama", num_hidden_layers=4, num_attention_heads=16, num_key_value_heads=16, head_dim=16)
     async with explorer(model, size=(60, 14), text=TEXT, head="L1H3") as (app, pilot):
         for keys in PLACES.values():
-            await type_keys(pilot, *keys)
-            await settle(pilot)
-            await type_keys(pilot, "g", "g")
-            await settle(pilot)
+            await press(pilot, *keys)
+            await press(pilot, "g", "g")
             first = place_of(app)
             for on, back in (("ctrl+d", "ctrl+u"), ("ctrl+f", "ctrl+b")):
                 await type_keys(pilot, on)
@@ -81,11 +79,9 @@ def shows(app: Explorer, screen: Screen[object], line: str) -> bool:
 async def test_question_mark_lists_the_keys_of_a_menu_over_the_views(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(80, 60)) as (app, pilot):
         for keys, said in (("e", "Previous, next format"), ("S", "Forget it"), ("B\t", "To the field")):
-            await type_keys(pilot, *("tab" if key == "\t" else key for key in keys))
-            await settle(pilot)
+            await press(pilot, *("tab" if key == "\t" else key for key in keys))
             menu, line = app.screen, app.query_one(KeyLine).render().plain
-            await type_keys(pilot, "?")
-            await settle(pilot)
+            await press(pilot, "?")
             assert isinstance(app.screen, HelpScreen)
             assert said in screen_text(app)
             assert "in this menu" in screen_text(app)
@@ -96,14 +92,13 @@ async def test_question_mark_lists_the_keys_of_a_menu_over_the_views(tiny_model:
             await until(pilot, lambda: len(app.screen_stack) == 1)
 
 
-async def test_the_screen_is_drawn_again_over_what_lies_over_the_views_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ctrl_l_draws_boxes_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     app = PaintedExplorer(Engine(EngineOptions()), Start("demo"))
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         for key in ("question_mark", "e", "B"):
-            await type_keys(pilot, key)
-            await settle(pilot)
+            await press(pilot, key)
             app.picture.cells.update(dict.fromkeys([(0, 0), (12, 40)], ("#", "")))  # as another program writes there
             await type_keys(pilot, "ctrl+l")
             await pilot.pause(0.1)
@@ -112,7 +107,7 @@ async def test_the_screen_is_drawn_again_over_what_lies_over_the_views_too(monke
     app.engine.stop()
 
 
-async def test_keys_go_to_the_view_again_where_what_had_them_went_while_another_window_was_looked_at() -> None:
+async def test_the_view_gets_the_focus_if_its_owner_went_during_another_window() -> None:
     async with explorer("demo") as (app, pilot):
         await type_keys(pilot, "2")
         table = app.focused
@@ -129,12 +124,11 @@ async def test_keys_go_to_the_view_again_where_what_had_them_went_while_another_
 
 
 @pytest.mark.parametrize("size", [(40, 12), (160, 50)])
-async def test_keys_follow_from_view_to_view_and_stay_in_the_tree_where_a_view_is_not_to_take_them(
+async def test_the_focus_follows_the_shown_view_but_stays_in_the_tree(
     size: tuple[int, int],
 ) -> None:
     async with explorer("demo", size=size) as (app, pilot):
-        await type_keys(pilot, "4")
-        await settle(pilot)
+        await press(pilot, "4")
         for view in ("overview", "spectra", "directions", "attention"):
             app.views.go_to(view, takes_focus=False)
             await pilot.pause()
@@ -147,7 +141,7 @@ async def test_keys_follow_from_view_to_view_and_stay_in_the_tree_where_a_view_i
         assert app.main.tree_widget.has_focus
 
 
-async def test_a_message_whose_time_is_over_while_it_is_put_on_screen_goes_at_once_and_holds_nothing_up() -> None:
+async def test_a_message_that_expires_while_it_is_shown_goes_at_once() -> None:
     async with explorer("demo") as (app, pilot):
         app.notify("soon over", timeout=60)
         await until(pilot, lambda: bool(app._notifications))
@@ -160,13 +154,11 @@ async def test_a_message_whose_time_is_over_while_it_is_put_on_screen_goes_at_on
         await until(pilot, lambda: not toast.is_attached)
 
 
-async def test_the_last_line_of_the_tree_comes_into_view_though_only_that_one_is_out_of_it() -> None:
+async def test_the_tree_scrolls_to_its_last_line() -> None:
     async with explorer("demo") as (app, pilot):
         tree = app.main.tree_widget
-        await type_keys(pilot, "G", "k", "l")
-        await settle(pilot)
+        await press(pilot, "G", "k", "l")
         assert tree.last_line == tree.size.height, "one line more than there are places"
         for key, scrolled in (("G", 1), ("g", 1), ("g", 0), ("end", 1), ("home", 0)):
-            await type_keys(pilot, key)
-            await settle(pilot)
+            await press(pilot, key)
             assert tree.scroll_offset.y == scrolled

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.tui.explorer import explorer, press, screen_text, settle, shown, type_keys, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.state.saved_state import model_key, place_of, remember
 from tui.views.table_view import TablePane
-
-TinyModel = Callable[..., Path]
 
 
 @pytest.mark.parametrize(
@@ -25,27 +24,25 @@ TinyModel = Callable[..., Path]
         ("P}PC", "compare", "L0H0"),
     ],
 )
-async def test_the_view_that_was_left_comes_back(keys: str, view: str, seen: str, tiny_model: TinyModel) -> None:
+async def test_the_last_view_is_restored(keys: str, view: str, seen: str, tiny_model: TinyModel) -> None:
     model = str(tiny_model("llama"))
     start = Start(model, text="a cat sat", is_restoring=True)
     async with explorer(model, start=start) as (app, pilot):
-        await type_keys(pilot, *keys)
-        await settle(pilot)
+        await press(pilot, *keys)
         assert app.views.active.view == view
         await app.action_quit()
     async with explorer(model, start=start) as (app, pilot):
         assert app.views.active.view == view
         assert app.views.active.size
         assert seen in screen_text(app)
-        await type_keys(pilot, "3", *keys[-1])
-        await settle(pilot)
+        await press(pilot, "3", *keys[-1])
         assert app.views.active.view == view
         assert app.views.active.has_focus_within
 
 
 @pytest.mark.parametrize("keys", [("3", "j", "i", *"a dog"), ("3", "i", *"a dog", "tab")])
 @pytest.mark.parametrize("keeps", [True, False])
-async def test_a_sentence_that_is_half_typed_as_the_program_is_left_is_among_those_of_before(
+async def test_a_half_typed_sentence_is_kept_when_the_program_is_left(
     keeps: bool, keys: tuple[str, ...], tiny_model: TinyModel
 ) -> None:
     model = str(tiny_model("llama"))
@@ -60,7 +57,7 @@ async def test_a_sentence_that_is_half_typed_as_the_program_is_left_is_among_tho
 
 
 @pytest.mark.parametrize("kind", ["t5", "llama"])
-async def test_a_table_comes_back_even_where_the_tree_is_quicker_than_the_view(
+async def test_a_table_is_restored_even_if_the_tree_is_faster_than_the_view(
     kind: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = Explorer._drawn
@@ -81,13 +78,12 @@ async def test_a_table_comes_back_even_where_the_tree_is_quicker_than_the_view(
         assert "L0H2" in shown(app.views.table.title_line)
 
 
-async def test_pins_come_back_as_far_as_the_model_has_the_heads(tiny_copy: TinyModel) -> None:
+async def test_pins_are_restored_if_the_model_has_the_heads(tiny_copy: TinyModel) -> None:
     model = str(tiny_copy("llama"))
     place = place_of(model_key(model, None))
     start = Start(model, is_restoring=True)
     async with explorer(model, start=start) as (app, pilot):
-        await type_keys(pilot, *"P]P1")
-        await settle(pilot)
+        await press(pilot, *"P]P1")
         await app.action_quit()
     said = place.read_text(encoding="utf-8")
     assert "decoder.L0H0,decoder.L0H1" in said
@@ -102,12 +98,11 @@ async def test_pins_come_back_as_far_as_the_model_has_the_heads(tiny_copy: TinyM
         assert not app._notifications
 
 
-async def test_heads_off_filters_and_sort_orders_do_not_come_back(tiny_model: TinyModel) -> None:
+async def test_heads_off_filters_and_sort_orders_are_not_restored(tiny_model: TinyModel) -> None:
     model = str(tiny_model("gpt2", with_head=True))
     start = Start(model, is_restoring=True)
     async with explorer(model, start=start) as (app, pilot):
-        await type_keys(pilot, "space", "w", "w", *"/ov_stable_rank > 1", "enter", *"jll", "o")
-        await settle(pilot)
+        await press(pilot, "space", "w", "w", *"/ov_stable_rank > 1", "enter", *"jll", "o")
         assert app.session.shown.off.heads
         await app.action_quit()
     async with explorer(model, start=start) as (app, pilot):
@@ -117,3 +112,60 @@ async def test_heads_off_filters_and_sort_orders_do_not_come_back(tiny_model: Ti
         assert table.narrowing is None
         assert list(table.grid.order) == list(range(8))
         assert not app.session.shown.off.heads
+
+
+async def test_head_view_sentence_measure_and_epsilon_are_restored(tiny_model: TinyModel) -> None:
+    model = str(tiny_model("llama"))
+    start = Start(model, is_restoring=True)
+    async with explorer(model, start=start) as (app, pilot):
+        await press(pilot, "i", "ctrl+u", *"a cat", "enter")
+        await press(pilot, "right_curly_bracket", "right_square_bracket", "m", "plus", "4")
+        await app.action_quit()
+    async with explorer(model, start=start) as (app, pilot):
+        assert app.session.shown.selected == Head("decoder", 1, 1)
+        assert app.views.active.view == "circuits"
+        assert app.main.sentence_input.value == app.session.shown.sentence == "a cat"
+        await press(pilot, "2")
+        assert "ε 0.02" in shown(app.views.ranks.title_line)
+        assert "participation ratio" in shown(app.views.ranks.title_line)
+        await app.action_quit()
+    asked = Start(model, text="the mat", head="L0H2", epsilon=0.1, log_scale=False, is_restoring=True)
+    async with explorer(model, start=asked) as (app, _):
+        assert app.session.shown.selected == Head("decoder", 0, 2)
+        assert app.session.shown.sentence == "the mat"
+        assert app.session.shown.epsilon == 0.1
+        assert (app.views.spectra.scale, app.views.attention.scale) == ("linear", "linear")
+    async with explorer(model, start=Start(model)) as (app, _):
+        assert (app.session.shown.selected, app.session.shown.sentence) == (Head("decoder", 0, 0), None)
+        assert app.views.active is app.views.overview
+
+
+async def test_a_missing_head_is_forgotten_and_a_killed_session_is_restored(
+    tiny_copy: TinyModel, tmp_path: Path
+) -> None:
+    model = str(tiny_copy("llama"))
+    place = place_of(model_key(model, None))
+    async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
+        assert not app._notifications
+        await press(pilot, "j", "j")
+        app.keep_state()  # what the clock does every other second
+        await until(pilot, place.exists)
+    said = place.read_text(encoding="utf-8")
+    assert "decoder.L0H2" in said
+    place.write_text(said.replace("L0H2", "L9H2").replace("overview", "a view of old"), encoding="utf-8")
+    assert "a view of old" in place.read_text(encoding="utf-8")
+    async with explorer(model, start=Start(model, is_restoring=True)) as (app, _):
+        assert app.session.shown.selected == Head("decoder", 0, 0)
+        assert app.views.active is app.views.overview
+
+
+async def test_a_state_folder_that_cannot_be_written_is_reported_and_nothing_else_fails(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/version")
+    model = str(tiny_model("llama"))
+    async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
+        (said,) = (str(each.message) for each in app._notifications)
+        assert said.startswith("cannot save where you are: /proc/version/attn-tui cannot be written: ")
+        await press(pilot, "j")
+        assert app.session.shown.selected == Head("decoder", 0, 1)

@@ -44,7 +44,7 @@ def scripted(body: str, *arguments: str | Path) -> Terminal:
     return Terminal(sys.executable, "-c", code, *map(str, arguments))
 
 
-def test_it_does_what_was_typed_while_it_started_shows_heads_and_leaves_on_q(tiny_model: TinyModel) -> None:
+def test_keys_typed_during_the_start_are_done_and_q_leaves(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
         terminal.send(":L1H2\n2")  # Enter as it comes of a terminal that is still to be set up
         terminal.wait_for("layer 1")
@@ -53,7 +53,7 @@ def test_it_does_what_was_typed_while_it_started_shows_heads_and_leaves_on_q(tin
         assert assert_restored(terminal) == ""
 
 
-def test_keys_are_answered_while_the_engine_is_deep_in_work_and_quitting_takes_no_time(tiny_model: TinyModel) -> None:
+def test_keys_and_quitting_work_while_the_engine_is_busy(tiny_model: TinyModel) -> None:
     with scripted(DEEP_IN_WORK, tiny_model("llama")) as terminal:
         terminal.wait_for("computing")
         terminal.settle()
@@ -71,9 +71,7 @@ def test_keys_are_answered_while_the_engine_is_deep_in_work_and_quitting_takes_n
 
 
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_end_restores_the_terminal_and_is_told_by_the_status(
-    tiny_model: TinyModel, name: signal.Signals
-) -> None:
+def test_a_signal_restores_the_terminal_and_sets_the_exit_status(tiny_model: TinyModel, name: signal.Signals) -> None:
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
         terminal.wait_for("place ")
         os.kill(terminal.process, name)
@@ -81,7 +79,7 @@ def test_a_signal_to_end_restores_the_terminal_and_is_told_by_the_status(
         assert_restored(terminal)
 
 
-def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_draws_the_list_again(tiny_model: TinyModel) -> None:
+def test_ctrl_z_returns_to_the_shell_and_fg_draws_the_screen_again(tiny_model: TinyModel) -> None:
     in_shell = 'set -m; "$0" "$@"; echo "back in the shell"; read -r line; fg; echo "all done"'
     with Terminal("sh", "-c", in_shell, COMMAND, str(tiny_model("llama")), columns=120, rows=40) as terminal:
         terminal.wait_for("place ")
@@ -108,7 +106,7 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_draws_the_list_again(tiny
         terminal.wait_for("all done", since=since)
 
 
-def test_without_a_shell_to_go_back_to_ctrl_z_says_so_and_the_program_goes_on(tiny_model: TinyModel) -> None:
+def test_without_a_shell_ctrl_z_says_so_and_the_program_goes_on(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
         terminal.wait_for("place ")
         terminal.send("\x1a")
@@ -162,7 +160,7 @@ def test_torch_is_not_imported_when_the_first_frame_is_painted(tiny_model: TinyM
         "from tui.app.start import Start\n"
         "class Watched(Explorer):\n"
         "    async def _begin(self):\n"
-        "        heavy = ('torch', 'transformers', 'huggingface_hub', 'numpy')\n"
+        "        heavy = ('torch', 'transformers', 'huggingface_hub', 'numpy', 'polars', 'engine.analysis')\n"
         "        loaded = [name for name in heavy if name in sys.modules]\n"
         "        self.exit(message=f'loaded {loaded}')\n"
         f"Watched(Engine(), Start({str(tiny_model('llama'))!r})).run()\n"
@@ -179,7 +177,7 @@ UNENDING = (
 
 
 @pytest.mark.parametrize("key", ["q", "\x03"])
-def test_leaving_takes_no_widget_apart_once_the_terminal_is_given_back(tiny_model: TinyModel, key: str) -> None:
+def test_leaving_does_not_wait_for_widgets_to_be_removed(tiny_model: TinyModel, key: str) -> None:
     with scripted(UNENDING, tiny_model("llama")) as terminal:
         terminal.wait_for("place ")
         terminal.send(key)
@@ -187,7 +185,7 @@ def test_leaving_takes_no_widget_apart_once_the_terminal_is_given_back(tiny_mode
         assert assert_restored(terminal) == ""
 
 
-def test_the_screen_is_drawn_where_what_is_said_besides_goes_to_a_file(tiny_model: TinyModel, tmp_path: Path) -> None:
+def test_the_screen_is_drawn_when_standard_error_goes_to_a_file(tiny_model: TinyModel, tmp_path: Path) -> None:
     (tmp_path / "attn-tui").mkdir()
     (tmp_path / "attn-tui" / "config.toml").write_text('[keys]\nnowhere = "x"\n')
     command = f"{shlex.quote(COMMAND)} {shlex.quote(str(tiny_model('llama')))} 2> {tmp_path / 'said'}"
@@ -228,7 +226,7 @@ def test_leaving_while_the_model_opens_is_no_error(tiny_model: TinyModel) -> Non
         assert assert_restored(terminal) == ""
 
 
-def test_a_signal_to_end_an_export_leaves_nothing_behind(tiny_model: TinyModel, tmp_path: Path) -> None:
+def test_a_signal_during_an_export_leaves_no_file(tiny_model: TinyModel, tmp_path: Path) -> None:
     file = tmp_path / "attention.csv"
     process = subprocess.Popen(
         [COMMAND, "export", str(tiny_model("gpt2")), "attention", "--text", "the cat " * 60, "-o", str(file)],
@@ -241,7 +239,7 @@ def test_a_signal_to_end_an_export_leaves_nothing_behind(tiny_model: TinyModel, 
     assert list(tmp_path.glob("*attention*")) == []
 
 
-def test_a_pasted_text_becomes_one_line_and_keys_after_enter_are_no_part_of_the_sentence(tiny_model: TinyModel) -> None:
+def test_a_pasted_text_becomes_one_line_and_keys_after_enter_go_to_the_map(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("gpt2")), columns=160, rows=50) as terminal:
         terminal.wait_for("place ")
         terminal.send("i")
@@ -261,9 +259,7 @@ def test_a_pasted_text_becomes_one_line_and_keys_after_enter_are_no_part_of_the_
         assert "matj" not in terminal.text(0)
 
 
-def test_a_closed_terminal_while_a_long_map_is_written_leaves_nothing_behind(
-    tiny_model: TinyModel, tmp_path: Path
-) -> None:
+def test_closing_the_terminal_during_an_export_leaves_no_file(tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = tiny_model("llama", max_position_embeddings=2600)
     text = " ".join(["cat dog"] * 1280)
     there = ("sh", "-c", 'cd "$0" && exec "$@"', str(tmp_path))

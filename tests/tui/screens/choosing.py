@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
-from tests.tui.explorer import screen_text, until
+from tests.tui.explorer import until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
@@ -19,7 +19,7 @@ from tui.screens.chooser import ChooserScreen
 async def opening_screen(
     size: tuple[int, int] = (80, 24), options: EngineOptions | None = None, start: Start | None = None
 ) -> AsyncIterator[tuple[Explorer, Pilot[None], ChooserScreen]]:
-    """Start without a model, and wait until all is listed."""
+    """Start without a model, and wait until all models are listed."""
     app = Explorer(Engine(options or EngineOptions(use_cache=False)), start or Start(None))
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
@@ -29,8 +29,3 @@ async def opening_screen(
         await pilot.pause()
         yield app, pilot, screen
     app.engine.stop()
-
-
-def words(app: Explorer) -> str:
-    """Give what is on screen with its lines joined."""
-    return " ".join(screen_text(app).split())

@@ -12,8 +12,8 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub
 from tests.opening import outline
-from tests.tui.explorer import explorer, screen_text, settle, type_keys
-from tests.tui.screens.choosing import opening_screen, words
+from tests.tui.explorer import explorer, press, screen_text, settle, type_keys, words
+from tests.tui.screens.choosing import opening_screen
 from tui.app.explorer import Explorer
 from tui.app.main_screen import MainScreen
 
@@ -33,9 +33,10 @@ async def click(pilot: Pilot[None], x: int, y: int) -> None:
 
 async def test_a_second_click_in_the_tree_goes_into_the_head_and_opens_a_layer(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await press(pilot, "3")
         row = line_of(app, " H2")
         await click(pilot, 7, row)
-        assert app.session.shown.selected == Head("decoder", 0, 2)
+        assert (app.session.shown.selected, app.views.active.view) == (Head("decoder", 0, 2), "attention")
         assert app.focused is app.main.tree_widget
         await click(pilot, 7, row)
         assert app.views.active.has_focus_within
@@ -51,8 +52,7 @@ async def test_a_second_click_in_the_tree_goes_into_the_head_and_opens_a_layer(t
 
 async def test_a_second_click_in_a_table_goes_to_the_rows_head(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", size=(100, 30)) as (app, pilot):
-        await type_keys(pilot, "4")
-        await settle(pilot)
+        await press(pilot, "4")
         grid = app.views.active.query_one("TableGrid").region
         for expected in (0, 1):
             await click(pilot, grid.x + 2, grid.y + 3)
@@ -62,8 +62,7 @@ async def test_a_second_click_in_a_table_goes_to_the_rows_head(tiny_model: TinyM
 @pytest.mark.parametrize("key", ["e", "S", "question_mark"])
 async def test_a_click_beside_a_menu_closes_it_and_does_nothing_else(key: str, tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", size=(170, 50)) as (app, pilot):
-        await type_keys(pilot, "1", key)
-        await settle(pilot)
+        await press(pilot, "1", key)
         assert isinstance(app.screen, ModalScreen)
         before, (menu, *_) = app.screen, app.screen.children
         await click(pilot, menu.region.x + 4, menu.region.y)
@@ -95,12 +94,11 @@ async def test_no_click_begins_a_download(hub: FakeHub, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("kind", [MouseMove, MouseDown, MouseUp, MouseScrollDown])
-async def test_the_mouse_over_what_has_been_taken_away_ends_nothing(
+async def test_the_mouse_over_a_removed_widget_is_no_error(
     kind: type[MouseEvent], tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama"), text="the cat sat") as (app, pilot):
-        await type_keys(pilot, "3")
-        await settle(pilot)
+        await press(pilot, "3")
         heatmap = app.views.attention.heatmap
         at = (heatmap.region.x + 2, heatmap.region.y + 2)
         under = app.screen.get_widget_at(*at)[0]
@@ -113,15 +111,14 @@ async def test_the_mouse_over_what_has_been_taken_away_ends_nothing(
         assert app.unforeseen is None
 
 
-async def test_a_click_on_what_is_laid_out_and_not_painted_yet_ends_nothing(
+async def test_a_click_on_a_widget_that_is_not_painted_yet_is_no_error(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama"), text="the cat sat") as (app, pilot):
         monkeypatch.setattr(MainScreen, "_compositor_refresh", lambda screen: None)
         await type_keys(pilot, "right_square_bracket")
         for key in ("1", "4", "A", "3", "C"):
-            await type_keys(pilot, key)
-            await settle(pilot)
+            await press(pilot, key)
             area = app.views.active.region
             assert area.area
             await click(pilot, area.x + area.width // 2, area.y + area.height // 2)

@@ -17,7 +17,7 @@ from engine.values.errors import Superseded
 from engine.values.table import PIECE, LargeTable, Table
 from tests.conftest import TinyModel
 from tests.exporting import run
-from tests.tui.explorer import explorer, hold, screen_text, settle, shown, type_keys, until
+from tests.tui.explorer import explorer, hold, press, screen_text, settle, shown, type_keys, until
 from tui.app.explorer import Explorer
 from tui.export import files
 from tui.export.request import write_parts
@@ -53,14 +53,12 @@ async def test_the_whole_models_tables_are_those_of_the_command(tiny_model: Tiny
     name = model.name
     async with explorer(model, text=TEXT, head="L1H2") as (app, pilot):
         for key in ("1", "2", "3", "4"):
-            await pilot.press(key, "e", "w")
-            await settle(pilot)
+            await press(pilot, key, "e", "w")
             assert f" in {folder / name}-all-" in notice(app)
-        await pilot.press("3", "e", "left", "enter")  # the format before the first is the last
+        await type_keys(pilot, "3", "e", "left", "enter")  # the format before the first is the last
         await settle(pilot)
         assert notice(app).startswith("2 arrays, ")
-        await pilot.press("e", "m")
-        await settle(pilot)
+        await press(pilot, "e", "m")
         assert notice(app).startswith("8 arrays, ")
     for view, options in (("spectrum", ()), ("ranks", ()), ("attention", ("--text", TEXT)), ("circuits", ())):
         assert (folder / f"{name}-all-{view}.csv").read_bytes() == run(model, view, *options).stdout_bytes
@@ -76,70 +74,57 @@ async def test_the_menu_goes_by_keys_and_offers_the_last_choice_first(tiny_model
     model = tiny_model("gpt2")
     table = f"{model.name}-L1-ranks"
     async with explorer(model, head="L1H2") as (app, pilot):
-        await pilot.press("2", "e", "v")
-        await settle(pilot)
+        await press(pilot, "2", "e", "v")
         assert names(folder) == [f"{table}.csv"], "nothing was chosen yet: what is on screen, as CSV"
-        await pilot.press("e")
-        await pilot.pause()
+        await press(pilot, "e")
         assert file_name(app) == f"{table}-2.csv"
-        await pilot.press("right")
-        await pilot.pause()
+        await press(pilot, "right")
         assert file_name(app) == f"{table}.jsonl"
-        await pilot.press("j", "j", "k")
-        await pilot.pause()
+        await press(pilot, "j", "j", "k")
         assert file_name(app) == f"{model.name}-all-ranks.jsonl"
         assert said(app) == f"attn-tui export {model} ranks", "the same without the explorer"
-        await pilot.press("escape")
-        await pilot.pause()
+        await press(pilot, "escape")
         assert not isinstance(app.screen, ExportScreen)
         assert names(folder) == [f"{table}.csv"], "esc writes nothing"
-        await pilot.press("e", "right", "enter")
-        await settle(pilot)
-        await pilot.press("2", "]", "e", "v")
-        await settle(pilot)
+        await press(pilot, "e", "right", "enter")
+        await press(pilot, "2", "]", "e", "v")
         assert names(folder) == [f"{table}-2.jsonl", f"{table}.csv", f"{table}.jsonl"]
         assert notice(app).startswith("30 rows, ")
-        await pilot.press("e")
-        await pilot.pause()
+        await press(pilot, "e")
         assert file_name(app) == f"{table}-3.jsonl", "the last choice is offered first"
-        await pilot.press("escape")
+        await type_keys(pilot, "escape")
     rows = [json.loads(line) for line in (folder / f"{table}.jsonl").read_text().splitlines()]
     command = model, "ranks", "--layer", "1", "--format", "jsonl"
     lines = run(*command).stdout.splitlines() + run(*command, "--head", "all").stdout.splitlines()
     assert rows == [json.loads(line) for line in lines]
 
 
-async def test_the_name_and_the_place_can_be_changed_and_nothing_is_written_over_unasked(
+async def test_the_name_and_folder_can_be_changed_and_no_file_is_overwritten_unasked(
     tiny_model: TinyModel, folder: Path
 ) -> None:
     other = folder / "other"
     other.mkdir()
     (other / "mine.jsonl").write_text("mine")
     async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
-        await pilot.press("e", "tab", "ctrl+u", *"gone/a.csv", "enter")
-        await pilot.pause()
+        await press(pilot, "e", "tab", "ctrl+u", *"gone/a.csv", "enter")
         assert f"there is no folder {folder / 'gone'};" in said(app)
-        await pilot.press("ctrl+u", *"other/mine.jsonl", "enter")
-        await pilot.pause()
+        await press(pilot, "ctrl+u", *"other/mine.jsonl", "enter")
         assert "the file exists" in said(app)
         assert (other / "mine.jsonl").read_text() == "mine"
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert notice(app).endswith(f" in {other / 'mine.jsonl'}")
         assert "singular_value" in json.loads((other / "mine.jsonl").read_text().splitlines()[0])
-        await pilot.press("e", "v")
-        await settle(pilot)
+        await press(pilot, "e", "v")
         (second,) = set(names(other)) - {"mine.jsonl"}
         assert second.endswith("-spectrum.jsonl"), "the folder is remembered, and the format that the name said"
-        await pilot.press("e", "tab", "escape", "escape")
-        await pilot.pause()
+        await press(pilot, "e", "tab", "escape", "escape")
         assert not isinstance(app.screen, ExportScreen), "esc leaves the name first and then the menu"
     assert names(folder) == ["other"]
 
 
 async def test_keys_that_come_at_once_go_into_the_menu(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
-        await pilot.press("e")
+        await type_keys(pilot, "e")
         for key in ("tab", *"mnw", "enter"):
             app.post_message(Key(key, key if len(key) == 1 else None))
         await settle(pilot)
@@ -148,8 +133,7 @@ async def test_keys_that_come_at_once_go_into_the_menu(tiny_model: TinyModel, fo
 
 async def test_the_mouse_chooses_a_format_and_a_thing(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
-        await pilot.press("e")
-        await pilot.pause()
+        await press(pilot, "e")
         lines = screen_text(app).splitlines()
         (y,) = (number for number, line in enumerate(lines) if "JSON lines" in line)
         await pilot.click(offset=(lines[y].index("JSON lines") + 2, y))
@@ -170,20 +154,19 @@ async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
 
     monkeypatch.setattr(files, "write_parts", endlessly)
     async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
-        await pilot.press("2", "e", "v")
+        await type_keys(pilot, "2", "e", "v")
         await until(pilot, lambda: bool(names(folder)))
         assert {name.endswith(".part") for name in names(folder)} == {True}
-        await pilot.press("e", "v")
+        await type_keys(pilot, "e", "v")
         await until(pilot, lambda: any("is still being written" in each.message for each in app._notifications))
-        await pilot.press("]")
+        await type_keys(pilot, "]")
         await until(pilot, lambda: "L0H1" in str(app.session.shown.selected))  # keys are answered meanwhile
-        await pilot.press("escape")
-        await settle(pilot)
+        await press(pilot, "escape")
         assert notice(app) == "nothing of the file is left"
         assert names(folder) == []
 
 
-def test_rows_are_counted_and_nothing_is_left_of_what_is_given_up(folder: Path) -> None:
+def test_rows_are_counted_and_a_stopped_file_is_removed(folder: Path) -> None:
     def give_up(rows: int) -> None:
         raise Superseded("the engine has been stopped")
 
@@ -198,33 +181,30 @@ def test_rows_are_counted_and_nothing_is_left_of_what_is_given_up(folder: Path) 
     assert names(folder) == ["a.csv"]
 
 
-async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: TinyModel, folder: Path) -> None:
+async def test_pictures_show_the_view_without_what_lies_over_it(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
-        await pilot.press("2")
-        await settle(pilot)
+        await press(pilot, "2")
         region = app.views.active.region
         lines = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
         whole = screen_text(app)
         app.notify("a notice over the view", timeout=60)
-        await pilot.press("e", "t")
-        await settle(pilot)
+        await press(pilot, "e", "t")
         app.notify("a notice over the view", timeout=60)
         await pilot.pause()
         for key in ("s", "S", "a"):
-            await pilot.press("e", key)
-            await settle(pilot)
+            await press(pilot, "e", key)
         pictures = names(folder)
         free = hold(app)
         app.main.read("another sentence")
-        await pilot.press("P")
+        await type_keys(pilot, "P")
         for keys, view in zip(
             ("T", "3", "4", "A", "CC"), ("text", "attention", "circuits", "maps", "compare"), strict=True
         ):
-            await pilot.press(*keys)
+            await type_keys(pilot, *keys)
             await until(pilot, lambda: app.views.active.is_waiting)
             await type_keys(pilot, "e", "a")
             assert said(app) == f"{view} is still empty; nothing was written"
-            await pilot.press("escape")
+            await type_keys(pilot, "escape")
         free.set()
         await settle(pilot)
         assert not app.views.active.is_waiting
@@ -241,13 +221,12 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
     assert "\x1b[" in coloured
 
 
-async def test_the_text_is_written_of_the_sentence_that_is_read_and_not_of_the_one_that_stays_for_a_moment(
+async def test_the_text_is_written_of_the_new_sentence_and_not_of_the_one_still_on_screen(
     tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.state.store.PATIENCE", 600)
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
-        await type_keys(pilot, "T")
-        await settle(pilot)
+        await press(pilot, "T")
         free = hold(app)
         app.main.read("another one")
         await until(pilot, lambda: app.views.active.is_waiting)
@@ -256,8 +235,7 @@ async def test_the_text_is_written_of_the_sentence_that_is_read_and_not_of_the_o
         assert said(app) == "text is still empty; nothing was written"
         free.set()
         await until(pilot, lambda: not app.views.active.is_waiting)
-        await type_keys(pilot, "a")
-        await settle(pilot)
+        await press(pilot, "a")
         (file,) = folder.iterdir()
         counts = [len(app.engine.read(text).result().ids) for text in ("another one", TEXT)]
         assert counts[0] != counts[1]
@@ -274,30 +252,25 @@ async def test_the_text_is_written_of_the_sentence_that_is_read_and_not_of_the_o
         ("export mine.txt", "mine.txt"),
     ],
 )
-async def test_a_file_that_is_named_is_written_at_once_as_its_ending_says(
+async def test_a_named_file_is_written_at_once_in_the_format_of_its_ending(
     typed: str, written: str, tiny_model: TinyModel, folder: Path
 ) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
-        await pilot.press("2")
-        await settle(pilot)
-        await type_keys(pilot, ":", *typed, "enter")
-        await settle(pilot)
+        await press(pilot, "2")
+        await press(pilot, ":", *typed, "enter")
         assert names(folder) == [written]
         assert len(app.screen_stack) == 1
         begins = {".csv": b"stack,layer,", ".jsonl": b"{", ".svg": b"<svg", ".npz": b"PK", ".txt": b" ranks layer 1"}
         assert (folder / written).read_bytes().startswith(begins[Path(written).suffix])
-        await type_keys(pilot, ":", *typed, "enter")
-        await settle(pilot)
+        await press(pilot, ":", *typed, "enter")
         assert said(app).startswith("the file exists")
-        await type_keys(pilot, "backspace", "1", "enter")
-        await settle(pilot)
+        await press(pilot, "backspace", "1", "enter")
         assert len(names(folder)) == 2, "and the name can be changed"
 
 
 async def test_a_name_in_a_folder_that_is_not_there_stays_to_be_mended(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
-        await type_keys(pilot, ":", *"export no/such.csv", "enter")
-        await settle(pilot)
+        await press(pilot, ":", *"export no/such.csv", "enter")
         assert "there is no folder" in said(app)
         assert file_name(app) == "such.csv"
         assert not names(folder)

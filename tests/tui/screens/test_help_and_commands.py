@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, screen_text, settle, type_keys, until
+from tests.tui.explorer import explorer, foot, press, screen_text, type_keys, until, words
 from tui.screens.export_screen import ExportScreen
 from tui.screens.help_screen import HelpScreen, describe_keys, name_of_part
 from tui.toolkit.keys import MOVING_KEYS, is_bound
@@ -20,19 +20,17 @@ def own_keys(widget: Widget) -> list[tuple[str, str]]:
     return [(binding.id, binding.description) for binding in own if binding.id is not None]
 
 
-async def test_help_lists_views_then_moving_then_the_keys_of_what_has_the_focus(tiny_model: TinyModel) -> None:
+async def test_help_lists_views_then_moving_then_the_keys_of_the_focused_part(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text="the cat sat", size=(160, 50)) as (app, pilot):
         for way in (["unbound:app.tree"], ["1"], ["2"], ["3"], ["4"], ["8"]):
-            await pilot.press(*way)
-            await settle(pilot)
+            await press(pilot, *way)
             focused = app.focused
             assert focused is not None
             title = name_of_part(focused)  # which a view may share with what has the focus in it
             alike = [each for each in focused.ancestors_with_self if isinstance(each, Widget)]
             alike = [each for each in alike if name_of_part(each) == title]
             active = {each.binding.id for each in app.screen.active_bindings.values() if each.node in alike}
-            await pilot.press("question_mark")
-            await settle(pilot)
+            await press(pilot, "question_mark")
             screen = app.screen
             assert isinstance(screen, HelpScreen)
             assert screen.query_one("#list").max_scroll_y == 0, "all at once"
@@ -44,52 +42,44 @@ async def test_help_lists_views_then_moving_then_the_keys_of_what_has_the_focus(
             )
             assert all(said.split()[0].lower() in listed.lower() for said in wanted), (wanted, listed)
             assert bool(wanted) == (f"in the {title}" in titles)
-            await pilot.press("escape")
-            await settle(pilot)
+            await press(pilot, "escape")
 
 
 @pytest.mark.parametrize(("size", "pages"), [((160, 50), 1), ((100, 50), 1), ((80, 24), 2)])
-async def test_help_takes_one_screen_and_at_most_one_page_more_where_that_is_small(
-    size: tuple[int, int], pages: int
-) -> None:
+async def test_help_fits_a_large_screen_and_two_pages_of_a_small_one(size: tuple[int, int], pages: int) -> None:
     async with explorer("demo", head="L1H0", text="the cat", size=size) as (app, pilot):
         for view in ("3", "4", "w"):
-            await pilot.press(view, "question_mark")
-            await settle(pilot)
+            await press(pilot, view, "question_mark")
             lines = app.screen.query_one("#list")
             assert lines.virtual_size.height <= pages * lines.scrollable_content_region.height
             first = next(line for line in screen_text(app).splitlines() if "views" in line)
             assert "heads" in first or "sentence" in first, "two columns"
-            await pilot.press("escape")
+            await type_keys(pilot, "escape")
 
 
 async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(40, 12)) as (app, pilot):
-        await pilot.press("question_mark")
-        await settle(pilot)
+        await press(pilot, "question_mark")
         assert screen_text(app).splitlines()[0].strip() == "views"
         seen = set()
         for key in ("pagedown",) * 20:
             seen |= {line[:38].strip() for line in screen_text(app).splitlines()}  # without the scrollbar
-            await pilot.press(key)
+            await type_keys(pilot, key)
         assert {"moving", "in the tree", "sentence", "heads", "program", "mouse"} <= seen
         assert "more" not in seen
         assert isinstance(app.screen, HelpScreen)
-        await pilot.press("g", "g", "slash", *"zoom")
-        await settle(pilot)
-        assert "Zoom the panel" in " ".join(screen_text(app).split())
-        await pilot.press("ctrl+u", *"export")
-        await settle(pilot)
+        await press(pilot, "g", "g", "slash", *"zoom")
+        assert "Zoom the panel" in words(app)
+        await press(pilot, "ctrl+u", *"export")
         text = screen_text(app)
         assert "Export" in text
         assert "Sentence" not in text
-        await pilot.press("enter", "escape")
-        await settle(pilot)
+        await press(pilot, "enter", "escape")
         assert app.screen is app.screen_stack[0]
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
-async def test_keys_are_found_in_the_help_by_their_names_though_a_sign_stands_for_them(ascii_only: bool) -> None:
+async def test_keys_shown_as_signs_are_found_in_the_help_by_their_names(ascii_only: bool) -> None:
     async with explorer("demo", ascii_only=ascii_only) as (app, pilot):
         await type_keys(pilot, "unbound:app.tree", "question_mark", "slash")
         for text, wanted, not_wanted in (
@@ -102,34 +92,32 @@ async def test_keys_are_found_in_the_help_by_their_names_though_a_sign_stands_fo
         ):
             await type_keys(pilot, "ctrl+u", *text)
             await until(pilot, lambda text=text: app.screen.query_one(Input).value == text)  # type: ignore[misc]
-            found = " ".join(str(screen_text(app)).split())
+            found = words(app)
             assert wanted in found, text
             assert not not_wanted or not_wanted not in found, text
 
 
 async def test_in_ascii_keys_are_words_that_no_two_share(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), ascii_only=True, size=(100, 120)) as (app, pilot):
-        await pilot.press("question_mark")
-        await settle(pilot)
+        await press(pilot, "question_mark")
         text = screen_text(app)
         for keys in ("arrows hjkl ", "Enter ", "^p ", "H L "):
             assert keys in text
         assert text.isascii()
 
 
-async def test_a_colon_takes_every_command_by_its_name(tiny_model: TinyModel) -> None:
+async def test_the_prompt_takes_every_command_by_its_name(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
 
         async def ask(text: str, *more: str) -> None:
-            await pilot.press("colon", *text, *more)
-            await settle(pilot)
+            await press(pilot, "colon", *text, *more)
 
         await ask("help", "enter")
         assert isinstance(app.screen, HelpScreen)
-        await pilot.press("q")
+        await type_keys(pilot, "q")
         await ask("export", "enter")
         assert "matrices of L0H0" in screen_text(app)
-        await pilot.press("q")
+        await type_keys(pilot, "q")
         await ask("theme lig", "tab", "enter")
         assert app.theme == "textual-light"
         await ask("next-la", "enter")
@@ -141,19 +129,19 @@ async def test_a_colon_takes_every_command_by_its_name(tiny_model: TinyModel) ->
         for text, said in (("set number", "no such head, view or command"), ("theme none", "no such theme")):
             await ask(text, "enter")
             assert app.main.prompt.display
-            assert said in screen_text(app).splitlines()[-1]
-            assert "…" not in screen_text(app).splitlines()[-1]
-            await pilot.press("escape")
+            assert said in foot(app)
+            assert "…" not in foot(app)
+            await type_keys(pilot, "escape")
         await ask("set number", "enter")
         await ask("theme none", "enter")  # at once
-        assert "no such theme" in screen_text(app).splitlines()[-1]
-        await pilot.press("backspace")
+        assert "no such theme" in foot(app)
+        await type_keys(pilot, "backspace")
         await ask("x")
         assert app.main.prompt.input.value == "theme non:x", "what is mended is no new command"
-        await pilot.press("enter")
+        await type_keys(pilot, "enter")
         await ask("", "escape")
         assert not app.main.prompt.display
-        await pilot.press("slash", *"nowhere", "enter")
+        await type_keys(pilot, "slash", *"nowhere", "enter")
         await ask("h1", "enter")
         assert app.session.shown.selected == Head("decoder", 1, 1)
         assert not app.main.prompt.display
@@ -165,9 +153,9 @@ async def test_a_colon_takes_every_command_by_its_name(tiny_model: TinyModel) ->
         assert not app.is_running
 
 
-async def test_in_the_menu_of_what_to_write_each_key_is_called_one_thing_and_does_it() -> None:
+async def test_in_the_export_menu_each_key_has_one_name_and_works() -> None:
     async with explorer("demo", text="the cat") as (app, pilot):
-        await pilot.press("e")
+        await type_keys(pilot, "e")
         screen = app.screen
         assert isinstance(screen, ExportScreen)
         told = [line.said for section in describe_keys(app, screen.active_bindings.values()) for line in section.lines]
@@ -175,6 +163,6 @@ async def test_in_the_menu_of_what_to_write_each_key_is_called_one_thing_and_doe
         assert {"Write it", "Down", "Up"} <= set(told)
         begun = screen._list.highlighted
         assert begun is not None
-        await pilot.press("down", "j", "up")
+        await type_keys(pilot, "down", "j", "up")
         assert screen._list.highlighted == begun + 1
-        await pilot.press("escape")
+        await type_keys(pilot, "escape")

@@ -28,10 +28,9 @@ from engine.values.outline import ModelOutline
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub
 from tests.opening import hold_up, outline
-from tests.tui.explorer import screen_text, settle, type_keys, until
+from tests.tui.explorer import foot, press, screen_text, settle, type_keys, until, words
 from tests.tui.painted import NASTY
-from tests.tui.screens.choosing import opening_screen, words
-from tui.app.explorer import Explorer
+from tests.tui.screens.choosing import opening_screen
 from tui.drawing import text
 from tui.drawing.progress import duration, progress_text
 from tui.drawing.text import clusters, escape_text, fit_path
@@ -41,7 +40,7 @@ from tui.screens.model_list import ago, enter_does
 NAME = "somebody/tiny"
 
 
-async def test_models_of_the_cache_are_listed_with_what_they_are_and_what_they_lack(
+async def test_cached_models_are_listed_with_their_facts_and_missing_parts(
     hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     from engine.checkpoints.locate import locate
@@ -82,8 +81,7 @@ async def test_typing_filters_and_enter_opens(hub: FakeHub, tiny_model: TinyMode
             await pilot.resize_terminal(*size)
             await until(pilot, lambda: "somebody/tiny" in screen_text(app) and "demo" not in screen_text(app))
         assert screen.list.name_chosen == NAME
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert not isinstance(app.screen, ChooserScreen)
         assert "tiny" in screen_text(app)
         assert app.main.stores is not None
@@ -120,16 +118,7 @@ async def test_the_list_has_the_keys_of_vim_and_the_mouse(hub: FakeHub, tiny_mod
         assert "tiny1" in screen_text(app)
 
 
-@pytest.mark.parametrize("keys", [("escape",), ("tab", "q")])
-async def test_without_a_choice_the_program_is_left(keys: tuple[str, ...]) -> None:
-    async with opening_screen() as (app, pilot, _):
-        await pilot.press(*keys)
-        await until(pilot, lambda: not app.is_running or app._exit)
-        assert app.return_code == 0
-        assert app.failure == ""
-
-
-async def test_tab_completes_paths_and_a_failure_leaves_the_person_on_the_screen(
+async def test_tab_completes_paths_and_a_failure_keeps_the_screen_open(
     tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tiny_copy("gpt2")
@@ -137,7 +126,7 @@ async def test_tab_completes_paths_and_a_failure_leaves_the_person_on_the_screen
     monkeypatch.chdir(folder.parent)
     async with opening_screen() as (app, pilot, screen):
         screen.field.value = "./an"
-        await pilot.press("tab")
+        await type_keys(pilot, "tab")
         await until(pilot, lambda: screen.field.value == "./another/")
         await until(pilot, lambda: "the folder ./another/ holds no model" in screen_text(app))
         (folder.parent / "model.py").write_text("")
@@ -146,22 +135,21 @@ async def test_tab_completes_paths_and_a_failure_leaves_the_person_on_the_screen
         screen.field.value = "./"
         await until(pilot, lambda: "./ holds no model; tab completes: another gpt2-copy" in words(app))
         screen.field.value = "./another/"
-        await pilot.press("enter")
+        await type_keys(pilot, "enter")
         await until(pilot, lambda: "give a folder written by save_pretrained" in words(app))
         assert screen.focused is screen.field
         screen.field.value = "./nowhere/at/all"
         await until(pilot, lambda: "./nowhere/at/all is neither a path here nor a Hub id" in screen_text(app))
-        await pilot.press("enter")
+        await type_keys(pilot, "enter")
         await until(pilot, lambda: "there is no folder" in words(app))
         screen.field.value = "./gp"
-        await pilot.press("tab")
+        await type_keys(pilot, "tab")
         await until(pilot, lambda: screen.field.value == "./gpt2-copy/")
-        await pilot.press("tab")
+        await type_keys(pilot, "tab")
         assert screen.field.value == "./gpt2-copy/"  # which is the model; its files are none
         screen.field.value = "./gpt2-copy/model.safetensors"
         await until(pilot, lambda: "of the model in its folder: Enter opens ./gpt2-copy/" in words(app))
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.main.stores is not None
     assert [(model.name, model.layers, model.heads) for model in recent_models()] == [(str(folder), 2, 4)]
 
@@ -175,19 +163,18 @@ async def test_a_download_says_how_far_it_is_is_stopped_and_goes_on(
     async with opening_screen() as (app, pilot, screen):
         screen.field.value = NAME
         await until(pilot, lambda: f"{NAME} is not on this machine: Enter downloads it" in screen_text(app))
-        await pilot.press("enter")
+        await type_keys(pilot, "enter")
         await until(pilot, lambda: "10.5 / 21.1 MB" in screen_text(app))
         assert re.search(r"downloading somebody/tiny 10\.5 / 21\.1 MB · [\d.]+ [kM]?B/s · \d+ s left", screen_text(app))
         assert "esc stops, and keeps complete files" in screen_text(app)
-        await pilot.press("escape")
+        await type_keys(pilot, "escape")
         await until(pilot, lambda: "stopped; complete files are kept" in words(app))
         assert isinstance(app.screen, ChooserScreen)
         whole = {each.name for each in Path(constants.HF_HUB_CACHE).glob("models--*/snapshots/*/*")}
         assert whole >= {"config.json", "tokenizer.json"}
         hub.requests.clear()
         hub.held_at = None
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.main.stores is not None
     assert sorted(hub.fetched()) == ["long.txt", "model.safetensors"]
 
@@ -196,23 +183,22 @@ async def test_a_hub_that_does_not_answer_can_be_left_at_once(hub: FakeHub) -> N
     hub.hanging = ("/api/",)
     async with opening_screen() as (app, pilot, screen):
         screen.field.value = "no/where"
-        await pilot.press("enter")
+        await type_keys(pilot, "enter")
         await until(pilot, lambda: "asking the Hub for no/where" in screen_text(app))
-        await pilot.press("escape")
+        await type_keys(pilot, "escape")
         await until(pilot, lambda: not screen.field.disabled)
         screen.field.value = "demo"
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.main.stores is not None
 
 
-async def test_a_second_model_that_fails_leads_back_to_the_choice_of_the_first(hub: FakeHub) -> None:
+async def test_a_failing_second_model_leads_back_to_the_opening_screen(hub: FakeHub) -> None:
     async with opening_screen(options=EngineOptions(use_cache=False, other="no/where")) as (app, pilot, screen):
-        await pilot.press("enter")
+        await type_keys(pilot, "enter")
         await until(pilot, lambda: isinstance(app.screen, ChooserScreen) and app.screen is not screen)
         await until(pilot, lambda: "Enter opens demo" in words(app))
         assert "the Hub has no model 'no/where'" in words(app)
-        await pilot.press(*str(MODEL_DIRECTORY), "enter")
+        await type_keys(pilot, *str(MODEL_DIRECTORY), "enter")
         await until(pilot, lambda: not isinstance(app.screen, ChooserScreen))
         await settle(pilot)
         assert app.main.stores is not None
@@ -220,7 +206,7 @@ async def test_a_second_model_that_fails_leads_back_to_the_choice_of_the_first(h
         assert app.failure == ""
 
 
-async def test_what_was_opened_before_comes_first_and_says_when_it_is_gone(
+async def test_models_opened_before_come_first_and_say_when_they_are_gone(
     hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     for name in (str(tmp_path / "gone"), "demo", "somebody/deleted", str(tiny_model("gpt2"))):
@@ -235,8 +221,7 @@ async def test_what_was_opened_before_comes_first_and_says_when_it_is_gone(
         assert list(screen.list.models) == ["demo"]
         assert not re.search(r" demo .*just now", screen_text(app))
         before = recent_file().read_bytes()
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.main.stores is not None
     assert recent_file().read_bytes() == before
 
@@ -252,7 +237,7 @@ async def test_the_end_of_a_path_is_seen_on_a_narrow_screen(tmp_path: Path) -> N
     assert all(row.startswith(("/m", "…m")) for row in rows)
 
 
-async def test_what_is_typed_while_a_model_opens_is_for_nothing_but_the_opening_screen(
+async def test_keys_typed_while_a_model_opens_go_only_to_the_opening_screen(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_model, may_open = Engine.open, threading.Event()
@@ -274,7 +259,7 @@ async def test_what_is_typed_while_a_model_opens_is_for_nothing_but_the_opening_
             assert app.main.stores is not None
             assert app.views.active is app.views.overview
             assert str(app.session.shown.selected) == "L0H0"
-            await pilot.press("B")
+            await type_keys(pilot, "B")
             await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
         may_open.clear()
         await type_keys(pilot, *"./nowhere", "enter", "2", "escape")
@@ -285,7 +270,7 @@ async def test_what_is_typed_while_a_model_opens_is_for_nothing_but_the_opening_
         may_open.set()
 
 
-async def test_a_name_typed_in_full_is_what_enter_opens_and_a_fragment_finds(
+async def test_a_full_name_is_opened_and_a_fragment_searches(
     hub: FakeHub, tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("org/gpt2-xl", "org/gpt2-medium", "distilbert"):
@@ -315,7 +300,7 @@ async def test_a_name_typed_in_full_is_what_enter_opens_and_a_fragment_finds(
         assert screen.list.name_chosen == "org/gpt2-medium"
 
 
-async def test_the_cursor_follows_what_is_found_until_it_is_moved() -> None:
+async def test_the_cursor_follows_the_best_match_until_it_is_moved() -> None:
     async with opening_screen() as (app, pilot, screen):
         await type_keys(pilot, *"tiny")
         await until(pilot, lambda: screen.list.name_chosen == "tiny")
@@ -361,30 +346,27 @@ async def test_tab_completes_the_names_of_listed_models_and_then_goes_to_the_lis
 
 
 @pytest.mark.parametrize("width", [80, 40])
-async def test_the_line_of_keys_says_what_works_where_the_focus_is(hub: FakeHub, width: int) -> None:
+async def test_the_foot_of_the_opening_screen_follows_the_focus(hub: FakeHub, width: int) -> None:
     hub.hanging = ("/api/",)
 
-    def key_line(app: Explorer) -> str:
-        return screen_text(app).splitlines()[-1].strip()
-
     async with opening_screen((width, 12)) as (app, pilot, _):
-        await until(pilot, lambda: "tab Complete" in key_line(app))
-        assert "? Help" not in key_line(app)
-        assert ("f1 Help" in key_line(app)) == (width == 80)
+        await until(pilot, lambda: "tab Complete" in foot(app))
+        assert "? Help" not in foot(app)
+        assert ("f1 Help" in foot(app)) == (width == 80)
         await type_keys(pilot, "tab")
-        await until(pilot, lambda: "/ Search" in key_line(app))
-        assert "? Help" in key_line(app)
-        assert ("gg First" in key_line(app)) == (width == 80)
-        assert "Complete" not in key_line(app)
-        await pilot.click(offset=(key_line(app).index("/ Search") + 2, 11))
-        await until(pilot, lambda: "tab Complete" in key_line(app))
+        await until(pilot, lambda: "/ Search" in foot(app))
+        assert "? Help" in foot(app)
+        assert ("gg First" in foot(app)) == (width == 80)
+        assert "Complete" not in foot(app)
+        await pilot.click(offset=(foot(app).index("/ Search") + 2, 11))
+        await until(pilot, lambda: "tab Complete" in foot(app))
         await type_keys(pilot, "tab")
-        await until(pilot, lambda: "/ Search" in key_line(app))
+        await until(pilot, lambda: "/ Search" in foot(app))
         await type_keys(pilot, "slash", *"no/where", "enter")
-        await until(pilot, lambda: "esc Stop" in key_line(app))
-        assert "Open" not in key_line(app)
+        await until(pilot, lambda: "esc Stop" in foot(app))
+        assert "Open" not in foot(app)
         await type_keys(pilot, "escape")
-        await until(pilot, lambda: "tab Complete" in key_line(app))
+        await until(pilot, lambda: "tab Complete" in foot(app))
         await type_keys(pilot, "f1")
         await until(pilot, lambda: "in this menu" in screen_text(app))
 
@@ -413,7 +395,7 @@ async def test_an_empty_cache_says_so_and_the_columns_stand_below_their_names(
         await until(pilot, lambda: app.theme != before)
 
 
-async def test_what_is_pasted_in_quotes_as_an_address_or_beside_a_model_opens_that_model(
+async def test_quoted_paths_addresses_and_files_of_a_model_open_it(
     hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     hub.add("org/tiny", tiny_model("gpt2"))
@@ -442,7 +424,7 @@ async def test_what_is_pasted_in_quotes_as_an_address_or_beside_a_model_opens_th
     assert Path(model_folders.model_at_path(str(copy))) == copy / "snapshots" / "abc"
 
 
-async def test_a_slash_in_the_list_begins_a_new_text_and_a_tilde_becomes_a_path() -> None:
+async def test_a_slash_in_the_list_starts_a_new_search_and_a_tilde_becomes_a_path() -> None:
     async with opening_screen() as (_, pilot, screen):
         await type_keys(pilot, *"demo", "tab")
         await until(pilot, lambda: screen.focused is screen.list)
@@ -453,35 +435,31 @@ async def test_a_slash_in_the_list_begins_a_new_text_and_a_tilde_becomes_a_path(
         assert screen.focused is screen.field
 
 
-def test_of_many_completions_the_first_are_named() -> None:
+def test_the_first_of_many_completions_are_listed() -> None:
     for count, more in ((8, ""), (9, "  …")):
         place = Place("/x/", "", tuple(f"/x/{letter}/" for letter in "abcdefghi"[:count]))
         assert enter_does(None, "/x/", place, "⏎", "tab") == f"tab completes: a  b  c  d  e  f  g  h{more}"
 
 
-async def test_escape_goes_one_step_back_at_a_time_and_the_line_of_keys_says_which() -> None:
+async def test_escape_goes_one_step_back_and_the_foot_says_which() -> None:
     async with opening_screen() as (app, pilot, screen):
-
-        def foot() -> str:
-            return screen_text(app).splitlines()[-1]
-
-        await until(pilot, lambda: "esc Leave" in foot())
+        await until(pilot, lambda: "esc Leave" in foot(app))
         await type_keys(pilot, *"zzz")
-        await until(pilot, lambda: "esc Clear" in foot())
+        await until(pilot, lambda: "esc Clear" in foot(app))
         screen.set_focus(screen.list)
-        await until(pilot, lambda: "esc Back" in foot())
+        await until(pilot, lambda: "esc Back" in foot(app))
         await type_keys(pilot, "escape")
         assert screen.focused is screen.field
         assert screen.field.value == "zzz"
         await type_keys(pilot, "escape")
         assert screen.field.value == ""
-        await until(pilot, lambda: "esc Leave" in foot())
+        await until(pilot, lambda: "esc Leave" in foot(app))
         assert not app._exit
         await type_keys(pilot, "escape")
         await until(pilot, lambda: app._exit)
 
 
-async def test_behind_the_opening_screen_stands_nothing_of_an_explorer_without_a_model() -> None:
+async def test_nothing_is_shown_behind_the_opening_screen_without_a_model() -> None:
     async with opening_screen((160, 50)) as (app, _, screen):
         box = screen.query_one("#chooser").region
         lines = screen_text(app).splitlines()
@@ -516,7 +494,7 @@ def test_the_list_is_short_and_has_every_model_once() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not os.access("/proc/version", os.R_OK), reason="needs a place to fail")
-def test_a_place_that_cannot_be_written_to_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/version")
     remember_model("a", outline("a"))
     assert recent_models() == ()
@@ -566,7 +544,7 @@ def test_times_are_written_no_finer_than_they_are_known() -> None:
 
 @pytest.mark.parametrize("name", ["/a/folder/of/models", "gpt2", *NASTY, "".join(NASTY)])
 @pytest.mark.parametrize("width", [0, 1, 2, 9, 60])
-def test_of_a_long_name_as_much_of_its_end_is_shown_as_there_is_room_for(name: str, width: int) -> None:
+def test_a_long_name_shows_as_much_of_its_end_as_fits(name: str, width: int) -> None:
     whole, found = escape_text(name), fit_path(name, width)
     if cell_len(whole) <= width:
         assert found == whole
@@ -576,7 +554,7 @@ def test_of_a_long_name_as_much_of_its_end_is_shown_as_there_is_room_for(name: s
     assert found == "…"[:width] + next(end for end in ends if cell_len(end) <= max(width - 1, 0))
 
 
-def test_a_long_text_pasted_for_a_name_is_not_measured_once_for_every_character(
+def test_a_long_pasted_name_is_not_measured_for_every_character(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     measured: list[int] = []

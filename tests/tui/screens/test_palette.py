@@ -11,8 +11,8 @@ from textual.widgets import Input, OptionList
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, screen_text, settle, type_keys, until
-from tests.tui.monkey_hands import leave
+from tests.tui.explorer import explorer, press, screen_text, settle, type_keys, until
+from tests.tui.monkey_actions import leave
 from tui.app.explorer import Explorer
 from tui.screens.export_screen import ExportScreen
 from tui.screens.palette import Palette
@@ -21,36 +21,31 @@ from tui.views.table_view import TablePane
 
 async def search(app: Explorer, pilot: Pilot[None], text: str) -> list[str]:
     """Open the palette, type, and give what it offers."""
-    await pilot.press("ctrl+p")
-    await settle(pilot)
+    await press(pilot, "ctrl+p")
     assert isinstance(app.screen, Palette)
-    await pilot.press(*text)
+    await type_keys(pilot, *text)
     await app.workers.wait_for_complete()
     await settle(pilot)
     options = app.screen.query_one(OptionList)
     return [str(options.get_option_at_index(place).prompt) for place in range(options.option_count)]
 
 
-async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_model: TinyModel) -> None:
+async def test_the_palette_goes_to_heads_and_views_and_runs_commands(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         assert (await search(app, pilot, "1.2"))[0] == "L1H2"
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.session.shown.selected == Head("decoder", 1, 2)
         assert (await search(app, pilot, "03"))[0] == "L0H3"
-        await pilot.press("escape")
-        await settle(pilot)
+        await press(pilot, "escape")
         assert app.screen is app.screen_stack[0]
         assert "Circuits  (4)" in await search(app, pilot, "circuits")
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.views.active.view == "circuits"
         await search(app, pilot, "theme nord")
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.theme == "nord"
         assert any(each.startswith("Back") for each in await search(app, pilot, ""))
-        await pilot.press(*"0.1", "enter")  # without waiting for what is found
+        await type_keys(pilot, *"0.1", "enter")  # without waiting for what is found
         await settle(pilot)
         assert app.session.shown.selected == Head("decoder", 0, 1)
 
@@ -74,74 +69,61 @@ CALLED = {
 
 
 @pytest.mark.parametrize(("kind", "called"), [("llama", CALLED), ("t5", {"cross": "cross L0"})])
-async def test_the_palette_puts_what_is_called_so_before_what_has_the_letters(
-    tiny_model: TinyModel, kind: str, called: dict[str, str]
-) -> None:
+async def test_the_palette_puts_exact_names_first(tiny_model: TinyModel, kind: str, called: dict[str, str]) -> None:
     async with explorer(tiny_model(kind)) as (app, pilot):
         for typed, first in called.items():
             found = await search(app, pilot, typed)
             assert found[0] == first
             assert len(set(found)) == len(found), typed
             assert typed == "ON" or not any(each.startswith("Export") for each in found), "which writes a file at once"
-            await pilot.press("escape")
-            await settle(pilot)
+            await press(pilot, "escape")
 
 
-async def test_the_palette_knows_what_can_be_written() -> None:
+async def test_the_palette_finds_export_by_formats() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         for typed in ("csv", "NPZ", "parquet", "save"):
             found = await search(app, pilot, typed)
             assert found == [f"{typed.lower()} · Export  (e)"]
-            await pilot.press("enter")
-            await settle(pilot)
+            await press(pilot, "enter")
             assert isinstance(app.screen, ExportScreen)
-            await pilot.press("escape")
-            await settle(pilot)
+            await press(pilot, "escape")
 
 
-async def test_that_nothing_is_called_so_is_said_at_once() -> None:
+async def test_the_palette_says_at_once_that_nothing_matches() -> None:
     async with explorer("demo") as (app, pilot):
         for text in ("zzz", "undo", "png"):  # of the last two the letters are scattered over many descriptions
             assert len(await search(app, pilot, text)) == 1
             assert screen_text(app).count("No matches found") == 1
-            await pilot.press("escape")
-            await settle(pilot)
+            await press(pilot, "escape")
 
 
-async def test_what_is_typed_into_the_palette_is_no_sentence(tiny_model: TinyModel) -> None:
+async def test_text_typed_into_the_palette_is_no_sentence(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
-        await pilot.press("3", "ctrl+p", *"qqqq", "enter")
-        await settle(pilot)
+        await press(pilot, "3", "ctrl+p", *"qqqq", "enter")
         assert "no head, view or command matches 'qqqq'" in screen_text(app)
-        await pilot.press("escape")
-        await settle(pilot)
+        await press(pilot, "escape")
         assert app.session.shown.sentence == app.main.sentence_input.value == "the cat"
         assert app.sentences.read == ["the cat"]
 
 
-async def test_the_palette_knows_what_the_active_view_does_beside_the_tree(tiny_model: TinyModel) -> None:
+async def test_the_palette_knows_the_commands_of_the_active_view_from_the_tree(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H1") as (app, pilot):
-        await type_keys(pilot, "4", "unbound:app.tree")
-        await settle(pilot)
+        await press(pilot, "4", "unbound:app.tree")
         assert (await search(app, pilot, "sort"))[0] == "Sort by this column: down, up, as it was"
-        await type_keys(pilot, "enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert isinstance(app.views.active, TablePane)
         assert app.views.active.grid._shown.wanted.sort is not None
 
 
-async def test_the_palette_knows_a_layers_heads_and_the_line_that_goes_anywhere(tiny_model: TinyModel) -> None:
+async def test_the_palette_knows_a_layers_heads_and_the_prompt(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         assert (await search(app, pilot, "L1"))[:5] == ["L1", "L1H0", "L1H1", "L1H2", "L1H3"]
-        await pilot.press("ctrl+n", "ctrl+n", "ctrl+n", "ctrl+p", "enter")
-        await settle(pilot)
+        await press(pilot, "ctrl+n", "ctrl+n", "ctrl+n", "ctrl+p", "enter")
         assert app.session.shown.selected == Head("decoder", 1, 1)
         assert (await search(app, pilot, "go to"))[0] == "Go to, or do, anything by name  (:)"
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.focused is app.main.prompt.input
-        await pilot.press(*"0.3", "enter")
-        await settle(pilot)
+        await press(pilot, *"0.3", "enter")
         assert app.session.shown.selected == Head("decoder", 0, 3)
 
 
@@ -159,7 +141,7 @@ async def test_what_is_typed_into_the_palette_in_one_go_ends_nothing(tiny_model:
 
 
 @pytest.mark.parametrize("is_left", [False, True])
-async def test_a_palette_that_is_closed_or_left_before_it_is_there_ends_nothing(is_left: bool) -> None:
+async def test_closing_or_leaving_the_palette_before_it_is_mounted_is_no_error(is_left: bool) -> None:
     for turns in range(3):
         async with explorer("demo", head="L0H0") as (app, pilot):
             app.main.action_command_palette()
@@ -174,14 +156,13 @@ async def test_a_palette_that_is_closed_or_left_before_it_is_there_ends_nothing(
         assert app.unforeseen is None
 
 
-async def test_what_a_command_of_the_palette_leads_to_is_laid_out_once_all_rests(
+async def test_the_view_opened_by_the_palette_is_laid_out(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         delay_update = app.delay_update
         monkeypatch.setattr(app, "delay_update", lambda: delay_update(0.3))  # the toolkit draws nothing for so long
         await search(app, pilot, "circuits")
-        await type_keys(pilot, "enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.views.active.view == "circuits"
         assert app.views.active.region.area

@@ -20,14 +20,14 @@ from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_reader
-from tests.tui.explorer import explorer, screen_text, settle, until
+from tests.tui.explorer import explorer, press, screen_text, settle, type_keys, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.state.sentences import Sentences
 from tui.widgets.field import FilterInput
 
 
-def test_the_arrows_go_through_sentences_and_the_draft_waits_at_the_bottom() -> None:
+def test_the_arrows_go_through_the_sentences_and_back_to_the_draft() -> None:
     SentenceStore(history_file()).add("zero")
     history = Sentences(keeps=True)
     for text in ("two", "one", "three"):
@@ -68,110 +68,102 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
     folder = tiny_model("gpt2")
     async with explorer(folder, text="the cat") as (app, pilot):
         for text in ("a mat", "the dog"):
-            await pilot.press("i", "ctrl+u", *("space" if each == " " else each for each in text), "enter")
-            await settle(pilot)
-        await pilot.press("i", "up")
+            await press(pilot, "i", "ctrl+u", *text, "enter")
+        await type_keys(pilot, "i", "up")
         assert app.main.sentence_input.value == "a mat"  # before the one that is shown
-        await pilot.press("up")
+        await type_keys(pilot, "up")
         assert app.main.sentence_input.value == "the cat"  # which was read, and not typed
-        await pilot.press("x", "escape")
+        await type_keys(pilot, "x", "escape")
         assert app.main.sentence_input.value == "the dog"  # what is on screen
-        await pilot.press("i", "end", "backspace", "down", "up", "up", "down")
+        await type_keys(pilot, "i", "end", "backspace", "down", "up", "up", "down")
         assert app.main.sentence_input.value == "the dog"
-        await pilot.press("down")
+        await type_keys(pilot, "down")
         assert app.main.sentence_input.value == "the do"
-        await pilot.press("escape")
+        await type_keys(pilot, "escape")
         assert app.focused is app.views.attention.heatmap
     assert [json.loads(line) for line in history_file().read_text(encoding="utf-8").splitlines()] == [
         "a mat",
         "the dog",
     ]
     async with explorer(folder) as (app, pilot):
-        await pilot.press("i", "t", "up", "up")
+        await type_keys(pilot, "i", "t", "up", "up")
         assert app.main.sentence_input.value == "a mat"
-        await pilot.press("down", "down", "down")
+        await type_keys(pilot, "down", "down", "down")
         assert app.main.sentence_input.value == "t"
-        await pilot.press("ctrl+r", *"DOG")
+        await type_keys(pilot, "ctrl+r", *"DOG")
         await until(pilot, lambda: "the dog" in screen_text(app))
         assert "a mat" not in screen_text(app)
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.sentences.read == ["the dog"]
         assert app.views.active is app.views.attention
 
 
-async def test_nothing_but_spaces_is_no_sentence_and_the_line_says_which_key_begins_one(tiny_model: TinyModel) -> None:
+async def test_spaces_alone_are_no_sentence(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
-        await pilot.press("i", "space", "space", "enter")
-        await settle(pilot)
+        await press(pilot, "i", " ", " ", "enter")
         assert "i: type a sentence" in screen_text(app)
         assert "the sentence is empty; type some words" in screen_text(app)
 
 
-async def test_escape_leads_out_of_the_sentence_to_where_it_was_come_from(tiny_model: TinyModel) -> None:
+async def test_escape_goes_back_from_the_sentence_to_the_last_focus(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
 
         def has_keys(widget: Widget) -> bool:
             return app.focused is widget
 
-        await pilot.press("3")
-        await settle(pilot)
+        await press(pilot, "3")
         for typed in ("", "abc"):
-            await pilot.press("i", *typed, "escape")
+            await type_keys(pilot, "i", *typed, "escape")
             assert has_keys(app.views.attention.heatmap)
-        await pilot.press("i", "escape", "escape", "i", "escape")
+        await type_keys(pilot, "i", "escape", "escape", "i", "escape")
         assert has_keys(app.main.tree_widget)
-        await pilot.press("4", "slash", *"ra", "escape", "i", "escape")
-        await settle(pilot)
+        await press(pilot, "4", "slash", *"ra", "escape", "i", "escape")
         assert app.views.table is not None
         assert has_keys(app.views.table.grid)
         await pilot.click(type(app.main.sentence_input))
-        await pilot.press("escape")
+        await type_keys(pilot, "escape")
         assert has_keys(app.views.table.grid)
 
 
-async def test_what_was_not_read_does_not_stand_as_the_sentence_and_comes_back_to_be_typed_on(
+async def test_an_unread_draft_is_not_shown_as_the_sentence_and_comes_back(
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
         line = app.main.sentence_input
-        await pilot.press("i", *"dog", "left", "tab")
+        await type_keys(pilot, "i", *"dog", "left", "tab")
         assert line.value == "the cat" == app.session.shown.sentence
-        await pilot.press("i")
+        await type_keys(pilot, "i")
         assert (line.value, line.cursor_position) == ("dog", len("do"))
-        await pilot.press("escape", "i")
+        await type_keys(pilot, "escape", "i")
         assert line.value == "the cat"
-        await pilot.press(*"dog")
+        await type_keys(pilot, *"dog")
         app.app_focus = False  # another window is looked at
         await pilot.pause()
         assert line.value == "dog"
         app.app_focus = True
-        await pilot.press("s", "enter")
+        await type_keys(pilot, "s", "enter")
         assert line.value == "dogs"
         await until(pilot, lambda: app.session.shown.sentence == "dogs")
-        await pilot.press("i", *"on", "tab")
+        await type_keys(pilot, "i", *"on", "tab")
         app.main.read_sentence("the cat")
-        await pilot.press("i")
+        await type_keys(pilot, "i")
         assert line.value == "the cat"  # what was chosen came in the place of the draft
 
 
-async def test_ctrl_c_leaves_a_field_unless_the_person_has_selected_text(tiny_model: TinyModel) -> None:
+async def test_ctrl_c_copies_no_text_that_was_selected_to_be_replaced(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
-        await pilot.press("i", "ctrl+c")
+        await type_keys(pilot, "i", "ctrl+c")
         assert app.focused is app.main.tree_widget
-        assert app.clipboard == ""
-        await pilot.press("i", "end", "shift+left", "ctrl+c")
-        assert app.clipboard == "t"
-        await pilot.press("ctrl+u", "ctrl+c", "w", "w")
+        await type_keys(pilot, "w", "w")
         line = app.views.active.query_one(FilterInput)
-        await pilot.press("slash", "h", "enter", "slash")
+        await type_keys(pilot, "slash", "h", "enter", "slash")
         assert line.selected_text == "h"
-        await pilot.press("ctrl+c")
+        await type_keys(pilot, "ctrl+c")
         await until(pilot, lambda: not line.display)
-        assert app.clipboard == "t"
+        assert app.clipboard == ""
 
 
-async def test_a_sentence_that_another_was_read_instead_of_is_among_the_earlier_ones(
+async def test_a_replaced_sentence_is_among_the_earlier_ones(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     never = asyncio.Event()
@@ -179,15 +171,15 @@ async def test_a_sentence_that_another_was_read_instead_of_is_among_the_earlier_
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), text="the cat"))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.main.sentence_input.value == "the cat")
-        await pilot.press("i", *"a mat", "enter")
+        await type_keys(pilot, "i", *"a mat", "enter")
         await until(pilot, lambda: app.sentences.read == ["a mat"])
         assert app.sentences.listed == ("a mat", "the cat")
-        await pilot.press("i", "up")
+        await type_keys(pilot, "i", "up")
         assert app.main.sentence_input.value == "the cat"
     app.engine.stop()
 
 
-async def test_a_sentence_typed_before_the_model_is_there_is_the_one_that_is_read(
+async def test_a_sentence_typed_before_the_model_is_open_is_read(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, opening = Engine(EngineOptions()), Future[ModelOutline]()
@@ -221,29 +213,26 @@ async def test_a_file_that_cannot_be_written_is_said_once(
         assert app.sentences.newest_first == ("b", "a")
 
 
-async def test_the_list_shows_a_sentence_that_was_read_without_running_the_model_again(tiny_model: TinyModel) -> None:
+async def test_a_read_sentence_is_shown_again_without_running_the_model(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat sat") as (app, pilot):
         for text in ("on the mat", "a dog"):
             app.main.read_sentence(text)
             await pilot.pause()
             await settle(pilot)
         assert app.sentences.read == ["a dog", "on the mat", "the cat sat"]
-        await pilot.press("unbound:app.tree", "S", "G", "enter")
-        await pilot.pause()
+        await press(pilot, "unbound:app.tree", "S", "G", "enter")
         await settle(pilot)
         shown = app.views.attention.heatmap.pooled
         assert shown is not None
         assert "".join(shown.query_tokens) == "the cat sat" == app.main.sentence_input.value
         assert app.views.active is app.views.attention
-        await pilot.press("S", "j", "d")
-        await pilot.pause()
+        await press(pilot, "S", "j", "d")
         assert "a dog" not in screen_text(app)
-        await pilot.press("k", "colon", "escape")
-        await settle(pilot)
+        await press(pilot, "k", "colon", "escape")
         assert app.sentences.read == ["the cat sat", "on the mat"]
 
 
-def test_a_sentence_of_before_is_as_it_was_without_a_run_and_few_are_kept(tiny_model: TinyModel) -> None:
+def test_an_earlier_sentence_is_shown_without_a_run_and_few_are_kept(tiny_model: TinyModel) -> None:
     reader = open_reader(tiny_model("llama"))
     layer = reader.anatomy.outline.layers[1].name
     runs: list[int] = []
@@ -276,7 +265,7 @@ def test_a_lack_of_memory_that_is_no_tensors_is_said_to_be_one(said: str, tiny_m
     assert reader.reads_with_kernels, "it is not the kernels' fault"
 
 
-async def test_a_long_sentence_that_is_not_read_yet_stands_from_its_beginning(tiny_model: TinyModel) -> None:
+async def test_a_long_sentence_that_is_not_read_yet_is_shown_from_its_start(tiny_model: TinyModel) -> None:
     text = "A first word, and then so many more that the line has no room for them: " + "more and more of them, " * 9
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         app.main.sentence_input.show_read(text, None)
@@ -285,6 +274,5 @@ async def test_a_long_sentence_that_is_not_read_yet_stands_from_its_beginning(ti
         line = screen_text(app).splitlines()[-2].rstrip()
         assert line.startswith(" sentence A first word, and then")
         assert line.endswith("…")
-        await pilot.press("i", "end")
-        await pilot.pause()
+        await press(pilot, "i", "end")
         assert "more of them," in screen_text(app).splitlines()[-2], "what is typed is seen at the cursor"

@@ -14,10 +14,13 @@ from textual.widgets._toast import Toast
 
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
+from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, settle, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.export import clipboard
+from tui.export.clipboard import LARGEST
+from tui.export.view_table import table_in_view, whole_map
 from tui.views.table_view import TablePane
 
 TEXT = "the cat sat on the mat"
@@ -143,3 +146,39 @@ async def test_no_message_covers_the_line_of_the_palette() -> None:
             for x in range(part.x, part.right):
                 assert not isinstance(app.screen.get_widget_at(x, part.y)[0], Toast)
     app.engine.stop()
+
+
+async def test_a_cell_a_row_and_the_view_are_copied_as_they_are_written(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMUX", "yes")
+    async with explorer(tiny_model("llama", with_head=True), text=TEXT) as (app, pilot):
+        for view in "1234":
+            await press(pilot, view)
+            await press(pilot, "down", "right", "unbound:app.copy_view")
+            table, _ = table_in_view(app.views, await whole_map(app.views) if view == "3" else None)
+            names, *rows = csv.reader(io.StringIO(app.clipboard), delimiter="\t")
+            assert tuple(names) == table.columns
+            assert rows == [["" if cell is None else str(cell) for cell in row] for row in table]
+            cells: list[str] = []
+            for key in ("y", "Y"):
+                await press(pilot, key)
+                cells.append(app.clipboard)
+            assert "\n" not in cells[1]
+            assert cells[0] in cells[1].split("\t")
+            if view == "3":
+                assert float(cells[0]) == app.views.attention.heatmap.value
+                assert len(cells[1].split("\t")) == len(app.views.attention.heatmap.pooled.key_tokens)  # type: ignore[union-attr]
+        hints = [each for each in app._notifications if "set-clipboard on" in str(each.message)]
+        assert hints == []  # said with the first copy, and not again
+
+
+async def test_what_is_larger_than_terminals_take_is_refused(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=" ".join(["cat"] * 100)) as (app, pilot):
+        app.copy_to_clipboard("before")
+        await press(pilot, "3", "unbound:app.copy_view")
+        (refusal,) = [str(each.message) for each in app._notifications]
+        assert f"larger than the {LARGEST // 1000} kB that a terminal copies; nothing was copied" in refusal
+        assert app.clipboard == "before"
+        await press(pilot, "Y")
+        assert len(app.clipboard.split("\t")) == len(app.views.attention.heatmap.pooled.key_tokens) > 60  # type: ignore[union-attr]

@@ -7,8 +7,7 @@ from textual.pilot import Pilot
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.app.test_keys_and_commands import foot, press
-from tests.tui.explorer import explorer, screen_text, settle, shown, titled, until
+from tests.tui.explorer import explorer, foot, press, screen_text, settle, shown, titled, until
 from tui.app.explorer import Explorer
 from tui.views.table_view import TablePane
 from tui.views.text_view import TextPane

@@ -14,8 +14,7 @@ from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline, heads_named
 from tests.conftest import TinyModel
 from tests.exporting import exported
-from tests.tui.app.test_keys_and_commands import foot, press
-from tests.tui.explorer import explorer, screen_text, settle, shown, until
+from tests.tui.explorer import explorer, foot, press, screen_text, settle, shown, until
 from tui.app.explorer import Explorer
 from tui.views.table_view import TablePane
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TinyModel
-from tests.tui.app.test_keys_and_commands import foot, press
-from tests.tui.explorer import explorer, screen_text, settle, shown, until
+from tests.tui.explorer import explorer, foot, press, screen_text, settle, shown, until
 
 
 async def test_tree_titles_and_paths_on_the_smallest_terminal(

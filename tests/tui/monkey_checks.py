@@ -1,4 +1,4 @@
-"""What random keys leave is tried with keys: those that the line at the foot offers, and the one that draws anew."""
+"""Checks between random keys: that the keys at the foot do something, and that drawing again changes nothing."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from textual.widgets._toast import Toast
 
 from tests.tui.explorer import screen_text
-from tests.tui.monkey_hands import has_ended, is_leaving
+from tests.tui.monkey_actions import has_ended, is_leaving
 from tests.tui.painted_explorer import PaintedExplorer
 from tui.widgets.key_line import KeyLine
 
 MOST = 40
-"""Keys that are pressed at most: what one opens offers others."""
+"""The most keys that are pressed, since each may open others."""
 
 Press = Callable[[str], Awaitable[None]]
 Rest = Callable[[], Awaitable[None]]
 
 
 def offered(app: PaintedExplorer) -> dict[str, str]:
-    """Give the keys that are to be read in the line at the foot and work now, with their words; none that leaves."""
+    """Give the working keys at the foot with their words, except those that leave."""
     lines = [app.main.key_line, *app.screen.query(KeyLine)]
     line = next((each for each in reversed(lines) if each.is_on_screen and each.region.area), None)
     active = app.screen.active_bindings
@@ -36,7 +36,7 @@ def offered(app: PaintedExplorer) -> dict[str, str]:
 
 
 def said_twice(app: PaintedExplorer) -> Iterator[str]:
-    """Say which messages stand twice on the screen."""
+    """Report messages that are shown twice."""
     kept = Counter((each.title, each.message) for each in app._notifications)
     shown = Counter(str(each.render()) for each in app.screen.query(Toast) if each.region.area)
     for message, times in (*kept.items(), *shown.items()):
@@ -45,7 +45,7 @@ def said_twice(app: PaintedExplorer) -> Iterator[str]:
 
 
 async def drawn_otherwise(app: PaintedExplorer, press: Press, rest: Rest) -> AsyncIterator[str]:
-    """Say what is another once all has been drawn anew."""
+    """Report cells that change when everything is drawn again."""
     before = await _at_rest(app, rest)
     await press("ctrl+l")
     await rest()
@@ -59,7 +59,7 @@ async def drawn_otherwise(app: PaintedExplorer, press: Press, rest: Rest) -> Asy
 
 
 async def silent(app: PaintedExplorer, press: Press, rest: Rest) -> AsyncIterator[str]:
-    """Say which keys of the line at the foot neither change anything nor say why, and of what they open, too."""
+    """Report keys at the foot, and at the foot of what they open, that neither change anything nor say why."""
     pressed: set[tuple[str, str]] = set()
     while len(pressed) < MOST and not has_ended(app):
         key, word = next((each for each in offered(app).items() if each not in pressed), ("", ""))
@@ -76,7 +76,7 @@ async def silent(app: PaintedExplorer, press: Press, rest: Rest) -> AsyncIterato
 
 
 async def _at_rest(app: PaintedExplorer, rest: Rest) -> dict[tuple[int, int], tuple[str, str]]:
-    """Take away what goes with the next key, once all that was pressed is done, and give what is on the screen then."""
+    """Wait, clear the messages that the next key would clear, and give the screen."""
     await rest()
     app.main.key_line.clear_message()
     app.clear_notifications()

@@ -1,4 +1,4 @@
-"""What random keys are drawn from, how they are pressed, and what is said when they did harm."""
+"""The random actions: keys, the mouse, pasted text, sizes; and the report of what went wrong."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tests.tui.painted_explorer import is_closing
 from tui.app.explorer import Explorer
 
 LEAVING = ("quit", "app.quit", "suspend_process")
-"""Actions that end the program, which is done on purpose only."""
+"""Actions that end the program."""
 
 OPENING = "app.models"
-"""Id of the key that opens another model."""
+"""The id of the key that opens another model."""
 
 SENTENCES = (
     "Anna has a red ball. Anna gives the red ball to Tom.",
@@ -54,7 +54,7 @@ MOUSE: tuple[tuple[type[events.MouseEvent], ...], ...] = (
     (events.MouseScrollLeft,),
     (events.MouseScrollRight,),
 )
-"""What a hand does with the mouse."""
+"""Gestures of the mouse."""
 
 PASTED = (
     "L1H0",
@@ -66,7 +66,7 @@ PASTED = (
     "\U0001f468\u200d\U0001f469\u200d\U0001f467\u2764\ufe0f\u202eabc\u200b\t\u00ad" * 5,
     "one\r\ntwo\n\n",
 )
-"""What is in a clipboard, for whichever line, view or list gets it."""
+"""Texts to paste, wherever the focus is."""
 
 SIZES = (
     (4, 3),
@@ -87,22 +87,19 @@ CHOOSING = ("a", "down", "tab", "slash", "left", "backspace", "pagedown")
 """Keys on the opening screen."""
 
 LOOK = 0.01
-"""Seconds between two looks at whether something has come."""
+"""Seconds between two looks for something awaited."""
 
 LOOKS = 4
-"""How often in a row all is found at rest before it is: what was the last may have set off more."""
+"""How many looks in a row must find everything at rest."""
 
 LAST = 50
 """How many of the last keys a report names."""
 
 FRAMES = (3, 12, 40)
-"""Keys between two frames: as a person types, and as keys come that are held down or sent by a program.
-
-Counted in keys; only where the machine is so busy that they take longer than `LONGEST` are there more.
-"""
+"""Keys between two frames: as a person types, or as keys come that are held down or sent by a program."""
 
 LONGEST = 0.5
-"""Seconds after which a frame is drawn all the same, for what waits for one."""
+"""Seconds after which a frame is drawn in any case."""
 
 
 class MonkeyError(AssertionError):
@@ -110,15 +107,15 @@ class MonkeyError(AssertionError):
 
 
 def report(what: str, seed: int, models: Sequence[str], model: str, pressed: int, done: Iterable[str]) -> MonkeyError:
-    """Say what is wrong, on which model, and how it came to that."""
+    """Make the error, with the model, the last keys and the command that repeats them."""
     return MonkeyError(
         f"{what}\nseed {seed}, after {pressed} keys, on {model}; the last were\n{' '.join(done)}\n"
-        f"again: python -m tests.tui.long_play --seed {seed} --keys {pressed + 1} {' '.join(models)}"
+        f"again: python -m tests.tui.monkey --seed {seed} --keys {pressed + 1} {' '.join(models)}"
     )
 
 
-def press(app: App[Any], key: str) -> None:
-    """Send a key as a terminal's driver does, without waiting for what it does."""
+def send_key(app: App[Any], key: str) -> None:
+    """Send a key as a terminal's driver does, without waiting for its effect."""
     character = _character(key)
     if len(key) == 1 and not key.isalnum():
         key = _character_to_key(key)
@@ -128,12 +125,12 @@ def press(app: App[Any], key: str) -> None:
 
 
 async def come_to_rest(app: Explorer, pilot: Pilot[None], draw: Callable[[], None]) -> bool:
-    """Wait until nothing more is to come, or the program has been left; False where that takes too long."""
+    """Wait until everything is done or the program has been left; False where that takes too long."""
     if not app.app_focus:
         app.post_message(events.AppFocus())
     end, looks = time.monotonic() + PATIENCE, 0
     while not has_ended(app) and looks < LOOKS:
-        is_told_more = bool(app.main.progress_line.shown.plain)  # of what is not awaited any more, until it has ended
+        is_told_more = bool(app.main.progress_line.shown.plain)  # of work that nobody awaits any more
         is_at_rest = rests(app) and not is_closing(app) and not is_told_more
         looks = looks + 1 if is_at_rest else 0
         draw()
@@ -144,7 +141,7 @@ async def come_to_rest(app: Explorer, pilot: Pilot[None], draw: Callable[[], Non
 
 
 async def taken(app: Explorer, patience: float) -> bool:
-    """Wait until all that was typed has come into the queue of the application, and is done; say whether it is."""
+    """Wait until everything typed has been handled; False where that takes too long."""
     await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), asyncio.get_running_loop()))
     end = time.monotonic() + patience
     while app.message_queue_size and not has_ended(app):
@@ -155,7 +152,7 @@ async def taken(app: Explorer, patience: float) -> bool:
 
 
 async def leave(app: Explorer) -> None:
-    """Leave as a person does; else what is under way would go on while all is taken apart."""
+    """Leave as a person does, so that no work goes on during the end of the test."""
     app.engine.stop()
     app.exit()
     assert app._task is not None
@@ -163,7 +160,7 @@ async def leave(app: Explorer) -> None:
 
 
 def point(app: App[Any], chance: random.Random) -> str:
-    """Click, turn the wheel, or move the mouse somewhere, with or without other keys held; say what and where."""
+    """Click, scroll or move the mouse somewhere, with or without modifier keys; return a description."""
     width, height = app.size
     x, y = chance.randrange(max(width, 1)), chance.randrange(max(height, 1))
     kinds = chance.choice(MOUSE)
@@ -178,18 +175,18 @@ def point(app: App[Any], chance: random.Random) -> str:
 
 
 def say(app: App[Any], sentence: str) -> str:
-    """Type a sentence, or a filter, into the line that has the focus, or else into the sentence's; say which."""
+    """Type a text into the line that has the focus, or else into the sentence; return a description."""
     begins = "" if isinstance(app.focused, Input) else "i"
     for character in begins + sentence[:60]:
-        press(app, character)
+        send_key(app, character)
     if not has_ended(app):
         app.post_message(events.Paste(sentence[60:]))
-        press(app, "enter")
+        send_key(app, "enter")
     return f"{begins} {sentence[:20]!r} enter".strip()
 
 
 def look_away(app: App[Any], chance: random.Random) -> str:
-    """Have the terminal lose the keys to another window, and mostly get them back."""
+    """Take the focus from the terminal, and mostly give it back."""
     kinds = chance.choice(((events.AppBlur, events.AppFocus), (events.AppBlur,), (events.AppFocus,)))
     for kind in kinds:
         app.post_message(kind())
@@ -197,7 +194,7 @@ def look_away(app: App[Any], chance: random.Random) -> str:
 
 
 def paste(app: App[Any], chance: random.Random) -> str:
-    """Paste a text, whatever has the focus; say which."""
+    """Paste a text, whatever has the focus; return a description."""
     text = chance.choice(PASTED)
     driver = app._driver
     assert driver is not None
@@ -206,7 +203,7 @@ def paste(app: App[Any], chance: random.Random) -> str:
 
 
 def resize(app: App[Any], width: int, height: int) -> None:
-    """Give the terminal another size, without waiting until all is laid out anew."""
+    """Resize the terminal without waiting for the layout."""
     size = Size(width, height)
     assert isinstance(app._driver, HeadlessDriver)
     app._driver._size = size
@@ -225,13 +222,13 @@ def _character(key: str) -> str | None:
 
 @contextmanager
 def drawn_every(seconds: float) -> Iterator[None]:
-    """Have screens drawn so often; the toolkit takes it from the environment when it is imported."""
+    """Set the time between frames, which Textual reads when it is imported."""
     with patch.object(screen, "UPDATE_PERIOD", seconds):
         yield
 
 
 def working_keys(app: Explorer) -> list[str]:
-    """List the keys that do something where the focus is, but for those that leave."""
+    """List the keys that work where the focus is, except those that leave."""
     return [
         key for key, active in app.screen.active_bindings.items() if key != "ctrl+c" and not is_leaving(active.binding)
     ]
@@ -243,6 +240,6 @@ def is_leaving(binding: Binding) -> bool:
 
 
 def has_ended(app: App[Any]) -> bool:
-    """Say whether the program has been left, as by a click on the key that does so."""
+    """Say whether the program has been left."""
     assert isinstance(app, Explorer)
     return app._exit or bool(app.failure) or app.unforeseen is not None
