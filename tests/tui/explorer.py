@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+import unicodedata
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from time import monotonic
 
 from textual.app import App
 from textual.events import Key
-from textual.keys import _character_to_key
+from textual.keys import REPLACED_KEYS, _character_to_key
 from textual.pilot import Pilot
 
 from engine.service.engine import Engine
@@ -92,14 +93,23 @@ def waited_for(app: Explorer) -> str:
     )
 
 
+def key_event(key: str) -> Key:
+    """Make the event of a key, named by its character or as bindings name it."""
+    if len(key) == 1:
+        return Key(key if key.isalnum() else _character_to_key(key), key)
+    try:
+        return Key(key, unicodedata.lookup(REPLACED_KEYS.get(key, key).replace("_", " ").upper()))
+    except KeyError:
+        return Key(key, None)
+
+
 async def type_keys(pilot: Pilot[None], *keys: str) -> None:
     """Type keys, each once the previous one has been handled, however busy the engine is.
 
     `Pilot.press` would wait until the processor is idle: a second for each key while the engine works.
     """
     for key in keys:
-        name = key if len(key) > 1 or key.isalnum() else _character_to_key(key)
-        event = Key(name, key if len(key) == 1 else None)
+        event = key_event(key)
         event.time += next(SECONDS)
         pilot.app.post_message(event)
         await _arrival(pilot.app)

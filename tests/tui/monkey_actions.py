@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,11 +15,10 @@ from textual.app import App
 from textual.binding import Binding
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
-from textual.keys import REPLACED_KEYS, _character_to_key
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from tests.tui.explorer import PATIENCE, rests
+from tests.tui.explorer import PATIENCE, key_event, rests
 from tests.tui.painted_explorer import is_closing
 from tui.app.explorer import Explorer
 
@@ -116,12 +114,9 @@ def report(what: str, seed: int, models: Sequence[str], model: str, pressed: int
 
 def send_key(app: App[Any], key: str) -> None:
     """Send a key as a terminal's driver does, without waiting for its effect."""
-    character = _character(key)
-    if len(key) == 1 and not key.isalnum():
-        key = _character_to_key(key)
     driver = app._driver
     assert driver is not None
-    driver.send_message(events.Key(key, character))
+    driver.send_message(key_event(key))
 
 
 async def come_to_rest(app: Explorer, pilot: Pilot[None], draw: Callable[[], None]) -> bool:
@@ -208,16 +203,6 @@ def resize(app: App[Any], width: int, height: int) -> None:
     assert isinstance(app._driver, HeadlessDriver)
     app._driver._size = size
     app.post_message(events.Resize(size, size))
-
-
-def _character(key: str) -> str | None:
-    """Give the character that a key types, if it types one."""
-    if len(key) == 1:
-        return key
-    try:
-        return unicodedata.lookup(REPLACED_KEYS.get(key, key).replace("_", " ").upper())
-    except KeyError:
-        return None
 
 
 @contextmanager
