@@ -236,7 +236,7 @@ def _settings(_: str) -> Iterator[list[str]]:
     """Give the settings with their options and variables."""
     yield ["setting", "example", "option", "variable", "what it does"]
     for each in SETTINGS.values():
-        yield [f"`{each.name}`", f"`{each.default}`", f"`{each.option}`", f"`{each.variable}`", each.says]
+        yield [f"`{each.name}`", f"`{each.default}`", f"`{each.option}`", f"`{each.variable}`", each.description]
 
 
 def main() -> None:

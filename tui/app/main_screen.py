@@ -537,7 +537,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             return
         self.app.copy_to_clipboard(copied.text)
         hint, self._clipboard_hint = self._clipboard_hint, ""
-        self.notify("\n".join(filter(None, (copied.says, copied.beginning, hint))), title="copied")
+        self.notify("\n".join(filter(None, (copied.description, copied.beginning, hint))), title="copied")
 
     async def action_export(self, name: str = "") -> None:
         """Open the export menu, or write to a named file; keys wait until the menu is open."""
@@ -552,7 +552,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     async def _export(self, choice: Choice, path: Path, may_replace: bool) -> None:
         """Write a file, and say what is in it and where it is."""
-        says = self.exporting.says(choice.what)
+        description = self.exporting.describe(choice.what)
         try:
             written = await self.exporting.write(choice, path, may_replace=may_replace)
         except Superseded:
@@ -562,7 +562,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         except Exception as error:  # a failed export must not end the explorer
             self.notify(write_log(error), severity="error")
         else:
-            self.notify(written, title=f"{says}: written")
+            self.notify(written, title=f"{description}: written")
 
 
 def _clipboard_hint() -> str:

@@ -53,7 +53,7 @@ class Setting(NamedTuple):
 
     name: str
     default: str
-    says: str
+    description: str
 
     @property
     def option(self) -> str:
@@ -280,7 +280,11 @@ def example_file() -> str:
     from tui.toolkit.themes import every_theme
 
     defaults = {name: each.default for name, each in SETTINGS.items()} | {"threads": str(limit_threads(None))}
-    lines = [_HEAD, *(f"# {f'{name} = {defaults[name]}':<18} # {each.says}" for name, each in SETTINGS.items()), ""]
+    lines = [
+        _HEAD,
+        *(f"# {f'{name} = {defaults[name]}':<18} # {each.description}" for name, each in SETTINGS.items()),
+        "",
+    ]
     themes = f"Themes: {', '.join(every_theme())}."
     lines.append(fill(themes, WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False))
     lines.append(_KEYS)

@@ -52,7 +52,7 @@ class Copied:
     """Text for the clipboard, and its description."""
 
     text: str
-    says: str
+    description: str
 
     @property
     def beginning(self) -> str:
@@ -61,7 +61,7 @@ class Copied:
         return fit(begin, SHOWN).rstrip() if len(begin) > SHOWN else begin
 
 
-def written(rows: Iterable[Row], what: str) -> str:
+def tab_separated(rows: Iterable[Row], what: str) -> str:
     r"""Write rows as tab-separated text; numbers read back exactly, and a cell with a tab is quoted.
 
     Raises
@@ -70,7 +70,7 @@ def written(rows: Iterable[Row], what: str) -> str:
 
     Examples
     --------
-    >>> written([("a", 1, 0.1), ("b\t", 2, 1e-300)], "it")
+    >>> tab_separated([("a", 1, 0.1), ("b\t", 2, 1e-300)], "it")
     'a\t1\t0.1\n"b\t"\t2\t1e-300'
     """
     stream = io.StringIO()
@@ -100,10 +100,10 @@ async def copied_cell(views: Views) -> Copied:
     ------
     EngineError : when there is no cell, or it is empty: an empty text would leave the clipboard as it was.
     """
-    cell, says = _cell(views.active)
+    cell, description = _cell(views.active)
     if cell in (None, ""):
-        raise EngineError(f"{says} is empty; nothing was copied")
-    return Copied(str(cell), says)
+        raise EngineError(f"{description} is empty; nothing was copied")
+    return Copied(str(cell), description)
 
 
 def _cell(pane: Pane) -> tuple[Cell, str]:
@@ -127,7 +127,7 @@ def _cell(pane: Pane) -> tuple[Cell, str]:
         case TextPane() if pane.shown is not None:
             table, lines = pane.table_on_screen(), pane.shown
             token = dict(zip(table.columns, table.rows[pane.line], strict=True))
-            cells = written([(token["token"], lines.row[lines.key].item())], "the token")
+            cells = tab_separated([(token["token"], lines.row[lines.key].item())], "the token")
             return cells, f"token {token['position']} and the weight of query {lines.query}, key {lines.key}"
         case LensPane():
             return pane.cell_on_screen().frame["token"][0], "the likeliest token"
@@ -140,7 +140,7 @@ def _cell(pane: Pane) -> tuple[Cell, str]:
         case ComparePane():
             if not (found := pane.under_cursor):
                 raise EngineError("Compare is still empty; nothing was copied")
-            numbers = written([[repr(number) for _, number in found]], "the numbers")
+            numbers = tab_separated([[repr(number) for _, number in found]], "the numbers")
             return numbers, f"{_place(pane)[1]}: {', '.join(name for name, _ in found)}"
     raise EngineError(NOTHING)
 
@@ -152,8 +152,8 @@ async def copied_row(views: Views) -> Copied:
     ------
     EngineError : when there is no row, or it is too large.
     """
-    rows, says = await _rows(views)
-    return Copied(written(rows, "the row"), says)
+    rows, description = await _rows(views)
+    return Copied(tab_separated(rows, "the row"), description)
 
 
 async def _rows(views: Views) -> tuple[Sequence[Row], str]:
@@ -206,12 +206,12 @@ async def _rows_of_several(pane: ComparePane, views: Views) -> tuple[Sequence[Ro
             f"the difference of so long a sentence has too many rows to search; {cell_key}, "
             f"{key_of(pane.app, 'app.export')} writes all of it"
         )
-    table, (place, says) = await table_of_heads(views), _place(pane)
+    table, (place, description) = await table_of_heads(views), _place(pane)
     if table is None:
         raise EngineError(NOTHING)
     if not (rows := _rows_where(table, **place)):
         raise EngineError(f"the table has no row for this place alone; {cell_key}")
-    return rows, f"{says}: {quantity(len(rows), 'row')} of the table"
+    return rows, f"{description}: {quantity(len(rows), 'row')} of the table"
 
 
 def _place(pane: ComparePane) -> tuple[dict[str, Cell], str]:
@@ -248,7 +248,7 @@ async def copied_view(views: Views) -> Copied:
     table = await table_of_heads(views)
     if table is None:
         table, _ = table_in_view(views, await _whole_map(views))
-    text = written(chain([table.columns], table.rows), f"the {pane.view} table")
+    text = tab_separated(chain([table.columns], table.rows), f"the {pane.view} table")
     return Copied(text, f"the {pane.view} table, tab separated")
 
 

@@ -151,7 +151,7 @@ class ExportFiles:
         formats = formats_for(choice.what, self.view)
         return choice if not formats or choice.format in formats else replace(choice, format="csv")
 
-    def says(self, what: What) -> str:
+    def describe(self, what: What) -> str:
         """Describe what would be written, in a few words."""
         target = self._views.target_head
         return {

@@ -110,7 +110,7 @@ class Picture:
         console.print(SegmentLines([[_drawn(each, theme) for each in line] for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
         svg = console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped))
-        return letters_apart(svg)
+        return _TEXT.sub(_apart, svg)
 
     def _console(self, colours: str | None) -> Console:
         """Make a console of the picture's size."""
@@ -135,16 +135,11 @@ def _drawn(segment: Segment, theme: TerminalTheme) -> Segment:
     return Segment(segment.text, style + own)
 
 
-def letters_apart(svg: str) -> str:
-    """Fix the characters of an SVG to their cells.
+def _apart(text: re.Match[str]) -> str:
+    """Start a text at its first letter, and give each character that a font may join an element of its own.
 
     Some programs ignore the style against ligatures, and some drop the blanks at the start of a text.
     """
-    return _TEXT.sub(_apart, svg)
-
-
-def _apart(text: re.Match[str]) -> str:
-    """Start a text at its first letter, and give each character that a font may join an element of its own."""
     letters = unescape(text["letters"]).lstrip("\xa0 ")
     cell = float(text["length"]) / len(unescape(text["letters"]))
     x = float(text["x"]) + float(text["length"]) - cell * len(letters)

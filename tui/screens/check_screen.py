@@ -27,9 +27,8 @@ EXPLANATION = (
 
 def describe_finding(finding: Finding) -> str:
     """Write one finding: ``verified with query/key norm, 2e-07``."""
-    link = {True: "with", False: ":", None: ":"}[finding.holds]
-    separator = " " if finding.holds else ""
-    said = f"{finding.verdict}{separator}{link} {finding.note}" if finding.note else finding.verdict
+    link = " with" if finding.holds else ":"
+    said = f"{finding.verdict}{link} {finding.note}" if finding.note else finding.verdict
     return said if math.isnan(finding.residual) else f"{said}, {finding.residual:.0e}"
 
 

@@ -252,10 +252,6 @@ class ChooserScreen(Modal[Opened | None]):
         self.action_field()
         self.field.offer_to_replace()
 
-    def action_move(self, way: str) -> None:
-        """Move the cursor of the list, wherever the focus is."""
-        getattr(self.list, f"action_{way}")()
-
     async def action_complete(self) -> None:
         """Complete the path or name that is typed; where nothing follows it, go to the list, or back."""
         text = self.field.typed

@@ -92,8 +92,8 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         # With priority, so that letters typed right after it go into the name.
         Binding("tab,shift+tab", "name", "To the file's name, or back", show=False, id="export.name", priority=True),
         Binding("enter", "write", "Write it", id="export.write"),
-        Binding("j,down,ctrl+n", "move(1)", "Down", show=False, id="export.down"),
-        Binding("k,up,ctrl+p", "move(-1)", "Up", show=False, id="export.up"),
+        Binding("j,down,ctrl+n", "move('cursor_down')", "Down", show=False, id="export.down"),
+        Binding("k,up,ctrl+p", "move('cursor_up')", "Up", show=False, id="export.up"),
         Binding("escape,q,e", "leave", "Close", id="export.close"),
         Binding("question_mark", "app.help", "Help: the keys", show=False, id="export.help"),
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="export.quit"),
@@ -116,13 +116,13 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._confirmed: Path | None = None
         self._begins_naming = False
         self._list = Whats(
-            *(Option(Text(f"{what.value}  {exporting.says(what)}"), id=what.name) for what in What),
+            *(Option(Text(f"{what.value}  {exporting.describe(what)}"), id=what.name) for what in What),
             markup=False,
             name="export menu",
         )
         self._format_line = Line(classes="export-format")
         self._file = FileName(compact=True, select_on_focus=False, name="file name")
-        self._said_line = Line(classes="export-said")
+        self.message_line = Line(classes="export-said")
 
     def compose(self) -> ComposeResult:
         """Stack the list, the format, the file and the message."""
@@ -130,7 +130,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             yield self._list
             yield self._format_line
             yield self._file
-            yield self._said_line
+            yield self.message_line
 
     def on_mount(self) -> None:
         """Put the cursor on the last choice, and write a named file at once."""
@@ -178,10 +178,10 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         try:
             self._suggested = self._exporting.suggest(self._choice)
             is_model = self._choice.what is What.MODEL
-            self._said_line.show(self._exporting.command() if is_model else HINT)
+            self.message_line.show(self._exporting.command() if is_model else HINT)
         except EngineError as error:
             self._suggested = None
-            self._said_line.show(str(error))
+            self.message_line.show(str(error))
         self._file.value = "" if self._suggested is None else str(self._suggested)
         self._file.cursor_position = len(self._file.value)
         self._confirmed = None
@@ -190,13 +190,6 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
     def _formats(self) -> tuple[str, ...]:
         """The formats of tables, also while the cursor is on something else."""
         return formats_for(self._choice.what, self._exporting.view) or tuple(FORMATS)
-
-    def action_move(self, step: int) -> None:
-        """Move the cursor."""
-        if step > 0:
-            self._list.action_cursor_down()
-        else:
-            self._list.action_cursor_up()
 
     def action_format(self, step: int) -> None:
         """Choose the next or previous format."""
@@ -237,7 +230,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         event.stop()
         if self._confirmed is not None and event.value == self._file.value:
             self._confirmed = None
-            self._said_line.show(HINT)
+            self.message_line.show(HINT)
 
     def action_write(self) -> None:
         """Write the choice, after the letters of the name that are still in the queue."""
@@ -252,7 +245,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             path = self._path()
             is_there = path.exists()
         except (EngineError, OSError, RuntimeError) as error:  # a name that is too long; an unknown user after ~
-            self._said_line.show(error.strerror or str(error) if isinstance(error, OSError) else str(error))
+            self.message_line.show(error.strerror or str(error) if isinstance(error, OSError) else str(error))
             return
         is_to_grow = self._exporting.is_to_grow(self._choice)
         if (is_there or is_to_grow) and path != self._confirmed:
@@ -261,7 +254,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             if is_there:
                 so_far = " with what there is so far" if is_to_grow else ""
                 said = f"the file exists; press {again} again to overwrite it{so_far}"
-            self._said_line.show(said)
+            self.message_line.show(said)
             return
         self._exporting.folder = path.parent
         self.dismiss((self._choice, path, is_there))

@@ -42,7 +42,7 @@ class Line:
     """Keys as shown, what they do, and the keys' names, by which a search finds them too."""
 
     keys: str
-    said: str
+    description: str
     names: str = ""
 
 
@@ -210,7 +210,7 @@ class HelpScreen(ListScreen):
 
     def _list(self, text: str) -> None:
         """List the lines that hold a text, all of them in two columns where there is room."""
-        found = [(each, [line for line in each.lines if text in _said(each, line)]) for each in self._sections]
+        found = [(each, [line for line in each.lines if text in _searched(each, line)]) for each in self._sections]
         found = [(each, lines) for each, lines in found if lines]
         above: list[RenderableType] = []
         columns: list[list[RenderableType]] = [[], []]
@@ -220,7 +220,7 @@ class HelpScreen(ListScreen):
             table = Table.grid(padding=(0, 1, 0, 0))
             table.add_column(width=KEYS)
             for line in lines:
-                table.add_row(Text(line.keys, style="bold"), Text(line.said, overflow="fold"))
+                table.add_row(Text(line.keys, style="bold"), Text(line.description, overflow="fold"))
             parts = (Text(section.title, style="dim"), table, Text(""))
             if section.title == WRONG:
                 above += parts
@@ -237,5 +237,5 @@ class HelpScreen(ListScreen):
         self.body.update(Group(*above, beside) if found else none)
 
 
-def _said(section: Section, line: Line) -> str:
-    return f"{section.title} {line.keys} {line.names} {line.said}".lower()
+def _searched(section: Section, line: Line) -> str:
+    return f"{section.title} {line.keys} {line.names} {line.description}".lower()

@@ -10,7 +10,7 @@ from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, ScreenResultType
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 
 from tui.toolkit.application import notify_copied
 from tui.toolkit.keys import lines_of
@@ -28,6 +28,10 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
         Binding("shift+tab", "app.focus_previous", "To the previous part", show=False, id="box.previous"),
         Binding("super+c", "screen.copy_text", "Copy selected text", show=False, id="box.copy"),
     ]
+
+    def action_move(self, way: str) -> None:
+        """Move the cursor of the list, wherever the focus is."""
+        getattr(self.query_one(OptionList), f"action_{way}")()
 
     def action_copy_text(self) -> None:
         """Copy the selected text and say so."""

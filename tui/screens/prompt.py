@@ -121,7 +121,7 @@ class Prompt(Horizontal):
         self.display = False
         self.input = PromptInput()
         self.label = Line(classes="prompt-label")
-        self.said = Line(classes="prompt-said")
+        self.message_line = Line(classes="prompt-said")
         self._question: Question | None = None
         self._before: Widget | None = None
         self._has_given_back = False
@@ -132,7 +132,7 @@ class Prompt(Horizontal):
         """Put label, answer and message beside each other."""
         yield self.label
         yield self.input
-        yield self.said
+        yield self.message_line
 
     def ask(self, question: Question, text: str = "") -> None:
         """Open the prompt and give it the focus; the text is the answer to begin with."""
@@ -150,7 +150,7 @@ class Prompt(Horizontal):
     def say(self, text: str) -> None:
         """Show a message in the room that the answer leaves."""
         room = self.screen.size.width - cell_len(self.label.shown.plain) - cell_len(self.input.value) - GAPS
-        self.said.show(fit(text, max(room, 0)) if cell_len(text) > room else text)
+        self.message_line.show(fit(text, max(room, 0)) if cell_len(text) > room else text)
 
     def _take_focus(self) -> None:
         self._has_given_back = False
@@ -201,7 +201,7 @@ class Prompt(Horizontal):
         try:
             question.answer(self.input.value)
         except EngineError as error:
-            self.said.show(str(error))
+            self.message_line.show(str(error))
             self.is_refused = True
             self._take_focus()
         else:

@@ -157,20 +157,15 @@ class SentencesScreen(Modal[str | None]):
             self._list.highlighted = self._found.index(text)
         self.refresh_bindings()
 
-    def action_move(self, step: int) -> None:
-        """Move the cursor."""
-        if step > 0:
-            self._list.action_cursor_down()
-        else:
-            self._list.action_cursor_up()
-
 
 class _Words(Field):
     """The line for words, from which the arrows still move in the list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,ctrl+n,ctrl+r", "screen.move(1)", "Next match", show=False, id="sentences.next_match"),
-        Binding("up,ctrl+p", "screen.move(-1)", "Previous match", show=False, id="sentences.match_before"),
+        Binding(
+            "down,ctrl+n,ctrl+r", "screen.move('cursor_down')", "Next match", show=False, id="sentences.next_match"
+        ),
+        Binding("up,ctrl+p", "screen.move('cursor_up')", "Previous match", show=False, id="sentences.match_before"),
     ]
 
     leaving = "screen.leave"

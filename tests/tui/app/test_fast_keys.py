@@ -84,7 +84,7 @@ async def test_a_file_name_that_cannot_be_is_refused_in_a_line(tmp_path: Path, m
             app.focused.value = name
             await pilot.press("enter")
             assert isinstance(app.screen, ExportScreen)
-            said = shown(app.screen._said_line)
+            said = shown(app.screen.message_line)
             assert "too long" in said or "home directory" in said
 
 

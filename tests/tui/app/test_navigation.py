@@ -150,7 +150,7 @@ async def test_the_prompt_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_mo
         assert there(app) == (head(0, 0), "ranks")
         assert has_keys(app, app.views.ranks.table)
         await press(pilot, "colon", *"7.7", "enter")
-        assert "no attention in layer 7" in shown(app.main.prompt.said)
+        assert "no attention in layer 7" in shown(app.main.prompt.message_line)
         assert "no attention in layer 7" in foot(app)
         assert has_keys(app, app.main.prompt.input)
         await press(pilot, "escape")

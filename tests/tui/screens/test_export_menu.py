@@ -45,7 +45,7 @@ def file_name(app: Explorer) -> str:
 def said(app: Explorer) -> str:
     """Give what the menu says below the name."""
     assert isinstance(app.screen, ExportScreen)
-    return shown(app.screen._said_line)
+    return shown(app.screen.message_line)
 
 
 async def test_the_whole_models_tables_are_those_of_the_command(tiny_model: TinyModel, folder: Path) -> None:

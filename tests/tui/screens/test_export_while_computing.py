@@ -19,7 +19,7 @@ TEXT = "the cat sat on the mat"
 def said(app: Explorer) -> str:
     """Give what the menu says below the name."""
     assert isinstance(app.screen, ExportScreen)
-    return str(app.screen._said_line.render())
+    return str(app.screen.message_line.render())
 
 
 @pytest.mark.parametrize("view", ["w", "ww", "2"])

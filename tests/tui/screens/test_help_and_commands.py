@@ -38,7 +38,7 @@ async def test_help_lists_views_then_moving_then_the_keys_of_the_focused_part(ti
             assert titles[:2] == ["views", "moving"]
             wanted = [said for each in alike for name, said in own_keys(each) if name in active]
             listed = " ".join(
-                line.said for each in screen._sections if each.title == f"in the {title}" for line in each.lines
+                line.description for each in screen._sections if each.title == f"in the {title}" for line in each.lines
             )
             assert all(said.split()[0].lower() in listed.lower() for said in wanted), (wanted, listed)
             assert bool(wanted) == (f"in the {title}" in titles)
@@ -158,7 +158,11 @@ async def test_in_the_export_menu_each_key_has_one_name_and_works() -> None:
         await type_keys(pilot, "e")
         screen = app.screen
         assert isinstance(screen, ExportScreen)
-        told = [line.said for section in describe_keys(app, screen.active_bindings.values()) for line in section.lines]
+        told = [
+            line.description
+            for section in describe_keys(app, screen.active_bindings.values())
+            for line in section.lines
+        ]
         assert len(set(told)) == len(told), "no key stands in two parts"
         assert {"Write it", "Down", "Up"} <= set(told)
         begun = screen._list.highlighted

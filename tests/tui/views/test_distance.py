@@ -80,7 +80,7 @@ async def test_a_distance_can_be_typed(tiny_model: TinyModel) -> None:
         for wrong in ("-3", "far", "1" * 10):
             await pilot.press("colon", *f"distance {wrong}", "enter")
             await settle(pilot)
-            assert shown(app.main.prompt.said).startswith("a distance is a whole number of tokens, from 0 to")
+            assert shown(app.main.prompt.message_line).startswith("a distance is a whole number of tokens, from 0 to")
             await pilot.press("escape")
         await pilot.press("unbound:app.distance")
         await settle(pilot)

@@ -243,13 +243,13 @@ async def test_off_and_on_are_completed_to_what_can_stand_behind_them(tiny_model
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, ":", *"off", "tab")
         assert app.main.prompt.input.value == "off "
-        assert "found" in shown(app.main.prompt.said)
+        assert "found" in shown(app.main.prompt.message_line)
         await press(pilot, "tab", "tab", "tab")
         assert app.main.prompt.input.value == "off L0"
         await press(pilot, "escape", ":", *"by-", "tab")
         assert app.main.prompt.input.value == "by-mean"
         await press(pilot, "escape", ":", *"zzz", "tab")
-        assert shown(app.main.prompt.said) == "no completion begins like this"
+        assert shown(app.main.prompt.message_line) == "no completion begins like this"
 
 
 async def test_what_completes_or_matches_nothing_says_so(tiny_model: TinyModel) -> None:
