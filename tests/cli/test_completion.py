@@ -133,7 +133,7 @@ def test_zsh_completes_commands_views_options_and_models(tmp_path: Path) -> None
             terminal.send("\x15")
 
 
-def test_a_living_fish_completes_commands_options_and_models(tmp_path: Path) -> None:
+def test_fish_completes_commands_options_and_models(tmp_path: Path) -> None:
     script, path = prepared("fish", tmp_path)
     asked = "\n".join(f"complete -C '{line}'" for line in LINES)
     done = subprocess.run(

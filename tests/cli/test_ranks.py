@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.conftest import PERSONS_HUB_CACHE, TinyModel
-from tests.exporting import attn_tui, exported
+from tests.exporting import exported
 from tests.opening import edited_weights, with_config
 
 WIDTH, HEAD = 256, 64
@@ -155,12 +153,8 @@ def test_of_a_circuit_that_cancels_nothing_counts(kind: str, tiny_copy: TinyMode
         turned[:, half] @ orthonormal(WIDTH, 32, seed).T for half, seed in ((slice(32), 1), (slice(32, 64), 2))
     )
     found = ranks(write(tiny_copy, {"Q": query, "K": key}, kind))
-    assert (found["0", "Q"][0], found["0", "K"][0], found["0", "QK"][0], found["all", "QK"][0]) == (
-        "32",
-        "32",
-        "0",
-        "0",
-    )
+    places = (("0", "Q"), ("0", "K"), ("0", "QK"), ("all", "QK"))
+    assert [found[place][0] for place in places] == ["32", "32", "0", "0"]
 
 
 BERT_LAYERS = {
@@ -200,10 +194,8 @@ def snapshot(*names: str) -> Path:
 
 def energy_ranks(folder: Path, layer: int) -> dict[str, tuple[int, ...]]:
     """Export a layer's energy ranks: by head or ``all``, in the order of the published tables."""
-    done = attn_tui("export", folder, "ranks", "--layer", str(layer), "--no-cache")
-    assert done.returncode == 0, done.stderr
     found: dict[str, dict[str, int]] = {}
-    for row in csv.DictReader(io.StringIO(done.stdout)):
+    for row in exported(folder, "ranks", "--layer", str(layer), "--no-cache"):
         found.setdefault(row["head"], {})[row["matrix"]] = int(row["energy_rank"])
     return {head: tuple(ranks[each] for each in ("Q", "K", "V", "O", "OV", "QK")) for head, ranks in found.items()}
 
@@ -221,6 +213,5 @@ def test_the_first_heads_of_bert_have_the_published_ranks() -> None:
 
 def test_the_output_embedding_of_gpt2_is_tied_to_the_input_embedding() -> None:
     folder = snapshot("openai-community/gpt2", "gpt2")
-    done = attn_tui("export", folder, "weights")
-    ties = {row["name"]: row["tied_to"] for row in csv.DictReader(io.StringIO(done.stdout)) if row["tied_to"]}
+    ties = {row["name"]: row["tied_to"] for row in exported(folder, "weights") if row["tied_to"]}
     assert ties == {"lm_head.weight": "wte.weight"} or ties == {"lm_head.weight": "transformer.wte.weight"}
