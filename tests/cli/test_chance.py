@@ -1,4 +1,4 @@
-"""What chance gives, as it is exported: against a simulation with NumPy of its own, and against the screen."""
+"""Exported chance, against a simulation with NumPy and against the screen."""
 
 from __future__ import annotations
 

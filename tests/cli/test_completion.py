@@ -1,4 +1,4 @@
-"""The help and the shells' completion say what the command line itself does."""
+"""The help and the completion of shells agree with the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``explain``: the terms of a score, against what transformers takes the softmax of in its own eager attention."""
+"""``explain``: the terms of a score, against the scores of transformers' eager attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a model that ask for too much, lead elsewhere or hold something else: one line, at once, and no memory."""
+"""Files that ask for too much or lead elsewhere are refused in one line, at once, without memory."""
 
 from __future__ import annotations
 

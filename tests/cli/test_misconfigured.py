@@ -1,4 +1,4 @@
-"""What is wrong in a configuration: each mistake has a line that says where and what is right, and all can be read."""
+"""Each mistake in a configuration has a line that says where it is and what is right."""
 
 from __future__ import annotations
 

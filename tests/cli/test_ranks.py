@@ -1,4 +1,4 @@
-"""Ranks that were planted or published are found however weights are stored."""
+"""Planted and published ranks are found however the weights are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings in a file and in the environment, keys of one's own, and what is remembered and logged."""
+"""Settings in a file and in the environment, own keys, and what is saved and logged."""
 
 from __future__ import annotations
 

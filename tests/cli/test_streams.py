@@ -1,4 +1,4 @@
-"""Standard output that is full, closed or a file, settings that cannot be, and pictures without colours."""
+"""Standard output that is full, closed or a file; interrupts; pictures without colours."""
 
 from __future__ import annotations
 

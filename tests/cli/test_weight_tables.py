@@ -1,4 +1,4 @@
-"""Circuits, composition and directions through the real command, against the models' own weights."""
+"""Circuits, composition and directions through the command, against the models' own weights."""
 
 from __future__ import annotations
 

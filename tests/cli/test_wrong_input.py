@@ -1,4 +1,4 @@
-"""Every mistake a person can make has one clear line on standard error."""
+"""Every mistake of a person has one clear line on standard error."""
 
 from __future__ import annotations
 

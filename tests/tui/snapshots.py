@@ -1,4 +1,4 @@
-"""What the explorer shows of the demo, as text and styles of cells; ``python screenshots/take.py`` takes it anew."""
+"""Snapshots of the explorer on the demo, as text and styles of cells; ``python screenshots/take.py`` takes them."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from rich.style import Style
 
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
-from tests.tui.explorer import settle
+from tests.tui.explorer import press, settle
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 
 FOLDER = Path(__file__).with_name("snapshots")
-"""Where the texts are."""
+"""The folder of the snapshots."""
 
 RETAKE = "if it is meant to look like this: python screenshots/take.py"
 
 SYSTEMS = {"256": ColorSystem.EIGHT_BIT, "truecolor": ColorSystem.TRUECOLOR, "none": ColorSystem.TRUECOLOR}
-"""What becomes of colours on the way to a terminal; where there are none, the toolkit has made them grey before."""
+"""Rich's colour system for each kind of terminal; without colour, Textual has made them grey before."""
 
 
 @dataclass(frozen=True)
 class Shot:
-    """One picture.
+    """One snapshot.
 
     Attributes
     ----------
     name : of its file.
     size : of the terminal, columns and rows.
-    keys : that lead there.
-    theme : which colours.
-    colours : what the terminal can show, one of `SYSTEMS`.
-    is_shown : whether it is a picture of the README too.
+    keys : pressed before it is taken.
+    theme : of the explorer.
+    colours : of the terminal, one of `SYSTEMS`.
+    is_shown : whether the README shows it too.
     """
 
     name: str
@@ -74,7 +74,7 @@ SHOTS = (
 
 
 def environment_of(shot: Shot) -> dict[str, str | None]:
-    """Say what the terminal says of itself; None is not set."""
+    """Give the terminal's environment; None is unset."""
     return {
         "TERM": "xterm-256color",
         "COLORTERM": None if shot.colours == "256" else "truecolor",
@@ -83,9 +83,9 @@ def environment_of(shot: Shot) -> dict[str, str | None]:
 
 
 async def strips_of(shot: Shot) -> list[list[Segment]]:
-    """Run the explorer without a terminal, press the keys, and give the lines as a terminal gets them.
+    """Run the explorer, press the keys, and give the lines as a terminal gets them.
 
-    However fast the keys come, every place counts as one that was rested at, which the line of keys tells.
+    Every place counts for the history, however fast the keys come.
     """
     app = Explorer(Engine(EngineOptions(use_cache=False)), Start("demo", head="L1H0"))
     app.theme = shot.theme
@@ -93,36 +93,32 @@ async def strips_of(shot: Shot) -> list[list[Segment]]:
         async with app.run_test(size=shot.size) as pilot:
             await settle(pilot)
             for key in shot.keys:
-                await pilot.press(key)
-                await settle(pilot)
+                await press(pilot, key)
             lines = painted_lines(app, shot.colours)
     app.engine.stop()
     return lines
 
 
 def painted_lines(app: Explorer, colours: str) -> list[list[Segment]]:
-    """Give the lines that a terminal of so many colours gets of what is displayed now."""
+    """Give the displayed lines in the colours that a terminal can show."""
     strips = app.screen._compositor.render_strips()
     return [[Segment(text, _style(style, SYSTEMS[colours])) for text, style, _ in strip] for strip in strips]
 
 
 def _style(style: Style | None, system: ColorSystem) -> Style:
-    """Give a style with the colours that a terminal of that kind shows."""
     if style is None:
         return Style()
-    colours = (None if each is None else _colour(each, system) for each in (style.color, style.bgcolor))
-    front, back = colours
+    front, back = (None if each is None else _colour(each, system) for each in (style.color, style.bgcolor))
     return style.without_color + Style(color=front, bgcolor=back)
 
 
 def _colour(colour: Color, system: ColorSystem) -> Color:
-    """Give a colour as a terminal of that kind shows it."""
     shown = colour if colour.is_default else colour.downgrade(system)
     return shown if shown.is_default else Color.from_triplet(shown.get_truecolor())
 
 
 def cells_of(lines: list[list[Segment]]) -> list[list[tuple[str, str]]]:
-    """Give each line's runs of cells: the text, and its style in words."""
+    """Give the runs of cells of each line: the text, and the style in words."""
     return [
         [
             ("".join(segment.text for segment in run), style)
@@ -133,7 +129,6 @@ def cells_of(lines: list[list[Segment]]) -> list[list[tuple[str, str]]]:
 
 
 def _words(style: Style | None) -> str:
-    """Describe a style by what is to be seen of it."""
     if style is None:
         return ""
     names = [name for name in ("bold", "dim", "italic", "underline", "reverse", "strike") if getattr(style, name)]
@@ -144,7 +139,7 @@ def _words(style: Style | None) -> str:
 
 
 def described(lines: list[list[tuple[str, str]]]) -> str:
-    """Write the text, and below it of each line how many cells have which style."""
+    """Write the text, and below it the styles of each line with their numbers of cells."""
     text = "\n".join("".join(piece for piece, _ in line).rstrip() for line in lines)
     styles = "\n".join(
         f"{number:>2}  " + " · ".join(f"{len(piece)} {style}".rstrip() for piece, style in line)
@@ -154,15 +149,15 @@ def described(lines: list[list[tuple[str, str]]]) -> str:
 
 
 NOTHING = 1e-5
-"""Rounding of float32, of numbers about one."""
+"""The rounding of float32 for numbers about one."""
 
 _NUMBER = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?")
 
 
 def differences(expected: str, found: str) -> Iterator[str]:
-    """Give the lines that differ; of numbers, by more than one in the last digit, which machines may round apart.
+    """Give the lines that differ; machines may round numbers apart by one in the last digit.
 
-    What is less than `NOTHING` is what the model's arithmetic has left over, of which each machine has its own.
+    Numbers below `NOTHING` are rounding errors, which differ between machines.
     """
     before, after = expected.splitlines(), found.splitlines()
     for number in range(max(len(before), len(after))):
@@ -172,7 +167,6 @@ def differences(expected: str, found: str) -> Iterator[str]:
 
 
 def _alike(old: str, new: str) -> bool:
-    """Say whether two lines are the same but for the last digits of numbers."""
     if old == new:
         return True
     numbers = _NUMBER.findall(old), _NUMBER.findall(new)

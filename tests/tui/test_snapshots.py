@@ -1,4 +1,4 @@
-"""The explorer looks as it did when its pictures were taken, and the README's pictures are those."""
+"""The explorer looks like its snapshots, and the README's pictures are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While one model takes the place of another there are no views: keys, and what the old ones have said, end nothing."""
+"""Keys and messages while one model replaces another, when there are no views."""
 
 from __future__ import annotations
 

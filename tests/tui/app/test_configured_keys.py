@@ -1,4 +1,4 @@
-"""Keys that a person gives, shares out or takes away in the configuration file."""
+"""Keys that a person adds, shares or removes in the configuration file."""
 
 from __future__ import annotations
 

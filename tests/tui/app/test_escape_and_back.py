@@ -1,4 +1,4 @@
-"""Ways back: what escape takes back before it leads to the tree, and where the keys go on the way back."""
+"""The ways back: escape, the history, and where focus and scrolling are then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No key does what nobody listed: all that our widgets and screens take have an id, and do what the key table says."""
+"""Every key of widgets and screens has an id and does what the key table says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every key that the explorer has is pressed by some test."""
+"""Every binding is pressed by a test, and the random play finds what it looks for."""
 
 from __future__ import annotations
 

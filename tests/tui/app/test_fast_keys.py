@@ -1,4 +1,4 @@
-"""Keys that come faster than what they are for is done: each goes where the one before it leads, and harms nothing."""
+"""Keys that come faster than their effects: each goes where the one before it leads."""
 
 from __future__ import annotations
 

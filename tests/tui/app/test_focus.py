@@ -1,4 +1,4 @@
-"""Somebody has the focus whatever is taken away: what is typed next goes to something that is to be seen."""
+"""The focus is always on something visible."""
 
 from __future__ import annotations
 

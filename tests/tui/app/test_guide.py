@@ -1,4 +1,4 @@
-"""The first minute: three lines say what is seen and what to press, until a person goes on."""
+"""The guide: three lines for the first minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line of keys shows what works, and keys that every screen has do the same on each."""
+"""The foot shows the working keys, and common keys do the same everywhere."""
 
 from __future__ import annotations
 

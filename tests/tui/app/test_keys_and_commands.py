@@ -1,4 +1,4 @@
-"""Keys and words that hands try: each does what is said of it, or says in a line why it does nothing."""
+"""Keys and commands do what their descriptions say, or say in one line why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is typed into a view while what it shows is worked out."""
+"""Keys in a view that is still being computed."""
 
 from __future__ import annotations
 

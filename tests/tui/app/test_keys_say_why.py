@@ -1,4 +1,4 @@
-"""A key that cannot do anything where one is says so in one line, and what is refused says what is true of it."""
+"""A key without effect says so in one line, and refusals are true."""
 
 from __future__ import annotations
 

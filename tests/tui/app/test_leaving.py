@@ -1,4 +1,4 @@
-"""The program is left while something is about to be shown: that is too late, and no error."""
+"""Leaving while something is about to be shown is no error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding one's way: the jump prompt, the search in the tree, back and forward, and keys that come too early."""
+"""Navigation: the prompt, the search in the tree, back and forward, and early keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that hands know from other programs work wherever there is something to go through."""
+"""Keys known from other programs work in every view, list and menu."""
 
 from __future__ import annotations
 

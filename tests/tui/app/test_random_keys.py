@@ -1,4 +1,4 @@
-"""After hundreds of keys at random, in several models, the explorer still answers and its engine still computes.
+"""After hundreds of random keys, in several models, the explorer still answers and its engine still computes.
 
 For long plays with other seeds: ``python -m tests.tui.monkey --seed 7 --keys 20000 demo FOLDER …``; with
 ``--try-keys`` it names every key that the line at the foot shows and that does nothing.

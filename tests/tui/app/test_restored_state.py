@@ -1,4 +1,4 @@
-"""What comes back at the next start, and what does not."""
+"""What is restored at the next start, and what is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One model after the other in one explorer: everything is of the new one, and the old one's memory is free."""
+"""One model after the other: everything is of the new one, and the old one's memory is freed."""
 
 from __future__ import annotations
 

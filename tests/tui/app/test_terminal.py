@@ -1,4 +1,4 @@
-"""The living program in a pseudo-terminal: it starts light, leaves at once, and gives the terminal back."""
+"""The program in a pseudo-terminal: it starts light, leaves at once, and restores the terminal."""
 
 from __future__ import annotations
 

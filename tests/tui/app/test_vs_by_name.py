@@ -1,4 +1,4 @@
-"""A second model is opened to compare with, or taken away, while the explorer runs."""
+"""A second model is opened and closed while the explorer runs."""
 
 from __future__ import annotations
 

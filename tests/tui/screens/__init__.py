@@ -1,1 +1,1 @@
-"""Screens other than the main one, and what they do."""
+"""The screens over the explorer."""

@@ -1,4 +1,4 @@
-"""A click means the same everywhere: it puts the cursor there, and where that is already it does what Enter does."""
+"""A click moves the cursor, and a second click there does what Enter does."""
 
 from __future__ import annotations
 

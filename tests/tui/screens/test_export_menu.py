@@ -1,4 +1,4 @@
-"""The menu of what can be written."""
+"""The export menu."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is exported while it is worked out is written when it is asked for twice, and says how far it is."""
+"""Exports of a view that is still being computed."""
 
 from __future__ import annotations
 

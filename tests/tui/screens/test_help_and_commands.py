@@ -1,4 +1,4 @@
-"""The help of every widget, and the commands that are typed after a colon."""
+"""The help, and the commands of the prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening a model: what is listed, what is typed, what Enter would do, and what goes wrong on the way."""
+"""The opening screen: what is listed and typed, what Enter does, and what goes wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences are typed, found again, kept and forgotten."""
+"""Sentences are typed, found again, saved and forgotten."""
 
 from __future__ import annotations
 

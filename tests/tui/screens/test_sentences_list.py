@@ -1,4 +1,4 @@
-"""The list of sentences: what is found there, the way back, and which of them have been read by now."""
+"""The list of sentences: its search, the way back, and its marks."""
 
 from __future__ import annotations
 
