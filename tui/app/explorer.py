@@ -69,8 +69,6 @@ LAST_SECONDS = 3.0
 DEMO_SENTENCE = "One day Tom thanked Anna for a red ball. Then Tom thanked"
 """The demo's sentence unless another is given: an induction head finds what followed the last word before."""
 
-NO_SHELL = "cannot suspend: no shell runs in this terminal"
-
 QUITTING = ("list.quit", "export.quit", "sentences.quit", "chooser.quit_too")
 """The bindings that quit from the other screens."""
 
@@ -572,7 +570,7 @@ class Explorer(TerminalApp):
         if self._driver is None or not self._driver.can_suspend or not hasattr(signal, "SIGTSTP"):
             return
         if os.getsid(0) == os.getpid():
-            self.main.key_line.show_message(NO_SHELL)
+            self.main.key_line.show_message("cannot suspend: no shell runs in this terminal")
             return
         with self.suspend():
             os.killpg(0, signal.SIGTSTP)

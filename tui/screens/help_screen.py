@@ -46,8 +46,6 @@ class Line:
     names: str = ""
 
 
-MOVE = tuple(Line(*move) for move in MOVES)
-
 MOUSE = (
     Line("click", "Go there; again: Enter"),
     Line("wheel", "Scroll"),
@@ -93,11 +91,12 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
         else:
             title = f"in the {name_of_part(each.node)}"
         found.setdefault(title, {}).setdefault(binding.id, []).append(binding)
+    move = [Line(*each) for each in MOVES] if moves else []
     if moves:
         found.setdefault(MOVING.description, {})
     order = [VIEWS.description, MOVING.description, HERE, "", *(group.description for group in GROUPS[2:]), TYPED]
     sections = [
-        Section(title, (*(MOVE if title == MOVING.description and moves else ()), *_lines(app, by_id)))
+        Section(title, (*(move if title == MOVING.description else ()), *_lines(app, by_id)))
         for title, by_id in found.items()
     ]
     return sorted(sections, key=lambda each: order.index(each.title if each.title in order else ""))
