@@ -124,14 +124,18 @@ async def test_a_terminal_that_is_tiny_for_a_while_loses_no_key(
         assert app.session.shown.selected == Head("decoder", 0, 1)
 
 
-@pytest.mark.parametrize("leave", [("ctrl+q",), ("q", "q"), ("escape", "colon", "q", "enter")])
-async def test_q_closes_what_lies_over_the_views_and_then_leaves(tiny_model: TinyModel, leave: tuple[str, ...]) -> None:
+async def test_q_closes_what_lies_over_the_views(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         for key in ("question_mark", "S", "e", "unbound:app.check"):
             await type_keys(pilot, key)
             assert len(app.screen_stack) == 2, key
             await type_keys(pilot, "q")
             assert len(app.screen_stack) == 1, key
+
+
+@pytest.mark.parametrize("leave", [("ctrl+q",), ("q", "q"), ("escape", "colon", "q", "enter")])
+async def test_keys_leave_from_a_list_and_from_the_views(tiny_model: TinyModel, leave: tuple[str, ...]) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "question_mark", *leave)
         assert not app.is_running
 

@@ -57,17 +57,10 @@ async def test_keys_about_a_row_say_that_there_is_none_yet(
         assert app.session.shown.selected == Head("decoder", 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("view", "said"),
-    [
-        ("3", "no map yet"),
-        ("T", "no text yet"),
-        ("A", "no maps yet"),
-    ],
-)
-async def test_keys_say_that_there_is_nothing_yet_to_move_on(tiny_model: TinyModel, view: str, said: str) -> None:
+async def test_keys_say_that_there_is_nothing_yet_to_move_on(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        await type_keys(pilot, view)
-        for key in ("j", "l", "pagedown", "G"):
-            await type_keys(pilot, key)
-            assert said in foot(app), key
+        for view, said in (("3", "no map yet"), ("T", "no text yet"), ("A", "no maps yet")):
+            await type_keys(pilot, view)
+            for key in ("j", "l", "pagedown", "G"):
+                await type_keys(pilot, key)
+                assert said in foot(app), (view, key)
