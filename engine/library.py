@@ -186,7 +186,7 @@ class Model:
         elif other is not None or not model.is_comparing:
             model.options = replace(model.options, other=other or BASE)
             model.forget_other()
-        return self.table("changes", self._query(layer, head, of_two=True))
+        return self.table("changes", self._query(layer, head, with_other=True))
 
     # --- what runs the model
 
@@ -247,7 +247,7 @@ class Model:
 
         With ``against``, columns hold the logit difference after each block, as in `predictions`.
         """
-        query = Query(text=text, top=top, token=token, against=against, everywhere=position == "all")
+        query = Query(text=text, top=top, token=token, against=against, all_positions=position == "all")
         return self.table("lens", query if position == "all" else replace(query, position=position))
 
     def contributions(

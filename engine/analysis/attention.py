@@ -86,7 +86,7 @@ def _heads(maps: AttentionMaps, query: Query) -> Iterable[int | None]:
 
 def _maps(model: OpenModel, query: Query) -> Iterator[AttentionMaps | RowGroup | Lane | None]:
     """Yield the maps of a query's layers, or the means over the layers of each stack."""
-    if query.of_two:
+    if query.with_other:
         yield from model.other()
     layers = query_layers("attention", model, query)
     places: list[tuple[str, int | None]] = [(layer.stack, layer.layer) for layer in layers]
@@ -96,7 +96,7 @@ def _maps(model: OpenModel, query: Query) -> Iterator[AttentionMaps | RowGroup |
     for done, place in enumerate(places):
         yield RowGroup(progress=Progress("attention", done, len(places), "layers"))
         try:
-            if query.of_two:
+            if query.with_other:
                 maps = yield from attention_of_both(model, query.text or "", *place)
             else:
                 maps = yield from model.attention(query.text or "", *place, Off(query.off, query.by_mean))

@@ -67,7 +67,7 @@ def query_layers(name: str, model: OpenModel, query: Query) -> tuple[LayerOutlin
         layers = tuple(map(outline.layer, query.layers)) or outline.layers
         if not has_changes:
             layers = tuple(layer for layer in layers if not layer.is_change) or layers
-        if query.of_two or "vs" in (view.needs if view is not None else ()):
+        if query.with_other or "vs" in (view.needs if view is not None else ()):
             layers = tuple(layer for layer in layers if layer.name in model.comparison.layers) or layers
     for layer in layers:
         if layer.is_change and view is not None and not has_changes:

@@ -39,9 +39,9 @@ def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
     EngineError : if both another model and heads off are asked for.
     """
     yield Lane.MODEL
-    if query.of_two and query.off:
+    if query.with_other and query.off:
         raise EngineError("compare predictions with another model or with heads off, not with both")
-    other = (yield from check_both_read(model, query.text or "")) if query.of_two else None
+    other = (yield from check_both_read(model, query.text or "")) if query.with_other else None
     words, prompt, logits = yield from _read_any_prompt(model, query)
     own, second, second_words, shuffled = _Prediction(logits), None, words, None
     if other is not None:
@@ -219,13 +219,13 @@ def rows_of_lens(model: OpenModel, query: Query) -> Groups:
     measured = measured_logit(query, own_logits, predictor.words, predictor.name)
     yield None
     at_once = max(1, LOGITS_AT_ONCE // len(own_logits))
-    for states, some, several in predictor.lens(prompt, at_once, model.check, everywhere=query.everywhere):
+    for states, some, several in predictor.lens(prompt, at_once, model.check, everywhere=query.all_positions):
         tokens, total = states.shape[1], states.shape[0] * states.shape[1]
         rows: list[tuple[Cell, ...]] = []
         for place_of_state, logits in enumerate(several, start=some.start):
             number, token = divmod(place_of_state, tokens)
             layer: Cell = "embedding" if number == 0 else number - 1
-            position = token if query.everywhere else prompt.position
+            position = token if query.all_positions else prompt.position
             state = states[number, token]
             norm = float(state.float().norm())
             chance = NOTHING if number == 0 else orthogonal_norm(states[number - 1, token], state)

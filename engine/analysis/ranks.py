@@ -91,7 +91,7 @@ def rows_of_spectrum(model: OpenModel, query: Query) -> Groups:
     ------
     EngineError : if a second model is asked for but missing, or a layer cannot be compared.
     """
-    if query.of_two:
+    if query.with_other:
         yield from model.other()
     yield from compute_layers("spectrum", model, query, _spectrum_of_layer)
 
@@ -99,7 +99,7 @@ def rows_of_spectrum(model: OpenModel, query: Query) -> Groups:
 def _spectrum_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     for whole_layer in wanted_parts(query):
         spectra, lacking = yield from query_spectra(model.spectra.layer, layer, whole_layer, query)
-        if not query.of_two:
+        if not query.with_other:
             yield RowGroup(list(spectrum_rows(spectra)), lacking=lacking)
             continue
         theirs, left_out = yield from query_spectra(partial(other_spectra, model), layer, whole_layer, query)

@@ -28,7 +28,7 @@ from engine.values.table import (
     RowGroup,
     Table,
 )
-from engine.values.views import VIEWS, Query, columns_beside
+from engine.values.views import VIEWS, Query, added_columns
 
 if TYPE_CHECKING:
     from engine.analysis.attention import Arrays
@@ -44,7 +44,7 @@ COLUMNS: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
     "spectrum": (SPECTRUM_COLUMNS, {"vs": SPECTRA_OF_TWO_COLUMNS[len(SPECTRUM_COLUMNS) :]}),
     "attention": (ATTENTION_COLUMNS, {"vs": DIFFERENCE_COLUMNS[len(ATTENTION_COLUMNS) :]}),
     "check": (PROOF_COLUMNS, {}),
-    **{name: (view.columns, view.beside) for name, view in VIEWS.items()},
+    **{name: (view.columns, view.option_columns) for name, view in VIEWS.items()},
 }
 """By view, the columns of its table, and those that options add at the end."""
 
@@ -67,8 +67,8 @@ def columns_of(name: str, options: Collection[str]) -> tuple[str, ...]:
     """Name the columns of a table, in order, with some options; raise `EngineError` if there is no such table."""
     if name not in COLUMNS:
         raise EngineError(f"there is no table '{name}'; choose from {', '.join(COLUMNS)}")
-    columns, beside = COLUMNS[name]
-    return (*columns, *columns_beside(beside, options))
+    columns, option_columns = COLUMNS[name]
+    return (*columns, *added_columns(option_columns, options))
 
 
 def row_groups(model: OpenModel, name: str, query: Query) -> Groups:
@@ -89,7 +89,7 @@ def row_groups(model: OpenModel, name: str, query: Query) -> Groups:
                 yield replace(unit, rows=())
             else:
                 yield unit
-        yield RowGroup([tuple(row) for row in view.sort_rows(builder.rows, columns_of(name, query.adding))])
+        yield RowGroup([tuple(row) for row in view.sort_rows(builder.rows, columns_of(name, query.column_options))])
     else:
         yield from _rows(model, name, query)
 
@@ -132,7 +132,7 @@ def arrays(model: OpenModel, name: str, query: Query) -> Arrays:
 
 def _rows(model: OpenModel, name: str, query: Query) -> Groups:
     """Compute the rows of a view with its module, and report long work."""
-    columns_of(name, query.adding)
+    columns_of(name, query.column_options)
     view = VIEWS.get(name)
     if query.head == -1 and view is not None and not view.has_whole_layers:
         raise EngineError(f"{name} has no rows for whole layers; name a head, such as L0H0")
@@ -161,7 +161,7 @@ class _TableBuilder:
 
     def __init__(self, name: str, query: Query) -> None:
         self._name, self._query = name, query
-        view, columns = VIEWS.get(name), columns_of(name, query.adding)
+        view, columns = VIEWS.get(name), columns_of(name, query.column_options)
         self._places = [columns.index(each) for each in view.places] if view is not None and view.grows else []
         self._rows: list[tuple[Any, ...]] = []
         self._by_place: dict[tuple[Cell, ...], tuple[Any, ...]] = {}
@@ -184,5 +184,5 @@ class _TableBuilder:
         return list(self._by_place.values()) if self._places else self._rows
 
     def table(self) -> Table:
-        columns = columns_of(self._name, self._query.adding)
+        columns = columns_of(self._name, self._query.column_options)
         return Table.of_rows(self._name, columns, self.rows, dict(self._left_out), tuple(self._lacking))

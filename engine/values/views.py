@@ -35,7 +35,7 @@ class View:
     name : its name on the command line.
     key : the key that shows it in the explorer; empty if it has none of its own.
     title : its title in the explorer.
-    says : what it holds, in a line.
+    summary : what it holds, in a line.
     columns : the names, in order.
     is_by_layer : whether it is computed layer by layer, so that one layer can be asked for.
     has_whole_layers : whether it may have rows with the head ``all``.
@@ -49,19 +49,19 @@ class View:
     ranked_by : the column that orders complete rows, largest size first; of several, the first that the table has;
         empty for no order.
     top : how many tokens a list on screen has, if it lists tokens.
-    said : the columns that the title names on screen if all rows agree in them, each with its name there, the most
-        important first.
+    title_columns : the columns that the title on screen names if all rows agree in them, each with its name there, the
+        most important first.
     empty : the message for no rows.
-    beside : the columns that options add at the end, by the options' names on the command line, separated by spaces:
-        ``vs`` adds a second model's.
-    opens_with : the columns that are shown and written by default; empty for all.
+    option_columns : the columns that options add at the end, by the options' names on the command line, with spaces
+        between them: ``vs`` adds a second model's.
+    default_columns : the columns that are shown and written by default; empty for all.
     sets : sets of further columns that are shown together, by name.
     """
 
     name: str
     key: str
     title: str
-    says: str
+    summary: str
     columns: tuple[str, ...]
     is_by_layer: bool = True
     has_whole_layers: bool = False
@@ -74,15 +74,15 @@ class View:
     grows: bool = False
     ranked_by: tuple[str, ...] = ()
     top: int = DEFAULT_TOP
-    said: tuple[tuple[str, str], ...] = ()
+    title_columns: tuple[tuple[str, str], ...] = ()
     empty: str = "this table has no rows here"
-    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    opens_with: tuple[str, ...] = ()
+    option_columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    default_columns: tuple[str, ...] = ()
     sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     def columns_with(self, options: Collection[str]) -> tuple[str, ...]:
         """Return the columns of the table with some options."""
-        return (*self.columns, *columns_beside(self.beside, options))
+        return (*self.columns, *added_columns(self.option_columns, options))
 
     def on_screen(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Put columns of this table in the order of the screen."""
@@ -100,9 +100,11 @@ class View:
         return sorted(rows, key=size) if self.ranked_by else list(rows)
 
 
-def columns_beside(beside: Mapping[str, tuple[str, ...]], options: Collection[str]) -> tuple[str, ...]:
+def added_columns(option_columns: Mapping[str, tuple[str, ...]], options: Collection[str]) -> tuple[str, ...]:
     """Return the columns that some options add."""
-    return tuple(name for given, names in beside.items() if set(given.split()) <= set(options) for name in names)
+    return tuple(
+        name for given, names in option_columns.items() if set(given.split()) <= set(options) for name in names
+    )
 
 
 DEFAULT_FIRST = 10
@@ -127,7 +129,7 @@ class Query:
     distance : how many tokens a key is before the query, for QK with rotary positions; None leaves positions out.
     text : the sentence, if one is read.
     position : position of a token, or of the query, from 0; None for the last one.
-    everywhere : whether all positions of the sentence are listed (the lens).
+    all_positions : whether all positions of the sentence are listed (the lens).
     key : position of the key, from 0; None for the one with the largest weight.
     token : the token whose logit is meant: its text, or ``#`` and its id; None for the likeliest.
     against : another token, given in the same way, whose logit is subtracted; None for the logit itself.
@@ -137,7 +139,7 @@ class Query:
     eigenvalues : whether eigenvalues of whole layers are computed even if they are wide.
     epsilon : the share of the energy that the energy rank leaves out; None for the default.
     parts : the parts of the table of heads to compute; None for all.
-    of_two : whether a second model's numbers stand beside, in a table that does not require one.
+    with_other : whether a second model's numbers stand beside, in a table that does not require one.
     """
 
     layer: Head | None = None
@@ -153,7 +155,7 @@ class Query:
     distance: int | None = None
     text: str | None = None
     position: int | None = None
-    everywhere: bool = False
+    all_positions: bool = False
     key: int | None = None
     token: str | None = None
     against: str | None = None
@@ -163,12 +165,12 @@ class Query:
     eigenvalues: bool = False
     epsilon: float | None = None
     parts: tuple[str, ...] | None = None
-    of_two: bool = False
+    with_other: bool = False
 
     @property
-    def adding(self) -> tuple[str, ...]:
+    def column_options(self) -> tuple[str, ...]:
         """The given options that may add columns to a table."""
-        is_given = {"vs": self.of_two, "off": bool(self.off), "against": self.against is not None}
+        is_given = {"vs": self.with_other, "off": bool(self.off), "against": self.against is not None}
         return tuple(name for name, is_so in is_given.items() if is_so)
 
     def wants(self, head: int) -> bool:
@@ -297,7 +299,7 @@ HEADS = View(
     options=frozenset({"layer", "head", "stack", "text", "energy"}),
     scope=Scope.MODEL,
     grows=True,
-    opens_with=(
+    default_columns=(
         *_HEAD, "label",
         "qk_stable_rank", "ov_stable_rank", "qk_energy_rank", "ov_energy_rank",
         "entropy", "induction", "to_previous", "qk_positive_mass", "ov_copying", "note",
@@ -358,7 +360,7 @@ PREDICTIONS = View(
         "logit_after",
     ),
     top=20,
-    said=(
+    title_columns=(
         *_DIFFERENCE_SAID,
         ("logit_difference_other", "the other"),
         ("logit_difference_after", "after"),
@@ -367,7 +369,7 @@ PREDICTIONS = View(
         ("probability_chance", "chance"),
         ("logit_chance", "logit chance"),
     ),
-    beside={
+    option_columns={
         "vs": ("rank_other", *_with_chance("logit_other", "probability_other"), "difference"),
         "off": ("rank_after", *_with_chance("logit_after", "probability_after", "change")),
         "against": _DIFFERENCE,
@@ -388,8 +390,8 @@ LENS = View(
     scope=Scope.MODEL,
     leading=("token", "probability", "place", *_with_chance("logit", "norm")),
     top=5,
-    said=(("probability_chance", "chance"),),
-    beside={"against": _DIFFERENCE},
+    title_columns=(("probability_chance", "chance"),),
+    option_columns={"against": _DIFFERENCE},
 )
 
 CONTRIBUTIONS = View(
@@ -404,7 +406,7 @@ CONTRIBUTIONS = View(
     scope=Scope.MODEL,
     leading=_with_chance("contribution"),
     ranked_by=("contribution",),
-    said=(
+    title_columns=(
         ("token", "token"),
         ("against", "less"),
         ("logit_difference", "="),
@@ -412,7 +414,7 @@ CONTRIBUTIONS = View(
         ("note", "note"),
         ("token_id", "id"),
     ),
-    beside={"against": ("against", "logit_difference")},
+    option_columns={"against": ("against", "logit_difference")},
 )
 
 ABLATION = View(
@@ -432,11 +434,11 @@ ABLATION = View(
         *_with_chance("change"), "probability_before", "probability_after",
     ),
     ranked_by=("logit_difference_change", "change"),
-    said=(
+    title_columns=(
         ("token", "token"), ("against", "less"), ("logit_difference_before", "="),
         ("probability_before", "p before"), ("logit_before", "logit"), ("token_id", "id"),
     ),
-    beside={
+    option_columns={
         "against": (
             "against", "logit_difference_before", "logit_difference_after", *_with_chance("logit_difference_change"),
         ),

@@ -48,7 +48,7 @@ VIEWS = {
     "spectrum": "every singular value, with --vs both models'",
     "attention": "every weight of the maps for --text, with --vs both models'",
     "matrices": "the heads' W_Q, W_K, W_V, W_O and biases; -o heads.npz",
-    **{view.name: view.says for view in WORKED_OUT.values()},
+    **{view.name: view.summary for view in WORKED_OUT.values()},
 }
 """What can be exported."""
 

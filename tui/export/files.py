@@ -260,7 +260,7 @@ class ExportFiles:
             raise EngineError(f"{name} needs a sentence; type one with {key_of(self._app, 'app.sentence')} first")
         is_comparing = self._stores.engine.options.is_comparing
         of_two = (name == "attention" and shown.difference and not off.heads) or "vs" in needs
-        of_two = of_two or (is_comparing and view is not None and "vs" in view.beside and not off.heads)
+        of_two = of_two or (is_comparing and view is not None and "vs" in view.option_columns and not off.heads)
         asked: dict[str, Any] = {
             "text": shown.text or None,
             "energy": None if shown.epsilon == DEFAULT_EPSILON else shown.epsilon,

@@ -129,7 +129,7 @@ class Request:
         click.UsageError : where the table has no such column.
         """
         if self.columns is None:
-            return (VIEWS[self.view].opens_with if self.view in VIEWS else ()) or self._columns
+            return (VIEWS[self.view].default_columns if self.view in VIEWS else ()) or self._columns
         if self.columns.strip() == "all":
             return self._columns
         named = tuple(dict.fromkeys(filter(None, re.split(r"[\s,]+", self.columns))))
@@ -189,14 +189,14 @@ def query_of(request: Request, outline: ModelOutline) -> Query:
         condition = request.condition()
         given["parts"] = parts_of({*request.chosen(), *(condition.input_columns if condition is not None else ())})
     if given.get("position") == "all":
-        given["position"], given["everywhere"] = None, True
+        given["position"], given["all_positions"] = None, True
     is_one = only is not None and len(names) == 1
-    of_two = given.pop("vs", False) and (view is None or "vs" in view.beside)
+    of_two = given.pop("vs", False) and (view is None or "vs" in view.option_columns)
     return Query(
         layer=names[0] if is_one else None,
         layers=() if is_one or len(names) == len(outline.layers) else tuple(names),
         head=number, layer_mean=layer == "mean", head_mean=head == "mean", off=heads_off,
-        epsilon=given.pop("energy", None), of_two=of_two, **given,
+        epsilon=given.pop("energy", None), with_other=of_two, **given,
     )  # fmt: skip
 
 
@@ -251,7 +251,7 @@ class Export:
         """Yield the requested rows and columns of the view's table, a piece at a time; no row at all is a notice."""
         condition, columns, has_any = self._request.condition(), self._request.chosen(), False
         name = self._request.view
-        for piece in LargeTable(name, columns_of(name, self._query.adding), self._rows()).pieces():
+        for piece in LargeTable(name, columns_of(name, self._query.column_options), self._rows()).pieces():
             frame = piece.frame if condition is None else condition.rows_of(piece.frame)
             has_any = has_any or not frame.is_empty()
             yield piece.with_frame(frame.select(columns))

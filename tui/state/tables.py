@@ -58,13 +58,13 @@ def table_query(shown: Shown, view: View, cell: tuple[int, int] | None, *, is_co
     asked = Query(
         distance=shown.distance if "distance" in view.options else None,
         fold_norm=shown.folds and "fold_norm" in view.options,
-        of_two=is_comparing and "vs" in view.beside and not is_without_heads,
+        with_other=is_comparing and "vs" in view.option_columns and not is_without_heads,
     )
     if "text" in view.options:
         position = shown.position if "position" in view.options else None
         asked = replace(asked, text=shown.text or None, top=view.top, position=position)
         if view is LENS:
-            asked = replace(asked, position=None, everywhere=True)
+            asked = replace(asked, position=None, all_positions=True)
         token, against = measured_tokens(shown, view)
         asked = replace(asked, token=token, against=against)
         if "off" in view.options:
@@ -162,9 +162,9 @@ class TableStore(Store[TableKey, Table]):
         except Superseded:
             raise
         except EngineError as error:
-            if not query.of_two:
+            if not query.with_other:
                 raise
-            alone = await self._table(name, replace(query, of_two=False), TABLE)
+            alone = await self._table(name, replace(query, with_other=False), TABLE)
             table = replace(alone, left_out={}, lacking=(f"without the other model: {error}",))
         if table.frame.height > LARGE:
             await asyncio.to_thread(getattr, table, "rows")
@@ -201,7 +201,7 @@ class TableStore(Store[TableKey, Table]):
         """Ask for a table layer by layer, so that the engine can do other work in between."""
         name, query = key
         view, layers, pace = VIEWS[name], self._outline.attending_layers, Rate()
-        columns = view.columns_with(query.adding)
+        columns = view.columns_with(query.column_options)
         heads = list(itertools.accumulate((layer.heads for layer in layers), initial=0))
         rows, left_out, lacking = list[Sequence[Cell]](), dict[Head, str](), dict[str, None]()
         swept = self._swept

@@ -49,7 +49,7 @@ from tui.widgets.table_grid import TableGrid
 def table_title(shown: Shown, view: View, stores: Stores) -> list[Part]:
     """Name what a table is of, and with a second model open, which model."""
     outline, name, is_of_model = stores.outline, shown.selected, view.scope is Scope.MODEL
-    is_of_token = "position" in view.options and "position" not in dict(view.said) and view is not LENS
+    is_of_token = "position" in view.options and "position" not in dict(view.title_columns) and view is not LENS
     at = shown.position if is_of_token else None
     parts = []
     if not is_of_model:
@@ -61,7 +61,7 @@ def table_title(shown: Shown, view: View, stores: Stores) -> list[Part]:
             parts.append(off_part(shown.off, " · " if not is_of_model else "  " if parts else " "))
         else:
             parts.append(fact_part("with all heads on", "  " if is_of_model else " · "))
-    is_of_one = is_of_model and "text" in view.needs and (shown.off.heads or "vs" not in view.beside)
+    is_of_one = is_of_model and "text" in view.needs and (shown.off.heads or "vs" not in view.option_columns)
     if stores.engine.is_comparing and is_of_one:
         parts.append(fact_part(f"of {short_name(outline)}"))
     if "energy" in view.options:
@@ -288,7 +288,7 @@ class TablePane(RowsPane):
         A column in which all rows agree is left out; the title has its value. So are a column of heads off that names
         each row's own head, and a column of notes without a note.
         """
-        self.shown, rows, said = table, table.rows, dict(self._kind.said)
+        self.shown, rows, said = table, table.rows, dict(self._kind.title_columns)
         if table.columns != self._columns:
             self._columns = self.filter_input.columns = table.columns
             try:
@@ -325,7 +325,7 @@ class TablePane(RowsPane):
         columns = () if self.shown is None else self.shown.columns
         said = tuple(name for name in (*self._kind.places, "label") if name in columns)
         named = {name: (*said, *of_set) for name, of_set in self._kind.sets.items()}
-        sets = {"": self._kind.opens_with or columns, **named}
+        sets = {"": self._kind.default_columns or columns, **named}
         shown = {name: tuple(each for each in own if not each.endswith(CHANCE)) for name, own in sets.items()}
         return shown if shown[""] == columns else {**shown, ALL: columns}
 
@@ -365,7 +365,7 @@ class TablePane(RowsPane):
         """
         if self.shown is None:
             raise EngineError(f"{self.view} is still empty; nothing was written")
-        columns = self._own_columns if self.set_shown or self._kind.opens_with else self.shown.columns
+        columns = self._own_columns if self.set_shown or self._kind.default_columns else self.shown.columns
         return self.shown.with_frame(self.shown.frame[list(self.grid.order)].select(columns))
 
     def narrow(self) -> None:

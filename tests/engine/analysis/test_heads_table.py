@@ -109,10 +109,10 @@ def test_every_column_is_explained() -> None:
 
 def test_the_command_line_filters_it() -> None:
     whole = exported("demo", "heads", "--columns", "all")
-    assert tuple(exported("demo", "heads")[0]) == HEADS.opens_with
+    assert tuple(exported("demo", "heads")[0]) == HEADS.default_columns
     kept = exported("demo", "heads", "--where", "OV_energy_rank < 40 and induction > 0.5")
     wanted = [row for row in whole if int(row["ov_energy_rank"]) < 40 and float(row["induction"]) > 0.5]
-    assert kept == [{name: row[name] for name in HEADS.opens_with} for row in wanted]
+    assert kept == [{name: row[name] for name in HEADS.default_columns} for row in wanted]
     assert 0 < len(kept) < len(whole) == 32
 
 

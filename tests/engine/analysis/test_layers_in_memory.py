@@ -237,26 +237,6 @@ def test_a_layer_that_does_not_fit_at_all_is_refused_in_one_line(
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
-async def test_the_command_that_the_explorer_names_computes_and_keeps_what_it_leaves_out(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(memory, "MOST_BROWSED", 0)
-    monkeypatch.setattr(memory, "FREE_SHARE", 0)
-    folder, options = tiny_model("llama"), EngineOptions(is_browsing=True)
-    command = "attn-tui export MODEL spectrum --layer 0 --head all"
-    async with explorer(folder, size=(160, 50), head="L0", engine=Engine(options)) as (app, _):
-        assert command in app.views.spectra.graph._message
-        assert app.views.stores is not None
-        assert app.views.stores.spectra.known(Head("decoder", 0, 1)), "its heads have theirs"
-    done = run(folder, *command.split()[3:])
-    assert done.exit_code == 0
-    assert done.stderr.startswith("attn-tui: L0 as a whole has matrices of ")
-    assert done.stderr.count("\n") == 1
-    async with explorer(folder, size=(160, 50), head="L0", engine=Engine(options)) as (app, _):
-        assert "σ₁" in screen_text(app)
-
-
-@pytest.mark.usefixtures("every_layer_is_large")
 async def test_the_explorer_shows_a_head_of_a_large_layer_and_leaves_the_whole_layer_to_the_sweep(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,7 +36,7 @@ async def test_the_last_layer_is_at_the_top_and_the_cursor_begins_at_what_is_pre
     model = tiny_model("gpt2", with_head=True)
     async with explorer(model, size=size, text=TEXT) as (app, pilot):
         await open_lens(pilot)
-        table = asked(model, "lens", Query(text=TEXT, top=5, everywhere=True))
+        table = asked(model, "lens", Query(text=TEXT, top=5, all_positions=True))
         grid, tokens = lens(app).grid, 1 + max(int(str(row[ROW["position"]])) for row in table)
         assert grid.cursor == (2, tokens - 1)
         assert [line.split()[0] for line in cells(app) if line[:1].strip()] == ["L1", "L0", "emb"]
@@ -91,7 +91,7 @@ async def test_the_file_has_the_rows_of_all_cells(tiny_model: TinyModel, folder:
         await settle(pilot)
     with (folder / "lens.csv").open() as file:
         found = list(csv.DictReader(file))
-    table = asked(model, "lens", Query(text=TEXT, top=5, everywhere=True))
+    table = asked(model, "lens", Query(text=TEXT, top=5, all_positions=True))
     assert [(row["layer"], row["position"], row["token_id"]) for row in found] == [
         (str(row[ROW["layer"]]), str(row[ROW["position"]]), str(row[ROW["token_id"]])) for row in table
     ]

@@ -301,7 +301,7 @@ async def test_the_table_of_all_heads_begins_with_the_epsilon_of_the_start_and_s
         pane = app.views.active
         assert isinstance(pane, TablePane)
         assert "ε 0.4" in shown(pane.title_line)
-        assert pane.table_on_screen().columns == HEADS.opens_with
+        assert pane.table_on_screen().columns == HEADS.default_columns
         for name, own in HEADS.sets.items():
             await pilot.press("r")
             await settle(pilot)
@@ -318,7 +318,7 @@ async def test_the_table_of_all_heads_begins_with_the_epsilon_of_the_start_and_s
         await pilot.press("r", "slash", *"q_energy_rank > 0", "enter")
         await settle(pilot)
         assert pane.grid.column == "q_energy_rank", "what a filter compares is shown, hidden before or not"
-        assert {*pane.table_on_screen().columns} == {*HEADS.opens_with, "q_energy_rank"}
+        assert {*pane.table_on_screen().columns} == {*HEADS.default_columns, "q_energy_rank"}
         await pilot.press("escape", "slash", *"v_stable_rank", "enter")
         await settle(pilot)
         assert (pane.grid.column, pane.table_on_screen().columns) == ("v_stable_rank", HEADS.columns)

@@ -57,7 +57,7 @@ async def test_one_key_goes_from_predictions_to_where_they_come_from(
             active = app.views.active
             assert isinstance(active, LensPane if view == "lens" else TablePane)
             assert active.view == view
-            query = Query(text=TEXT, top=VIEWS[view].top, everywhere=view == "lens")
+            query = Query(text=TEXT, top=VIEWS[view].top, all_positions=view == "lens")
             assert rows(active.table_on_screen()) == asked(model, view, query)
             assert app.focused is active.grid
         await press(pilot, "8")
