@@ -18,14 +18,14 @@ from engine.analysis.token_tables import mean_row, token_map, token_tables
 from engine.architectures.heads import LayerWeights
 from engine.architectures.vocabulary import Vocabulary, final_gain, gain_before, read_gain
 from engine.mathematics.circuits import (
-    Frame,
+    CircuitSettings,
     LayerFactors,
     Numbers,
+    chance_sizes,
     circuit_chance,
     factor_heads,
     factor_layer,
     measure_circuits,
-    sizes_of,
     spectra_of,
 )
 from engine.mathematics.measures import cosine_noise, numerical_rank
@@ -117,11 +117,11 @@ def measure_layer(model: OpenModel, layer: LayerOutline, whole_layer: bool, quer
     compared, token_map = _square_circuits(layer), (yield from _token_map(model, layer, query.fold_norm))
     has_eigenvalues = not whole_layer or query.eigenvalues or layer.d_model <= QUICK
     solved = spectra_of(compared, token_map is not None) if has_eigenvalues else ()
-    frame = Frame(compared, tolerance, not whole_layer, solved, token_map)
+    settings = CircuitSettings(compared, tolerance, not whole_layer, solved, token_map)
     yield lane
     chosen = factors if whole_layer else select_heads(factors, numbers)
-    own = yield from _measure_factors(model, chosen, ranks, noise, frame)
-    chance = yield from _chance(model, layer, spectra[0], frame)
+    own = yield from _measure_factors(model, chosen, ranks, noise, settings)
+    chance = yield from _chance(model, layer, spectra[0], settings)
     said = without_factors(layer, group.left_out, group.lacking) if whole_layer else ""
     lacking = token_tables(model).lacking(layer.stack, "ov_copying")
     return CircuitMeasures(dict(zip(numbers, own, strict=True)), chance, (*lacking, said) if said else lacking)
@@ -157,13 +157,13 @@ def select_heads(factors: LayerFactors, numbers: list[int]) -> LayerFactors:
 
 
 def _measure_factors(
-    model: OpenModel, factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame: Frame
+    model: OpenModel, factors: LayerFactors, ranks: Ranks, noise: FloatArray, settings: CircuitSettings
 ) -> Work[list[Numbers]]:
     """Measure heads a few at a time, or a whole layer."""
-    if not frame.of_heads:
+    if not settings.of_heads:
         layer = factor_layer(factors, frozenset("QO") - ranks.keys())
         with model.reporter("measuring the whole layer", "problems") as report:
-            return (yield from measure_circuits(layer, ranks, noise, frame, report.step))
+            return (yield from measure_circuits(layer, ranks, noise, settings, report.step))
     group, heads = len(factors[0]) // len(factors[1]), len(factors[0])
     pieces: list[Callable[[], list[Numbers]]] = []
     for start in range(0, len(factors[1]), SHARED_AT_ONCE):
@@ -171,23 +171,25 @@ def _measure_factors(
         own = slice(group * start, group * (start + SHARED_AT_ONCE))
         part = factors[0][own], factors[1][shared], factors[2][shared], factors[3][own]
         own_ranks = {name: each[own] for name, each in ranks.items()}
-        pieces.append(partial(_measure_heads, part, own_ranks, noise[own], frame))
+        pieces.append(partial(_measure_heads, part, own_ranks, noise[own], settings))
     with model.reporter("measuring circuits", "heads") as report:
         report(0, heads)
         found = yield from run_in_rounds(pieces, done=lambda done: report(done * heads // len(pieces), heads))
     return [row for rows in found for row in rows]
 
 
-def _measure_heads(factors: LayerFactors, ranks: Ranks, noise: FloatArray, frame: Frame) -> list[Numbers]:
-    return finish(measure_circuits(factor_heads(factors), ranks, noise, frame))
+def _measure_heads(factors: LayerFactors, ranks: Ranks, noise: FloatArray, settings: CircuitSettings) -> list[Numbers]:
+    return finish(measure_circuits(factor_heads(factors), ranks, noise, settings))
 
 
-def _chance(model: OpenModel, layer: LayerOutline, spectra: Mapping[str, Spectrum], frame: Frame) -> Work[Numbers]:
+def _chance(
+    model: OpenModel, layer: LayerOutline, spectra: Mapping[str, Spectrum], settings: CircuitSettings
+) -> Work[Numbers]:
     """Measure Gaussian factors of a layer's shapes, stored as finely, once for layers of one shape."""
-    sizes = sizes_of(layer, not frame.of_heads, {matrix: each.chance_noise for matrix, each in spectra.items()})
-    of = (repr(sizes), frame.of_heads, frame.compared, frame.spectra, *sorted(frame.tolerance.items()))
+    sizes = chance_sizes(layer, not settings.of_heads, {matrix: each.chance_noise for matrix, each in spectra.items()})
+    of = (repr(sizes), settings.of_heads, settings.compared, settings.spectra, *sorted(settings.tolerance.items()))
     yield None
-    return model.cached(("chance of circuits", of), partial(circuit_chance, sizes, frame))
+    return model.cached(("chance of circuits", of), partial(circuit_chance, sizes, settings))
 
 
 def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[Tensor | None]:

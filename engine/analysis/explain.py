@@ -16,7 +16,7 @@ from engine.analysis.open_model import OpenModel
 from engine.analysis.token_tables import TokenTable, token_tables
 from engine.mathematics.chance import chance_of
 from engine.mathematics.measures import numerical_rank
-from engine.mathematics.scores import ScoreTerms, Side, score_terms
+from engine.mathematics.scores import ScoreSide, ScoreTerms, score_terms
 from engine.mathematics.tokens import groups
 from engine.models.proof import TOLERANCES
 from engine.values.errors import EngineError
@@ -208,7 +208,7 @@ def _pairs(found: ScoreTerms) -> Iterator[Term]:
 
 
 def _other_terms(
-    found: ScoreTerms, sides: tuple[Side, Side], scoring: ScoreFormula, cell: tuple[int, int, int]
+    found: ScoreTerms, sides: tuple[ScoreSide, ScoreSide], scoring: ScoreFormula, cell: tuple[int, int, int]
 ) -> Iterator[Term]:
     """Yield the other terms that there are: biases, a soft cap, and what is added to the product of query and key."""
     has_query, has_key = (

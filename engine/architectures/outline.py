@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.architectures.configuration import context, head_count, head_widths, unscaled_length
-from engine.architectures.places import Found, Places, place_modules
+from engine.architectures.places import FoundModule, ModulePlaces, place_modules
 from engine.architectures.rules import (
     CONVOLUTION_GROUPS,
     NEIGHBOUR_MARKS,
@@ -262,7 +262,7 @@ def _key_value_heads(layout: Layout, shapes: Mapping[str, Shape], heads: int, va
 
 
 def describe_attention(
-    place: Head, found: Found, entries: Mapping[str, TensorEntry], config: Mapping[str, Any]
+    place: Head, found: FoundModule, entries: Mapping[str, TensorEntry], config: Mapping[str, Any]
 ) -> AttentionModule:
     """Describe one attention module; `EngineError` when its shapes do not fit each other or the number of heads."""
     module, rule, owner = found.module, found.rule, found.key_value_owner or found.module
@@ -368,7 +368,7 @@ def anatomy_of(
     return Anatomy(outline, ordered)
 
 
-def _notes(model_type: str, places: Places, config: Mapping[str, Any]) -> tuple[str, ...]:
+def _notes(model_type: str, places: ModulePlaces, config: Mapping[str, Any]) -> tuple[str, ...]:
     """List what a person should know: what was left out, whether the type is proven, how positions are limited."""
     notes = []
     if model_type not in PROVEN_TYPES:

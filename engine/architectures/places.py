@@ -69,7 +69,7 @@ def turn_of(path: str, layer: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundModule:
     """An attention module, the first rule that fits it, and the module whose keys and values it uses, if another."""
 
     module: str
@@ -78,7 +78,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ModulePlaces:
     """The places of a checkpoint's attention modules.
 
     Attributes
@@ -88,7 +88,7 @@ class Places:
     unknown : modules that look like attention but fit no rule, with ``N`` for their numbers.
     """
 
-    modules: Mapping[Head, Found]
+    modules: Mapping[Head, FoundModule]
     left_out: tuple[str, ...]
     unknown: tuple[str, ...] = ()
 
@@ -177,12 +177,12 @@ def numbers_of(module: str) -> list[int]:
     return [int(part) for part in module.split(".") if part.isdigit()]
 
 
-def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, Any]) -> Places:
+def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, Any]) -> ModulePlaces:
     """Find every attention module and its layers; `EngineError` when several look like the attention of one layer."""
     names = list(tensors)
     linear = {name[: name.rindex(f".{each}")] for each in LINEAR_NEIGHBOURS for name in names if f".{each}" in name}
     layers, is_longer = layer_count(config, LAYERS), any((config.get(each) or 0) > 0 for each in FURTHER_LAYERS)
-    found: list[Found] = []
+    found: list[FoundModule] = []
     left_out: dict[str, None] = {}
     for module, rule in attention_modules(names, model_type, config):
         if (tower := tower_of(module, model_type)) is not None:
@@ -190,15 +190,15 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
         elif is_longer and 0 < layers <= _first_number(module):  # it is not run when a sentence is read
             left_out[module] = None
         elif module not in linear:
-            found.append(Found(module, rule))
+            found.append(FoundModule(module, rule))
     found.sort(key=lambda each: numbers_of(each.module))
     if model_type in SHARING_TYPES:
         groups = config.get(SHARING_TYPES[model_type], 1) or 0
-        return Places(_order_shared_modules(found, layers, groups), tuple(left_out))
-    stacks: dict[str, list[Found]] = {}
+        return ModulePlaces(_order_shared_modules(found, layers, groups), tuple(left_out))
+    stacks: dict[str, list[FoundModule]] = {}
     for each in found:
         stacks.setdefault(stack_of(each.module, model_type, config), []).append(each)
-    placed: dict[Head, Found] = {}
+    placed: dict[Head, FoundModule] = {}
     for stack, modules in stacks.items():
         placed |= _number_modules(stack, modules, model_type)
     kinds = config.get("layer_types") or []
@@ -212,14 +212,14 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
         for module in unknown_modules(names, fitting, model_type, config)
         if tower_of(module, model_type) is None
     )
-    return Places(placed, tuple(left_out), tuple(unknown))
+    return ModulePlaces(placed, tuple(left_out), tuple(unknown))
 
 
 def _first_number(module: str) -> int:
     return next(iter(numbers_of(module)), 0)
 
 
-def _number_modules(stack: str, modules: list[Found], model_type: str) -> dict[Head, Found]:
+def _number_modules(stack: str, modules: list[FoundModule], model_type: str) -> dict[Head, FoundModule]:
     """Assign layers to a stack's modules by the numbers in their paths, or by order if blocks are numbered apart."""
     layers: dict[int, list[str]] = {}
     for each in modules:
@@ -234,7 +234,7 @@ def _number_modules(stack: str, modules: list[Found], model_type: str) -> dict[H
     return {Head(stack, order if is_nested else _first_number(each.module)): each for order, each in enumerate(modules)}
 
 
-def _order_shared_modules(found: list[Found], layers: int, groups: int) -> dict[Head, Found]:
+def _order_shared_modules(found: list[FoundModule], layers: int, groups: int) -> dict[Head, FoundModule]:
     """Put shared modules in the order in which a model runs them: each layer runs all modules of its group."""
     if not 0 < groups <= min(layers, len(found)):
         raise EngineError("config.json does not say how its layers share their weights")
@@ -243,7 +243,7 @@ def _order_shared_modules(found: list[Found], layers: int, groups: int) -> dict[
     return {Head("encoder", place): each for place, each in enumerate(run)}
 
 
-def _place_shared_blocks(blocks: list[Found], config: Mapping[str, Any]) -> dict[Head, Found]:
+def _place_shared_blocks(blocks: list[FoundModule], config: Mapping[str, Any]) -> dict[Head, FoundModule]:
     """Find the layers that run, in turns, blocks that are stored once, as in Zamba."""
     if not all(TURN_TAKING.intersection(each.module.split(".")) for each in blocks):
         return {}
@@ -252,15 +252,15 @@ def _place_shared_blocks(blocks: list[Found], config: Mapping[str, Any]) -> dict
     return {Head("decoder", layer): blocks[order % len(blocks)] for order, layer in enumerate(layers)}
 
 
-def _find_key_sharing_layers(placed: Mapping[Head, Found], config: Mapping[str, Any]) -> dict[Head, Found]:
+def _find_key_sharing_layers(placed: Mapping[Head, FoundModule], config: Mapping[str, Any]) -> dict[Head, FoundModule]:
     """Find the modules of last layers that use the keys and values of an earlier layer of the same kind."""
     count, layers = layer_count(config, KEY_SHARING), layer_count(config, LAYERS)
     kinds = config.get("layer_types") or []
-    sharing: dict[Head, Found] = {}
+    sharing: dict[Head, FoundModule] = {}
     for layer in range(layers - count, layers) if count <= layers <= len(kinds) else ():
         own = [Head("decoder", each) for each in range(layers - count) if kinds[each] == kinds[layer]]
         if own and own[-1] in placed:
             owner = placed[own[-1]]
             module = re.sub(r"(^|\.)\d+(\.|$)", rf"\g<1>{layer}\g<2>", owner.module, count=1)
-            sharing[Head("decoder", layer)] = Found(module, owner.rule, owner.module)
+            sharing[Head("decoder", layer)] = FoundModule(module, owner.rule, owner.module)
     return sharing

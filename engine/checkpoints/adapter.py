@@ -24,7 +24,7 @@ from engine.checkpoints.json_files import (
     PATH,
     TEXT,
     WHOLE,
-    Kind,
+    FieldType,
     plain_file,
     read_object,
     value_text,
@@ -57,7 +57,7 @@ UNREADABLE = (
 )
 """Settings under which an adapter is more than the product of two factors for each module."""
 
-FIELDS: Mapping[str, Kind] = {
+FIELDS: Mapping[str, FieldType] = {
     "peft_type": TEXT,
     "base_model_name_or_path": PATH,
     **dict.fromkeys(("use_dora", "use_rslora", "fan_in_fan_out"), FLAG),
@@ -84,7 +84,7 @@ _PART = re.compile(r"(?P<module>.+)\.lora_(?P<part>A|B|embedding_A|embedding_B|m
 
 
 @dataclass(frozen=True)
-class Change:
+class ModuleChange:
     """An adapter's change of one module's weight.
 
     Attributes
@@ -102,7 +102,7 @@ class Change:
     scale: float
     is_transposed: bool
 
-    def of(self, weight: Tensor) -> Tensor:
+    def delta(self, weight: Tensor) -> Tensor:
         """Compute the change of a weight, in the weight's shape and in float64.
 
         Raises `EngineError` when the shapes of the factors, or of the change and the weight, do not match.
@@ -161,7 +161,7 @@ def read_settings(directory: Path) -> dict[str, Any]:
 
 def _sort_changes(
     adapter: Checkpoint, settings: Mapping[str, Any], name: str
-) -> tuple[tuple[Change, ...], dict[str, str]]:
+) -> tuple[tuple[ModuleChange, ...], dict[str, str]]:
     """Sort an adapter's tensors into changes of modules, and tensors that replace the base model's."""
     parts: dict[str, dict[str, str]] = {}
     replaced: dict[str, str] = {}
@@ -192,7 +192,7 @@ def _sort_changes(
         if "magnitude_vector" in names and not settings.get("use_dora"):
             raise EngineError(f"{name} keeps magnitudes but does not say use_dora; save the adapter again")
         root = math.sqrt(rank) if settings.get("use_rslora") else rank
-        changes.append(Change(module, adapter, names, float(alpha) / root, bool(settings.get("fan_in_fan_out"))))
+        changes.append(ModuleChange(module, adapter, names, float(alpha) / root, bool(settings.get("fan_in_fan_out"))))
     return tuple(changes), replaced
 
 
@@ -279,13 +279,13 @@ class AdapterSource(Source):
 
     def _changed_weight(self, name: str) -> Tensor:
         weight = self.base.tensors.read(name)
-        return weight.double() + self._changes[name].of(weight)
+        return weight.double() + self._changes[name].delta(weight)
 
     def _change(self, name: str) -> Tensor:
         """Compute the change of a tensor; zeros if the adapter does not change it."""
         stored = self.base.tensors.read(name)
         if name in self._changes:
-            return self._changes[name].of(stored)
+            return self._changes[name].delta(stored)
         return self.tensors.read(name).double() - stored.double()
 
     def _with_deltas(self, base: Anatomy) -> Anatomy:

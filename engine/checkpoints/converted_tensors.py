@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.architectures.tensors import TensorEntry, Tensors, View, whole
-from engine.checkpoints.json_files import NUMBER, WHOLE, WHOLES, Kind, parse_object
+from engine.checkpoints.json_files import NUMBER, WHOLE, WHOLES, FieldType, parse_object
 from engine.values.errors import EngineError
 from engine.values.memory import free_memory, size
 
@@ -36,7 +36,7 @@ INT8_RANGE = 127.0
 QUANT_STATE = ".quant_state.bitsandbytes__"
 """Follows a packed weight's name, and precedes the kind of its numbers, in the name of the tensor that describes it."""
 
-STATE_FIELDS: Mapping[str, Kind] = {
+STATE_FIELDS: Mapping[str, FieldType] = {
     "shape": WHOLES,
     **dict.fromkeys(("blocksize", "nested_blocksize"), WHOLE),
     "nested_offset": NUMBER,

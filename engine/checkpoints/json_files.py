@@ -40,7 +40,7 @@ LARGEST_WHOLE = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Kind:
+class FieldType:
     """The type of a field; ``null`` is always allowed.
 
     Attributes
@@ -73,20 +73,20 @@ class Kind:
         return isinstance(value, types) and not (isinstance(value, str) and len(value) > self.longest)
 
 
-FLAG = Kind("true or false", (bool, int))
-WHOLE = Kind("a whole number", (int,))
-LAYERS = Kind("a whole number", (int, dict), (int,))
-COUNT = Kind("a whole number, or a list of them", (int, list), (int, list, type(None)))
-WHOLES = Kind("a list of whole numbers", (list,), (int,))
-NUMBER = Kind("a number", (int, float))
-TEXT = Kind("a short text", (str,))
-TEXTS = Kind("a list of short texts", (list,), (str,))
-PATH = Kind("a path", (str,), longest=4096)
-OBJECT = Kind("an object", (dict,))
-OBJECTS = Kind("an object of objects", (dict,), (dict, type(None)))
-OBJECT_OF_TEXTS = Kind("an object of short texts", (dict,), (str,))
-OBJECT_OF_WHOLES = Kind("an object of whole numbers", (dict,), (int,))
-OBJECT_OF_NUMBERS = Kind("an object of numbers", (dict,), (int, float))
+FLAG = FieldType("true or false", (bool, int))
+WHOLE = FieldType("a whole number", (int,))
+LAYERS = FieldType("a whole number", (int, dict), (int,))
+COUNT = FieldType("a whole number, or a list of them", (int, list), (int, list, type(None)))
+WHOLES = FieldType("a list of whole numbers", (list,), (int,))
+NUMBER = FieldType("a number", (int, float))
+TEXT = FieldType("a short text", (str,))
+TEXTS = FieldType("a list of short texts", (list,), (str,))
+PATH = FieldType("a path", (str,), longest=4096)
+OBJECT = FieldType("an object", (dict,))
+OBJECTS = FieldType("an object of objects", (dict,), (dict, type(None)))
+OBJECT_OF_TEXTS = FieldType("an object of short texts", (dict,), (str,))
+OBJECT_OF_WHOLES = FieldType("an object of whole numbers", (dict,), (int,))
+OBJECT_OF_NUMBERS = FieldType("an object of numbers", (dict,), (int, float))
 
 
 def plain_file(file: Path, folder: Path | None = None) -> Path:
@@ -110,7 +110,7 @@ def plain_file(file: Path, folder: Path | None = None) -> Path:
     return file
 
 
-def read_object(file: Path, fields: Mapping[str, Kind]) -> dict[str, Any]:
+def read_object(file: Path, fields: Mapping[str, FieldType]) -> dict[str, Any]:
     """Read a JSON file of a model and check the types of known fields, at any depth.
 
     Raises `EngineError` when it cannot be read, or a field has another type, naming both.
@@ -124,7 +124,7 @@ def read_object(file: Path, fields: Mapping[str, Kind]) -> dict[str, Any]:
     return parse_object(raw, fields, str(file))
 
 
-def parse_object(raw: bytes, fields: Mapping[str, Kind], where: str) -> dict[str, Any]:
+def parse_object(raw: bytes, fields: Mapping[str, FieldType], where: str) -> dict[str, Any]:
     """Parse and check the bytes of ``where``, as `read_object` does."""
     again = "download or save the model again"
     if len(raw) > LARGEST:
@@ -191,7 +191,7 @@ _COUNTS = (
       for name in (f"{side}_attention_heads", f"num_{side}_attention_heads", f"{side}_num_attention_heads")),
 )  # fmt: skip
 
-FIELDS: Mapping[str, Kind] = {
+FIELDS: Mapping[str, FieldType] = {
     **dict.fromkeys((*_COUNTS, *(f"{name}_per_layer" for name in _COUNTS), *HEAD_DIM_KEYS), COUNT),
     **dict.fromkeys(LAYER_COUNT_KEYS, LAYERS),
     **dict.fromkeys((*CONTEXT_KEYS, "original_max_position_embeddings"), NUMBER),

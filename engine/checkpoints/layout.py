@@ -41,7 +41,7 @@ PLACE = "{layer}"
 
 
 @dataclass(frozen=True)
-class Description:
+class StackDescription:
     """The description of one stack's attention.
 
     Attributes
@@ -59,7 +59,7 @@ class Description:
     key_value_heads: int | None
 
 
-def read_layout(file: Path) -> tuple[Description, ...]:
+def read_layout(file: Path) -> tuple[StackDescription, ...]:
     """Read a description of a state dict; `EngineError` when the file cannot be read, or what to correct in it."""
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -72,7 +72,7 @@ def read_layout(file: Path) -> tuple[Description, ...]:
     return tuple(_read_table(file, table) for table in tables)
 
 
-def _read_table(file: Path, table: Mapping[str, Any]) -> Description:
+def _read_table(file: Path, table: Mapping[str, Any]) -> StackDescription:
     known = {*MATRICES, "heads", "key_value_heads", "fused", "stored", "stack", "bias"}
     if unknown := sorted(table.keys() - known):
         raise EngineError(f"{file}: '{unknown[0]}' is not known; it may hold {', '.join(sorted(known))}")
@@ -99,7 +99,7 @@ def _read_table(file: Path, table: Mapping[str, Any]) -> Description:
     is_transposed = table.get("stored") == "in_out"
     rule = Rule(table["query"], table["key"], table["value"], table["output"], layout, is_transposed)
     biases = {MATRICES[name]: pattern for name, pattern in biases.items()}
-    return Description(table.get("stack", "decoder"), rule, biases, table["heads"], table.get("key_value_heads"))
+    return StackDescription(table.get("stack", "decoder"), rule, biases, table["heads"], table.get("key_value_heads"))
 
 
 class LayoutSource(Source):
@@ -124,7 +124,7 @@ class LayoutSource(Source):
         """The files and the description, their sizes and times."""
         return file_stamps((*self.files, self._description))
 
-    def _layers(self, described: Description) -> dict[Head, AttentionModule]:
+    def _layers(self, described: StackDescription) -> dict[Head, AttentionModule]:
         """Find a stack's layers by the numbers in the names of its query tensors."""
         query, entries = described.rule.query, self._checkpoint.entries
         pattern = re.escape(query).replace(re.escape(PLACE), r"(\d+)", 1).replace(re.escape(PLACE), r"\1")
@@ -134,7 +134,7 @@ class LayoutSource(Source):
             raise EngineError(f"{self._description}: no tensor is called {query}; there is, for one, {close}")
         return {Head(described.stack, number): self._layer(described, number) for number in numbers}
 
-    def _layer(self, described: Description, number: int) -> AttentionModule:
+    def _layer(self, described: StackDescription, number: int) -> AttentionModule:
         """Check one layer's tensors and lay out its heads."""
         file, entries, lost = self._description, self._checkpoint.entries, self._checkpoint.lost
         names, biases = (

@@ -124,13 +124,13 @@ class FolderSource(Source):
         self.tensors = dequantise(self._checkpoint, self._config, location.name)
         lost = self._checkpoint.lost
         try:
-            self.anatomy = note_lost_files(self._take_apart(), lost)
+            self.anatomy = note_lost_files(self._find_anatomy(), lost)
         except EngineError as error:
             if not lost:
                 raise
             raise EngineError(next(iter(lost.values()))) from error  # too few files are left to infer the others
 
-    def _take_apart(self) -> Anatomy:
+    def _find_anatomy(self) -> Anatomy:
         """Find the heads by the names in the files, or else by the names that transformers gives the tensors."""
         name, directory = self.location.name, self.location.directory
         try:

@@ -30,7 +30,7 @@ from engine.checkpoints.json_files import (
     NUMBER,
     OBJECT,
     TEXT,
-    Kind,
+    FieldType,
     path_text,
     plain_file,
     read_object,
@@ -52,7 +52,7 @@ LEFT_OUT = frozenset({"auto_map", "configuration_files"})
 READ = (".json", ".jinja", ".txt", ".model", ".tiktoken", ".safetensors", ".bin")
 """Endings of the files that transformers may open."""
 
-TOKENIZER_FIELDS: Mapping[str, Kind] = {
+TOKENIZER_FIELDS: Mapping[str, FieldType] = {
     **dict.fromkeys(("tokenizer_class", "backend", "padding_side", "truncation_side"), TEXT),
     "model_max_length": NUMBER,
     "added_tokens_decoder": OBJECT,

@@ -215,7 +215,7 @@ def factor_layer(factors: LayerFactors, left_out: frozenset[str] = frozenset()) 
 
 
 @dataclass(frozen=True)
-class Frame:
+class CircuitSettings:
     """What the measures of a layer depend on besides its weights.
 
     Attributes
@@ -238,7 +238,7 @@ def measure_circuits(
     circuits: Circuits,
     ranks: Mapping[str, NDArray[np.int64]],
     noise: NDArray[np.float64],
-    frame: Frame,
+    settings: CircuitSettings,
     step: Callable[[int], None] = lambda units: None,
 ) -> Work[list[Numbers]]:
     """Measure a batch of heads, or one whole layer, by column; what is not defined is left out or NaN.
@@ -252,12 +252,12 @@ def measure_circuits(
     step : called before each unit with the number of units.
     """
     batch: dict[str, Tensor] = {}
-    for kind in frame.spectra:
+    for kind in settings.spectra:
         yield None
-        step(len(frame.spectra) + 1)
-        batch |= _eigenvalue_measures(circuits, frame, kind)
+        step(len(settings.spectra) + 1)
+        batch |= _eigenvalue_measures(circuits, settings, kind)
     yield None
-    step(len(frame.spectra) + 1)
+    step(len(settings.spectra) + 1)
     rows: list[Numbers] = [
         {name: float(values[place]) for name, values in batch.items()} for place in range(len(ranks["QK"]))
     ]
@@ -266,15 +266,15 @@ def measure_circuits(
         own = {matrix: int(values[place]) for matrix, values in ranks.items()}
         row |= {f"rank_{matrix.lower()}": rank for matrix, rank in own.items()}
         for name, fills, drops in FACTORS_OF:
-            prefix, rank, tolerance = name.lower(), own[name], frame.tolerance[name]
+            prefix, rank, tolerance = name.lower(), own[name], settings.tolerance[name]
             filled = circuits.factors[fills][one]
             dropped = circuits.factors[drops][one] if drops in circuits.factors else None
             row[f"{prefix}_factors_lost"] = (
                 _factors_lost(filled, own[fills], dropped, own[drops], tolerance)
-                if frame.of_heads and dropped is not None
+                if settings.of_heads and dropped is not None
                 else max(own[fills] - rank, 0)  # the same dimension, from ranks that are known
             )
-            if name not in frame.compared:
+            if name not in settings.compared:
                 continue
             d = filled.basis.shape[-2]
             row[f"{prefix}_image_in_kernel"] = (
@@ -302,18 +302,18 @@ def spectra_of(compared: frozenset[str], has_tokens: bool) -> tuple[str, ...]:
     return tuple(kind for kind in SPECTRA if (has_tokens if kind == "tokens" else kind in compared))
 
 
-def _eigenvalue_measures(circuits: Circuits, frame: Frame, kind: str) -> dict[str, Tensor]:
-    """Measure the eigenvalues of one of a frame's spectra: (batch,) each.
+def _eigenvalue_measures(circuits: Circuits, settings: CircuitSettings, kind: str) -> dict[str, Tensor]:
+    """Measure the eigenvalues of one of the spectra: (batch,) each.
 
     If nothing that a head writes reaches a token, what remains is rounding and counts as zero.
     """
     if kind == "QK":
         found = eigenvalues(circuits.qk.eigenvalue_core())
         return dict(zip(SPECTRA[kind], (positive_mass(found), positive_mass(-found)), strict=True))
-    small = circuits.ov.eigenvalue_core(frame.token_map if kind == "tokens" else None)
-    if kind == "tokens" and frame.token_map is not None:
-        mean_gain = float(frame.token_map.norm()) / len(frame.token_map) ** 0.5
-        heard = small.flatten(1).norm(dim=1) > frame.tolerance["OV"] * mean_gain * circuits.ov.squared_norm.sqrt()
+    small = circuits.ov.eigenvalue_core(settings.token_map if kind == "tokens" else None)
+    if kind == "tokens" and settings.token_map is not None:
+        mean_gain = float(settings.token_map.norm()) / len(settings.token_map) ** 0.5
+        heard = small.flatten(1).norm(dim=1) > settings.tolerance["OV"] * mean_gain * circuits.ov.squared_norm.sqrt()
         small = small * heard[:, None, None]
     return dict.fromkeys(SPECTRA[kind], copying_score(eigenvalues(small)))
 
@@ -331,7 +331,7 @@ def _factors_lost(
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ChanceSizes:
     """The sizes on which chance depends, for a head's circuits or a whole layer's.
 
     Attributes
@@ -346,17 +346,17 @@ class Sizes:
     ranks: Mapping[str, float]
 
 
-def sizes_of(layer: LayerOutline, whole_layer: bool, noises: Mapping[str, float]) -> Sizes:
+def chance_sizes(layer: LayerOutline, whole_layer: bool, noises: Mapping[str, float]) -> ChanceSizes:
     """Collect the sizes for chance; singular values of Gaussian factors of norm one count above ``noises``."""
     draws = chance_of(layer, whole_layer, noises)
     shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
     inner = inner_rows(layer, whole_layer)
     ranks = {matrix: float(min(*shape, inner.get(matrix, shape[0]))) for matrix, shape in shapes.items()}
     ranks |= {matrix: float(numerical_rank(draws[matrix], noise).mean()) for matrix, noise in noises.items()}
-    return Sizes({"QK": layer.d_model, "OV": layer.d_values}, inner["QK"], ranks)
+    return ChanceSizes({"QK": layer.d_model, "OV": layer.d_values}, inner["QK"], ranks)
 
 
-def circuit_chance(sizes: Sizes, frame: Frame) -> Numbers:
+def circuit_chance(sizes: ChanceSizes, settings: CircuitSettings) -> Numbers:
     """Compute the means of all measures over Gaussian factors, for circuits that are compared.
 
     Some are known exactly. The symmetry is 1/d, as for any W_Q rotated at random against W_K. Copying is zero, since a
@@ -372,20 +372,20 @@ def circuit_chance(sizes: Sizes, frame: Frame) -> Numbers:
     found = {f"rank_{matrix.lower()}": rank for matrix, rank in ranks.items()}
     for name, fills, drops in FACTORS_OF:
         prefix = name.lower()
-        dropping = ranks[drops] if frame.of_heads else ranks[name]
+        dropping = ranks[drops] if settings.of_heads else ranks[name]
         found[f"{prefix}_factors_lost"] = max(ranks[fills] - dropping, 0.0)
-        if name in frame.compared:
+        if name in settings.compared:
             found |= angle_columns(name, angles(random_cosines(counted[fills], counted[drops], sizes.d[name])))
             found[f"{prefix}_overlap"] = max(ranks[fills], ranks[drops]) / sizes.d[name]
             met = random_cosines(counted[name], counted[name], sizes.d[name])
-            found[f"{prefix}_image_in_kernel"] = float((met <= frame.tolerance[name]).sum(-1).double().mean())
-    if "QK" in frame.compared:
+            found[f"{prefix}_image_in_kernel"] = float((met <= settings.tolerance[name]).sum(-1).double().mean())
+    if "QK" in settings.compared:
         found |= _traces_by_chance(sizes.inner, d)
         found["qk_symmetry"], found["qk_symmetric_energy"] = 1.0 / d, (1.0 + 1.0 / d) / 2.0
         found["qk_antisymmetric_energy"] = 1.0 - found["qk_symmetric_energy"]
         found["qk_identity_floor"] = identity_floor(ranks["QK"], d)
         found["qk_symmetric_identity_floor"] = identity_floor(2 * ranks["QK"], d)
-    for kind in frame.spectra:
+    for kind in settings.spectra:
         found |= dict.fromkeys(SPECTRA[kind], mass_chance(sizes.inner, d) if kind == "QK" else 0.0)
     return found
 

@@ -75,7 +75,7 @@ def rotate_keys(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Side:
+class ScoreSide:
     """A query or a key as an affine function of what its projection reads.
 
     Attributes
@@ -121,7 +121,7 @@ class ScoreTerms:
     sizes: tuple[float, float]
 
 
-def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
+def score_terms(query: ScoreSide, key: ScoreSide, scale: float) -> ScoreTerms:
     """Split ``scale · q·k`` into its terms."""
     factors = factor_matrices(query.weight[None]), factor_matrices(key.weight[None])
     left, sigma, right = product(*factors).singular_triples()

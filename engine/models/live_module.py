@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from engine.architectures.heads import read_layer
 from engine.architectures.outline import Anatomy, AttentionModule, anatomy_of, describe_attention, read_anatomy
-from engine.architectures.places import Found, numbers_of
+from engine.architectures.places import FoundModule, numbers_of
 from engine.architectures.rules import RULES, Layout, Rule, sibling, tensor_of
 from engine.architectures.tensors import ModuleTensors, TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors
@@ -175,7 +175,7 @@ class ModuleSource(Source):
         with ProjectionWatch(parameters).watching(call.module) as watch:
             call.repeat()
         config = {"num_attention_heads": len(watch.weights)}
-        described = describe_attention(Head("decoder", 0), Found(path, rule), entries, config)
+        described = describe_attention(Head("decoder", 0), FoundModule(path, rule), entries, config)
         observed, outline = watch.observation(call.module), described.outline
         widths = {"Q": outline.d_model, "K": outline.d_source, "V": outline.d_values}
         if any(read.shape[-1] != widths[matrix] for matrix, read in observed.reads.items()):

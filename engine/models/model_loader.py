@@ -175,7 +175,7 @@ def _merge_adapter(model: nn.Module, source: AdapterSource) -> None:
                 "model = model.merge_and_unload()"
             )
         with torch.no_grad():
-            weight.copy_(weight.double() + change.of(weight.detach()))
+            weight.copy_(weight.double() + change.delta(weight.detach()))
     for wanted, stored in source.replaced.items():
         path, _, kind = wanted.rpartition(".")
         parameter = getattr(named.get(find_path(named, path) or ""), kind, None)

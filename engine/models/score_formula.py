@@ -20,7 +20,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
-from engine.mathematics.scores import Side
+from engine.mathematics.scores import ScoreSide
 from engine.models.devices import weight_of, widen, widest_dtype
 from engine.models.interventions import HeldNorm, is_norm
 from engine.values.errors import EngineError
@@ -280,7 +280,7 @@ class ScoreFormula:
         return float(_cap_scores(torch.tensor(score, dtype=torch.float64), self._cap))
 
     @torch.inference_mode(False)
-    def side(self, matrix: str, head: int, place: int) -> Side:
+    def side(self, matrix: str, head: int, place: int) -> ScoreSide:
         """Give a query (``Q``) or a key (``K``) as a function of what its projection read.
 
         Raises
@@ -302,7 +302,7 @@ class ScoreFormula:
         if bool((rest - of_nothing[head, place]).abs().amax() > EXACT * made.detach().abs().amax()):
             raise self._refusal("makes queries or keys from several tokens, or not linearly")
         read_here, weight, rest = (each.cpu().double() for each in (read[place], weight, rest))
-        return Side(read_here, weight, rest)
+        return ScoreSide(read_here, weight, rest)
 
 
 def _slopes(made: Tensor, written: Tensor, place: int) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from engine.analysis.explain import join_tokens
-from engine.mathematics.scores import ScoreTerms, Side, score_terms
+from engine.mathematics.scores import ScoreSide, ScoreTerms, score_terms
 from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal
@@ -152,8 +152,8 @@ def test_tokens_of_a_cell_are_joined_by_bars() -> None:
 
 def test_terms_of_a_pair_known_by_hand() -> None:
     # QK reads e1 as query and e2 as key, twice as strong as e2 as query and e1 as key.
-    query = Side(torch.tensor([3.0, 5.0, 7.0]), torch.tensor([[2.0, 0, 0], [0, 1.0, 0]]), torch.tensor([0.0, 0.5]))
-    key = Side(torch.tensor([1.0, -4.0, 9.0]), torch.tensor([[0, 1.0, 0], [1.0, 0, 0]]), torch.zeros(2))
+    query = ScoreSide(torch.tensor([3.0, 5.0, 7.0]), torch.tensor([[2.0, 0, 0], [0, 1.0, 0]]), torch.tensor([0.0, 0.5]))
+    key = ScoreSide(torch.tensor([1.0, -4.0, 9.0]), torch.tensor([[0, 1.0, 0], [1.0, 0, 0]]), torch.zeros(2))
     found = score_terms(query, key, 0.5)
     assert found.values.tolist() == pytest.approx([0.5 * 2 * 3 * -4, 0.5 * 5 * 1])
     assert found.sigma.tolist() == pytest.approx([1.0, 0.5])
@@ -168,7 +168,7 @@ def test_chance_of_terms_is_what_random_directions_give() -> None:
     def terms() -> ScoreTerms:
         sides = [torch.randn(6, generator=draw, dtype=torch.float64) for _ in "qk"]
         reads = [size * x / x.norm() for size, x in zip((2.0, 3.0), sides, strict=True)]
-        query, key = map(Side, reads, weights, rests)
+        query, key = map(ScoreSide, reads, weights, rests)
         return score_terms(query, key, 0.5)
 
     many = [terms() for _ in range(4000)]

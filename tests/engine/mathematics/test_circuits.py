@@ -16,9 +16,10 @@ from engine.mathematics.chance import DRAWS
 from engine.mathematics.circuits import (
     KINDS,
     SPECTRA,
-    Frame,
+    CircuitSettings,
     LayerFactors,
     Numbers,
+    chance_sizes,
     circuit_chance,
     composition,
     factor_heads,
@@ -27,7 +28,6 @@ from engine.mathematics.circuits import (
     measure_circuits,
     rows_read,
     rows_written,
-    sizes_of,
     spectra_of,
 )
 from engine.mathematics.distances import angles, cosines
@@ -93,10 +93,10 @@ def measured(
         for matrix in ("Q", "K", "V", "O", "QK", "OV")
     }
     solved = spectra_of(BOTH, token_map is not None) if eigenvalues else ()
-    frame = Frame(BOTH, dict.fromkeys(BOTH, tolerance), head is not None, solved, token_map)
+    settings = CircuitSettings(BOTH, dict.fromkeys(BOTH, tolerance), head is not None, solved, token_map)
     noise = tolerance * np.array([spectral_norm(dense(factors, each)["QK"]) for each in heads])
     made = factor_layer(factors) if head is None else factor_heads(factors)
-    return finish(measure_circuits(made, ranks, noise, frame))[head or 0]
+    return finish(measure_circuits(made, ranks, noise, settings))[head or 0]
 
 
 def with_qk(query: Tensor, key: Tensor) -> Numbers:
@@ -362,14 +362,14 @@ def test_chance_is_that_of_simulated_heads_and_layers(
     full = {matrix: min(layer.shape(matrix, not is_one_head)) for matrix in "QKVO"}
     full |= {"QK": min(summed * r, d), "OV": min(summed * s, d)}
     ranks = {name: np.full(at_once, rank) for name, rank in full.items()}
-    frame = Frame(BOTH, dict.fromkeys(BOTH, 1e-9), is_one_head, ("QK", "OV"))
+    settings = CircuitSettings(BOTH, dict.fromkeys(BOTH, 1e-9), is_one_head, ("QK", "OV"))
     drawn = []
     for _ in range(SIMULATED // at_once):
         factors = gaussian(own, r, d), gaussian(others, r, d), gaussian(others, s, d), gaussian(own, d, s)
         made = factor_heads(factors) if is_one_head else factor_layer(factors)
-        drawn += finish(measure_circuits(made, ranks, np.zeros(at_once), frame))
+        drawn += finish(measure_circuits(made, ranks, np.zeros(at_once), settings))
     assert len(drawn) == SIMULATED
-    chance = circuit_chance(sizes_of(layer, not is_one_head, {}), frame)
+    chance = circuit_chance(chance_sizes(layer, not is_one_head, {}), settings)
     chance |= {f"rank_{name.lower()}": float(rank) for name, rank in full.items()}
     assert chance.keys() == drawn[0].keys()
     for name in drawn[0]:
@@ -380,9 +380,9 @@ def test_chance_is_that_of_simulated_heads_and_layers(
 
 def test_chance_angles_are_those_of_coarsely_stored_gaussian_factors() -> None:
     layer = LayerOutline("decoder", 0, 4, 4, 16, 16, 16, 16, 4, 4, "")  # whole, so that factors are of full rank
-    frame = Frame(BOTH, dict.fromkeys(BOTH, 0.05), False)
-    sizes = sizes_of(layer, True, dict.fromkeys(("Q", "K", "V", "O", "QK", "OV"), 0.05))
-    chance, counted = circuit_chance(sizes, frame), {name: round(rank) for name, rank in sizes.ranks.items()}
+    settings = CircuitSettings(BOTH, dict.fromkeys(BOTH, 0.05), False)
+    sizes = chance_sizes(layer, True, dict.fromkeys(("Q", "K", "V", "O", "QK", "OV"), 0.05))
+    chance, counted = circuit_chance(sizes, settings), {name: round(rank) for name, rank in sizes.ranks.items()}
     assert max(counted.values()) < 16
     generator = torch.Generator().manual_seed(1)
 
@@ -405,8 +405,8 @@ def test_chance_angles_are_those_of_coarsely_stored_gaussian_factors() -> None:
 def test_the_chance_of_wide_layers_is_near_that_of_drawn_layers(d: int) -> None:
     layers = [LayerOutline("decoder", 0, 4, 2, width, width, width, width, width // 4, width // 4, "")
               for width in (500, d)]  # fmt: skip
-    frame = Frame(BOTH, dict.fromkeys(BOTH, 1e-9), False, ("QK", "OV"))
-    drawn, wide = (circuit_chance(sizes_of(layer, True, {}), frame) for layer in layers)
+    settings = CircuitSettings(BOTH, dict.fromkeys(BOTH, 1e-9), False, ("QK", "OV"))
+    drawn, wide = (circuit_chance(chance_sizes(layer, True, {}), settings) for layer in layers)
     assert drawn.keys() == wide.keys()
     for name, value in drawn.items():
         if not name.startswith("rank"):

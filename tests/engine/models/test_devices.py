@@ -88,7 +88,7 @@ def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[
         (circuits.factor_heads((query, key, value, output)), len(query), True),
         (circuits.factor_layer((query, key, value, output)), 1, False),
     ):
-        frame = circuits.Frame(frozenset(tolerance), tolerance, of_heads, ("QK", "OV"))
+        frame = circuits.CircuitSettings(frozenset(tolerance), tolerance, of_heads, ("QK", "OV"))
         ranks = {matrix: np.full(count, 4) for matrix in MATRICES}
         rows += finish(circuits.measure_circuits(made, ranks, np.zeros(count), frame))
     return [value for row in rows for value in row.values()]
