@@ -123,12 +123,12 @@ class SpectraStore:
         missing = [each for each in MATRICES if each in matrices and any(each not in arrays[name] for name in names)]
         units = [(names, missing)] if missing else []
         if missing and whole_layer and layer.is_large:
-            missing, lacking = self._with_room(layer, missing, len(missing) == len(matrices))
+            missing, lacking = self._fitting_matrices(layer, missing, len(missing) == len(matrices))
             units = [(names, [matrix]) for matrix in missing]
         elif missing and len(names) > 1:
             units = [(names[some.start : some.stop], missing) for some in layer.batches()]
         for some, wanted in units:
-            decomposer = self._decomposer or (yield from self._start())
+            decomposer = yield from self._get_decomposer()
             yield Lane.LAYERS if whole_layer else Lane.WEIGHTS
             from engine.architectures.heads import read_layer
 
@@ -143,7 +143,7 @@ class SpectraStore:
                 work = decomposer.layer(weights, lacked, {*missing, *arrays[layer.name]})
             else:
                 if not isinstance(tensors, Checkpoint) or len({*module.weights.values()}) < len(module.weights):
-                    tensors = self._read_once(layer.name)
+                    tensors = self._layer_tensors(layer.name)
                 weights = read_layer(tensors, module, range(some[0].head, some[-1].head + 1), factors)
                 work = decomposer.heads(weights, lacked)
             del weights, tensors  # their sums can be as large
@@ -157,7 +157,7 @@ class SpectraStore:
                 self._cache.save(file, {each: np.stack([arrays[name][each] for name in names]) for each in common})
         rows = [arrays[name] for name in names]
         if distance and rotation is not None and "QK" in matrices and all("QK" in row for row in rows):
-            rotated = yield from self._rotated(layer, names, rotation, distance)
+            rotated = yield from self._rotated_qk(layer, names, rotation, distance)
             rows = [row | {"QK": each["QK"]} for row, each in zip(rows, rotated, strict=True)]
         return rows, lacking
 
@@ -175,12 +175,12 @@ class SpectraStore:
         self, weights: LayerWeights, whole_layer: bool, matrices: Collection[str] = MATRICES
     ) -> Work[list[Arrays]]:
         """Compute the singular values of given weights, of each head or of the whole layer."""
-        decomposer = self._decomposer or (yield from self._start())
+        decomposer = yield from self._get_decomposer()
         yield Lane.LAYERS if whole_layer else Lane.WEIGHTS
         compute = decomposer.layer if whole_layer else decomposer.heads
         return (yield from compute(weights, matrices))
 
-    def _rotated(
+    def _rotated_qk(
         self, layer: LayerOutline, names: Sequence[Head], rotation: Rotation, distance: int
     ) -> Work[list[Arrays]]:
         """Compute QK with keys rotated by a distance; in an adapter's change, each half of the rows by itself."""
@@ -199,7 +199,7 @@ class SpectraStore:
         """Compute all spectra, the heads of every layer, then every whole layer; errors are delivered too."""
         layers = self._outline.layers
         for whole_layer in (False, True):
-            total = len(layers) if whole_layer else sum(layer.heads for layer in self._outline.layers)
+            total = len(layers) if whole_layer else sum(layer.heads for layer in layers)
             done = 0
             for layer in layers:
                 try:
@@ -213,7 +213,7 @@ class SpectraStore:
                 deliver(layer.name, whole_layer, group, Progress("spectra", done, total, unit))
                 yield None
 
-    def _with_room(self, layer: LayerOutline, missing: list[str], is_all: bool) -> tuple[list[str], str]:
+    def _fitting_matrices(self, layer: LayerOutline, missing: list[str], is_all: bool) -> tuple[list[str], str]:
         """Return the matrices of a whole layer that fit into memory, and why others are left out."""
         fitting, lacking, notice = room_for(layer, missing, self._options.is_browsing, memory.free_memory())
         if is_all and not fitting:
@@ -223,7 +223,7 @@ class SpectraStore:
             self._notify(notice)
         return fitting, lacking
 
-    def _read_once(self, layer: Head) -> TensorsReadOnce:
+    def _layer_tensors(self, layer: Head) -> TensorsReadOnce:
         """Return the tensors of the selected head's layer, and free those of the layer before."""
         held = self._tensors
         if held is not None and held[0] == layer:
@@ -233,13 +233,14 @@ class SpectraStore:
         self._tensors = layer, TensorsReadOnce(self._source.tensors)
         return self._tensors[1]
 
-    def _start(self) -> Work[Decomposer]:
-        """Import torch, and choose the device."""
-        yield from with_torch()
-        from engine.analysis.decompositions import Decomposer
+    def _get_decomposer(self) -> Work[Decomposer]:
+        """Return the decomposer; the first time, import torch and choose the device."""
+        if self._decomposer is None:
+            yield from with_torch()
+            from engine.analysis.decompositions import Decomposer
 
-        with self._lock:
-            self._decomposer = self._decomposer or Decomposer(self._options.device, self._notify)
+            with self._lock:
+                self._decomposer = self._decomposer or Decomposer(self._options.device, self._notify)
         return self._decomposer
 
     def _rotation(self, layer: LayerOutline) -> Work[Rotation]:
