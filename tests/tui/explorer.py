@@ -71,7 +71,7 @@ def rests(app: Explorer) -> bool:
     is_laid_out_late = not app._exit and (app._batch_count > 0 or app._resize_timer is not None)
     return (
         bool(app.failure)
-        or app.unforeseen is not None
+        or app.unexpected_error is not None
         or (app.main.is_ready and app.is_idle and not is_laid_out_late and (app._exit or not is_about_to_ask(app)))
     )
 

@@ -215,7 +215,7 @@ class Monkey:
                     await self._act(app, pilot)
             if not has_ended(app):
                 await asyncio.sleep(self._random.choice((0.0, 0.0, 0.0, 0.01, 0.02)))
-            if app.unforeseen is not None:
+            if app.unexpected_error is not None:
                 return
             if app.engine is not engine:
                 engine = app.engine

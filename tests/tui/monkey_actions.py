@@ -227,4 +227,4 @@ def is_leaving(binding: Binding) -> bool:
 def has_ended(app: App[Any]) -> bool:
     """Say whether the program has been left."""
     assert isinstance(app, Explorer)
-    return app._exit or bool(app.failure) or app.unforeseen is not None
+    return app._exit or bool(app.failure) or app.unexpected_error is not None

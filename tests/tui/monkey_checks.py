@@ -29,7 +29,7 @@ def offered(app: PaintedExplorer) -> dict[str, str]:
         if app.size.width < 40 or app.size.height < 12
         else {
             key.key: key.description
-            for key in (line._fitting() if line is not None else ())
+            for key in (line._keys_that_fit() if line is not None else ())
             if key.enabled and not (key.key in active and is_leaving(active[key.key].binding))
         }
     )

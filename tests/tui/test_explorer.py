@@ -239,4 +239,4 @@ async def test_the_palette_takes_any_key_however_early(tiny_model: TinyModel, ke
         for key in keys:
             app.post_message(Key(key, None))
         await settle(pilot)
-        assert app.unforeseen is None
+        assert app.unexpected_error is None

@@ -76,15 +76,15 @@ def run_explorer(
     app.use_theme(theme or (known_theme(recall_theme()) if start.is_restoring else None))
 
     def finish() -> None:
-        if end is not None and app.unforeseen is None and not app.failure:
+        if end is not None and app.unexpected_error is None and not app.failure:
             _say(app.misconfigured)
             end(app.return_code or 0)
 
     app.finish = None if end is None else finish
     app.run()
     _say(app.misconfigured)
-    if app.unforeseen is not None:
-        raise app.unforeseen
+    if app.unexpected_error is not None:
+        raise app.unexpected_error
     if app.failure:
         raise EngineError(app.failure)
     if app.return_code:

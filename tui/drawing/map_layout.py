@@ -149,7 +149,7 @@ def lay_out(
     gutter = token + 1 + (index + 1 if with_index else 0)
     return Axes(
         rows=tuple(rows),
-        columns=tuple(_written(key, header, cell) for key in keys),
+        columns=tuple(_key_label(key, header, cell) for key in keys),
         marks=tuple(min(needed, header) for needed in heights),
         gutter=gutter,
         header=header,
@@ -164,12 +164,12 @@ def _height(key: str, cell: int) -> int:
     return 1 if cell >= ACROSS else min(-(-max(cell_len(key), 1) // cell), _HIGHEST_HEADER)
 
 
-def _written(key: str, header: int, cell: int) -> tuple[str, ...]:
+def _key_label(key: str, header: int, cell: int) -> tuple[str, ...]:
     """Write a key's label over a cell."""
     return (fit(key, cell - 1) + " ",) if cell >= ACROSS else tuple(stack_text(key, header, cell))
 
 
-class _Lazily(Sequence[T]):
+class _LazySequence(Sequence[T]):
     """A sequence that makes its members on demand: of thousands of labels a screen shows dozens."""
 
     def __init__(self, count: int, make: Callable[[int], T]) -> None:
@@ -235,7 +235,7 @@ def lay_out_blocks(
 
     def column(number: int) -> Sequence[str]:
         if cell > 1:
-            return _written(key(number), header, cell)
+            return _key_label(key(number), header, cell)
         tick, place = number - number % step, number % step
         text = str(tick * block)
         return text[place] if place < len(text) and tick + len(text) <= columns else " "
@@ -245,9 +245,9 @@ def lay_out_blocks(
 
     rows, columns = (-(-len(tokens) // block) for tokens in (query_tokens, key_tokens))
     return Axes(
-        rows=_Lazily(rows, row),
-        columns=_Lazily(columns, column),
-        marks=_Lazily(columns, mark),
+        rows=_LazySequence(rows, row),
+        columns=_LazySequence(columns, column),
+        marks=_LazySequence(columns, mark),
         gutter=gutter,
         header=header,
         corner=next(fit(text, gutter) for text in _CORNERS if len(text) < gutter or not text),

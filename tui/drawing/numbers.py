@@ -30,7 +30,7 @@ def short_number(value: float) -> str:
         return "–"
     if value != 0 and not 1e-4 <= abs(value) < 1e5:
         return f"{value:.3e}" if 1e-99 <= abs(value) < 1e99 else f"{value:.2e}"
-    return _written(value, 4) if 0 < abs(value) < 9999.5 else f"{value:.0f}"
+    return _format_digits(value, 4) if 0 < abs(value) < 9999.5 else f"{value:.0f}"
 
 
 def fit_number(value: float, width: int, *, digits: int = 1) -> str:
@@ -43,7 +43,7 @@ def fit_number(value: float, width: int, *, digits: int = 1) -> str:
     >>> fit_number(0.5, 3, digits=2), fit_number(0.000136, 5, digits=2)
     ('0.5', '…')
     """
-    fewer = (_written(value, 3), _written(value, 2), f"{value:.2g}", f"{value:.1e}")
+    fewer = (_format_digits(value, 3), _format_digits(value, 2), f"{value:.2g}", f"{value:.1e}")
     ways = (short_number(value), *fewer, *(f"{value:.0e}",) * (digits < 2))
     return next((each for each in ways if len(each) <= width), "…")
 
@@ -81,11 +81,11 @@ def rough_number(value: float, *, in_column: bool = False) -> str:
     if value == 0:
         return "0"
     if 1e-3 <= abs(value) < 1e3:
-        return _written(value, 3) if in_column else f"{value:.3g}"
+        return _format_digits(value, 3) if in_column else f"{value:.3g}"
     return "∞" if math.isinf(value) else f"{value:.0e}"
 
 
-def _written(value: float, digits: int) -> str:
+def _format_digits(value: float, digits: int) -> str:
     """Format a number with some significant digits, trailing zeros included."""
     return f"{value:#.{digits}g}".rstrip(".")
 

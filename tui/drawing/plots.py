@@ -169,11 +169,11 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     said = [f"{name} · {energy}{chance}" for energy in (long, short, shortest)]
     if not curve.lines:
         said.append(f"{name}{chance}")
-    said += [_in_few_words(curve, index, digits) for digits in (4, 3, 2)]
+    said += [_short_value(curve, index, digits) for digits in (4, 3, 2)]
     return first_fitting(width, *said)
 
 
-def _in_few_words(curve: Curve, index: int, digits: int) -> str:
+def _short_value(curve: Curve, index: int, digits: int) -> str:
     """Describe a value and that by chance, or those of the lines, as briefly as possible."""
     beside = [(line.name, line.values) for line in curve.lines]
     if not beside and curve.baseline is not None:

@@ -172,7 +172,7 @@ def _luminance(rgb: Array) -> Array:
     return luminance
 
 
-def _ahead(colours: Array, background: Rgb) -> Array:
+def _beyond_background(colours: Array, background: Rgb) -> Array:
     """Keep the colours clearly lighter than a dark background, or darker than a light one, nearest first."""
     start = float(lightness(np.array(background)))
     direction = 1 if start < 50 else -1
@@ -183,7 +183,7 @@ def _ahead(colours: Array, background: Rgb) -> Array:
 def _path(background: Rgb, stops: tuple[str, ...]) -> Array:
     """Interpolate in fine steps from the background along a palette."""
     colours = np.array([list(bytes.fromhex(stop[1:])) for stop in stops], dtype=np.float64)
-    corners = np.vstack([background, _ahead(colours, background)])
+    corners = np.vstack([background, _beyond_background(colours, background)])
     steps = np.linspace(0, len(corners) - 1, 400)
     return np.stack([np.interp(steps, range(len(corners)), corners[:, c]) for c in range(3)], axis=1)
 
@@ -195,7 +195,7 @@ def _nearest_in_palette(targets: Array, background: Rgb, walk: tuple[int, ...]) 
     level before then has one of the colours before it.
     """
     colours = np.array([Color.from_ansi(number).get_truecolor() for number in walk], dtype=np.float64)  # (colours, 3)
-    cube = _ahead(colours, background)
+    cube = _beyond_background(colours, background)
     if len(cube) < len(targets):  # on a middle grey some colours come twice
         return cube.take(np.rint(np.linspace(0, len(cube) - 1, len(targets))).astype(int), axis=0)
     misses = (lightness(cube)[None, :] - targets[:, None]) ** 2  # (levels, colours)

@@ -74,14 +74,14 @@ def weight_readout(
     ----------
     row : all weights of the query, if they are known.
     """
-    line = _of_weight(block, query_tokens, key_tokens, width)
+    line = _weight_line(block, query_tokens, key_tokens, width)
     for largest in () if row is None else _largest_in_row(row, block.place[1], key_tokens):
-        shorter = _of_weight(block, query_tokens, key_tokens, width - cell_len(largest) - len(_APART))
+        shorter = _weight_line(block, query_tokens, key_tokens, width - cell_len(largest) - len(_APART))
         both = f"{shorter}{_APART}{largest}"
         is_complete = all(shorter.count(each) == line.count(each) for each in ('"', "chance", "…"))
         if is_complete and cell_len(both) <= width:
             return both
-        close = _close(block, query_tokens, key_tokens, largest)
+        close = _short_line(block, query_tokens, key_tokens, largest)
         if cell_len(close) <= width:
             return close
     return line
@@ -97,7 +97,7 @@ def _largest_in_row(row: NDArray[np.float32], key: int, tokens: Sequence[str]) -
         yield f"{'then' if is_here else '⏎'} {'  '.join(names[:count])}"
 
 
-def _close(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], largest: str) -> str:
+def _short_line(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], largest: str) -> str:
     """Name query, key, weight, the largest of the row and chance, with few digits."""
     (query, key), number, chance = block.place, MASKED, ""
     if not block.is_masked:
@@ -107,7 +107,7 @@ def _close(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence
     return f"q {query} {asked} → k {key} {read}  {number}  {largest}{chance}"
 
 
-def _of_weight(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
+def _weight_line(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
     """Name query, key, weight and chance."""
     query, key = block.place
     number = MASKED if block.is_masked else write_weight(block.largest)
@@ -116,7 +116,7 @@ def _of_weight(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequ
         both = f"{number}  chance {write_weight(block.chance)}"
         forms = [*((words, both, _EASY_TOKEN) for words in _WORDS), (_WORDS[-1], both, _SHORTEST_TOKEN), forms[-1]]
         shortest.insert(0, both)
-    line = _of_cell(block, query_tokens, key_tokens, forms, width)
+    line = _cell_line(block, query_tokens, key_tokens, forms, width)
     bare = [f"{numbers}  q {query} k {key}" for numbers in shortest]
     return first_fitting(width, line, *bare)
 
@@ -129,11 +129,11 @@ def difference_readout(block: PooledBlock, query_tokens: Sequence[str], key_toke
     assert block.pair is not None
     one, other = (write_weight(each) for each in block.pair)
     query, key = block.place
-    difference = MASKED if block.is_masked else _signed(block.largest)
+    difference = MASKED if block.is_masked else _write_difference(block.largest)
     weights = "" if block.is_masked else f"{one} to {other}  "
     forms = [(words, weights + difference, _SHORTEST_TOKEN) for words in _WORDS]
     forms.append((_WORDS[-1], difference, _SHORTEST_TOKEN))
-    line = _of_cell(block, query_tokens, key_tokens, forms, width)
+    line = _cell_line(block, query_tokens, key_tokens, forms, width)
     return first_fitting(width, line, f"{difference}  q {query} k {key}", f"{difference} q{query} k{key}")
 
 
@@ -165,7 +165,7 @@ def block_readout(
             said.insert(0, f"max {largest}  chance {write_weight(block.chance)}  mean {mean}  sum {total}")
     else:
         one, other = (write_weight(each) for each in block.pair)
-        largest, mean = _signed(block.largest), _signed(block.mean)
+        largest, mean = _write_difference(block.largest), _write_difference(block.mean)
         said = [f"max {largest}  mean {mean}  {one} to {other}"]
     line = ""
     for numbers, ranges in (
@@ -302,7 +302,7 @@ def measure_readout(name: str, value: float, chance: float | None, place: str, l
     'L0H0 0.423 chance 0.030'
     """
     if chance is None:
-        return _of_numbers(name, short_number(value), "", place, label, width)
+        return _measure_line(name, short_number(value), "", place, label, width)
     beside = f"chance {rough_number(chance)}"
     if value > 0 and chance > 0 and math.isfinite(ratio := value / chance):
         times = f"{ratio:.2f}" if 0.1 <= ratio < 10 else brief_number(ratio)
@@ -313,11 +313,11 @@ def measure_readout(name: str, value: float, chance: float | None, place: str, l
         (short_number(value), rough_number(chance)),
         *((fit_number(value, digits), fit_number(chance, digits)) for digits in _FEW),
     )
-    lines = [_of_numbers(name, *pair, place, label, width) for pair in pairs]
+    lines = [_measure_line(name, *pair, place, label, width) for pair in pairs]
     return next((line for line in lines if "chance" in line and "…" not in line), lines[0])
 
 
-def _of_numbers(name: str, value: str, chance: str, place: str, label: str, width: int) -> str:
+def _measure_line(name: str, value: str, chance: str, place: str, label: str, width: int) -> str:
     """Write as much of that as fits."""
     named, without_sign = f"{name} = {value}", f"{name.rpartition(' ')[2]} {value}"
     beside, close = (f"{gap}chance {chance}" * bool(chance) for gap in ("  ", " "))
@@ -333,7 +333,7 @@ def _of_numbers(name: str, value: str, chance: str, place: str, label: str, widt
     return first_fitting(width, *lines, value)
 
 
-def _of_cell(
+def _cell_line(
     block: PooledBlock,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
@@ -365,7 +365,7 @@ def write_weight(value: float) -> str:
     return f"{value:.2e}" if 0 < value < 1e-3 else f"{value:.4f}"
 
 
-def _signed(value: float) -> str:
+def _write_difference(value: float) -> str:
     return f"{'-' if value < 0 else '+'}{write_weight(abs(value))}"
 
 

@@ -64,7 +64,7 @@ def escape_text(text: str) -> str:
     shown = "".join(kept)
     if shown.isascii() or not any(category(each) == _SPACING for each in shown):
         return shown
-    return "".join(_with_room(cluster) for cluster, _ in clusters(shown))
+    return "".join(_add_room(cluster) for cluster, _ in clusters(shown))
 
 
 def quote_text(text: str) -> str:
@@ -79,7 +79,7 @@ def quote_text(text: str) -> str:
     return f"{sign}{escape_text(text)}{sign}"
 
 
-def _with_room(cluster: str) -> str:
+def _add_room(cluster: str) -> str:
     """Add a blank for each spacing mark of a character, once."""
     return cluster if cluster.endswith(ROOM) else cluster + ROOM * sum(category(mark) == _SPACING for mark in cluster)
 

@@ -100,7 +100,7 @@ class Title:
         >>> [title.fit(width).plain for width in (36, 32, 24)]
         ['ranks layer 3  energy rank, ε 0.01', 'ranks L3  energy rank, ε 0.01', 'ranks L3  energy rank']
         """
-        line = _joined(self._fitting(width))
+        line = _join(self._shorten(width))
         return _cut(line, width) if width else line
 
     def fit_frame(self, width: int) -> tuple[Text, Text]:
@@ -113,18 +113,18 @@ class Title:
         ['ranks layer 3', 'energy rank · 2 of 9']
         """
         for room in (width, width - RULE):
-            parts = [part for part in self._fitting(room) if part.text]
+            parts = [part for part in self._shorten(room) if part.text]
             place = next((at for at, part in enumerate(parts) if at and part.gap == "  "), len(parts))
             state = [replace(part, gap=" · " if part.gap == "  " else part.gap) for part in parts[place:]]
-            left, right = _joined(parts[:place]), _joined(state)
+            left, right = _join(parts[:place]), _join(state)
             if left.cell_len + bool(right) * (right.cell_len + RULE) <= width:
                 return left, right
         return self.fit(width), Text()
 
-    def _fitting(self, width: int) -> Sequence[Part]:
+    def _shorten(self, width: int) -> Sequence[Part]:
         """Return the parts in as many words as fit, with a hint if there is room."""
         parts = list(self.parts)
-        length = _joined(parts).cell_len
+        length = _join(parts).cell_len
         for hint in self.hints:
             if width and length + 2 + cell_len(hint) <= width:
                 return [*parts, Part(hint)]
@@ -133,14 +133,14 @@ class Title:
             if not width or length <= width:
                 break
             before, parts[place] = parts[place], replace(parts[place], text=said)
-            length = _joined(parts).cell_len
+            length = _join(parts).cell_len
             if soon == FILTER and width - length >= WORTH_SEEING:
                 parts[place] = before
                 break
         return parts
 
 
-def _joined(parts: Sequence[Part]) -> Text:
+def _join(parts: Sequence[Part]) -> Text:
     line = Text()
     for part in parts:
         if part.text:

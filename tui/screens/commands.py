@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.toolkit.keys import GROUPS, VIEWS, command_name, in_declared_order, is_bound
+from tui.toolkit.keys import GROUPS, VIEWS, command_name, is_bound, sort_keys
 from tui.views.switcher import Views
 from tui.widgets.field import OF_EDITING
 
@@ -95,7 +95,7 @@ def commands_on(screen: Screen[Any]) -> Iterator[Command]:
     """Yield the actions of all active keys: views first, then the others in the order of the help."""
     app = screen.app
     found: dict[tuple[DOMNode, str], list[Binding]] = {}
-    for each in in_declared_order(screen.active_bindings.values()):
+    for each in sort_keys(screen.active_bindings.values()):
         name = each.binding.id
         if name is not None and not name.startswith(OF_EDITING) and each.binding.action not in OWN:
             found.setdefault((each.node, each.binding.action), []).append(each.binding)

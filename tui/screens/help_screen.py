@@ -26,9 +26,9 @@ from tui.toolkit.keys import (
     MOVING_KEYS,
     PAIRS,
     VIEWS,
-    in_declared_order,
     is_bound,
     key_of,
+    sort_keys,
 )
 from tui.widgets.field import OF_EDITING, Field
 
@@ -75,7 +75,7 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
     """
     found: dict[str, dict[str, list[Binding]]] = {}
     moves, paired = False, {name for pair in PAIRS for name in pair}
-    for each in in_declared_order(active):
+    for each in sort_keys(active):
         binding = each.binding
         if binding.id is None or not is_bound(binding):
             continue  # Textual's own keys, and commands without a key

@@ -28,7 +28,7 @@ from tui.drawing.text import escape_text, fit
 from tui.toolkit.keys import IN_ASCII
 from tui.toolkit.line_filters import AsciiOnly, Colourless, NearestColour, SafeCharacters
 from tui.toolkit.output import LastFrame, only_difference
-from tui.toolkit.themes import ANSI, OWN, usual_theme
+from tui.toolkit.themes import ANSI, OWN, default_theme
 
 MOMENT = 0.01
 """Seconds."""
@@ -89,7 +89,7 @@ class TerminalApp(App[None]):
 
     def use_theme(self, name: str | None) -> None:
         """Set a theme by its full name, or the default; with ``NO_COLOR`` always the ANSI theme."""
-        usual = usual_theme(self.console.color_system, no_color=self.no_color)
+        usual = default_theme(self.console.color_system, no_color=self.no_color)
         self.theme = ANSI if self.no_color else name or usual
 
     def draw_ascii_only(self) -> None:
@@ -130,9 +130,9 @@ class TerminalApp(App[None]):
     async def on_event(self, event: events.Event) -> None:
         """Handle keys in order; ignore the mouse over removed widgets that are still on screen."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            self._held_keys.append(_as_typed(event) if self.holds_keys else event)
+            self._held_keys.append(_ctrl_j_as_enter(event) if self.holds_keys else event)
             await self._do_held_keys()
-        elif not (isinstance(event, events.MouseEvent) and self._is_over_what_has_gone(event)):
+        elif not (isinstance(event, events.MouseEvent) and self._is_over_removed_widget(event)):
             if isinstance(event, events.MouseDown):
                 self.on_typed()
             await super().on_event(event)
@@ -161,29 +161,29 @@ class TerminalApp(App[None]):
         self.on_typed()
         field = self.focused if isinstance(self.focused, Input) else None
         if field is None:
-            event = self._paired(event)
+            event = self._pair_g(event)
         active = self.screen.active_bindings.get(event.key) if isinstance(event, events.Key) else None
         is_text = isinstance(event, events.Key) and event.is_printable and field is not None
         if active is None or (is_text and not active.binding.priority):
             await super().on_event(event)
             return
         if field is not None:
-            await _until_handled(field)
+            await _wait_for_queue(field)
         self.on_command(active.binding.id or "")
         if not await self.run_action(active.binding.action, active.node):
             await super().on_event(event)
         elif field is not None:
             for each in field.ancestors_with_self:
                 if each is not self:
-                    await _until_handled(each)
+                    await _wait_for_queue(each)
 
-    def _paired(self, event: events.Key | events.Paste) -> events.Key | events.Paste:
+    def _pair_g(self, event: events.Key | events.Paste) -> events.Key | events.Paste:
         """Turn the second of two ``g`` into the key ``gg``."""
         is_g = isinstance(event, events.Key) and event.key == "g"
         is_second, self._has_typed_g = is_g and self._has_typed_g, is_g and not self._has_typed_g
         return events.Key("gg", None) if is_second else event
 
-    def _is_over_what_has_gone(self, event: events.MouseEvent) -> bool:
+    def _is_over_removed_widget(self, event: events.MouseEvent) -> bool:
         """Return whether the mouse is over a removed widget, on which Textual fails."""
         if not self.screen_stack:
             return True
@@ -264,17 +264,17 @@ class TerminalApp(App[None]):
         self._close_messages_no_wait()
 
     @property
-    def unforeseen(self) -> Exception | None:
+    def unexpected_error(self) -> Exception | None:
         """The unexpected error that ended the application, if any."""
         return self._exception
 
 
-def _as_typed(event: events.Key | events.Paste) -> events.Key | events.Paste:
+def _ctrl_j_as_enter(event: events.Key | events.Paste) -> events.Key | events.Paste:
     """Turn ctrl+j into Enter: terminals send it for Enter before the program has set them up."""
     return events.Key("enter", "\r") if isinstance(event, events.Key) and event.key == "ctrl+j" else event
 
 
-async def _until_handled(node: DOMNode) -> None:
+async def _wait_for_queue(node: DOMNode) -> None:
     """Wait until a node has handled its queue; give up if it is removed or takes long."""
     reached = asyncio.Event()
     if node.call_later(reached.set):

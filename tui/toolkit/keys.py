@@ -112,7 +112,7 @@ def _classes(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:
         yield from _classes(each)
 
 
-def in_declared_order(active: Iterable[ActiveBinding]) -> list[ActiveBinding]:
+def sort_keys(active: Iterable[ActiveBinding]) -> list[ActiveBinding]:
     """Sort keys by their owner, in the given order, then as the classes declare them, Textual's own last.
 
     Textual moves remapped keys to the end. Of several keys in the key file the first stays the first.

@@ -75,9 +75,9 @@ class LastFrame:
         changes: list[Piece] = []
         for row, column, cells in pieces:
             before = self._lines[row][column : column + len(cells)]
-            changes += [(row, column + start, cells[start:stop]) for start, stop in _differing(before, cells)]
+            changes += [(row, column + start, cells[start:stop]) for start, stop in _find_runs(before, cells)]
             self._lines[row][column : column + len(cells)] = cells
-        return _written(changes)
+        return _encode(changes)
 
 
 class Difference(CompositorUpdate):
@@ -125,7 +125,7 @@ def _cells(strip: Strip, system: ColorSystem) -> list[Cell]:
     return cells
 
 
-def _differing(before: list[Cell], after: list[Cell]) -> list[tuple[int, int]]:
+def _find_runs(before: list[Cell], after: list[Cell]) -> list[tuple[int, int]]:
     """Find the runs of cells that differ, extended to whole words and numbers.
 
     Where either line has wide characters, all of it is one run.
@@ -145,7 +145,7 @@ def _differing(before: list[Cell], after: list[Cell]) -> list[tuple[int, int]]:
     return runs
 
 
-def _written(changes: list[Piece]) -> str:
+def _encode(changes: list[Piece]) -> str:
     """Write cells: a position for each run, a style where it changes, and a reset at the end."""
     parts: list[str] = []
     now = ""

@@ -155,7 +155,7 @@ def short_theme(name: str) -> str:
     return next((short for short in LIGHT_AND_DARK if SHORT[short] == name), name)
 
 
-def usual_theme(color_system: str | None, *, no_color: bool) -> str:
+def default_theme(color_system: str | None, *, no_color: bool) -> str:
     """Choose the default theme: with few colours, the terminal's own."""
     return ANSI if no_color or color_system in (None, "standard") else "textual-dark"
 

@@ -42,7 +42,7 @@ NONE = "×"
 """Stands for a number that cannot be computed."""
 
 
-COLUMNS = Columns.evenly(("name", *MATRICES), NAME_WIDTH, VALUE_WIDTH - 1, gap=1)
+COLUMNS = Columns.of_numbers(("name", *MATRICES), NAME_WIDTH, VALUE_WIDTH - 1, gap=1)
 """A line's name and its number for each matrix, of one width for all measures."""
 
 
@@ -169,7 +169,7 @@ class RanksPane(RowsPane):
     @on(TableGrid.Arranged)
     def show_chance(self) -> None:
         """Write chance below the columns in view."""
-        self.chance_line.show(Text(self.table.written(self._chance, _spell_chance)))
+        self.chance_line.show(Text(self.table.format_line(self._chance, _spell_chance)))
 
     def on_resize(self) -> None:
         """Write chance again once the table has its new width."""

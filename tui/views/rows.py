@@ -131,7 +131,7 @@ class RowsPane(Pane):
         self._title = title, state
         left, rows = self.counts
         self.grid.explain_none(self.why_none if rows and not left else "")
-        has_filter, beyond = self.narrowing is not None, self.grid.beyond
+        has_filter, beyond = self.narrowing is not None, self.grid.columns_beyond
         self.title_line.show_title(
             Title.of(
                 self.view,

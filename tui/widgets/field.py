@@ -61,12 +61,12 @@ INVISIBLE = "Cf"
 
 
 @lru_cache(4096)
-def _seen(character: str) -> str:
+def _visible_sign(character: str) -> str:
     """Return what a field draws for a character: a sign for joiners, skin tones and other invisible characters.
 
     Examples
     --------
-    >>> _seen("a"), _seen("\u200d"), _seen("\ufe0f"), _seen("\U0001f3fd")
+    >>> _visible_sign("a"), _visible_sign("\u200d"), _visible_sign("\ufe0f"), _visible_sign("\U0001f3fd")
     ('a', '◌', '◌', '◌')
     """
     is_seen = escape_text(character)[:1] != "\\" or character == "\\"
@@ -105,23 +105,23 @@ class Field(Input, inherit_bindings=False):
         return super().focusable and is_displayed(self)
 
     @property
-    def _drawn(self) -> str:
+    def _drawn_text(self) -> str:
         """The text with a sign for each invisible character, whose width terminals disagree on."""
-        return "".join(map(_seen, self.value))
+        return "".join(map(_visible_sign, self.value))
 
     @property
     def _value(self) -> Text:
         """The text as it is drawn."""
-        return Text(self._drawn, no_wrap=True, overflow="ignore", end="")
+        return Text(self._drawn_text, no_wrap=True, overflow="ignore", end="")
 
     def _position_to_cell(self, position: int) -> int:
         """Return the cell at which a position of the text is drawn."""
-        return cell_len(expand_tabs_inline(self._drawn[:position], 4))
+        return cell_len(expand_tabs_inline(self._drawn_text[:position], 4))
 
     def _cell_offset_to_index(self, offset: int) -> int:
         """Return the position of the text that is drawn at a cell."""
         at = offset + self.scroll_offset.x
-        ends = accumulate(map(cell_len, self._drawn))
+        ends = accumulate(map(cell_len, self._drawn_text))
         return next((place for place, end in enumerate(ends) if at < end), max(0, min(at, len(self.value))))
 
     def on_key(self, event: events.Key) -> None:

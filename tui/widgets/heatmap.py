@@ -392,9 +392,9 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def _on_map(self, viewport: Viewport, tokens: Tokens, is_signed: bool) -> Viewport:
         """Look at a map with these tokens."""
-        return viewport.on((len(tokens[0]), len(tokens[1])), partial(self._fitting, tokens, is_signed))
+        return viewport.on((len(tokens[0]), len(tokens[1])), partial(self._find_block, tokens, is_signed))
 
-    def _fitting(self, tokens: Tokens, is_signed: bool) -> int:
+    def _find_block(self, tokens: Tokens, is_signed: bool) -> int:
         """Find the smallest block that brings the whole map into view."""
         if self._fits_singly(tokens, is_signed):
             return 1
@@ -409,9 +409,9 @@ class Heatmap(ScrollArea, can_focus=True):
         return len(tokens[0]) <= rows and len(tokens[1]) <= columns
 
     @property
-    def _fits_in(self) -> int:
+    def _whole_block(self) -> int:
         """The smallest block with which the whole map that is painted is in view."""
-        return 1 if self.pooled is None else self._fitting(_tokens_of(self.pooled), self.pooled.is_signed)
+        return 1 if self.pooled is None else self._find_block(_tokens_of(self.pooled), self.pooled.is_signed)
 
     @property
     def _is_single(self) -> bool:
@@ -562,7 +562,7 @@ class Heatmap(ScrollArea, can_focus=True):
         elif is_in:
             self._zoom(viewport.block if is_halved else viewport.block // 2)
         else:
-            is_all = viewport.block * 2 >= self._fits_in + self._can_halve
+            is_all = viewport.block * 2 >= self._whole_block + self._can_halve
             self._zoom(None if is_all else viewport.block * 2)
 
     def action_fit(self) -> None:
@@ -577,7 +577,7 @@ class Heatmap(ScrollArea, can_focus=True):
     def _zoom(self, block: int | None) -> None:
         """Change the block size, None for the whole map; smaller cells go to the largest weight of the old one."""
         is_whole = block is None
-        viewport = replace(self._viewport, block=block or self._fits_in, is_whole=is_whole, is_fitted=is_whole)
+        viewport = replace(self._viewport, block=block or self._whole_block, is_whole=is_whole, is_fitted=is_whole)
         place = self.looked_at if viewport.block < self._viewport.block else None
         self._change_viewport(viewport if place is None else viewport.at(*place))
 

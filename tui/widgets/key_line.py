@@ -17,7 +17,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.toolkit.keys import in_declared_order, is_bound
+from tui.toolkit.keys import is_bound, sort_keys
 
 KEPT_BELOW = {"app.zoom": 60, "table.all_rows": math.inf, "explain.all_rows": math.inf}
 """Width of the line from which a key gives way to others, by its binding's id.
@@ -101,18 +101,18 @@ class KeyLine(Widget, can_focus=False):
         """Draw the keys if they have changed; ignore other screens, and an application without the focus."""
         if not self.app.app_focus or screen is not self.app.screen:
             return
-        keys = tuple(self._worth_showing(screen))
+        keys = tuple(self._list_keys(screen))
         if keys != self._keys:
             self._keys = keys
             self.refresh()
 
-    def _worth_showing(self, screen: Screen[object]) -> Iterator[_Key]:
+    def _list_keys(self, screen: Screen[object]) -> Iterator[_Key]:
         """Yield the keys with a word in ``foot_keys``, the focused widget first, and those that ask for it.
 
         Keys of the application come last, and stay.
         """
         found: dict[str, tuple[Binding, bool]] = {}
-        for each in in_declared_order(screen.active_bindings.values()):
+        for each in sort_keys(screen.active_bindings.values()):
             if is_bound(each.binding) and not (isinstance(screen.focused, Input) and self._is_typed(each)):
                 found.setdefault(each.binding.id or each.binding.action, (each.binding, each.enabled))
         words: dict[str, str] = {}
@@ -133,7 +133,7 @@ class KeyLine(Widget, can_focus=False):
         typed = key_to_character(_OLD_NAMES.get(each.binding.key, each.binding.key))
         return each.binding.group is not None or (typed is not None and typed.isprintable())
 
-    def _fitting(self) -> tuple[_Key, ...]:
+    def _keys_that_fit(self) -> tuple[_Key, ...]:
         """Return the keys that fit; of those that may give way, the last go first."""
         keys = list(self._keys)
         while sum(key.width + len(GAP) for key in keys) > self.size.width + len(GAP):
@@ -151,7 +151,7 @@ class KeyLine(Widget, can_focus=False):
             return Text(f" {self._message}")
         style = self.get_component_rich_style("key-line--key")
         line = Text()
-        for key in self._fitting():
+        for key in self._keys_that_fit():
             gap = GAP if line else ""
             line.append(gap).append(key.display, style).append(f" {key.description}", "" if key.enabled else "dim")
         return line
@@ -163,7 +163,7 @@ class KeyLine(Widget, can_focus=False):
     def press_at(self, column: int) -> None:
         """Press the key at a column of this line."""
         left = 0
-        for key in self._fitting():
+        for key in self._keys_that_fit():
             if left <= column < left + key.width and key.enabled:
                 self.app.simulate_key(key.key)
             left += key.width + len(GAP)

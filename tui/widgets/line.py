@@ -104,10 +104,10 @@ class Frame(Vertical):
         if not wanted:
             self.border_title = None
             return
-        parts = [Content.styled(key, "$footer-key-foreground"), Content(" " * bool(key)), _said(left, "$foreground")]
+        parts = [Content.styled(key, "$footer-key-foreground"), Content(" " * bool(key)), _styled(left, "$foreground")]
         if right:
             rule = "─" * (room - before - left.cell_len - right.cell_len - 2)
-            parts += [Content(f" {rule} "), _said(right, "$foreground 70%")]
+            parts += [Content(f" {rule} "), _styled(right, "$foreground 70%")]
         self.border_title = Content("").join(parts)
 
     def on_resize(self) -> None:
@@ -115,6 +115,6 @@ class Frame(Vertical):
         self.title_line.refresh_title()
 
 
-def _said(text: Text, style: str) -> Content:
+def _styled(text: Text, style: str) -> Content:
     """Return a piece of a title; its own styles come before the common one."""
     return Content.from_rich_text(text).stylize_before(style)

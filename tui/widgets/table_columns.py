@@ -44,7 +44,7 @@ def titles(columns: Sequence[str], cells: Sequence[int] | None = None) -> tuple[
     """
     before = ["", *columns]
     return tuple(
-        ("", CHANCE.lstrip("_")) if name == f"{last}{CHANCE}" else _on_two_lines(_words(name), room)
+        ("", CHANCE.lstrip("_")) if name == f"{last}{CHANCE}" else _break_title(_words(name), room)
         for last, name, room in zip(before, columns, cells or [NARROW] * len(columns), strict=False)
     )
 
@@ -56,7 +56,7 @@ def _words(name: str) -> str:
     return " ".join(word.upper() if word.upper() in MATRICES else word for word in name.split("_"))
 
 
-def _on_two_lines(name: str, room: int) -> Title:
+def _break_title(name: str, room: int) -> Title:
     """Break a long name between the two words that make it narrowest."""
     places = [place for place, character in enumerate(name) if character == " "]
     if cell_len(name) <= room or not places:
@@ -139,7 +139,7 @@ class Columns:
         return cls(names, frozen, tuple(numeric), over, widths, tuple(needed))
 
     @classmethod
-    def evenly(cls, names: tuple[str, ...], name_width: int, value_width: int, gap: int) -> Columns:
+    def of_numbers(cls, names: tuple[str, ...], name_width: int, value_width: int, gap: int) -> Columns:
         """Make columns of numbers with a fixed width, after one without a title for the names of the rows."""
         numbers = names[1:]
         widths = (name_width, *(value_width for _ in numbers))
@@ -169,7 +169,7 @@ class Columns:
         first = next((each for each in self._firsts if width - each <= room - edge), edge)
         return max(width, first - edge + room)
 
-    def beyond(self, left: int, room: int) -> int:
+    def count_beyond(self, left: int, room: int) -> int:
         """Count the columns to the right of the last one that is whole in view; parameters as in `in_view`."""
         return len(self.names) - max(self.frozen, bisect_right(self._ends, left + room))
 
@@ -309,11 +309,11 @@ def fit_columns(columns: Columns, room: int, lines: int = LOW) -> Columns:
     allowed = [max(needed, SHORT_NAME) for needed in columns.cells]
     on_one = tuple(("", f"{upper} {lower}".strip()) for upper, lower in columns.titles)
     first = (on_one,) if lines < LOW else ()
-    ways = [_sparing(columns, over, room) for over in (*first, columns.titles, titles(columns.names, allowed))]
+    ways = [_save_room(columns, over, room) for over in (*first, columns.titles, titles(columns.names, allowed))]
     return max(ways, key=lambda way: sum(map(room.__ge__, map(add, way.starts, way.cells))))
 
 
-def _sparing(columns: Columns, over: tuple[Title, ...], room: int) -> Columns:
+def _save_room(columns: Columns, over: tuple[Title, ...], room: int) -> Columns:
     """Cut tokens, then the frozen columns if they leave too little, then titles wider than what is left.
 
     Where nothing helps no column is frozen, so that each can be brought into view.
@@ -329,13 +329,13 @@ def _sparing(columns: Columns, over: tuple[Title, ...], room: int) -> Columns:
     if left and scrolled:
         longest = max(NARROW_NAME, int(room * LONG_NAME))
         widths[: columns.frozen] = [min(width, longest) for width in widths[: columns.frozen]]
-        _give_way(widths, [NARROW_NAME] * len(left), room - widths[columns.frozen], columns.gap)
+        _narrow_first(widths, [NARROW_NAME] * len(left), room - widths[columns.frozen], columns.gap)
         number = max((columns.cells[place] for place in scrolled if columns.numeric[place]), default=0)
         least = [max(NARROW_TITLE, min(columns.cells[place], NARROW_NAME)) for place in left]
-        _give_way(widths, least, room - number, columns.gap)
+        _narrow_first(widths, least, room - number, columns.gap)
         second = columns.frozen + 1
         if second < len(widths) and not columns.numeric[second - 1] and columns.numeric[second]:
-            _give_way(widths, least, room - widths[second - 1] - columns.gap - columns.cells[second], columns.gap)
+            _narrow_first(widths, least, room - widths[second - 1] - columns.gap - columns.cells[second], columns.gap)
         free = room - starts_of(widths, columns.gap)[columns.frozen]
     frozen = columns.frozen
     if free < LEAST:
@@ -344,7 +344,7 @@ def _sparing(columns: Columns, over: tuple[Title, ...], room: int) -> Columns:
     return replace(columns, frozen=frozen, titles=over, widths=tuple(widths))
 
 
-def _give_way(widths: list[int], least: Sequence[int], edge: int, gap: int) -> None:
+def _narrow_first(widths: list[int], least: Sequence[int], edge: int, gap: int) -> None:
     """Narrow the first columns, the widest first, until they end where the others should start.
 
     Parameters

@@ -168,9 +168,9 @@ class TableGrid(ScrollArea, can_focus=True):
         return self._shown.columns.width
 
     @property
-    def beyond(self) -> int:
+    def columns_beyond(self) -> int:
         """Number of columns to the right of the last one that is whole in view."""
-        return self._columns.beyond(self.scroll_offset.x, self._room) if self.order and self._room else 0
+        return self._columns.count_beyond(self.scroll_offset.x, self._room) if self.order and self._room else 0
 
     @property
     def rows_in_view(self) -> int:
@@ -210,13 +210,13 @@ class TableGrid(ScrollArea, can_focus=True):
         elif self._shape != (names, len(rows)):
             self._place = None
         self._shape = names, len(rows)
-        self._want(TableRequest(names, rows, places, frozen, kept_by, sort, columns))
+        self._request(TableRequest(names, rows, places, frozen, kept_by, sort, columns))
 
     def show_message(self, message: str) -> None:
         """Show a message in place of the rows."""
         if message != self.message or self.rows:
             self._place = self.place if self._place is None else self._place
-            self._want(replace(self._wanted, rows=(), kept_by=None))
+            self._request(replace(self._wanted, rows=(), kept_by=None))
             self.message = message
             self.virtual_size = Size(0, 0)
             self.refresh()
@@ -230,7 +230,7 @@ class TableGrid(ScrollArea, can_focus=True):
     def narrow(self, kept_by: Filter | None) -> None:
         """Show the rows that a filter leaves, or all; the cursor stays on its row if that is shown."""
         self._place = self.place if self._place is None else self._place
-        self._want(replace(self._wanted, kept_by=kept_by))
+        self._request(replace(self._wanted, kept_by=kept_by))
 
     def sort_by(self, column: str) -> None:
         """Sort by a column, largest first; again: smallest first; again: in the original order.
@@ -242,13 +242,13 @@ class TableGrid(ScrollArea, can_focus=True):
         self._place = self.place
         if not self.selects:
             self.is_moved, self._place, self.cursor = False, None, (0, self.cursor[1])
-        self._want(replace(self._wanted, sort=None if is_descending is None else (column, is_descending)))
+        self._request(replace(self._wanted, sort=None if is_descending is None else (column, is_descending)))
 
-    def _want(self, wanted: TableRequest) -> None:
+    def _request(self, wanted: TableRequest) -> None:
         """Arrange a table, a large one in a thread; until that is done the previous one stays."""
         is_at_work, self._wanted = not self.is_arranged and len(self._wanted.rows) > AT_ONCE, wanted
         if len(wanted.rows) <= AT_ONCE:
-            self._use(arrange(wanted, self._shown, self.text))
+            self._show_arranged(arrange(wanted, self._shown, self.text))
         elif not is_at_work:
             self.run_worker(self._arrange(), group="arranging", exclusive=True)
 
@@ -257,9 +257,9 @@ class TableGrid(ScrollArea, can_focus=True):
         while not self.is_arranged:
             made = await asyncio.to_thread(arrange, self._wanted, self._shown, self.text)
             if len(self._wanted.rows) > AT_ONCE:  # else a message or a small table has come since
-                self._use(made)
+                self._show_arranged(made)
 
-    def _use(self, made: Arrangement) -> None:
+    def _show_arranged(self, made: Arrangement) -> None:
         """Show an arranged table, with the cursor on its row or on its line."""
         before, self._shown = self._shown, made
         names, (line, column) = made.columns.names, self.cursor
@@ -342,7 +342,7 @@ class TableGrid(ScrollArea, can_focus=True):
             width, style
         )
 
-    def written(self, cells: Sequence[Cell], text: Callable[[Cell], str]) -> str:
+    def format_line(self, cells: Sequence[Cell], text: Callable[[Cell], str]) -> str:
         """Format a line of cells that is not one of the rows, as far as its columns are in view."""
         return self._row_line(cells, text, Style(), {}).text
 

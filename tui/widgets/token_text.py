@@ -177,10 +177,10 @@ class TokenText(ItemArea):
             return self.message_line(self._message, y, plain)
         if not self._labels or not 0 <= row < len(self._flow.lines):
             return Strip.blank(width, blank)
-        segments = (Segment(text, style) for text, style in self._painted(self._flow.lines[row], plain))
+        segments = (Segment(text, style) for text, style in self._styled_texts(self._flow.lines[row], plain))
         return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
 
-    def _painted(self, line: Sequence[Piece], plain: Style) -> Iterator[tuple[str, Style]]:
+    def _styled_texts(self, line: Sequence[Piece], plain: Style) -> Iterator[tuple[str, Style]]:
         """Yield the texts of a line, each with its style."""
         token_style = self.get_component_rich_style("text--token")
         usual = token_style.color

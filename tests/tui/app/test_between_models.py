@@ -66,7 +66,7 @@ async def test_keys_and_messages_of_the_old_views_are_no_error(
         await until(pilot, lambda: app.main.is_ready)
         await settle(pilot)
         assert outline_of(app).model_type == "gpt2"
-    assert app.unforeseen is None
+    assert app.unexpected_error is None
 
 
 async def test_escape_while_a_model_opens_drops_the_keys_before_it(
@@ -82,7 +82,7 @@ async def test_escape_while_a_model_opens_drops_the_keys_before_it(
         await settle(pilot)
         assert not app.main.prompt.display
         assert app.views.active is app.views.spectra, "what was typed after it is done"
-    assert app.unforeseen is None
+    assert app.unexpected_error is None
 
 
 async def test_letters_after_a_waiting_key_wait_too(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,4 +96,4 @@ async def test_letters_after_a_waiting_key_wait_too(tiny_model: TinyModel, monke
         await settle(pilot)
         assert app.main.prompt.input.value == "quit"
         assert app.main.prompt.input.cursor_position == len("qui"), "what is no letter comes behind those before it"
-    assert app.unforeseen is None
+    assert app.unexpected_error is None

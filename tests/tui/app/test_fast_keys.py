@@ -56,7 +56,7 @@ async def test_a_screen_that_is_closed_twice_leaves_the_one_below(
         burst(app, "escape", "enter", "escape")
         await settle(pilot)
         assert len(app.screen_stack) == 1
-        assert app.unforeseen is None
+        assert app.unexpected_error is None
 
 
 async def test_a_late_escape_on_the_opening_screen_keeps_the_new_model_open() -> None:

@@ -35,7 +35,7 @@ async def test_leaving_before_there_are_views_is_no_error() -> None:
         assert app._task is not None
         await asyncio.wait({app._task}, timeout=PATIENCE)
     app.engine.stop()
-    assert app.unforeseen is None
+    assert app.unexpected_error is None
     assert app.return_code == 0
 
 
@@ -47,7 +47,7 @@ async def test_a_view_shown_while_the_program_ends_is_no_error() -> None:
             app.views.show_view(CIRCUITS.name)
 
         start_work(app, show, "view")
-    assert app.unforeseen is None
+    assert app.unexpected_error is None
     assert app.return_code == 0
 
 
@@ -57,7 +57,7 @@ async def test_leaving_while_a_view_is_computed_is_no_error(keys: str) -> None:
         free = hold(app)
         await type_keys(pilot, *keys)
     free.set()
-    assert app.unforeseen is None
+    assert app.unexpected_error is None
 
 
 async def test_work_that_begins_once_all_work_has_been_ended_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ async def test_any_other_error_while_leaving_ends_the_program() -> None:
     app = LeftAtOnce(Engine(EngineOptions()), Start("demo"))
     app._exit = True
     app._handle_exception(error := KeyError("gone"))
-    assert app.unforeseen is error
+    assert app.unexpected_error is error
     app.engine.stop()
 
 

@@ -19,7 +19,7 @@ from tests.tui.painted import good_terminal
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import level_styles, lightness, ramp
 from tui.state.saved_state import recall_theme
-from tui.toolkit.themes import ANSI, OWN, find_theme, next_theme, usual_theme
+from tui.toolkit.themes import ANSI, OWN, default_theme, find_theme, next_theme
 
 TEXT = "the cat sat on the mat"
 COLOUR = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
@@ -52,10 +52,10 @@ def test_themes_have_short_names_and_terminals_of_few_colours_use_their_own() ->
     assert [find_theme(name) for name in ("dark", "light", "cb", "ansi", "nord")] == [
         "textual-dark", "textual-light", "colour-blind", ANSI, "nord",
     ]  # fmt: skip
-    assert [usual_theme(system, no_color=False) for system in ("truecolor", "256", "standard")] == [
+    assert [default_theme(system, no_color=False) for system in ("truecolor", "256", "standard")] == [
         "textual-dark", "textual-dark", ANSI,
     ]  # fmt: skip
-    assert usual_theme("truecolor", no_color=True) == ANSI
+    assert default_theme("truecolor", no_color=True) == ANSI
 
 
 # Machado, Oliveira and Fernandes (2009), severity 1.0, for linear RGB: what an eye without one kind of cone sees.

@@ -108,7 +108,7 @@ async def test_the_mouse_over_a_removed_widget_is_no_error(
         assert app.screen.get_widget_at(*at)[0] is under, "which a model that takes its place may leave so"
         app.post_message(kind(None, *at, 0, 0, 1, False, False, False, *at, None))
         await pilot.pause()
-        assert app.unforeseen is None
+        assert app.unexpected_error is None
 
 
 async def test_a_click_on_a_widget_that_is_not_painted_yet_is_no_error(
@@ -122,4 +122,4 @@ async def test_a_click_on_a_widget_that_is_not_painted_yet_is_no_error(
             area = app.views.active.region
             assert area.area
             await click(pilot, area.x + area.width // 2, area.y + area.height // 2)
-            assert app.unforeseen is None
+            assert app.unexpected_error is None

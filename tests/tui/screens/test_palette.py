@@ -137,7 +137,7 @@ async def test_what_is_typed_into_the_palette_in_one_go_ends_nothing(tiny_model:
             palette.post_message(Input.Changed(field, text))
         palette.post_message(Input.Submitted(field, field.value))
         await until(pilot, lambda: app.session.shown.selected == Head("decoder", 1, 2))
-        assert app.unforeseen is None
+        assert app.unexpected_error is None
 
 
 @pytest.mark.parametrize("is_left", [False, True])
@@ -153,7 +153,7 @@ async def test_closing_or_leaving_the_palette_before_it_is_mounted_is_no_error(i
             else:
                 app.screen.dismiss()
                 await until(pilot, lambda: len(app.screen_stack) == 1)
-        assert app.unforeseen is None
+        assert app.unexpected_error is None
 
 
 async def test_the_view_opened_by_the_palette_is_laid_out(

@@ -65,7 +65,7 @@ async def test_in_a_line_every_part_of_a_joined_picture_is_seen_and_the_cursor_i
         await type_keys(pilot, "i", "ctrl+u", "x", *f"{FAMILY}\u2764\ufe0f\U0001f44d\U0001f3fdy")
         assert "x\U0001f468◌\U0001f469◌\U0001f467\u2764◌\U0001f44d◌y" in screen_text(app)
         field = app.main.sentence_input
-        assert field._cursor_offset == cell_len(field._drawn) + 1
+        assert field._cursor_offset == cell_len(field._drawn_text) + 1
         for place in range(len(field.value)):
             assert field._cell_offset_to_index(field._position_to_cell(place)) == place
 

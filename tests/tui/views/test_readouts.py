@@ -31,13 +31,13 @@ async def test_a_wheel_to_the_right_leaves_fewer_columns_in_the_title() -> None:
         await press(pilot, "w", "w")
         pane = app.views.active
         assert isinstance(pane, TablePane)
-        before = pane.grid.beyond
+        before = pane.grid.columns_beyond
         assert f"→ {before} more" in shown(pane.title_line)
         for _ in range(3):
             await pilot._post_mouse_events([events.MouseScrollRight], TableGrid, (20, 5))
-        await until(pilot, lambda: pane.grid.beyond < before)
+        await until(pilot, lambda: pane.grid.columns_beyond < before)
         await pilot.pause()
-        assert f"→ {pane.grid.beyond} more" in shown(pane.title_line)
+        assert f"→ {pane.grid.columns_beyond} more" in shown(pane.title_line)
 
 
 async def test_ranks_name_the_stack_where_there_are_several(tiny_model: TinyModel) -> None:

@@ -221,7 +221,7 @@ async def test_the_title_says_how_many_columns_are_farther_to_the_right(tiny_mod
     async with explorer(tiny_model("llama"), head="L1H2", size=(80, 24)) as (app, pilot):
         await pilot.press("4")
         await settle(pilot)
-        beyond = pane(app).grid.beyond
+        beyond = pane(app).grid.columns_beyond
         assert shown(pane(app).title_line) == f"circuits L1H2  → {beyond} more columns"
         assert pane(app).grid.columns == ("head", *(name for name in CIRCUITS.columns[3:] if not name.endswith(CHANCE)))
         head = screen_text(app).splitlines()[3].split("head")[1].split()
@@ -233,8 +233,8 @@ async def test_the_title_says_how_many_columns_are_farther_to_the_right(tiny_mod
         await pilot.press("home")
         await pilot.resize_terminal(120, 24)
         await settle(pilot)
-        assert pane(app).grid.beyond < beyond
-        assert shown(pane(app).title_line) == f"circuits L1H2  → {pane(app).grid.beyond} more columns"
+        assert pane(app).grid.columns_beyond < beyond
+        assert shown(pane(app).title_line) == f"circuits L1H2  → {pane(app).grid.columns_beyond} more columns"
 
 
 async def test_while_a_filter_is_typed_the_readout_is_of_the_row_that_the_cursor_is_on() -> None:

@@ -245,23 +245,23 @@ async def test_columns_that_are_not_seen_whole_are_counted() -> None:
     names = ("head", *(f"col{number}" for number in range(10)))
     async with TableApp().run_test(size=(30, 8)) as pilot:
         app = await show(pilot, [("H0", *("word" for _ in range(10)))], names)
-        assert app.grid.beyond == 6, "four cells and two between: the fifth would end at 34"
+        assert app.grid.columns_beyond == 6, "four cells and two between: the fifth would end at 34"
         await pilot.press("end")
         await pilot.pause()
-        assert app.grid.beyond == 0
+        assert app.grid.columns_beyond == 0
         await pilot.press(*["left"] * 3)
         await pilot.pause()
         assert app.grid.column == "col6"
-        assert app.grid.beyond == 0
+        assert app.grid.columns_beyond == 0
         await pilot.press("home")
         await pilot.resize_terminal(32, 8)
         await pilot.pause()
-        assert app.grid.beyond == 6
+        assert app.grid.columns_beyond == 6
         await pilot.resize_terminal(34, 8)
         await pilot.pause()
-        assert app.grid.beyond == 5
+        assert app.grid.columns_beyond == 5
         app.grid.show_message("nothing")
-        assert app.grid.beyond == 0
+        assert app.grid.columns_beyond == 0
 
 
 async def test_a_long_name_takes_two_lines_and_chance_is_called_that_beside_its_measure() -> None:
