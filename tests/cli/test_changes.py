@@ -25,7 +25,7 @@ from engine.values.options import EngineOptions
 from engine.values.views import CHANGES, CIRCUIT_MEASURES
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, product, write_adapter
-from tests.engine.mathematics.test_circuits import dense
+from tests.engine.mathematics.dense_spectra import dense_matrices
 from tests.engine.mathematics.test_distances import random, rotation
 from tests.exporting import exported, refusal, run
 from tests.opening import edited_weights
@@ -103,7 +103,7 @@ def test_changes_are_those_of_dense_matrices_and_the_most_changed_head_comes_fir
     for row in table:
         head, layer = None if row["head"] == "all" else int(row["head"]), int(row["layer"])
         assert row["b_q_distance"] == row["b_q_distance_chance"] == "", "these models have no biases"
-        before, now = (dense(factors_of(folder, layer), head) for folder in (first, other))
+        before, now = (dense_matrices(factors_of(folder, layer), head) for folder in (first, other))
         for matrix, old in before.items():
             new, name = now[matrix], matrix.lower()
             assert float(row[f"{name}_distance"]) == pytest.approx(float((new - old).norm() / old.norm()), rel=1e-9)

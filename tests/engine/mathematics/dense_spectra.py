@@ -1,8 +1,9 @@
-"""A layer whose heads share keys and values, and its spectra from dense float64 decompositions."""
+"""Layers of Gaussian heads, their dense matrices, and spectra from dense float64 decompositions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 import torch
@@ -19,17 +20,45 @@ Factors = tuple[Tensor, Tensor, Tensor, Tensor]
 HEADS, SHARED, WIDTH, D_MODEL = 8, 4, 6, 40
 
 
-def _draw_factors() -> Factors:
-    generator = torch.Generator().manual_seed(0)
+def draw_layer(
+    heads: int, shared: int, head_dim: int, value_head_dim: int, d_model: int, d_source: int, seed: int = 0
+) -> Factors:
+    """Draw a layer of Gaussian heads in float64."""
+    generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator)
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
 
-    shared = draw(SHARED, WIDTH, D_MODEL), draw(SHARED, WIDTH, D_MODEL)
-    return draw(HEADS, WIDTH, D_MODEL), *shared, draw(HEADS, D_MODEL, WIDTH)
+    return (
+        draw(heads, head_dim, d_model), draw(shared, head_dim, d_source),
+        draw(shared, value_head_dim, d_source), draw(heads, d_model, value_head_dim),
+    )  # fmt: skip
 
 
-FACTORS = _draw_factors()
+def change_all(factors: Factors, change: Callable[[Tensor], Tensor]) -> Factors:
+    """Change every factor in the same way."""
+    query, key, value, output = factors
+    return change(query), change(key), change(value), change(output)
+
+
+def dense_matrices(factors: Factors, head: int | None) -> dict[str, Tensor]:
+    """Form the six float64 matrices of a head, or of the whole layer: projections stacked, products summed."""
+    query, key, value, output = change_all(factors, Tensor.double)
+    group = len(query) // len(key)
+    of = [
+        {"Q": query[h], "K": key[h // group], "V": value[h // group], "O": output[h],
+         "QK": query[h].T @ key[h // group], "OV": value[h // group].T @ output[h].T}
+        for h in range(len(query))
+    ]  # fmt: skip
+    if head is not None:
+        return of[head]
+    whole = {"Q": query.flatten(0, 1), "K": key.flatten(0, 1), "V": value.flatten(0, 1)}
+    whole["O"] = output.permute(1, 0, 2).flatten(1)
+    return whole | {name: torch.stack([each[name] for each in of]).sum(0) for name in ("QK", "OV")}
+
+
+FACTORS = change_all(draw_layer(HEADS, SHARED, WIDTH, WIDTH, D_MODEL, D_MODEL), Tensor.float)
+"""A layer whose heads share keys and values, in float32."""
 
 
 def weights_of(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> LayerWeights:
@@ -57,30 +86,21 @@ def layer_singular_values(matrix: str, query: Tensor, key: Tensor, value: Tensor
     return circuit_singular_values(factors[0], factors[1])[-1][0]
 
 
+@cache
 def dense_heads() -> dict[str, FloatArray]:
-    """Decompose each head's six matrices."""
-    query, key, value, output = (factor.double() for factor in FACTORS)
-    found: dict[str, list[FloatArray]] = {matrix: [] for matrix in MATRICES}
-    for head in range(HEADS):
-        q, k, v, o = query[head], key[head // 2], value[head // 2], output[head]
-        dense = {"Q": q, "K": k, "V": v, "O": o, "QK": q.T @ k, "OV": v.T @ o.T}
-        for matrix, weights in dense.items():
-            found[matrix].append(torch.linalg.svdvals(weights)[:WIDTH].numpy())
-    return {matrix: np.stack(rows) for matrix, rows in found.items()}
-
-
-def dense_layer() -> dict[str, FloatArray]:
-    """Decompose the six matrices of all heads together."""
-    query, key, value, output = (factor.double() for factor in FACTORS)
-    qk = sum((query[head].T @ key[head // 2] for head in range(HEADS)), torch.zeros(D_MODEL, D_MODEL))
-    ov = sum((value[head // 2].T @ output[head].T for head in range(HEADS)), torch.zeros(D_MODEL, D_MODEL))
-    rows = {"Q": query.flatten(0, 1), "K": key.flatten(0, 1), "V": value.flatten(0, 1), "O": output.mT.flatten(0, 1)}
-    rank = SHARED * WIDTH
+    """Decompose the six matrices of each head of `FACTORS`."""
+    heads = [dense_matrices(FACTORS, head) for head in range(HEADS)]
     return {
-        **{matrix: torch.linalg.svdvals(weights).numpy()[None] for matrix, weights in rows.items()},
-        "QK": torch.linalg.svdvals(qk).numpy()[None, :rank],
-        "OV": torch.linalg.svdvals(ov).numpy()[None, :rank],
+        matrix: np.stack([torch.linalg.svdvals(each[matrix])[:WIDTH].numpy() for each in heads]) for matrix in MATRICES
     }
+
+
+@cache
+def dense_layer() -> dict[str, FloatArray]:
+    """Decompose the six matrices of the whole layer `FACTORS`."""
+    rank = {"QK": SHARED * WIDTH, "OV": SHARED * WIDTH}
+    whole = dense_matrices(FACTORS, None)
+    return {matrix: torch.linalg.svdvals(whole[matrix]).numpy()[None, : rank.get(matrix)] for matrix in MATRICES}
 
 
 def stacked(found: Sequence[Arrays]) -> dict[str, FloatArray]:

@@ -34,6 +34,7 @@ from engine.mathematics.distances import angles, cosines
 from engine.mathematics.factored_matrices import factor_matrices, product
 from engine.values.outline import LayerOutline
 from engine.values.progress import finish
+from tests.engine.mathematics.dense_spectra import dense_matrices, draw_layer
 
 TOLERANCE = 1e-12
 
@@ -63,22 +64,6 @@ def spectral_norm(matrix: Tensor) -> float:
     return float(torch.linalg.matrix_norm(matrix, 2))
 
 
-def dense(factors: LayerFactors, head: int | None) -> dict[str, Tensor]:
-    """Form the six dense matrices of a head, or of the whole layer."""
-    query, key, value, output = (factor.double() for factor in factors)
-    group = len(query) // len(key)
-    of = [
-        {"Q": query[h], "K": key[h // group], "V": value[h // group], "O": output[h],
-         "QK": query[h].T @ key[h // group], "OV": value[h // group].T @ output[h].T}
-        for h in range(len(query))
-    ]  # fmt: skip
-    if head is not None:
-        return of[head]
-    whole = {"Q": query.flatten(0, 1), "K": key.flatten(0, 1), "V": value.flatten(0, 1)}
-    whole["O"] = output.permute(1, 0, 2).flatten(1)
-    return whole | {name: torch.stack([each[name] for each in of]).sum(0) for name in ("QK", "OV")}
-
-
 def measured(
     factors: LayerFactors,
     head: int | None = 0,
@@ -89,12 +74,12 @@ def measured(
     """Measure one head, or the whole layer, with ranks counted on dense matrices."""
     heads = range(len(factors[0])) if head is not None else [None]
     ranks = {
-        matrix: np.array([dense_rank(dense(factors, each)[matrix]) for each in heads])
+        matrix: np.array([dense_rank(dense_matrices(factors, each)[matrix]) for each in heads])
         for matrix in ("Q", "K", "V", "O", "QK", "OV")
     }
     solved = spectra_of(BOTH, token_map is not None) if eigenvalues else ()
     settings = CircuitSettings(BOTH, dict.fromkeys(BOTH, tolerance), head is not None, solved, token_map)
-    noise = tolerance * np.array([spectral_norm(dense(factors, each)["QK"]) for each in heads])
+    noise = tolerance * np.array([spectral_norm(dense_matrices(factors, each)["QK"]) for each in heads])
     made = factor_layer(factors) if head is None else factor_heads(factors)
     return finish(measure_circuits(made, ranks, noise, settings))[head or 0]
 
@@ -111,12 +96,7 @@ def with_ov(value: Tensor, output: Tensor, token_map: Tensor | None = None) -> N
 
 def draw(heads: int, shared: int, r: int, d: int, seed: int = 0) -> LayerFactors:
     """Draw a layer of Gaussian heads."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def gaussian(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.float64)
-
-    return gaussian(heads, r, d), gaussian(shared, r, d), gaussian(shared, r, d), gaussian(heads, d, r)
+    return draw_layer(heads, shared, r, r, d, d, seed)
 
 
 near = pytest.approx
@@ -274,7 +254,7 @@ def test_every_measure_of_heads_is_that_of_dense_matrices(shape: str) -> None:
     embedding, unembedding = draw(2, 1, 30, SHAPES[shape][3], seed=1)[0]
     token_map = unembedding.T @ embedding
     for head in range(len(factors[0])):
-        found, matrices = measured(factors, head, token_map), dense(factors, head)
+        found, matrices = measured(factors, head, token_map), dense_matrices(factors, head)
         for name, value in by_definition(matrices, token_map).items():
             assert found[name] == pytest.approx(value, rel=1e-6, abs=2e-5 if "angle" in name else 1e-9), (name, head)
 
@@ -284,7 +264,7 @@ def test_every_measure_of_whole_layers_is_that_of_dense_matrices(shape: str) -> 
     factors = draw(*SHAPES[shape])
     embedding, unembedding = draw(2, 1, 30, SHAPES[shape][3], seed=1)[0]
     token_map = unembedding.T @ embedding
-    found, matrices = measured(factors, None, token_map), dense(factors, None)
+    found, matrices = measured(factors, None, token_map), dense_matrices(factors, None)
     for name, value in by_definition(matrices, token_map).items():
         assert found[name] == pytest.approx(value, rel=1e-6, abs=2e-5 if "angle" in name else 1e-9), name
     of_eigenvalues = {"qk_positive_mass", "qk_negative_mass", "ov_copying", "ov_copying_residual"}
@@ -323,7 +303,8 @@ def test_another_inner_basis_of_a_head_changes_no_measure(is_rotation: bool) -> 
 
 def test_scale_changes_no_measure() -> None:
     factors = draw(1, 1, 4, 12)
-    scaled: LayerFactors = tuple(scale * each for scale, each in zip((1e-6, 3.0, 20.0, 1e7), factors, strict=True))  # type: ignore[assignment]
+    query, key, value, output = factors
+    scaled = 1e-6 * query, 3.0 * key, 20.0 * value, 1e7 * output
     token_map = draw(1, 1, 12, 12, seed=2)[0][0]
     assert measured(scaled, 0, 7.0 * token_map) == pytest.approx(measured(factors, 0, token_map), rel=1e-7, abs=2e-5)
 
@@ -463,9 +444,9 @@ def test_every_composition_is_that_of_dense_products(shapes: tuple[tuple[int, in
     earlier, later = draw(*shapes[0]), draw(*shapes[1], seed=1)
     found, norm = composed(earlier, later), torch.linalg.matrix_norm
     for first in range(shapes[0][0]):
-        ov = dense(earlier, first)["OV"]
+        ov = dense_matrices(earlier, first)["OV"]
         for second in range(shapes[1][0]):
-            of = dense(later, second)
+            of = dense_matrices(later, second)
             read = {"Q": of["QK"], "K": of["QK"].T, "V": of["OV"]}
             for kind, matrix in read.items():
                 expected = norm(ov @ matrix) / (norm(ov) * norm(matrix))
@@ -492,7 +473,7 @@ def test_nearly_dependent_rows_keep_their_digits(lost: float) -> None:
     blind = apart.mT @ plane[:, :1]
     later = draw(1, 1, 2, 12, seed=1)
     found = composed((twins, twins, twins, blind.mT), later)
-    ov, of = dense((twins, twins, twins, blind.mT), 0)["OV"], dense(later, 0)
+    ov, of = dense_matrices((twins, twins, twins, blind.mT), 0)["OV"], dense_matrices(later, 0)
     for kind, matrix in {"Q": of["QK"], "K": of["QK"].T, "V": of["OV"]}.items():
         expected = torch.linalg.matrix_norm(ov @ matrix) / (
             torch.linalg.matrix_norm(ov) * torch.linalg.matrix_norm(matrix)

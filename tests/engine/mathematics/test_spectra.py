@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import methodcaller
 
 import numpy as np
 import pytest
@@ -21,7 +22,14 @@ from engine.mathematics.spectra import (
     smallest_singular_values,
 )
 from engine.values.heads import MATRICES
-from tests.engine.mathematics.dense_spectra import Factors, head_singular_values, layer_singular_values
+from tests.engine.mathematics.dense_spectra import (
+    Factors,
+    change_all,
+    dense_matrices,
+    draw_layer,
+    head_singular_values,
+    layer_singular_values,
+)
 
 DOUBLE = 2.0**-52
 
@@ -32,31 +40,8 @@ COUNTS = ("energy_rank", "numerical_rank")
 class Layer:
     """The weights of an artificial layer, and the relative spacing of the dtype they are stored in."""
 
-    query: Tensor  # (heads, head_dim, d_model)
-    key: Tensor  # (key_value_heads, head_dim, d_source)
-    value: Tensor  # (key_value_heads, value_head_dim, d_source)
-    output: Tensor  # (heads, d_model, value_head_dim)
-    stored: float = 2.0**-23
-
-    @property
-    def factors(self) -> Factors:
-        """The factors of all heads."""
-        return self.query, self.key, self.value, self.output
-
-
-def gaussian(
-    heads: int, shared: int, head_dim: int, value_head_dim: int, d_model: int, d_source: int, dtype: torch.dtype
-) -> Factors:
-    """Draw a layer's factors, rounded to a dtype."""
-    generator = torch.Generator().manual_seed(heads * 1000 + d_model)
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
-
-    return (
-        draw(heads, head_dim, d_model), draw(shared, head_dim, d_source),
-        draw(shared, value_head_dim, d_source), draw(heads, d_model, value_head_dim),
-    )  # fmt: skip
+    factors: Factors
+    stored: float
 
 
 def conditioned(condition: float, factors: Factors) -> Factors:
@@ -84,12 +69,6 @@ def deficient(factors: Factors) -> Factors:
     return change_all(factors, change)
 
 
-def change_all(factors: Factors, change: Callable[[Tensor], Tensor]) -> Factors:
-    """Change every factor in the same way."""
-    query, key, value, output = factors
-    return change(query), change(key), change(value), change(output)
-
-
 def layers() -> Iterator[tuple[str, Layer]]:
     """Make layers of every kind that checkpoints have, and difficult ones."""
     wide = (4, 4, 8, 8, 96, 96)
@@ -107,12 +86,12 @@ def layers() -> Iterator[tuple[str, Layer]]:
         ("heads fill the width", (4, 4, 8, 8, 32, 32), torch.float32, 2.0**-23),
         ("heads overfill the width", (6, 3, 8, 8, 32, 32), torch.float32, 2.0**-23),
     ):
-        yield name, Layer(*gaussian(*shape, dtype), stored)
+        yield name, Layer(change_all(draw_layer(*shape), methodcaller("to", dtype)), stored)
     for shape in ((4, 2, 8, 8, 96, 96), (4, 4, 8, 8, 32, 32)):
-        base = gaussian(*shape, torch.float64)
+        base = draw_layer(*shape)
         for exponent in (1, 3, 4, 5, 6, 8, 12):
-            yield f"condition 1e{exponent}, width {shape[4]}", Layer(*conditioned(10.0**exponent, base), DOUBLE)
-        yield f"rank-deficient, width {shape[4]}", Layer(*deficient(base), DOUBLE)
+            yield f"condition 1e{exponent}, width {shape[4]}", Layer(conditioned(10.0**exponent, base), DOUBLE)
+        yield f"rank-deficient, width {shape[4]}", Layer(deficient(base), DOUBLE)
         changes: dict[str, Callable[[Tensor], Tensor]] = {
             "one head zero": lambda factor: factor * torch.arange(len(factor))[:, None, None],
             "zero": torch.zeros_like,
@@ -120,34 +99,13 @@ def layers() -> Iterator[tuple[str, Layer]]:
             "huge numbers": lambda factor: factor * 1e60,
         }
         for name, change in changes.items():
-            yield f"{name}, width {shape[4]}", Layer(*change_all(base, change), DOUBLE)
+            yield f"{name}, width {shape[4]}", Layer(change_all(base, change), DOUBLE)
 
 
 @pytest.fixture(params=list(layers()), ids=lambda pair: pair[0])
 def layer(request: pytest.FixtureRequest) -> Layer:
     made: Layer = request.param[1]
     return made
-
-
-def dense(layer: Layer, head: int) -> dict[str, Tensor]:
-    """Form one head's matrices in float64, the products too."""
-    group = layer.query.shape[0] // layer.key.shape[0]
-    q, k = layer.query[head].double(), layer.key[head // group].double()
-    v, o = layer.value[head // group].double(), layer.output[head].double()
-    return {"Q": q, "K": k, "V": v, "O": o, "QK": q.T @ k, "OV": v.T @ o.T}
-
-
-def dense_layer(layer: Layer) -> dict[str, Tensor]:
-    """Form a whole layer's matrices in float64: the stored ones stacked, the heads' products summed."""
-    heads = [dense(layer, head) for head in range(layer.query.shape[0])]
-    return {
-        "Q": torch.cat([head["Q"] for head in heads]),
-        "K": layer.key.double().flatten(0, 1),
-        "V": layer.value.double().flatten(0, 1),
-        "O": torch.cat([head["O"] for head in heads], 1),
-        "QK": torch.stack([head["QK"] for head in heads]).sum(0),
-        "OV": torch.stack([head["OV"] for head in heads]).sum(0),
-    }
 
 
 def assert_agree(
@@ -189,9 +147,9 @@ def factor_norms(matrix: str, parts: dict[str, Tensor]) -> float:
 def test_every_heads_spectrum_is_that_of_the_dense_matrix(layer: Layer, matrix: str) -> None:
     sigma = head_singular_values(*layer.factors)[matrix]
     assert sigma.dtype == torch.float64
-    assert len(sigma) == len(layer.query)
-    for head in range(len(layer.query)):
-        parts = dense(layer, head)
+    assert len(sigma) == len(layer.factors[0])
+    for head in range(len(sigma)):
+        parts = dense_matrices(layer.factors, head)
         rank = min(*parts[matrix].shape, *(min(parts[factor].shape) for factor in matrix))
         assert_agree(sigma[head].numpy(), parts[matrix], rank, factor_norms(matrix, parts), layer.stored)
 
@@ -199,9 +157,9 @@ def test_every_heads_spectrum_is_that_of_the_dense_matrix(layer: Layer, matrix: 
 @pytest.mark.parametrize("matrix", MATRICES)
 def test_a_whole_layers_spectrum_is_that_of_the_dense_matrix(layer: Layer, matrix: str) -> None:
     sigma = layer_singular_values(matrix, *layer.factors).numpy()
-    parts = dense_layer(layer)
-    shared = min(len(layer.key) * (layer.key if matrix == "QK" else layer.value).shape[1], *parts[matrix].shape)
-    rank = shared if matrix in ("QK", "OV") else min(parts[matrix].shape)
+    parts = dense_matrices(layer.factors, None)
+    rows = parts["K" if matrix == "QK" else "V"].shape[0] if matrix in ("QK", "OV") else parts[matrix].shape[0]
+    rank = min(rows, *parts[matrix].shape)
     assert_agree(sigma, parts[matrix], rank, factor_norms(matrix, parts), layer.stored)
 
 
