@@ -60,8 +60,9 @@ def exported_maps(model: str | Path, text: str, file: Path, *arguments: str) -> 
 
 
 def refusal(*arguments: str | Path, code: int = 1) -> str:
-    """Give what is said of a request that is refused."""
+    """Give the one line that refuses a request, or the message about wrong usage."""
     done = run(*arguments)
     assert done.exit_code == code, done.output
     assert done.stdout == ""
+    assert done.stderr.count("\n") == 1 or code == 2, done.stderr
     return done.stderr

@@ -220,7 +220,7 @@ def _other_terms(
         if is_there:
             yield Term(name, "bias", value, chance, note=note)
     product = float(found.values.sum()) + found.rests[0] + found.rests[1] + found.rests[2]
-    if (capped := scoring.capped(product)) != product:
+    if (capped := scoring.cap_score(product)) != product:
         yield Term("soft cap", "cap", capped - product, note="what the soft cap takes off the score")
     if (added := float(scoring.added[cell])) != 0:
         note = "added to the product of query and key: a relative bias, ALiBi, position terms, a mask"

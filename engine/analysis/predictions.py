@@ -75,7 +75,7 @@ def _without_heads(model: OpenModel, query: Query) -> Work[Tensor]:
         model.outline.layer(head)
     predictor, prompt, _ = yield from read_prompt(model, query)
     yield None
-    return predictor.switched(prompt, Off(query.off, query.by_mean), model.check)
+    return predictor.logits_without(prompt, Off(query.off, query.by_mean), model.check)
 
 
 def read_prompt(model: OpenModel, query: Query) -> Work[tuple[Predictor, Prompt, Tensor]]:
@@ -125,11 +125,11 @@ def measured_logit(query: Query, logits: Tensor, words: Words, name: str) -> Mea
     ------
     EngineError : if there is no such token, or both are the same.
     """
-    from engine.models.predictions import MeasuredLogit, token_named
+    from engine.models.predictions import MeasuredLogit, find_token
 
     count = len(logits)
-    token = int(logits.argmax()) if query.token is None else token_named(words, name, query.token, count)
-    against = None if query.against is None else token_named(words, name, query.against, count)
+    token = int(logits.argmax()) if query.token is None else find_token(words, name, query.token, count)
+    against = None if query.against is None else find_token(words, name, query.against, count)
     if token == against:
         (text,) = words.texts([token])
         raise EngineError(f"'{text}' would be compared with itself; name another token from predictions")
@@ -165,7 +165,7 @@ def _read_any_prompt(model: OpenModel, query: Query) -> Work[tuple[Words, Prompt
     from engine.models.module_reader import ModuleReader
 
     if isinstance(reader, ModuleReader):
-        return reader.words, *reader.predicted(query.text or "", query.position, model.check)
+        return reader.words, *reader.predict(query.text or "", query.position, model.check)
     predictor, prompt, logits = yield from read_prompt(model, query)
     return predictor.words, prompt, logits
 
@@ -275,7 +275,7 @@ def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
     wanted = [head for head in layer.head_names() if query.wants(head.head)]
     missing = [head for head in wanted if head not in found]
     yield None
-    for head, after in predictor.each_switched(prompt, missing, model.check, by_mean=query.by_mean):
+    for head, after in predictor.logits_without_each(prompt, missing, model.check, by_mean=query.by_mean):
         found[head] = (
             *_ablation_cells(logits, after, ShuffledChanges(logits, after), measured.token),
             _name(model, head),

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from engine.models.attention_capture import Check
 from engine.models.interventions import HeldNorm, first_tensor, is_norm, replace_states, states_at_token
-from engine.models.predictions import CLOSE, MeasuredLogit, Predictor, Prompt
+from engine.models.predictions import LOGIT_SLACK, MeasuredLogit, Predictor, Prompt
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
@@ -237,7 +237,7 @@ class _Replay:
             several = self._logits_with([None, *tried[start : start + count]])
             added.append(_gains(several[is_before_cap], measured)[1:])
         nothing, whole, *alone = torch.cat(added)
-        slack = CLOSE.get(self._dtype, 4e-2)
+        slack = LOGIT_SLACK.get(self._dtype, 4e-2)
         size = max(1.0, float(torch.stack(alone)[:, 0].abs().max()), float(self._logits.abs().max()))
         if abs(own - float(measured.of(self._logits))) > slack * size:
             raise self._refusal("its blocks do not only add to the residual stream")

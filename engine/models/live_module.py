@@ -103,7 +103,7 @@ class ModuleSource(Source):
         """Find the heads where the module computes attention, by the names of the projections there."""
         self.example, seen = watch_call(self.module, self.example)
         paths = {part: path for path, part in self.module.named_modules()}
-        joined = joined_heads(self.module)
+        joined = join_heads(self.module)
         real = self.tensors.entries
         self.tensors = ConvertedTensors(self.tensors, {name: each.conversion for name, each in joined.items()})
         found: dict[str, FoundAttention] = {}
@@ -159,7 +159,7 @@ class ModuleSource(Source):
                 break
         if best is None:
             raise failure or EngineError(f"{path} cannot be cut into heads")
-        return best.marked(is_output_proven=most[0], are_scores_proven=most[1])
+        return best.with_marks(is_output_proven=most[0], are_scores_proven=most[1])
 
     def _cut_heads(
         self, path: str, rule: Rule, calls: list[ModuleCall], joined: Mapping[str, JoinedHeads]
@@ -251,7 +251,7 @@ BY_HEAD = {"Q": "W_q", "K": "W_k", "V": "W_v", "O": "W_o"}
 """Names of joined projections, by matrix."""
 
 
-def joined_heads(model: nn.Module) -> dict[str, JoinedHeads]:
+def join_heads(model: nn.Module) -> dict[str, JoinedHeads]:
     """Join the projections of single heads in a list, and parameters ``W_Q [heads, in, out]``."""
     joined: dict[str, JoinedHeads] = {}
     for path, module in model.named_modules():

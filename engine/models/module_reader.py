@@ -24,7 +24,7 @@ from engine.architectures.outline import AttentionModule
 from engine.models.attention_capture import Check
 from engine.models.devices import CheckedLookups, lacks_memory
 from engine.models.loaded_model import vocabulary_size
-from engine.models.predictions import Prompt, checked_position
+from engine.models.predictions import Prompt, choose_position
 from engine.models.proof import Observation
 from engine.models.reader import Blocks, MapReader, Text, Tokens, evaluation_mode
 from engine.models.score_formula import SOFTMAXES, ScoreFormula
@@ -310,7 +310,7 @@ class FoundAttention:
     parameters: Mapping[str, Sequence[Tensor]]
     observed: Observation
 
-    def marked(self, *, is_output_proven: bool, are_scores_proven: bool) -> FoundAttention:
+    def with_marks(self, *, is_output_proven: bool, are_scores_proven: bool) -> FoundAttention:
         """Mark that other things than its matrices take part, as its own numbers show."""
         outline, module = self.described.outline, self.module
         marks = [] if are_scores_proven else ["scores beyond QK"]
@@ -396,7 +396,7 @@ class ModuleReader(MapReader):
         self.sentence = sentence
         return sentence
 
-    def predicted(self, text: str, position: int | None, check: Check) -> tuple[Prompt, Tensor]:
+    def predict(self, text: str, position: int | None, check: Check) -> tuple[Prompt, Tensor]:
         """Read a sentence, and give the module's logits, (vocabulary,), at a position, by default the last."""
         example = self._example_of_tokens(", so it predicts none")
         if "decoder" not in self.outline.stacks:
@@ -405,7 +405,7 @@ class ModuleReader(MapReader):
                 "it returns at a token, so it has no predictions"
             )
         sentence = self.words.read(text, None)
-        place = checked_position(position, len(sentence.ids))
+        place = choose_position(position, len(sentence.ids))
         returned = self._run(example.with_ids(sentence.ids), check)
         self.sentence = sentence
         return Prompt(sentence, {}, sentence.tokens, place), self._logits(returned, place, len(sentence.ids))

@@ -35,7 +35,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, Off
 from engine.values.progress import AVERAGING, FOLLOWING, PREDICTING, SWITCHING, ProgressReporter, Tell, in_heads
 
-CLOSE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
+LOGIT_SLACK = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
 """How far rounding in a model's own arithmetic may move a logit, relative to the largest."""
 
 
@@ -123,7 +123,7 @@ class Predictor:
         inputs = self._reader.inputs(sentence)
         read = inputs.get("decoder_input_ids", inputs["input_ids"])
         count = read.shape[1]
-        position = checked_position(position, count)
+        position = choose_position(position, count)
         if mask is not None:
             read[0, position] = mask
         return Prompt(sentence, inputs, self.words.texts(read[0].tolist()), position)
@@ -133,13 +133,13 @@ class Predictor:
         with self.reporting(PREDICTING, 1):
             return self.run(prompt, check, nullcontext())
 
-    def switched(self, prompt: Prompt, off: Off, check: Check) -> Tensor:
+    def logits_without(self, prompt: Prompt, off: Off, check: Check) -> Tensor:
         """Give the logits with heads switched off, all together: (vocabulary,) float32."""
         means = self.means(prompt, check) if off.by_mean else None
         with self.reporting(SWITCHING, 1):
             return self.run(prompt, check, self.outputs.switching(off.heads, means))
 
-    def each_switched(
+    def logits_without_each(
         self, prompt: Prompt, heads: Sequence[Head], check: Check, *, by_mean: bool
     ) -> Iterator[tuple[Head, Tensor]]:
         """Yield each head and the logits with this head switched off alone, (vocabulary,) float32."""
@@ -191,7 +191,7 @@ class Predictor:
             states = torch.stack([state.to(seen[-1].device) for state in seen])  # blocks may be on several devices
             ends = torch.stack([states[0, place], states[-1, place]])
             found = self._logits_of_states(prompt, ends, len(seen) - 1, check)[1]
-            slack = CLOSE.get(next(self.model.parameters()).dtype, 4e-2)
+            slack = LOGIT_SLACK.get(next(self.model.parameters()).dtype, 4e-2)
             if not bool((found - own).abs().max() <= slack * own.abs().max().clamp_min(1e-6)):
                 raise EngineError(self._no_lens)
             flat = states.flatten(0, 1)
@@ -297,7 +297,7 @@ class MeasuredLogit:
         return words.texts([self.token] if self.against is None else [self.token, self.against])
 
 
-def token_named(words: Words, name: str, text: str, count: int) -> int:
+def find_token(words: Words, name: str, text: str, count: int) -> int:
     """Find a token's id by its text, with or without a leading space, or by ``#`` and its id.
 
     Invisible characters, such as joiners, may be typed as they are or as tables escape them.
@@ -318,7 +318,7 @@ def token_named(words: Words, name: str, text: str, count: int) -> int:
     raise EngineError(f"'{text}' is not one token of {name}; give a token from predictions, or # and its id")
 
 
-def checked_position(position: int | None, tokens: int) -> int:
+def choose_position(position: int | None, tokens: int) -> int:
     """Give a token's position, by default the last; `EngineError` when the sentence has no such token."""
     place = tokens - 1 if position is None else position
     if not 0 <= place < tokens:

@@ -309,12 +309,12 @@ class _ModuleWatch:
         half = half_precision(seen.module)  # None if another watch has made it float32
         with nullcontext() if half is None else in_float32(seen.module):
             if half is not None:
-                args, kwargs = _converted((args, kwargs), HALVES, torch.float32)
+                args, kwargs = _convert((args, kwargs), HALVES, torch.float32)
             result = forward(*args, **kwargs)
         if seen.probabilities is None and "Q" in seen.reads:
             heads, tokens = self._module.outline.heads, seen.reads["Q"].shape[-2]
             seen.probabilities = probabilities_of(seen.module, result, heads, tokens, self._sentences)
-        return result if half is None else _converted(result, {torch.float32}, half)
+        return result if half is None else _convert(result, {torch.float32}, half)
 
     def _keep_call(self, matrix: str, projection: nn.Module, args: tuple[Any, ...], result: Any) -> None:
         is_convolution = isinstance(projection, nn.Conv1d)
@@ -376,7 +376,7 @@ def half_precision(module: nn.Module) -> torch.dtype | None:
     return next((each.dtype for each in module.parameters() if each.dtype in HALVES), None)
 
 
-def _converted(values: Any, of: Collection[torch.dtype], dtype: torch.dtype) -> Any:
+def _convert(values: Any, of: Collection[torch.dtype], dtype: torch.dtype) -> Any:
     return tree_map(lambda each: each.to(dtype) if isinstance(each, Tensor) and each.dtype in of else each, values)
 
 
@@ -388,7 +388,7 @@ def prove(module: AttentionModule, weights: LayerWeights, seen: Observation) -> 
     assert seen.probabilities is not None
     assert seen.written is not None
     with in_float32(seen.module, seen.key_value_module, *seen.projections.values()):
-        case = Case(module, _as_loaded(module, weights, seen.loaded_as), seen, seen.probabilities, seen.written)
+        case = Case(module, _round_as_loaded(module, weights, seen.loaded_as), seen, seen.probabilities, seen.written)
         scores = _first_that_holds(case, _try_scores(case), seen.probabilities)
         if scores.holds is False and not seen.positions_are_held:
             scores = Finding(None, scores.residual, POSITIONS_NOT_HELD)
@@ -407,7 +407,7 @@ def _missing(seen: Observation) -> str:
     return ""
 
 
-def _as_loaded(module: AttentionModule, weights: LayerWeights, dtype: torch.dtype | None) -> LayerWeights:
+def _round_as_loaded(module: AttentionModule, weights: LayerWeights, dtype: torch.dtype | None) -> LayerWeights:
     """Round weights as loading them in half precision did; products of two steps stay."""
     if dtype is None:
         return weights
@@ -474,7 +474,7 @@ class Case:
             rows, names = torch.cat([rows[..., :own] * size, shared], -1), ["latent norm"]
         if self.clip < math.inf:
             rows, names = rows.clamp(-self.clip, self.clip) if matrix == "V" else rows, [*names, "clipping"]
-        if (convolved := self.convolved(CONVOLUTIONS.get(matrix, ()), rows)) is not None:
+        if (convolved := self.convolve(CONVOLUTIONS.get(matrix, ()), rows)) is not None:
             rows, names = convolved, [*names, "short convolution"]
         return rows, names
 
@@ -506,7 +506,7 @@ class Case:
         by_head: Tensor = written.unflatten(2, (rows.shape[1], -1)).transpose(1, 2)
         return by_head
 
-    def convolved(self, names: tuple[str, ...], rows: Tensor) -> Tensor | None:
+    def convolve(self, names: tuple[str, ...], rows: Tensor) -> Tensor | None:
         """Call the module's convolution over tokens, if it has one that needs only the rows."""
         convolution = self.child(names)
         if convolution is None:
@@ -587,14 +587,14 @@ def _try_writing(case: Case, mixed: Tensor, names: list[str]) -> Iterator[Attemp
 
     variants = [(names, mixed)]
     if (norm := case.child(OUTPUT_NORMS)) is not None:
-        variants += [([*names, "output norm"], normed) for normed in _output_normed(case, norm, mixed)]
+        variants += [([*names, "output norm"], normed) for normed in _norm_outputs(case, norm, mixed)]
     for said, heads in variants:
         yield ", ".join(said), residual(heads), 1.0
         for gate in _gates(case, heads):
             yield ", ".join([*said, "output gate"]), residual(heads * gate), 1.0
 
 
-def _output_normed(case: Case, norm: nn.Module, mixed: Tensor) -> Iterator[Tensor]:
+def _norm_outputs(case: Case, norm: nn.Module, mixed: Tensor) -> Iterator[Tensor]:
     """Norm all heads' outputs together, or each head's alone, as the width of the norm's gain allows."""
     gain = getattr(norm, "weight", None)
     width = gain.numel() if isinstance(gain, Tensor) else None
@@ -648,11 +648,11 @@ def _try_scores(case: Case) -> Iterator[Attempt]:
     both = case.child(QUERY_KEY_NORM)
     norms = case.child(QUERY_NORMS) or both, case.child(KEY_NORMS) or both
     if norms != (None, None):
-        query, key = _normed(case, norms[0], query), _normed(case, norms[1], key)
+        query, key = _norm_rows(case, norms[0], query), _norm_rows(case, norms[1], key)
         yield from _try_softmax(case, query, key, actual, [*names, "query/key norm"])
 
 
-def _normed(case: Case, norm: Any, rows: Tensor) -> Tensor:
+def _norm_rows(case: Case, norm: Any, rows: Tensor) -> Tensor:
     """Norm each head's rows, or all heads' rows together, as the width of the gain says."""
     if norm is None:
         return rows

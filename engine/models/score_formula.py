@@ -213,7 +213,7 @@ class ScoreFormula:
 
     def _as_it_is(self) -> WatchedScores:
         self._step()
-        args, kwargs = _copied(self._call, None)
+        args, kwargs = _copy_tensors(self._call, None)
         with torch.no_grad(), ScoreWatch(self._shape) as watch:
             self._module(*args, **kwargs)
         return self._check(watch.seen)
@@ -222,8 +222,8 @@ class ScoreFormula:
         """Call the module in float64, holding its norms."""
         self._step()
         dtype = widest_dtype(next(self._module.parameters()).device)
-        args, kwargs = _copied(self._call, dtype)
-        parts = _copied({**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}, dtype)
+        args, kwargs = _copy_tensors(self._call, dtype)
+        parts = _copy_tensors({**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}, dtype)
         with ExitStack() as stack, torch.enable_grad():
             for projection in set(self._projections.values()):
                 stack.enter_context(projection.register_forward_pre_hook(linearised.scale_input))
@@ -275,7 +275,7 @@ class ScoreFormula:
             return cap, scales
         raise self._refusal("has scores that are not a scaled product of query and key plus a term")
 
-    def capped(self, score: float) -> float:
+    def cap_score(self, score: float) -> float:
         """Apply the cap, if there is one, to a score."""
         return float(_cap_scores(torch.tensor(score, dtype=torch.float64), self._cap))
 
@@ -321,7 +321,7 @@ def _cap_scores(scores: Tensor, cap: float | None) -> Tensor:
     return scores if cap is None else cap * torch.tanh(scores / cap)
 
 
-def _copied(value: Any, dtype: torch.dtype | None) -> Any:
+def _copy_tensors(value: Any, dtype: torch.dtype | None) -> Any:
     """Copy a call's tensors so that gradients can pass through them, floats to the dtype, if one is given."""
 
     def copied(each: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Maps of models that do not simply return them are laid out or computed rightly, or declined in one clear line."""
+"""Maps of models with unusual attention are right, or declined in one line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.tiny_configurations import save_tiny, tiny_configuration
 
 
 def call(reader: Reader, layer: Head) -> tuple[Any, Tensor]:
-    """Give a layer's attention module and the hidden states (tokens, width) that it was called with."""
+    """Give a layer's attention module and the states (tokens, width) that it read."""
     assert reader._reading is not None
     call = reader._reading.calls[layer]
     states = call.kwargs["hidden_states"] if "hidden_states" in call.kwargs else call.args[0]
@@ -43,7 +43,7 @@ def distances(tokens: int) -> Tensor:
 
 
 @pytest.mark.parametrize("window", [4, 8, 64])
-def test_the_band_of_longformer_lies_on_the_diagonal(window: int, tmp_path: Path) -> None:
+def test_the_band_of_longformer_is_placed_on_the_diagonal(window: int, tmp_path: Path) -> None:
     reader = open_reader(save_tiny("longformer", tmp_path, attention_window=[window] * 2))
     tokens = len(reader.read(SENTENCE, no_hurry).ids)
     for layer in reader.modules:
@@ -86,7 +86,7 @@ def test_the_encoder_of_led_is_a_band_too() -> None:
 
 
 @pytest.mark.parametrize("radius", [2, 6, 127])
-def test_the_blocks_of_longt5_lie_in_place(radius: int, tmp_path: Path) -> None:
+def test_the_blocks_of_longt5_are_placed_on_the_diagonal(radius: int, tmp_path: Path) -> None:
     folder = save_tiny("longt5", tmp_path, local_radius=radius, encoder_attention_type="local")
     reader = open_reader(folder)
     tokens = len(reader.read(SENTENCE, no_hurry).ids)
@@ -106,9 +106,7 @@ def test_the_blocks_of_longt5_lie_in_place(radius: int, tmp_path: Path) -> None:
         np.testing.assert_allclose(reader.layer_maps(layer).weights, scores.softmax(-1), rtol=0, atol=1e-5)
 
 
-def test_scores_that_prophetnet_returns_become_what_it_attends_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_that_prophetnet_returns_become_probabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = open_reader(save_tiny("prophetnet", tmp_path))
     tokens = len(reader.read(SENTENCE, no_hurry).ids)
     softmax = nn.functional.softmax
@@ -125,7 +123,7 @@ def test_scores_that_prophetnet_returns_become_what_it_attends_with(
         np.testing.assert_allclose(weights, made[0][0, :, :tokens], rtol=0, atol=1e-6)
 
 
-def test_scores_that_squeezebert_returns_become_what_it_attends_with() -> None:
+def test_scores_that_squeezebert_returns_become_probabilities() -> None:
     model = tiny_models.build(tiny_models.configuration("squeezebert", embedding_size=32))
     module: Any = model.encoder.layers[0].attention
     attended: list[Tensor] = []
@@ -151,7 +149,7 @@ def test_big_bird_attends_in_full_to_a_short_sentence_and_declines_a_long_one(tm
     assert one_line(caught.value)
 
 
-def test_reformer_has_maps_as_long_as_it_attends_in_one_chunk(tmp_path: Path) -> None:
+def test_reformer_has_maps_of_sentences_in_one_chunk(tmp_path: Path) -> None:
     settings = {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [8, 8], "attention_head_size": 8}
     config = tiny_models.configuration("reformer", **settings, local_attn_chunk_length=16, lsh_attn_chunk_length=16)
     reader = open_reader(tiny_models.save(tiny_models.build(config), tmp_path))
@@ -192,7 +190,7 @@ def test_why_there_is_no_map_is_one_line(
 
 
 @pytest.mark.parametrize("model_type", ["pegasus_x", "longt5", "fsmt", "bigbird_pegasus", "led"])
-def test_the_other_stacks_have_their_maps(model_type: str, tmp_path: Path) -> None:
+def test_decoders_beside_declined_encoders_have_their_maps(model_type: str, tmp_path: Path) -> None:
     folder = save_tiny(model_type, tmp_path)
     reader = open_reader(folder)
     sentence = reader.read(SENTENCE, no_hurry)
@@ -213,7 +211,7 @@ def test_the_other_stacks_have_their_maps(model_type: str, tmp_path: Path) -> No
         np.testing.assert_allclose(reader.layer_maps(layer).weights, expected, rtol=0, atol=1e-5)
 
 
-def test_all_tokens_as_landmarks_are_attention_in_full(tmp_path: Path) -> None:
+def test_nystromformer_with_all_tokens_as_landmarks_attends_in_full(tmp_path: Path) -> None:
     folder = save_tiny("nystromformer", tmp_path, num_landmarks=64, segment_means_seq_len=64)
     reader = open_reader(folder)
     reader.read(SENTENCE, no_hurry)

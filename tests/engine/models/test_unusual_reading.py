@@ -1,4 +1,4 @@
-"""Models that read in a way of their own: without an encoder, a tokenizer or a text."""
+"""Models that read without an encoder, without a tokenizer, or more than text."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SHARING: dict[str, dict[str, Any]] = {
     "zamba": {"layer_types": ["linear_attention", "hybrid"] * 3, "num_hidden_layers": 6},
     "zamba2": {"layers_block_type": ["mamba", "hybrid"] * 3, "num_hidden_layers": 6, "num_mem_blocks": 2},
 }
-"""Settings of models whose hybrid layers share one block, or two in turns."""
+"""Settings of models whose hybrid layers share one block, or two in turn."""
 
 
 @pytest.mark.parametrize("model_type", SHARING)
-def test_layers_that_share_a_block_have_their_own_maps_also_with_a_head(model_type: str, tmp_path: Path) -> None:
+def test_layers_that_share_a_block_have_their_own_maps(model_type: str, tmp_path: Path) -> None:
     need_type(model_type)
     config = tiny_configuration(model_type, **SHARING[model_type])
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
@@ -54,7 +54,7 @@ def test_matrices_without_the_adapters_of_a_shared_block_say_so(has_adapters: bo
 
 
 @pytest.mark.parametrize("model_type", ["bros", "udop"])
-def test_a_reader_of_pages_reads_with_boxes_of_zero_and_says_so(model_type: str, tmp_path: Path) -> None:
+def test_a_model_of_pages_reads_empty_boxes_and_says_so(model_type: str, tmp_path: Path) -> None:
     done = attn_tui(
         "export", save_tiny(model_type, tmp_path), "attention", "--text", TEXT, "--layer", "0", "--head", "0"
     )
@@ -62,11 +62,11 @@ def test_a_reader_of_pages_reads_with_boxes_of_zero_and_says_so(model_type: str,
     assert "all their boxes are zero" in done.stderr
 
 
-def test_settings_of_single_layers_keep_no_sentence_from_being_read(tmp_path: Path) -> None:
+def test_a_configuration_with_settings_by_layer_is_read(tmp_path: Path) -> None:
     assert attn_tui("export", save_tiny("neomme", tmp_path), "attention", "--text", TEXT).returncode == 0
 
 
-def test_layers_with_keys_of_others_are_not_said_to_be_left_out(tmp_path: Path) -> None:
+def test_layers_with_the_keys_of_others_have_ranks(tmp_path: Path) -> None:
     done = attn_tui("export", save_tiny("gemma3n_text", tmp_path), "ranks", "--layer", "3", "--head", "0")
     assert "left out" not in done.stderr
 
@@ -79,7 +79,7 @@ def test_layers_with_keys_of_others_are_not_said_to_be_left_out(tmp_path: Path) 
         ("voxtral_realtime", "You must specify exactly one of input_features"),
     ],
 )
-def test_what_reads_no_text_alone_says_what_it_reads(model_type: str, said: str, tmp_path: Path) -> None:
+def test_a_model_that_needs_more_than_text_says_what_it_reads(model_type: str, said: str, tmp_path: Path) -> None:
     assert said in refusal(save_tiny(model_type, tmp_path), "attention", "--text", TEXT)
 
 
@@ -91,7 +91,7 @@ CLASSES = {
     "mvp": "MvpForCausalLM", "pegasus": "PegasusForCausalLM", "plbart": "PLBartForCausalLM",
     "prophetnet": "ProphetNetForCausalLM", "trocr": "TrOCRForCausalLM", "whisper": "WhisperForCausalLM",
 }  # fmt: skip
-"""The class of a decoder with a language-modelling head, by type."""
+"""Classes of decoders without an encoder, by type."""
 
 
 def saved_model(model: Any, folder: Path) -> Path:
@@ -101,7 +101,7 @@ def saved_model(model: Any, folder: Path) -> Path:
 
 
 def own_maps(model: Any) -> list[np.ndarray[Any, Any]]:
-    """Give the probabilities (heads, queries, keys) of each layer that a model itself returns for the sentence."""
+    """Give the probabilities (heads, queries, keys) that a model returns for the sentence, by layer."""
     ids = torch.tensor([byte_level_tokenizer()(TEXT)["input_ids"]])
     with torch.inference_mode():
         said = model(input_ids=ids, output_attentions=True, use_cache=False)
@@ -109,7 +109,7 @@ def own_maps(model: Any) -> list[np.ndarray[Any, Any]]:
 
 
 @pytest.mark.parametrize("model_type", CLASSES)
-def test_its_maps_are_those_of_the_class_that_was_saved(model_type: str, tmp_path: Path) -> None:
+def test_maps_of_a_decoder_alone_are_those_of_its_class(model_type: str, tmp_path: Path) -> None:
     kind = getattr(transformers, CLASSES[model_type])
     model = kind._from_config(tiny_configuration(model_type), attn_implementation="eager").eval()
     found = exported_maps(saved_model(model, tmp_path / "model"), TEXT, tmp_path / "maps.npz")
@@ -123,7 +123,7 @@ def test_its_maps_are_those_of_the_class_that_was_saved(model_type: str, tmp_pat
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
 @pytest.mark.parametrize("model_type", ["bart", "t5"])
-def test_one_side_saved_by_itself_is_read_as_that_side(model_type: str, side: str, tmp_path: Path) -> None:
+def test_an_encoder_or_decoder_saved_alone_is_read(model_type: str, side: str, tmp_path: Path) -> None:
     model = getattr(build(tiny_configuration(model_type)), side)
     found = exported_maps(saved_model(model, tmp_path / "model"), TEXT, tmp_path / "maps.npz")
     for maps, own in zip(found.values(), own_maps(model), strict=True):
@@ -137,18 +137,17 @@ def alone(tmp_path: Path) -> Path:
     return saved_model(transformers.BartForCausalLM._from_config(config, attn_implementation="eager").eval(), tmp_path)
 
 
-def test_what_it_predicts_is_what_the_class_predicts(alone: Path) -> None:
+def test_a_decoder_alone_predicts_what_its_class_predicts(alone: Path) -> None:
     ids = torch.tensor([byte_level_tokenizer()(TEXT)["input_ids"]])
     with torch.inference_mode():
-        logits = (
-            transformers.BartForCausalLM.from_pretrained(alone).eval()(input_ids=ids, use_cache=False).logits[0, -1]
-        )
+        model = transformers.BartForCausalLM.from_pretrained(alone).eval()
+        logits = model(input_ids=ids, use_cache=False).logits[0, -1]
     likeliest = exported(alone, "predictions", "--text", TEXT)[0]
     assert int(likeliest["token_id"]) == int(logits.argmax())
     assert float(likeliest["probability"]) == pytest.approx(float(logits.double().softmax(0).max()), rel=1e-4)
 
 
-def test_no_map_across_is_made_up_and_the_others_are_written(alone: Path) -> None:
+def test_a_decoder_alone_has_no_cross_maps(alone: Path) -> None:
     said = "cross L0 did not run on this sentence"
     assert said in refusal(alone, "attention", "--text", TEXT, "--stack", "cross", "--layer", "0")
     done = attn_tui("export", alone, "attention", "--text", TEXT)
@@ -159,13 +158,13 @@ def test_no_map_across_is_made_up_and_the_others_are_written(alone: Path) -> Non
     assert {row["stack"] for row in csv.DictReader(io.StringIO(mean.stdout))} == {"decoder"}
 
 
-def test_its_heads_are_proven(alone: Path) -> None:
+def test_heads_of_a_decoder_alone_are_proven(alone: Path) -> None:
     done = attn_tui("check", alone)
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1] == "6 layers: 6 verified"
 
 
-def test_heads_are_switched_off_and_counted_where_they_are_read(alone: Path) -> None:
+def test_heads_of_a_decoder_alone_are_switched_off_and_contribute(alone: Path) -> None:
     done = attn_tui("export", alone, "ablation", "--text", TEXT)
     assert done.returncode == 0, done.stderr
     assert "cross L0 is left out: it did not run on this sentence" in done.stderr
@@ -179,75 +178,59 @@ NUMBERS = (5, 17, 3, 5, 17, 30)
 
 @pytest.fixture
 def bare(tiny_copy: TinyModel) -> Path:
-    """Give a model with its head and no file of a tokenizer."""
+    """Give a model with its head and without a tokenizer."""
     folder = tiny_copy("gpt2", with_head=True)
     for file in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
         (folder / file).unlink(missing_ok=True)
     return folder
 
 
-def rows(*arguments: str | Path) -> list[dict[str, str]]:
-    """Export a table, which has to go well."""
-    done = attn_tui("export", *map(str, arguments))
-    assert done.returncode == 0, done.stderr
-    return list(csv.DictReader(io.StringIO(done.stdout)))
-
-
-def refusal_of_sentence(*arguments: str | Path) -> str:
-    """Have an export refused in one line, and give the line."""
-    done = attn_tui("export", *map(str, arguments))
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    return done.stderr
-
-
-def test_its_maps_and_predictions_are_those_of_the_model_itself(bare: Path) -> None:
+def test_maps_and_predictions_of_token_numbers_are_the_models_own(bare: Path) -> None:
     text = " ".join(map(str, NUMBERS))
     model = AutoModelForCausalLM.from_pretrained(bare, attn_implementation="eager").eval()
     with torch.inference_mode():
         said = model(torch.tensor([NUMBERS]), output_attentions=True)
-    found = rows(bare, "attention", "--text", text, "--head", "L1H2")
+    found = exported(bare, "attention", "--text", text, "--head", "L1H2")
     expected = said.attentions[1][0, 2]
     assert len(found) == len(NUMBERS) ** 2
     assert [int(row["key_token"]) for row in found[: len(NUMBERS)]] == list(NUMBERS)
     for row in found:
         assert float(row["weight"]) == pytest.approx(float(expected[int(row["query"]), int(row["key"])]), abs=1e-6)
-    (likeliest,) = (row for row in rows(bare, "predictions", "--text", text) if row["rank"] == "1")
+    (likeliest,) = (row for row in exported(bare, "predictions", "--text", text) if row["rank"] == "1")
     assert int(likeliest["token_id"]) == int(likeliest["token"]) == int(said.logits[0, -1].argmax())
 
 
 @pytest.mark.parametrize("model_type", ["t5", "mt5", "switch_transformers", "mbart", "splinter", "udop", "bert"])
-def test_types_whose_tokenizer_is_made_up_where_no_file_is_read_numbers(model_type: str, tmp_path: Path) -> None:
+def test_types_for_which_transformers_makes_up_a_tokenizer_read_numbers(model_type: str, tmp_path: Path) -> None:
     build(tiny_configuration(model_type)).save_pretrained(tmp_path)
-    found = rows(tmp_path, "attention", "--text", "5 17 3", "--layer", "0", "--stack", "encoder", "--head", "0")
+    found = exported(tmp_path, "attention", "--text", "5 17 3", "--layer", "0", "--stack", "encoder", "--head", "0")
     assert [row["key_token"] for row in found[:3]] == ["5", "17", "3"]
-    assert "type token numbers, such as 5 17 3" in refusal_of_sentence(tmp_path, "attention", "--text", "the cat")
+    assert "type token numbers, such as 5 17 3" in refusal(tmp_path, "attention", "--text", "the cat")
 
 
-def test_its_directions_name_tokens_by_their_numbers(bare: Path) -> None:
-    found = rows(bare, "directions", "--head", "L0H0", "--first", "1")
+def test_directions_without_a_tokenizer_name_token_numbers(bare: Path) -> None:
+    found = exported(bare, "directions", "--head", "L0H0", "--first", "1")
     assert found
     assert all(row["token"] == row["token_id"] for row in found)
 
 
-def test_what_is_no_token_number_is_refused_with_what_to_type(bare: Path) -> None:
-    assert "without a tokenizer; type token numbers, such as 5 17 3" in refusal_of_sentence(
-        bare, "attention", "--text", "the cat"
-    )
+def test_other_text_than_token_numbers_is_refused(bare: Path) -> None:
+    assert "without a tokenizer; type token numbers, such as 5 17 3" in refusal(bare, "attention", "--text", "the cat")
     vocabulary = AutoModelForCausalLM.from_pretrained(bare).config.vocab_size
     for view in ("attention", "predictions", "ablation", "contributions"):
-        said = refusal_of_sentence(bare, view, "--text", f"5 {vocabulary} 3")
+        said = refusal(bare, view, "--text", f"5 {vocabulary} 3")
         assert f"has no token {vocabulary}; type numbers from 0 to {vocabulary - 1}" in said
 
 
-def test_a_tokenizer_that_does_not_open_is_still_said_to_be_damaged(bare: Path) -> None:
+def test_a_damaged_tokenizer_is_refused(bare: Path) -> None:
     (bare / "tokenizer.json").write_text("{")
-    assert "has a tokenizer that does not open" in refusal_of_sentence(bare, "attention", "--text", "5 17 3")
+    assert "has a tokenizer that does not open" in refusal(bare, "attention", "--text", "5 17 3")
     (bare / "tokenizer.json").unlink()
     (bare / "tokenizer_config.json").write_text("{}")
-    assert "has no tokenizer, or an empty one" in refusal_of_sentence(bare, "attention", "--text", "5 17 3")
+    assert "has no tokenizer, or an empty one" in refusal(bare, "attention", "--text", "5 17 3")
 
 
-async def test_the_explorer_says_what_to_type_and_reads_it(bare: Path) -> None:
+async def test_the_explorer_asks_for_token_numbers_and_reads_them(bare: Path) -> None:
     async with explorer(bare, head="L0H0") as (app, pilot):
         await settle(pilot)
         await type_keys(pilot, "i", *"cat", "enter")
