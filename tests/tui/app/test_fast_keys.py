@@ -14,7 +14,7 @@ from textual.widgets import Input
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, outline_of, press, settle, shown, until
+from tests.tui.explorer import explorer, outline_of, press, settle, until
 from tests.tui.invariants import disagreements
 from tests.tui.monkey_actions import has_ended, send_key
 from tui.app.explorer import Explorer
@@ -73,19 +73,6 @@ async def test_a_late_escape_on_the_opening_screen_keeps_the_new_model_open() ->
         assert app.engine is not before
         spectra = await asyncio.wrap_future(app.engine.head_spectra(head))
         assert len(spectra) == 6
-
-
-async def test_a_file_name_that_cannot_be_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with explorer("demo", head="L0H0") as (app, pilot):
-        await pilot.press("e", "tab")
-        for name in ("long" * 200, "~nobody-is-called-so/a.csv"):
-            assert isinstance(app.focused, Input)
-            app.focused.value = name
-            await pilot.press("enter")
-            assert isinstance(app.screen, ExportScreen)
-            said = shown(app.screen.message_line)
-            assert "too long" in said or "home directory" in said
 
 
 @pytest.mark.parametrize("view", ["w", "T", "C", "A"])

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from textual.events import Key
+from textual.widgets import Input
 
 from engine.values.errors import Superseded
 from engine.values.table import PIECE, LargeTable, Table
@@ -108,7 +109,11 @@ async def test_the_name_and_folder_can_be_changed_and_no_file_is_overwritten_una
     async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
         await press(pilot, "e", "tab", "ctrl+u", *"gone/a.csv", "enter")
         assert f"there is no folder {folder / 'gone'};" in said(app)
-        await press(pilot, "ctrl+u", *"other/mine.jsonl", "enter")
+        for name, why in (("long" * 200, "too long"), ("~nobody-is-called-so/a.csv", "home directory")):
+            app.screen.query_one(Input).value = name
+            await press(pilot, "enter")
+            assert why in said(app)
+        await press(pilot, "end", "ctrl+u", *"other/mine.jsonl", "enter")
         assert "the file exists" in said(app)
         assert (other / "mine.jsonl").read_text() == "mine"
         await press(pilot, "enter")
@@ -256,11 +261,6 @@ async def test_a_named_file_is_written_at_once_in_the_format_of_its_ending(tiny_
             assert said(app).startswith("the file exists")
             await press(pilot, "backspace", "1", "enter")
             assert len(names(folder)) == 2 * number + 2, "and the name can be changed"
-
-
-async def test_a_name_in_a_folder_that_is_not_there_stays_to_be_mended(tiny_model: TinyModel, folder: Path) -> None:
-    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
         await press(pilot, ":", *"export no/such.csv", "enter")
         assert "there is no folder" in said(app)
         assert file_name(app) == "such.csv"
-        assert not names(folder)
