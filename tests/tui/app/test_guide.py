@@ -25,8 +25,13 @@ async def test_the_guide_names_a_head_and_its_keys_go_there(keys: tuple[str, ...
         assert app.views.active.view == view
         head = Head("decoder", 0, 0) if view == "overview" else Head("decoder", 1, 0)
         assert app.session.shown.selected == head
-    async with explorer("demo", start=FIRST) as (app, _):
-        assert not app.main.guide.display, "never again"
+
+
+async def test_the_guide_is_shown_once() -> None:
+    for is_first in (True, False):
+        async with explorer("demo", start=FIRST) as (app, pilot):
+            assert app.main.guide.display is is_first
+            await press(pilot, "escape")
 
 
 async def test_the_guide_keeps_a_head_that_the_person_selected() -> None:

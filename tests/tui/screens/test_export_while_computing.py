@@ -22,16 +22,18 @@ def said(app: Explorer) -> str:
     return str(app.screen.message_line.render())
 
 
-@pytest.mark.parametrize("view", ["w", "ww", "2"])
-async def test_an_unfinished_table_is_written_with_a_notice(view: str, tiny_model: TinyModel, folder: Path) -> None:
+async def test_an_unfinished_table_is_written_with_a_notice(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
-        await press(pilot, *view)
-        assert not app.views.active.is_unfinished
-        app.views.active.is_unfinished = True
-        await press(pilot, "e", "v", "enter")
-        assert len(list(folder.iterdir())) == 1
-        (told,) = (str(each.message) for each in app._notifications)
-        assert told.startswith("not complete yet: ")
+        for number, (key, view) in enumerate((("w", "overview"), ("w", "heads"), ("2", "ranks")), 1):
+            await press(pilot, key)
+            assert app.views.active.view == view
+            assert not app.views.active.is_unfinished
+            app.views.active.is_unfinished = True
+            app.clear_notifications()
+            await press(pilot, "e", "v", "enter")
+            assert len(list(folder.iterdir())) == number
+            (told,) = (str(each.message) for each in app._notifications)
+            assert told.startswith("not complete yet: ")
 
 
 @pytest.mark.parametrize("view", ["3", "4"])
