@@ -130,7 +130,7 @@ async def test_letters_and_cursors_stand_out_under_every_theme(
     assert not found, "\n".join(sorted(found))
 
 
-async def test_letters_have_the_colour_that_the_terminal_writes_in_where_all_colours_are_its_own(
+async def test_letters_have_the_terminals_own_colour_under_the_ansi_theme(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     good_terminal(monkeypatch)

@@ -60,7 +60,7 @@ def test_four_log_levels_make_a_decade_and_a_bound_belongs_to_the_level_above() 
 
 
 @pytest.mark.parametrize("scale", ["linear", "log"])
-def test_what_is_not_finite_has_a_level_of_its_own_and_warns_nobody(scale: Scale) -> None:
+def test_values_that_are_not_finite_have_their_own_level_and_raise_no_warning(scale: Scale) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         levels = levels_of(np.array([np.nan, np.inf, -np.inf, -1.0, 0.5]), scale, 0.5, 16)
@@ -159,7 +159,7 @@ def test_brief_numbers_are_short_whatever_they_are() -> None:
     assert brief_number(math.nan) == "nan"
 
 
-def test_a_number_is_written_in_one_form_whichever_side_of_it_rounding_leaves_it() -> None:
+def test_the_form_of_a_number_is_chosen_after_rounding() -> None:
     below, above = 0.001 - 1e-17, 0.001 + 1e-17
     assert below < 0.001 < above
     assert {brief_number(each, 3) for each in (0.00099999999, below, 0.001, above, 0.0010000001)} == {"0.001"}
@@ -178,7 +178,7 @@ def test_the_log_scale_reaches_down_to_the_power_of_ten_below_the_smallest_value
     assert with_chance.foot == pytest.approx(0.01)
 
 
-def test_the_log_scale_ends_within_six_decades_and_zeros_stand_at_its_foot() -> None:
+def test_the_log_scale_spans_at_most_six_decades_and_zeros_are_at_its_foot() -> None:
     span = span_of(curve(3.0, 1e-12, 0.0), "log")
     assert 5 <= span.decades <= 6
     assert span.heights(np.array([3.0, 1e-12, 0.0])).tolist() == [1.0, 0.0, 0.0]
@@ -230,7 +230,7 @@ def test_a_curve_goes_through_its_values_without_a_gap_however_steep_it_is() -> 
     assert drawn(curve(1.0, 1.0), 3, 1) == ["⠉⠉⠉"]
 
 
-def test_a_value_above_the_lower_edge_is_never_drawn_as_nothing() -> None:
+def test_every_value_above_the_lower_edge_shows() -> None:
     assert drawn(curve(1000.0, 1.0, 0.0, 0.0, 0.0, 0.0), 3, 1) == ["⢱  "]
     assert drawn(curve(0.0, 0.0), 3, 1) == ["   "]
 
@@ -262,7 +262,7 @@ def test_the_cursor_goes_through_the_curve_and_in_a_high_plot_stands_at_the_foot
     assert rows.tolist() == [*range(max(seen[0] - 8, 0), seen[-1] + 8), 23]
 
 
-def test_the_rank_is_a_thin_line_with_its_number_where_values_are_left_out() -> None:
+def test_a_rank_below_the_full_one_is_a_thin_line_with_its_number() -> None:
     values = np.array([8.0, 8.0, 8.0, 8.0, 1.0, 1.0, 1.0, 1.0])
     assert drawn(Curve("Q", values, None, "", cut=4), 8, 3) == ["⠉⠉⠉⠱⡀   ", "  4┊⡇   ", "   ┊⠸⠤⠤⠤"]
     assert "┊" not in "".join(drawn(Curve("Q", values, None, "", cut=8), 8, 3))
@@ -296,7 +296,7 @@ def test_counts_are_drawn_as_bars_of_eighths() -> None:
     assert bars(np.array([1000.0, 1.0, 0.0]), 2) == ["█  ", "█▁ "]
 
 
-def test_a_value_reads_with_its_energy_and_what_chance_gives() -> None:
+def test_a_value_is_read_with_its_energy_and_chance() -> None:
     spectrum = curve(2.0, 1.0, 1.0, baseline=[1.5, 1.25, 1.0])
     assert read_value(spectrum, 0) == "QK σ₁ = 2 · energy 66.67 % · cumulative 66.67 % · chance 1.5"
     assert read_value(spectrum, 2) == "QK σ₃ = 1 · energy 16.67 % · cumulative 100.00 % · chance 1"
@@ -323,7 +323,7 @@ def test_six_plots_share_a_pane(width: int, height: int, grid: Grid | None) -> N
 
 @pytest.mark.parametrize("grid", [Grid(1, 6), Grid(2, 3), Grid(3, 2)])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6])
-def test_every_plot_has_a_place_and_is_walked_to_once(grid: Grid, count: int) -> None:
+def test_every_plot_has_one_place_in_the_grid_and_in_the_walk(grid: Grid, count: int) -> None:
     assert sorted(grid.places(count)) == list(range(count))
     assert sorted(grid.walk(count)) == list(range(count))
 
@@ -356,7 +356,7 @@ def test_combining_marks_stay_with_their_letter_and_a_lone_mark_gets_a_circle() 
 
 
 @pytest.mark.parametrize("joiner", ["\u200d", "\ufe0e", "\ufe0f", "\U0001f3fb", "\U0001f3ff"])
-def test_what_joins_or_colours_is_seen_where_it_is_all_there_is(joiner: str) -> None:
+def test_a_lone_joiner_or_skin_tone_is_escaped(joiner: str) -> None:
     escaped = joiner.encode("unicode_escape").decode()
     assert escape_text(joiner) == label(joiner) == escaped
     assert escape_text(f" {joiner}{joiner}") == f" {escaped}", "the second has what it belongs to"
@@ -364,7 +364,7 @@ def test_what_joins_or_colours_is_seen_where_it_is_all_there_is(joiner: str) -> 
 
 
 @pytest.mark.parametrize("text", ["हि", "हिन्दी", "ि", "কো", "हींa"])
-def test_a_spacing_mark_has_a_cell_of_its_own_behind_its_letter(text: str) -> None:
+def test_a_spacing_mark_has_its_own_cell(text: str) -> None:
     shown = escape_text(text)
     marks = sum(unicodedata.category(each) == "Mc" for each in text)
     letters = sum(unicodedata.category(each)[0] == "L" for each in text) or 1  # a lone mark stands on a circle
@@ -436,7 +436,7 @@ def test_every_row_label_is_as_wide_as_the_gutter(width: int, height: int) -> No
     ("height", "seen"),
     [(4, ["0", "64", "…", "…"]), (12, ["0", "64", "128", "192"])],
 )
-def test_of_an_index_that_is_too_long_for_the_lines_no_part_is_shown(height: int, seen: list[str]) -> None:
+def test_no_index_is_shown_in_part(height: int, seen: list[str]) -> None:
     tokens = ["a"] * 250
     axes = lay_out_blocks(tokens, tokens, 64, 40, height)
     assert ["".join(column).replace(" ", "") for column in axes.columns] == seen

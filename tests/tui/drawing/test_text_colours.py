@@ -17,7 +17,7 @@ from tui.drawing.readout import largest_weights
 from tui.toolkit.line_filters import ascii_cells
 
 
-async def test_text_has_half_the_maps_colours_and_says_what_the_token_under_the_cursor_weighs(
+async def test_text_has_half_the_maps_colours_and_reads_out_the_cursors_token(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good_terminal(monkeypatch)
@@ -58,7 +58,7 @@ async def test_levels_can_be_told_apart_without_colour(
 
 @pytest.mark.parametrize("ground", [(18, 18, 18), (224, 224, 224), (253, 246, 227)])
 @pytest.mark.parametrize("colours", ["truecolor", "256"])
-def test_letters_can_be_read_on_every_level_and_are_of_few_colours(ground: tuple[int, int, int], colours: str) -> None:
+def test_letters_are_legible_on_every_level_and_have_few_colours(ground: tuple[int, int, int], colours: str) -> None:
     usual = Color.from_rgb(224, 224, 224) if ground[0] < 128 else Color.from_rgb(30, 30, 30)
     ramps = {palette: level_styles(ground, colours, palette)[1:] for palette in PALETTES}
     ramps["signed"] = level_styles(ground, colours, is_signed=True)

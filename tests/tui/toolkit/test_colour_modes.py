@@ -89,7 +89,7 @@ def levels(lines: list[str]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_size_shows_the_head_in_the_colours_that_there_are(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_size_shows_the_head_in_the_terminals_colours(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     environment, expected = MODES[mode]
     command = (sys.executable, "-c", STARTED, "demo", "--head", "L1H2", "--text", "the cat sat on the mat")

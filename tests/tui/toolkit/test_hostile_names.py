@@ -110,7 +110,6 @@ def adapter(**settings: object) -> Callable[[Path], Path]:
     [
         ("export", "weights"),
         ("export", "weights", "--format", "jsonl"),
-        ("export", "attention", "--layer", "0", "--text", "the dog"),
         ("export", "predictions", "--text", "the dog"),
         ("check",),
     ],
@@ -146,9 +145,7 @@ def test_what_a_command_writes_to_a_file_is_every_byte(hostile: Path, tmp_path: 
         adapter(base_model_name_or_path=f"./{HOSTILE}"),
     ],
 )
-def test_what_is_said_of_a_model_that_cannot_be_opened_or_run_is_text(
-    hostile: Path, broken: Callable[[Path], Path]
-) -> None:
+def test_errors_about_a_model_are_text(hostile: Path, broken: Callable[[Path], Path]) -> None:
     with Terminal(COMMAND, "check", str(broken(hostile)), columns=200) as terminal:
         assert terminal.exit_code(PATIENCE) == 1
         assert foreign(terminal.output, IN_LINES) == []
@@ -156,7 +153,7 @@ def test_what_is_said_of_a_model_that_cannot_be_opened_or_run_is_text(
 
 
 @pytest.mark.parametrize("changed", [Path, of_unknown_type])
-def test_the_explorer_sends_nothing_but_its_own_at_any_key(hostile: Path, changed: Callable[[Path], Path]) -> None:
+def test_the_explorer_sends_only_its_own_control_sequences(hostile: Path, changed: Callable[[Path], Path]) -> None:
     arguments = (str(changed(hostile)), "--text", "the dog")
     with Terminal(COMMAND, *arguments, columns=160, rows=50) as terminal:
         terminal.wait_for("place ")
@@ -169,7 +166,7 @@ def test_the_explorer_sends_nothing_but_its_own_at_any_key(hostile: Path, change
         assert "]52;c;aGk=" in terminal.text(), "the name is shown"
 
 
-async def test_a_name_with_the_end_of_a_line_in_it_hides_nothing_of_the_models_facts(tiny_copy: TinyModel) -> None:
+async def test_a_name_with_a_newline_hides_none_of_the_models_facts(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     folder = folder.rename(folder.with_name("m\nn"))
     edit(folder / "config.json", model_type="t\x1bu\tv")

@@ -23,7 +23,7 @@ FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 """One picture of three people, which the toolkit takes for two cells, and terminals for two or for six."""
 
 
-def test_a_line_takes_as_many_cells_in_either_way_and_terminals_agree_on_them() -> None:
+def test_filtered_lines_keep_their_width_on_every_terminal() -> None:
     for parts in itertools.product([*NASTY, FAMILY * 2, "\u2764\ufe0f\ufe0f", "x"], repeat=2):
         text = "".join(parts)
         assert cell_len(settled := safe_cells(text)) == cell_len(text), ascii(text)
@@ -31,7 +31,7 @@ def test_a_line_takes_as_many_cells_in_either_way_and_terminals_agree_on_them() 
         assert len(ascii_cells(settled)) == cell_len(text), ascii(text)
 
 
-def test_no_character_is_let_through_that_joins_turns_the_direction_or_moves_the_cursor() -> None:
+def test_characters_that_join_turn_or_move_are_filtered() -> None:
     unsettled = {"\ufe0e", "\ufe0f", *map(chr, range(0x1F3FB, 0x1F400))}
     for character in map(chr, (*range(0x3100), *range(0xF900, 0x10000), *range(0x1F300, 0x1F600), 0xD800, 0xE0041)):
         (line,) = SafeCharacters().apply([Segment(f"a{character}b")], Color(0, 0, 0))
@@ -43,7 +43,7 @@ def test_no_character_is_let_through_that_joins_turns_the_direction_or_moves_the
 
 @pytest.mark.parametrize("ascii_only", [False, True])
 @pytest.mark.parametrize("key", ["i", "B"])
-async def test_joined_pictures_pasted_into_a_line_leave_the_screen_as_it_is_painted_anew(
+async def test_pasted_joined_emoji_leave_nothing_stale_on_the_screen(
     ascii_only: bool, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good_terminal(monkeypatch)
@@ -60,7 +60,7 @@ async def test_joined_pictures_pasted_into_a_line_leave_the_screen_as_it_is_pain
     app.engine.stop()
 
 
-async def test_in_a_line_every_part_of_a_joined_picture_is_seen_and_the_cursor_is_where_it_is_drawn() -> None:
+async def test_a_field_shows_every_part_of_a_joined_emoji_and_the_cursor_in_place() -> None:
     async with explorer("demo") as (app, pilot):
         await type_keys(pilot, "i", "ctrl+u", "x", *f"{FAMILY}\u2764\ufe0f\U0001f44d\U0001f3fdy")
         assert "x\U0001f468◌\U0001f469◌\U0001f467\u2764◌\U0001f44d◌y" in screen_text(app)

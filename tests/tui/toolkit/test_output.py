@@ -43,7 +43,7 @@ def sent(frame: LastFrame, update: ChopsUpdate) -> str:
     return Difference(frame, update).render_segments(CONSOLE)
 
 
-def test_what_is_there_already_is_not_sent_again() -> None:
+def test_unchanged_cells_are_not_sent_again() -> None:
     frame = LastFrame()
     assert "heads" in sent(frame, line(("heads", RED)))
     assert sent(frame, line(("he", RED), ("ads", RED))) == ""
@@ -56,7 +56,7 @@ def test_only_the_word_that_changed_is_sent() -> None:
     assert sent(frame, line(("rank 13 of 64 ││ ││", RED))) == f"\x1b[1;6H\x1b[0;31m13\x1b[1;17H {RESET}"
 
 
-def test_what_was_forgotten_is_sent_again() -> None:
+def test_a_forgotten_frame_is_sent_again() -> None:
     frame = LastFrame()
     first = sent(frame, line(("head", RED)))
     frame.forget()
@@ -64,9 +64,7 @@ def test_what_was_forgotten_is_sent_again() -> None:
 
 
 @pytest.mark.parametrize("taken", [0, 1])
-def test_what_follows_a_spacing_mark_is_in_its_place_on_terminals_that_give_it_a_cell_and_on_others(
-    taken: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_after_a_spacing_mark_is_in_place_on_every_terminal(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.tui.painted.cell_len", lambda each: taken if category(each) == "Mc" else cell_len(each))
     frame, picture = LastFrame(), TerminalPicture()
     picture.write(sent(frame, line((f"a{escape_text('हिन्दी')}", RED), ("│b", BLUE), (f"{escape_text('ि')}c", RED))))
@@ -75,7 +73,7 @@ def test_what_follows_a_spacing_mark_is_in_its_place_on_terminals_that_give_it_a
 
 
 @pytest.mark.parametrize("system", ["standard", "256", "truecolor"])
-def test_changes_at_random_leave_the_picture_that_the_whole_makes(
+def test_random_changes_leave_the_same_picture_as_whole_updates(
     system: Literal["standard", "256", "truecolor"],
 ) -> None:
     console = Console(color_system=system, force_terminal=True, width=40)
@@ -110,7 +108,7 @@ def test_lines_with_wide_characters_are_sent_whole(text: str) -> None:
 
 
 @pytest.mark.parametrize(("size", "of_a_head"), [((80, 24), 12_000), ((160, 50), 40_000)])
-async def test_keys_are_of_few_bytes_and_an_idle_screen_of_none(
+async def test_keys_send_few_bytes_and_an_idle_screen_none(
     size: tuple[int, int], of_a_head: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good_terminal(monkeypatch)

@@ -11,7 +11,7 @@ from tui.app.start import Start
 TEXT = " ".join(["the cat sat on the mat and the dog sat on the log"] * 2)
 
 
-async def test_the_bar_of_a_tree_that_comes_back_scrolled_is_where_the_tree_is(tiny_model: TinyModel) -> None:
+async def test_the_bar_of_a_restored_tree_is_in_place(tiny_model: TinyModel) -> None:
     start = Start(str(tiny_model("llama", num_attention_heads=32, num_hidden_layers=3)), is_restoring=True)
     for keys in (("}", "}", "G"), ()):
         async with explorer("", start=start) as (app, pilot):
@@ -24,7 +24,7 @@ async def test_the_bar_of_a_tree_that_comes_back_scrolled_is_where_the_tree_is(t
 
 
 @pytest.mark.parametrize("sizes", [((40, 12), (20, 6), (80, 24)), ((40, 12), (200, 60), (80, 24))])
-async def test_the_bars_of_a_map_are_where_the_map_is_after_other_sizes(
+async def test_the_bars_of_a_map_are_in_place_after_resizing(
     sizes: tuple[tuple[int, int], ...], tiny_model: TinyModel
 ) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):

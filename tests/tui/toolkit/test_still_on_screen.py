@@ -7,7 +7,7 @@ from textual import events
 from tests.tui.explorer import explorer, settle
 
 
-async def test_a_click_on_what_another_view_takes_the_place_of_leaves_the_focus() -> None:
+async def test_a_click_on_a_view_that_is_just_being_replaced_leaves_the_focus() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         await pilot.press("2")
         await settle(pilot)

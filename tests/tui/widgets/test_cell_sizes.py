@@ -41,7 +41,7 @@ async def test_cells_are_the_largest_with_which_the_whole_map_is_in_view(
         app.assert_nothing_is_stale()
 
 
-async def test_from_four_columns_on_keys_are_read_across_and_the_cursor_leaves_its_cells_colour_to_be_seen() -> None:
+async def test_keys_are_read_across_from_four_columns_on_and_the_cursor_does_not_hide_its_cell() -> None:
     async with HeatmapApp().run_test(size=(50, 24)) as pilot:
         shown = attention(10)
         app = await show(pilot, shown)
@@ -74,7 +74,7 @@ async def test_a_click_finds_the_cell_of_any_size() -> None:
         app.assert_nothing_is_stale()
 
 
-async def test_a_map_that_has_no_room_otherwise_is_seen_whole_in_halves_of_lines() -> None:
+async def test_half_lines_bring_a_map_into_view_that_would_not_fit() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         shown = attention(29)
         app = await show(pilot, shown)
@@ -98,7 +98,7 @@ async def test_a_map_that_has_no_room_otherwise_is_seen_whole_in_halves_of_lines
         app.assert_nothing_is_stale()
 
 
-async def test_zooming_leads_from_halves_of_lines_to_single_lines_and_back() -> None:
+async def test_zooming_goes_from_half_lines_to_whole_lines_and_back() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         app = await show(pilot, attention(100))
         heatmap, looks = app.heatmap, []

@@ -78,7 +78,7 @@ async def test_a_move_of_the_cursor_costs_few_bytes_and_leaves_nothing_stale(
             app.assert_nothing_is_stale()
 
 
-async def test_values_that_come_in_change_their_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_values_repaint_only_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     model = layers(12, 12)
     app = MapApp(model)
@@ -103,7 +103,7 @@ def test_cells_are_as_large_as_fit_and_many_heads_scroll() -> None:
     assert (one.width, one.height, one.header(0)) == (54, 16, (f"{0:<54}", range(1)))
 
 
-def test_a_heads_number_stands_beside_whole_numbers_alone() -> None:
+def test_no_number_of_a_head_is_cut() -> None:
     for heads in (12, 32):
         grid = lay_out_heads(layers(heads, heads), 2 * heads + 4, heads, is_narrow_told=True)
         assert grid.width == 2
@@ -116,7 +116,7 @@ def test_a_heads_number_stands_beside_whole_numbers_alone() -> None:
     assert grid.header(31)[0].endswith("26  28    31")
 
 
-def test_layers_share_lines_within_their_stack_alone() -> None:
+def test_layers_share_lines_only_within_their_stack() -> None:
     model = (*layers(3, 4), *(replace(layer, stack="cross") for layer in layers(2, 4)))
     grid = lay_out_heads(model, 57, 4, is_narrow_told=True, is_halved=True)
     assert [line.rows for line in grid.lines] == [(), (0, 1), (2,), (), (3, 4)]
@@ -178,7 +178,7 @@ def test_every_value_is_in_one_bar_of_the_histogram() -> None:
                 assert (np.diff(places[order]) >= 0).all()
 
 
-def test_places_count_down_from_the_largest() -> None:
+def test_ranks_start_at_the_largest_value() -> None:
     order = {Head("decoder", 0, number): number for number in range(5)}
     drawn = MeasureMap("ov_energy_rank", order, (3, 9, 3, None, ""))
     assert [drawn.place(float(cell)) for cell in (9, 3)] == [1, 2]

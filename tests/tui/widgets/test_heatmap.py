@@ -55,7 +55,7 @@ async def test_every_cell_has_the_colour_of_its_level() -> None:
                         assert rgb(app.picture.style(2 + query, column)) == colours[level].triplet
 
 
-async def test_equal_neighbours_are_one_run() -> None:
+async def test_equal_neighbours_are_one_segment() -> None:
     async with HeatmapApp().run_test(size=(100, 20)) as pilot:
         flat = AttentionMap(MapName("decoder", 0, 0), ("a",) * 30, ("b",) * 30, np.zeros((30, 30), dtype=np.float32))
         app = await show(pilot, flat)
@@ -75,7 +75,7 @@ async def test_the_log_scale_shows_what_the_linear_one_cannot() -> None:
         app.assert_nothing_is_stale()
 
 
-async def test_the_labels_of_the_cursors_row_and_column_are_set_off() -> None:
+async def test_the_labels_of_the_cursors_row_and_column_are_highlighted() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         app = await show(pilot, attention(10))
         await pilot.press("down", "down", "down", "right", "right")
@@ -371,7 +371,7 @@ async def test_stepping_from_map_to_map_keeps_the_cursor_where_it_fits() -> None
         app.assert_nothing_is_stale()
 
 
-async def test_a_move_in_256_colours_writes_less_than_500_bytes_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_move_in_256_colours_writes_less_than_500_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLORTERM", "")
     async with HeatmapApp().run_test(size=(80, 24)) as pilot:
         app = await show(pilot, attention(30, causal=False), "log")
@@ -469,7 +469,7 @@ async def test_zooming_in_goes_to_the_largest_weight_and_out_to_the_whole() -> N
         app.assert_nothing_is_stale()
 
 
-async def test_one_key_changes_between_the_whole_map_and_single_weights() -> None:
+async def test_one_key_switches_between_the_whole_map_and_single_weights() -> None:
     async with HeatmapApp().run_test(size=(60, 18)) as pilot:
         app = await show(pilot, attention(100))
         for size in (8, 1, 8):
@@ -531,7 +531,7 @@ async def test_the_mouse_picks_a_block() -> None:
         app.assert_nothing_is_stale()
 
 
-async def test_another_head_is_looked_at_in_the_same_way() -> None:
+async def test_another_head_keeps_zoom_pooling_and_cursor() -> None:
     async with HeatmapApp().run_test(size=(60, 18)) as pilot:
         app = await show(pilot, attention(200))
         app.heatmap.move_to(120, 70)
@@ -578,7 +578,7 @@ class Elsewhere:
         self.app.heatmap.show(self.source)
 
 
-async def test_of_a_long_map_only_what_is_in_view_and_around_it_is_asked_for() -> None:
+async def test_a_long_map_is_fetched_only_in_and_around_the_view() -> None:
     async with HeatmapApp().run_test(size=(60, 18)) as pilot:
         app = await show(pilot)
         heatmap = app.heatmap
@@ -612,7 +612,7 @@ async def test_of_a_long_map_only_what_is_in_view_and_around_it_is_asked_for() -
         app.assert_nothing_is_stale()
 
 
-async def test_what_has_not_come_yet_is_blank_and_then_painted() -> None:
+async def test_weights_are_blank_until_they_have_come() -> None:
     async with HeatmapApp().run_test(size=(60, 18)) as pilot:
         app = await show(pilot)
         heatmap = app.heatmap
@@ -632,7 +632,7 @@ async def test_what_has_not_come_yet_is_blank_and_then_painted() -> None:
         app.assert_nothing_is_stale()
 
 
-async def test_another_map_takes_the_place_of_one_once_it_is_there() -> None:
+async def test_a_map_stays_until_the_next_one_has_come() -> None:
     async with HeatmapApp().run_test(size=(60, 18)) as pilot:
         app = await show(pilot)
         heatmap = app.heatmap
@@ -648,7 +648,7 @@ async def test_another_map_takes_the_place_of_one_once_it_is_there() -> None:
         assert heatmap.pooled is None
 
 
-async def test_the_cursor_begins_where_the_last_query_looks_most_and_stays_where_a_person_moves_it() -> None:
+async def test_the_cursor_starts_at_the_last_querys_largest_weight_and_stays_where_the_user_moves_it() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         app, maps = pilot.app, [attention(10, seed=seed) for seed in range(3)]
         assert isinstance(app, HeatmapApp)
@@ -676,7 +676,7 @@ async def test_enter_goes_to_the_rows_largest_weight() -> None:
         assert app.said == ["this is the row's largest weight"]
 
 
-async def test_enter_waits_for_a_row_of_which_only_a_part_is_there() -> None:
+async def test_enter_waits_for_the_whole_row() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         app = await show(pilot)
         far = Elsewhere(app, attention(3000))
@@ -696,7 +696,7 @@ async def test_enter_waits_for_a_row_of_which_only_a_part_is_there() -> None:
         assert app.heatmap.cursor == (query, int(far.shown.weights[query].argmax()))
 
 
-async def test_keys_go_from_one_token_that_was_searched_to_the_next() -> None:
+async def test_keys_go_to_the_next_and_the_previous_match() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         shown = attention(20)
         app = await show(pilot, shown)

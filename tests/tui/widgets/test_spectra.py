@@ -89,7 +89,7 @@ async def test_chance_can_be_told_from_the_values_and_be_left_out(
 
 
 @pytest.mark.parametrize("theme", ["textual-light", "solarized-light", "textual-dark"])
-async def test_behind_curves_and_lines_is_what_is_behind_the_plot(theme: str) -> None:
+async def test_curves_have_the_background_of_the_plot(theme: str) -> None:
     async with SpectraApp().run_test(size=(80, 24)) as pilot:
         pilot.app.theme = theme
         lines = [Line(name, np.geomspace(top, 0.01, 20)) for name, top in (("a", 8.0), ("b", 1.0))]
@@ -220,7 +220,7 @@ async def test_every_key_moves_the_cursor_where_it_says() -> None:
             app.assert_nothing_is_stale()
 
 
-async def test_in_a_wide_grid_down_is_down_too() -> None:
+async def test_down_moves_down_in_a_wide_grid_too() -> None:
     async with SpectraApp().run_test(size=(90, 8)) as pilot:
         app = await show(pilot, curves())
         assert [line.split()[0::3] for line in app.text().splitlines() if "rank" in line] == [
@@ -281,7 +281,7 @@ async def test_stepping_from_head_to_head_keeps_the_matrix_and_the_index() -> No
         app.assert_nothing_is_stale()
 
 
-async def test_a_move_paints_little_and_another_head_only_what_changes() -> None:
+async def test_a_move_sends_few_bytes_and_another_head_only_what_changes() -> None:
     async with SpectraApp().run_test(size=(56, 18)) as pilot:
         app = await show(pilot, curves())
         await pilot.pause()

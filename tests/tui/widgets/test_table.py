@@ -72,7 +72,7 @@ async def test_every_key_moves_the_cursor_where_it_says() -> None:
 
 
 @pytest.mark.usefixtures("arranging")
-async def test_a_column_sorts_down_then_up_then_as_the_rows_came_and_the_first_row_is_shown() -> None:
+async def test_a_column_sorts_down_then_up_then_not_and_the_first_row_is_shown() -> None:
     async with TableApp().run_test(size=(60, 9)) as pilot:
         made = rows(10)
         app = await show(pilot, made)
@@ -92,7 +92,7 @@ async def test_a_column_sorts_down_then_up_then_as_the_rows_came_and_the_first_r
 
 
 @pytest.mark.usefixtures("arranging")
-async def test_new_rows_are_sorted_as_the_old_ones_and_other_columns_are_not() -> None:
+async def test_new_rows_keep_the_sort_order_and_a_new_table_has_none() -> None:
     async with TableApp().run_test(size=(60, 9)) as pilot:
         app = await show(pilot, rows(10))
         await pilot.press("o")
@@ -109,7 +109,7 @@ async def test_new_rows_are_sorted_as_the_old_ones_and_other_columns_are_not() -
 
 
 @pytest.mark.usefixtures("arranging")
-async def test_only_the_rows_that_are_kept_are_shown_and_sorted_and_the_cursor_stays_on_its_row() -> None:
+async def test_a_filter_keeps_the_sort_order_and_the_cursors_row() -> None:
     async with TableApp().run_test(size=(60, 9)) as pilot:
         made = rows(10)
         app = await show(pilot, made)
@@ -168,7 +168,7 @@ async def test_enter_says_which_row_was_chosen() -> None:
         assert app.chosen == [rows(10)[1]]
 
 
-async def test_a_message_stands_in_place_of_rows_and_no_key_fails_then() -> None:
+async def test_no_key_fails_while_a_message_stands_in_place_of_rows() -> None:
     async with TableApp().run_test(size=(40, 7)) as pilot:
         app = await show(pilot, rows(10))
         app.grid.show_message("press i and type a sentence")
@@ -198,7 +198,7 @@ async def test_the_cursor_goes_to_the_column_that_a_filter_compares() -> None:
 
 
 @pytest.mark.usefixtures("arranging")
-async def test_a_row_is_found_again_that_a_filter_left_out_for_a_while() -> None:
+async def test_the_cursor_returns_to_a_row_that_a_filter_has_hidden() -> None:
     async with TableApp().run_test(size=(60, 9)) as pilot:
         app, made = await show(pilot, rows(40)), rows(40)
         await pilot.press(*["j"] * 7)
@@ -228,7 +228,7 @@ async def test_numbers_at_the_right_edge_are_whole_or_left_out() -> None:
                 assert set(re.findall(r"[\d.]+", numbers)) <= {"28.12", "13.25"}, width
 
 
-async def test_names_stay_at_the_left_and_at_the_top_while_the_rest_scrolls() -> None:
+async def test_names_of_rows_and_columns_stay_while_the_rest_scrolls() -> None:
     async with TableApp().run_test(size=(30, 8)) as pilot:
         app = await show(pilot, rows(40))
         await pilot.press("G", "end")
@@ -241,7 +241,7 @@ async def test_names_stay_at_the_left_and_at_the_top_while_the_rest_scrolls() ->
         app.assert_nothing_is_stale()
 
 
-async def test_columns_that_are_not_seen_whole_are_counted() -> None:
+async def test_columns_out_of_view_are_counted() -> None:
     names = ("head", *(f"col{number}" for number in range(10)))
     async with TableApp().run_test(size=(30, 8)) as pilot:
         app = await show(pilot, [("H0", *("word" for _ in range(10)))], names)
@@ -278,7 +278,7 @@ async def test_a_long_name_takes_two_lines_and_chance_is_called_that_beside_its_
         app.assert_nothing_is_stale()
 
 
-async def test_of_a_long_table_no_number_and_no_name_is_cut() -> None:
+async def test_no_number_or_name_of_a_long_table_is_cut() -> None:
     made: list[tuple[Cell, ...]] = [(f"H{n}", n, 0.5 * n, "") for n in range(2000)]
     made[1500] = ("the longest name", 123456789, -1.2345e-5, "far down")
     async with TableApp().run_test(size=(60, 9)) as pilot:
@@ -297,7 +297,7 @@ async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
         app.assert_nothing_is_stale()
 
 
-async def test_what_a_token_holds_does_no_harm() -> None:
+async def test_tokens_are_shown_literally() -> None:
     nasty = ["[bold]x[/]", "a\nb", "\x1b[31mred", "日本語" * 20, "e\u0301", "👩\u200d💻"]
     async with TableApp().run_test(size=(60, 9)) as pilot:
         app = await show(pilot, [(text,) for text in nasty], ("token",), 0)
@@ -339,14 +339,14 @@ def test_tokens_are_cut_only_where_numbers_behind_them_would_not_fit() -> None:
     assert fit_columns(made, 26).widths == (8, 10)
 
 
-def test_layers_beside_a_word_keep_their_place_at_the_right() -> None:
+def test_layers_are_right_aligned_even_beside_a_word() -> None:
     made = Columns.of(
         ("layer", "head", "token"), [["embedding", "0", "11"], ["all", "0", "1"], ["1", "2", "a"]], 1, str
     )
     assert made.numeric == (True, False, False)
 
 
-def test_chance_is_never_the_first_column_that_is_scrolled_to_where_its_measure_fits_beside_it() -> None:
+def test_scrolling_never_starts_at_chance_if_its_measure_fits_too() -> None:
     names = ("head", *(f"m{n}{end}" for n in range(8) for end in ("", "_chance")))
     made = Columns.of(names, [["H0"], *([0.123456] for _ in names[1:])], 1, str)
     for room in range(made.edge + 2 * 10, made.starts[-1]):
@@ -387,7 +387,7 @@ def test_shapes_and_numbers_in_texts_are_sorted_by_their_size() -> None:
     assert sort_places(range(7), cells, True)[0] == 1
 
 
-def test_names_go_on_two_lines_and_rows_names_give_way_where_more_is_seen_so() -> None:
+def test_titles_take_two_lines_and_rows_names_shrink_if_that_shows_more() -> None:
     names, rows = ("term", "from_layer", "from_head", "value"), [("a rather long name", 1, 2, -0.1234)]
     columns = Columns.of(names, list(zip(*rows, strict=True)), 1, str)
     assert fit_columns(columns, 60).head == 1
@@ -400,7 +400,7 @@ def test_names_go_on_two_lines_and_rows_names_give_way_where_more_is_seen_so() -
 
 
 @pytest.mark.parametrize("room", range(13, 60))
-def test_every_number_has_its_cells_beside_what_stays_at_the_left_whatever_its_name_is(room: int) -> None:
+def test_every_number_fits_beside_the_frozen_columns_whatever_its_title(room: int) -> None:
     names = ("stack", "layer", "head", "q_participation_ratio", "from_layer", "a_name_without_end_x", "token")
     rows: list[tuple[Cell, ...]] = [("decoder", 1, "all", 0.1234, 11, 0.4321, " considerable")]
     made = fit_columns(Columns.of(names, list(zip(*rows, strict=True)), 3, str), room)
@@ -414,7 +414,7 @@ def test_every_number_has_its_cells_beside_what_stays_at_the_left_whatever_its_n
 
 
 @pytest.mark.parametrize("width", [14, 24, 39, 57])
-async def test_sorting_by_a_column_takes_no_cell_from_any_number_and_its_sign_is_seen(width: int) -> None:
+async def test_the_sign_of_a_sorted_column_shows_and_cuts_no_number(width: int) -> None:
     async with TableApp().run_test(size=(width, 6)) as pilot:
         app = await show(pilot, rows(1))
         for _ in range(len(COLUMNS) - 1):
@@ -429,7 +429,7 @@ async def test_sorting_by_a_column_takes_no_cell_from_any_number_and_its_sign_is
 
 
 @pytest.mark.parametrize(("height", "head"), [(10, 2), (7, 1)])
-async def test_rows_stay_where_they_are_while_one_goes_sideways_and_few_lines_are_rows(height: int, head: int) -> None:
+async def test_rows_do_not_move_while_columns_scroll_and_low_tables_have_one_title_line(height: int, head: int) -> None:
     names = ("head", "a", "b", "a_rather_long_name", "c")
     made: list[tuple[Cell, ...]] = [(f"H{n}", *(n + 0.123456 for _ in range(4))) for n in range(20)]
     async with TableApp().run_test(size=(24, height)) as pilot:
@@ -453,7 +453,7 @@ async def test_rows_stay_where_they_are_while_one_goes_sideways_and_few_lines_ar
         app.assert_nothing_is_stale()
 
 
-async def test_beside_a_token_its_number_is_seen() -> None:
+async def test_a_number_fits_beside_its_token() -> None:
     names, rows = ("layer", "token", "probability"), [("embedding", " yellow", 0.012345)]
     columns = Columns.of(names, zip(*rows, strict=True), 1, str)
     shown = dict(fit_columns(columns, 22).in_view(0, 22))
@@ -461,7 +461,7 @@ async def test_beside_a_token_its_number_is_seen() -> None:
     assert len(shown[2]) >= len("0.012")
 
 
-async def test_another_width_leaves_the_cursor_in_view_and_begins_with_a_whole_column() -> None:
+async def test_resizing_keeps_the_cursor_in_view_and_starts_with_a_whole_column() -> None:
     names = ("stack", "layer", "head", *(f"q.measure_{n}_of_many" for n in range(12)))
     made: list[tuple[Cell, ...]] = [("decoder", 1, "all", *(n + 0.123456 for n in range(12)))]
     async with TableApp().run_test(size=(24, 6)) as pilot:

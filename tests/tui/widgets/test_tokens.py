@@ -23,7 +23,7 @@ from tui.drawing.token_spelling import spell_tokens, token_meaning, token_strip
         ("gpt2", "\U0001f3fd", r"\U0001f3fd₁ \U0001f3fd₂ \U0001f3fd₃ \U0001f3fd₄"),
     ],
 )
-def test_special_tokens_look_otherwise_than_the_same_text(model_type: str, text: str, expected: str) -> None:
+def test_special_tokens_differ_from_the_same_text(model_type: str, text: str, expected: str) -> None:
     is_words = model_type == "bert"
     tokenizer = tiny_models.word_piece_tokenizer() if is_words else tiny_models.byte_level_tokenizer()
     sentence = Tokenizer(tokenizer).read(text, 64)
@@ -31,13 +31,13 @@ def test_special_tokens_look_otherwise_than_the_same_text(model_type: str, text:
     assert list(labels) == expected.split(" ")
 
 
-def test_a_token_of_some_bytes_is_named_as_files_name_it_beside_the_character() -> None:
+def test_the_meaning_of_a_token_names_its_bytes_and_character() -> None:
     assert token_meaning(Spelling("text", " 中", 2), "\\xb8") == '\\xb8: some bytes of "中"'
     assert token_meaning(Spelling("text"), "the") == ""
     assert token_meaning(Spelling("added"), "[CLS]") == "not typed"
 
 
-def test_what_a_decoder_reads_begins_with_a_special_token() -> None:
+def test_a_decoders_extra_first_token_is_marked_as_added() -> None:
     sentence = Sentence("a b", (5, 6), ("a", "b"), 2, (Spelling("text"), Spelling("special")))
     assert [each.kind for each in sentence.spellings_along(("<pad>", "a"))] == ["added", "text"]
     assert [each.kind for each in sentence.spellings_along(("<pad>", "a", "a", "b"))] == [
@@ -48,7 +48,7 @@ def test_what_a_decoder_reads_begins_with_a_special_token() -> None:
     ]
 
 
-def test_the_strip_keeps_the_token_at_the_cursor_in_view_and_says_the_count() -> None:
+def test_the_strip_shows_the_token_at_the_cursor_and_the_count() -> None:
     words = tuple(f" word{number}" for number in range(200))
     sentence = Sentence("".join(words), tuple(range(200)), words, 200, (Spelling("text"),) * 200, limit=512)
     for width in (30, 60, 120):
