@@ -158,9 +158,9 @@ class _Replay:
     def _hooked(self, hook: Any, norm_hook: Any) -> Iterator[ExitStack]:
         with ExitStack() as stack:
             for module in self._given:
-                stack.callback(module.register_forward_hook(hook).remove)
+                stack.enter_context(module.register_forward_hook(hook))
             for module in self._norms:
-                stack.callback(module.register_forward_hook(norm_hook, with_kwargs=True).remove)
+                stack.enter_context(module.register_forward_hook(norm_hook, with_kwargs=True))
             yield stack
 
     def _logits_with(
@@ -195,7 +195,7 @@ class _Replay:
             raw.append(result.reshape(len(on), -1).float().cpu())
 
         with self._hooked(put, put_norm) as stack:
-            stack.callback(predictor.unembedding.register_forward_hook(keep_raw).remove)
+            stack.enter_context(predictor.unembedding.register_forward_hook(keep_raw))
             stack.enter_context(predictor.outputs.changing(self._names, len(on), put_heads))
             stack.enter_context(predictor.stream.beginning_with(self._states[0] if first is None else first))
             try:

@@ -104,7 +104,7 @@ class OutputProjections:
         with ExitStack() as stack:
             for module, names in sharing.items():
                 if not wanted.isdisjoint(names):
-                    stack.callback(module.register_forward_pre_hook(changer(names)).remove)
+                    stack.enter_context(module.register_forward_pre_hook(changer(names)))
             for layer in wanted:
                 self.module(layer)
             yield
@@ -278,9 +278,9 @@ class ResidualStream:
         with ExitStack() as stack:
             for block in self.blocks:
                 if before is not None:
-                    stack.callback(block.register_forward_pre_hook(before, with_kwargs=True).remove)
+                    stack.enter_context(block.register_forward_pre_hook(before, with_kwargs=True))
                 if after is not None:
-                    stack.callback(block.register_forward_hook(after).remove)
+                    stack.enter_context(block.register_forward_hook(after))
             yield
 
 

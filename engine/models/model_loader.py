@@ -115,11 +115,8 @@ def reporting_weights(report: Callable[[int, int], None]) -> Iterator[None]:
             done += parameter.nbytes
             report(done, made)
 
-    hook = register_module_parameter_registration_hook(count)
-    try:
+    with register_module_parameter_registration_hook(count):
         yield
-    finally:
-        hook.remove()
 
 
 def input_device(model: Any) -> str:

@@ -414,27 +414,24 @@ class ModuleReader(MapReader):
         """Call the model, keep the calls of its attention modules, and give what it returns."""
         self.sentence = None
         calls: dict[nn.Module, ModuleCall] = {}
-        telling = ProgressReporter(self.tell, READING, "layers")
+        attention = dict.fromkeys(each.module for each in self._found.values())
 
         def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            telling(len(calls), len(attention))
+            report(len(calls), len(attention))
             check()
             calls.setdefault(module, ModuleCall(module, args, kwargs))
 
-        attention = dict.fromkeys(each.module for each in self._found.values())
-        hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in attention]
         try:
-            with evaluation_mode(self._model), CheckedLookups(), torch.no_grad():
-                returned = self._model(*example.args, **example.kwargs)
+            with ExitStack() as hooks, ProgressReporter(self.tell, READING, "layers") as report:
+                for module in attention:
+                    hooks.enter_context(module.register_forward_pre_hook(keep, with_kwargs=True))
+                with evaluation_mode(self._model), CheckedLookups(), torch.no_grad():
+                    returned = self._model(*example.args, **example.kwargs)
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, KeyError) as error:
             if isinstance(error, RuntimeError) and lacks_memory(error):
                 raise EngineError("the sentence does not fit in memory; type a shorter one") from error
             reason = " ".join(str(error).split()) or type(error).__name__
             raise EngineError(f"{self._name} fails on this sentence: {reason[:200]}; try another one") from error
-        finally:
-            for hook in hooks:
-                hook.remove()
-            telling.end()
         self._calls = calls
         return returned
 

@@ -251,8 +251,8 @@ class Predictor:
 
         with self._reader.running(tokens, check), ExitStack() as stack:
             for module in dict.fromkeys(self._reader.modules.values()):
-                stack.callback(module.register_forward_pre_hook(before_layer).remove)
-            stack.callback(self.unembedding.register_forward_pre_hook(one_token).remove)
+                stack.enter_context(module.register_forward_pre_hook(before_layer))
+            stack.enter_context(self.unembedding.register_forward_pre_hook(one_token))
             stack.enter_context(around)
             logits = _logits(self.model(**inputs))
             return logits[:, position if logits.shape[1] == tokens else 0].float().cpu()

@@ -169,7 +169,7 @@ def observe(model: Any, modules: Mapping[Head, AttentionModule], device: str, ch
     with ExitStack() as stack, torch.inference_mode():
         stack.enter_context(_position_tables_at_zero(model, model_type))
         for rotation in holding:
-            stack.callback(rotation.register_forward_pre_hook(_hold_positions, with_kwargs=True).remove)
+            stack.enter_context(rotation.register_forward_pre_hook(_hold_positions, with_kwargs=True))
         for head, module in modules.items():
             own = require_path(named, own_path(module))
             shared = require_path(named, turn_of(module.key_value_module, head.layer))
@@ -281,7 +281,7 @@ class _ModuleWatch:
                 projection = find_sibling(named, path, [each.first_step(matrix) for each in rules])
                 if projection is not None:
                     seen.projections[matrix] = projection
-                    stack.callback(projection.register_forward_hook(partial(self._keep_call, matrix)).remove)
+                    stack.enter_context(projection.register_forward_hook(partial(self._keep_call, matrix)))
                     norms = [each.latents[matrix].norm for each in rules if matrix in each.latents]
                     if (norm := find_sibling(named, path, norms)) is not None:
                         seen.projections[f"norm {matrix}"] = norm

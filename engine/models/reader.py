@@ -13,7 +13,7 @@ import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeAlias
@@ -24,7 +24,6 @@ import transformers
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
-from torch.utils.hooks import RemovableHandle
 
 from engine.architectures.outline import Anatomy
 from engine.checkpoints.transformers_library import first_line
@@ -342,7 +341,6 @@ class Reader(MapReader):
             del readings[next(iter(readings))]
         need_memory(self._heads, count, count, self._copies, states=self._token_bytes * count)
         inputs = self.inputs(sentence)
-        report = ProgressReporter(self.tell, READING, "layers")
         calls: dict[Head, inspect.BoundArguments] = {}
         waiting: dict[nn.Module, list[Head]] = {}  # layers that share a module call it in turn
         for layer, module in self.modules.items():
@@ -362,24 +360,23 @@ class Reader(MapReader):
             if len(calls) == len(self.modules):
                 raise _AllCalled
 
-        hooks: list[RemovableHandle] = []
         try:
-            with self.running(count, check):
+            with (
+                ExitStack() as hooks,
+                ProgressReporter(self.tell, READING, "layers") as report,
+                self.running(count, check),
+            ):
                 means: dict[Head, Tensor] = {}
                 if off.by_mean:
                     with self.outputs.keeping_means(off.heads, means):
                         self.model(**inputs)
-                hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in waiting]
-                by = means if off.by_mean else None
-                with self.outputs.switching(off.heads, by) if off.heads else nullcontext():
+                for module in waiting:
+                    hooks.enter_context(module.register_forward_pre_hook(keep, with_kwargs=True))
+                with self.outputs.switching(off.heads, means if off.by_mean else None):
                     self.model(**inputs)
         except EngineError as error:
             self._refuse_unknown(sentence, error)
             raise
-        finally:
-            report.end()
-            for hook in hooks:
-                hook.remove()
         ids, tokens, own = sentence.ids, sentence.tokens, sentence.tokens
         if "decoder_input_ids" in inputs:
             ids = tuple(inputs["decoder_input_ids"][0].tolist())
