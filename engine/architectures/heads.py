@@ -123,37 +123,19 @@ def read_layer(
     )
     for matrix, part in parts.items():  # after all is read, lest small arrays fragment the memory of large ones
         if matrices is None or matrix in matrices:
-            name = module.weights[matrix]
-            dtype = tensors.entries[name].dtype
-            if name in tensors.steps:
-                sizes = part.double().square().mean((1, 2)).sqrt().numpy()
-                by_head = np.where(sizes > 0, tensors.steps[name]() / np.where(sizes > 0, sizes, 1.0), 0.0)
-            else:
-                by_head = np.full(len(part), STORED_EPSILONS[dtype])
-            if dtype == "float32" and part.dtype == torch.float32 and name not in tensors.steps:
-                are_bfloat16 = (part[:, 0].bfloat16() == part[:, 0]).all(1)  # the first row mostly tells
-                if are_bfloat16.any():  # such a head was bfloat16 before it was saved
-                    are_bfloat16 = (part.bfloat16() == part).flatten(1).all(1)
-                by_head[are_bfloat16.numpy()] = STORED_EPSILONS["bfloat16"]
-            epsilons[matrix] = by_head.repeat(len(heads) // len(part))
+            epsilons[matrix] = _find_epsilons(tensors, module.weights[matrix], part).repeat(len(heads) // len(part))
             if matrix in module.latents:
                 parts[matrix], bias_of_both = _compose_first_step(tensors, module, matrix, part, biases.get(matrix))
                 biases |= {} if bias_of_both is None else {matrix: bias_of_both}
     latent = module.latents.get("K")
+    shared_key_rows = 0
+    if latent is not None:
+        shared_key_rows = tensors.entries[latent.down].shape[0] - tensors.entries[latent.norm].shape[0]
     weights = LayerWeights(
-        parts["Q"],
-        parts["K"],
-        parts["V"],
-        parts["O"],
-        biases.get("Q"),
-        biases.get("K"),
-        biases.get("V"),
-        biases.get("O"),
-        epsilons,
-        gate,
-        gate_bias,
-        0 if latent is None else tensors.entries[latent.down].shape[0] - tensors.entries[latent.norm].shape[0],
-    )
+        parts["Q"], parts["K"], parts["V"], parts["O"],
+        biases.get("Q"), biases.get("K"), biases.get("V"), biases.get("O"),
+        epsilons, gate, gate_bias, shared_key_rows,
+    )  # fmt: skip
     if module.change_of is None:
         return weights
     return replace(weights, circuits=_circuit_changes(weights, read_layer(tensors, module.change_of, heads, matrices)))
@@ -167,6 +149,21 @@ def _read(tensors: Tensors, module: AttentionModule, name: str, view: View = who
     if not all_finite(part):
         raise NotFinite(describe_not_finite({each: tensors.parts(each) for each in module.tensor_names}))
     return part
+
+
+def _find_epsilons(tensors: Tensors, name: str, part: Tensor) -> FloatArray:
+    """Find how finely the numbers of each head (heads, rows, columns) are stored: (heads,), relative to the numbers."""
+    if name in tensors.steps:
+        sizes = part.double().square().mean((1, 2)).sqrt().numpy()
+        return np.where(sizes > 0, tensors.steps[name]() / np.where(sizes > 0, sizes, 1.0), 0.0)
+    dtype = tensors.entries[name].dtype
+    epsilons = np.full(len(part), STORED_EPSILONS[dtype])
+    if dtype == "float32" and part.dtype == torch.float32:
+        are_bfloat16 = (part[:, 0].bfloat16() == part[:, 0]).all(1)  # the first row usually tells
+        if are_bfloat16.any():  # such a head was bfloat16 before it was saved
+            are_bfloat16 = (part.bfloat16() == part).flatten(1).all(1)
+        epsilons[are_bfloat16.numpy()] = STORED_EPSILONS["bfloat16"]
+    return epsilons
 
 
 def _compose_first_step(

@@ -263,7 +263,7 @@ class AdapterSource(Source):
         return f"{self.base.identity};{file_stamps(files)}"
 
     def _changed_tensors(self) -> Tensors:
-        """Combine the base model's tensors with the adapter's changes, and add each change by itself."""
+        """Combine the base model's tensors with the adapter's changes, and add each change alone."""
         stored = self.base.tensors
         conversions: dict[str, Conversion] = {}
         for name, source in self._replacements.items():

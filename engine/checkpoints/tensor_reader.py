@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def file_stamps(files: Iterable[Path]) -> str:
     """Join the paths, sizes, times and inodes of files, so that a replaced file gives another text.
 
-    A program can set ``mtime`` but not ``ctime``: another file of the same size and age, in the same place or behind
-    the same link, is told from the first. Raises `OSError` when one does not exist.
+    A program can set ``mtime`` but not ``ctime``, so another file of the same size and age, in the same place or behind
+    the same link, differs. Raises `OSError` when one does not exist.
     """
     return ";".join(
         f"{file}:{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ctime_ns}:{stat.st_ino}"
@@ -184,32 +184,38 @@ class Checkpoint(Tensors):
                 place = TensorInFile(place, torch.empty(entry.shape, dtype=dtype, device="meta"))
             seen = view(place.form)
             is_part = seen.untyped_storage()._cdata == place.form.untyped_storage()._cdata and 0 not in seen.stride()
-            form = seen if is_part else place.form
-            order = sorted(range(form.ndim), key=form.stride, reverse=True)
-            laid = form.permute(order)  # in the order of the file
-            found = torch.empty(laid.shape, dtype=laid.dtype)
-            rows, row_form = (found, laid) if form.ndim else (found[None], laid[None])
-            together = max(1, AT_ONCE // max(1, form.element_size() * int(row_form.stride(0))))
-            with file.open("rb", buffering=0) as stream:
-                for first in range(0, len(rows) if found.numel() else 0, together):
-                    part, wanted = row_form[first : first + together], rows[first : first + together]
-                    reach = 1 + sum((size - 1) * stride for size, stride in zip(part.shape, part.stride(), strict=True))
-                    room = wanted.view(-1) if part.is_contiguous() else torch.empty(reach, dtype=part.dtype)
-                    lacking = room.view(torch.uint8).numpy().data
-                    stream.seek(place.begin + form.element_size() * int(part.storage_offset()))
-                    while len(lacking):
-                        count = stream.readinto(lacking)
-                        if not count:
-                            raise OSError(f"{len(lacking)} bytes are missing at its end")
-                        lacking = lacking[count:]
-                    if not part.is_contiguous():
-                        wanted.copy_(room.as_strided(part.shape, part.stride()))
-            tensor = found.permute(sorted(range(form.ndim), key=order.__getitem__))
+            tensor = _read_strided(file, place.begin, seen if is_part else place.form)
         except (OSError, ValueError) as error:
             self.opened.check(file)
             raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
         self.opened.check(file)  # what has been read no longer changes
         return tensor if is_part else view(tensor)
+
+
+def _read_strided(file: Path, begin: int, form: Tensor) -> Tensor:
+    """Read the tensor with the strides of a form from a memory that begins at a byte of a file, `AT_ONCE` at a time."""
+    import torch
+
+    order = sorted(range(form.ndim), key=form.stride, reverse=True)
+    laid = form.permute(order)  # in the order of the file
+    found = torch.empty(laid.shape, dtype=laid.dtype)
+    rows, row_form = (found, laid) if form.ndim else (found[None], laid[None])
+    together = max(1, AT_ONCE // max(1, form.element_size() * int(row_form.stride(0))))
+    with file.open("rb", buffering=0) as stream:
+        for first in range(0, len(rows) if found.numel() else 0, together):
+            part, wanted = row_form[first : first + together], rows[first : first + together]
+            reach = 1 + sum((size - 1) * stride for size, stride in zip(part.shape, part.stride(), strict=True))
+            room = wanted.view(-1) if part.is_contiguous() else torch.empty(reach, dtype=part.dtype)
+            lacking = room.view(torch.uint8).numpy().data
+            stream.seek(begin + form.element_size() * int(part.storage_offset()))
+            while len(lacking):
+                count = stream.readinto(lacking)
+                if not count:
+                    raise OSError(f"{len(lacking)} bytes are missing at its end")
+                lacking = lacking[count:]
+            if not part.is_contiguous():
+                wanted.copy_(room.as_strided(part.shape, part.stride()))
+    return found.permute(sorted(range(form.ndim), key=order.__getitem__))
 
 
 def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:

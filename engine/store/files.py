@@ -33,7 +33,7 @@ def config_directory() -> Path:
 
 
 def state_directory() -> Path:
-    """Return the folder of what is remembered between starts."""
+    """Return the folder of histories and saved state."""
     return user_state_path(APPLICATION)
 
 
