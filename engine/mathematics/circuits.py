@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FACTORS_OF = (("QK", "K", "Q"), ("OV", "V", "O"))
-"""Each circuit with the factor that fills the head's own dimensions and the one that may drop some of them."""
+FACTORS_OF = {"QK": ("K", "Q"), "OV": ("V", "O")}
+"""By circuit, the factor that fills the head's own dimensions and the one that may drop some of them."""
 
 SPECTRA = {
     "QK": ("qk_positive_mass", "qk_negative_mass"),
@@ -258,43 +258,50 @@ def measure_circuits(
         batch |= _eigenvalue_measures(circuits, settings, kind)
     yield None
     step(len(settings.spectra) + 1)
-    rows: list[Numbers] = [
-        {name: float(values[place]) for name, values in batch.items()} for place in range(len(ranks["QK"]))
-    ]
-    for place, row in enumerate(rows):
-        one = slice(place, place + 1)
+    rows: list[Numbers] = []
+    for place in range(len(ranks["QK"])):
         own = {matrix: int(values[place]) for matrix, values in ranks.items()}
+        row = {name: float(values[place]) for name, values in batch.items()}
         row |= {f"rank_{matrix.lower()}": rank for matrix, rank in own.items()}
-        for name, fills, drops in FACTORS_OF:
-            prefix, rank, tolerance = name.lower(), own[name], settings.tolerance[name]
-            filled = circuits.factors[fills][one]
-            dropped = circuits.factors[drops][one] if drops in circuits.factors else None
-            row[f"{prefix}_factors_lost"] = (
-                _factors_lost(filled, own[fills], dropped, own[drops], tolerance)
-                if settings.of_heads and dropped is not None
-                else max(own[fills] - rank, 0)  # the same dimension, from ranks that are known
-            )
-            if name not in settings.compared:
-                continue
-            d = filled.basis.shape[-2]
-            row[f"{prefix}_image_in_kernel"] = (
-                image_in_kernel((circuits.qk if name == "QK" else circuits.ov)[one], rank, tolerance)
-                if rank < d
-                else 0  # without forming the product
-            )
-            if dropped is not None:
-                row |= angle_columns(name, angles(cosines(*images(filled, own[fills], dropped, own[drops]))))
-            if name == "QK":
-                qk = circuits.qk[one]
-                row |= trace_measures(qk.eigenvalue_core(), qk.squared_norm, d)
-                row["qk_identity_floor"] = identity_floor(rank, d)
-                if dropped is not None:  # queries too large to be factored are too large for this as well
-                    of_symmetric = symmetric_rank(qk, rank, float(noise[place]))
-                    row["qk_symmetric_identity_floor"] = identity_floor(of_symmetric, d)
-        for circuit in ("QK", "OV"):  # if the whole image lies in the kernel, M² is 0 and the shares are rounding
-            if row.get(f"{circuit.lower()}_image_in_kernel") == own[circuit]:
-                row |= dict.fromkeys(row.keys() & SPECTRA[circuit], math.nan)
+        for name in FACTORS_OF:
+            row |= _measure_circuit(name, circuits, slice(place, place + 1), own, float(noise[place]), settings)
+            if row.get(f"{name.lower()}_image_in_kernel") == own[name]:  # M² is 0, and the shares are rounding
+                row |= dict.fromkeys(row.keys() & SPECTRA[name], math.nan)
+        rows.append(row)
     return rows
+
+
+def _measure_circuit(
+    name: str, circuits: Circuits, one: slice, ranks: Mapping[str, int], noise: float, settings: CircuitSettings
+) -> Numbers:
+    """Measure a circuit of one head, or of a whole layer, apart from its eigenvalues."""
+    fills, drops = FACTORS_OF[name]
+    prefix, rank, tolerance = name.lower(), ranks[name], settings.tolerance[name]
+    filled = circuits.factors[fills][one]
+    dropped = circuits.factors[drops][one] if drops in circuits.factors else None
+    found: Numbers = {}
+    found[f"{prefix}_factors_lost"] = (
+        _factors_lost(filled, ranks[fills], dropped, ranks[drops], tolerance)
+        if settings.of_heads and dropped is not None
+        else max(ranks[fills] - rank, 0)  # the same dimension, from ranks that are known
+    )
+    if name not in settings.compared:
+        return found
+    d = filled.basis.shape[-2]
+    found[f"{prefix}_image_in_kernel"] = (
+        image_in_kernel((circuits.qk if name == "QK" else circuits.ov)[one], rank, tolerance)
+        if rank < d
+        else 0  # without forming the product
+    )
+    if dropped is not None:
+        found |= angle_columns(name, angles(cosines(*images(filled, ranks[fills], dropped, ranks[drops]))))
+    if name == "QK":
+        qk = circuits.qk[one]
+        found |= trace_measures(qk.eigenvalue_core(), qk.squared_norm, d)
+        found["qk_identity_floor"] = identity_floor(rank, d)
+        if dropped is not None:  # queries too large to be factored are too large for this as well
+            found["qk_symmetric_identity_floor"] = identity_floor(symmetric_rank(qk, rank, noise), d)
+    return found
 
 
 def spectra_of(compared: frozenset[str], has_tokens: bool) -> tuple[str, ...]:
@@ -370,7 +377,7 @@ def circuit_chance(sizes: ChanceSizes, settings: CircuitSettings) -> Numbers:
     d, ranks = sizes.d["QK"], sizes.ranks
     counted = {matrix: round(rank) for matrix, rank in ranks.items()}
     found = {f"rank_{matrix.lower()}": rank for matrix, rank in ranks.items()}
-    for name, fills, drops in FACTORS_OF:
+    for name, (fills, drops) in FACTORS_OF.items():
         prefix = name.lower()
         dropping = ranks[drops] if settings.of_heads else ranks[name]
         found[f"{prefix}_factors_lost"] = max(ranks[fills] - dropping, 0.0)
