@@ -21,7 +21,7 @@ from engine.values import memory
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 
-SLACK = {torch.bfloat16: 0.05, torch.float16: 0.05}
+SUM_SLACK = {torch.bfloat16: 0.05, torch.float16: 0.05}
 """How far a sum of probabilities may be from one by rounding, by dtype; a thousandth in wider types."""
 
 REASONS: Mapping[str, str] = {
@@ -91,7 +91,7 @@ def returned_probabilities(returned: Any, sentences: int, heads: int) -> Tensor 
     if not found or found[-1].shape[:2] != (sentences, heads):
         return None
     last = found[-1]
-    slack = SLACK.get(last.dtype, 1e-3)
+    slack = SUM_SLACK.get(last.dtype, 1e-3)
     if len(found) > 1 and found[-2].shape[:3] == last.shape[:3]:
         both = torch.cat([found[-2], last], -1)
         is_part = bool((last.sum(-1) < 1 - slack).all())
@@ -102,7 +102,7 @@ def returned_probabilities(returned: Any, sentences: int, heads: int) -> Tensor 
 
 def is_distribution(weights: Tensor) -> bool:
     """Say whether weights (…, keys) can be probabilities: none is negative, and no sum is above one."""
-    return bool(weights.amin() >= 0) and bool(weights.sum(-1).amax() <= 1 + SLACK.get(weights.dtype, 1e-3))
+    return bool(weights.amin() >= 0) and bool(weights.sum(-1).amax() <= 1 + SUM_SLACK.get(weights.dtype, 1e-3))
 
 
 def _by_head(part: Tensor, sentences: int, heads: int) -> Tensor:
@@ -190,10 +190,10 @@ def longest_in_full(model: Any) -> int | None:
     return int((5 + 2 * config.num_random_blocks) * config.block_size)
 
 
-SMALL = 2**24
+UNCHECKED_BYTES = 2**24
 """Bytes that are taken to be free wherever a model is loaded."""
 
-TOGETHER = 64
+QUERIES_AT_ONCE = 64
 """Queries that are written together, from the first key that any of them sees to the last."""
 
 ROW_PAGES = 4
@@ -203,7 +203,7 @@ ROW_PAGES = 4
 def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, states: int = 0) -> None:
     """Raise `EngineError` where ``copies`` of one layer's maps and ``states`` further bytes do not fit into memory."""
     needed = heads * queries * keys * np.dtype(np.float32).itemsize
-    free = memory.free_memory() if copies * needed + states > SMALL else None
+    free = memory.free_memory() if copies * needed + states > UNCHECKED_BYTES else None
     if free is not None and copies * needed + states > free:
         while_made = f", {copies} times that while they are made," if copies > 1 else ""
         raise EngineError(
@@ -218,7 +218,7 @@ def add_block(maps: NDArray[np.float32], first: int, block: Tensor, layers: int 
     Keys that a mask hides are never written: in `pages_of_zeros` they take no memory.
     """
     places = torch.from_numpy(maps)[:, first : first + block.shape[1]]
-    for some, place in zip(block.split(TOGETHER, 1), places.split(TOGETHER, 1), strict=True):
+    for some, place in zip(block.split(QUERIES_AT_ONCE, 1), places.split(QUERIES_AT_ONCE, 1), strict=True):
         looked_at = some.amax((0, 1)).nonzero()  # NaN is not zero either
         if len(looked_at):
             seen = slice(int(looked_at[0]), int(looked_at[-1]) + 1)

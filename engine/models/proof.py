@@ -109,10 +109,10 @@ POSITION_KEYS = {
 POSITION_TABLES = {"roformer": "embed_positions"}
 """The table of rotations, by type; its first row replaces all rows while positions are held at zero."""
 
-WAVE = 4000
+SOUND_SAMPLES = 4000
 """Samples of sound, from which an encoder of waves makes about ten states."""
 
-STATES = 10
+SOUND_STATES = 10
 """States for which an encoder of sound with several frames per state gets frames."""
 
 
@@ -212,7 +212,7 @@ def inputs_at_position_zero(model: Any, ids: Tensor, d_source: int | None = None
         del inputs["input_ids"], inputs["attention_mask"]
         inputs["input_features"] = drawn(len(ids), *shape)
     elif "input_ids" not in taken and "input_values" in taken:  # Moonshine reads the wave
-        wave = drawn(len(ids), WAVE)
+        wave = drawn(len(ids), SOUND_SAMPLES)
         del inputs["input_ids"]
         inputs |= {"input_values": wave, "attention_mask": torch.ones_like(wave, dtype=ids.dtype)}
     inputs |= {name: torch.zeros_like(ids) for name in ("position_ids", "decoder_position_ids") if name in taken}
@@ -229,7 +229,7 @@ def _shape_of_frames(config: Any) -> tuple[int, int] | None:
     encoders: tuple[Any, Any] = getattr(config, "encoder_config", None), config
     for encoder in encoders:
         if hasattr(encoder, "subsampling_factor") and hasattr(encoder, "num_mel_bins"):  # Parakeet
-            return STATES * encoder.subsampling_factor, encoder.num_mel_bins
+            return SOUND_STATES * encoder.subsampling_factor, encoder.num_mel_bins
     return None
 
 

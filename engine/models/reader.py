@@ -69,13 +69,13 @@ from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.outline import ModelOutline
 from engine.values.progress import READING, ProgressReporter, Tell, tell_nobody
 
-COPIES = 4
+MAP_COPIES = 4
 """Copies of a layer's maps that eager attention holds at once: scores, masked scores, their softmax, and the result."""
 
 SCORING_COPIES = 16
 """Copies of a layer's maps that splitting its scores holds at once: in float64, with what gradients need."""
 
-STATES = 6
+STATE_COPIES = 6
 """Tensors of the size of a layer's queries that are held besides its maps: queries, keys, values and their results."""
 
 PIECE = 2**18
@@ -283,12 +283,12 @@ class Reader(MapReader):
         self._bringing = weights_loaded if is_spread(model) else nullcontext
         self._checking = nullcontext if device == "cpu" else CheckedLookups
         makes_biases = any(isinstance(part, nn.Embedding) for each in self.modules.values() for part in each.modules())
-        self._copies = 1 if self.reads_with_kernels and not makes_biases else COPIES  # a bias has a map's size
+        self._copies = 1 if self.reads_with_kernels and not makes_biases else MAP_COPIES  # a bias has a map's size
         layers = self.outline.attending_layers
         self._heads = max((layer.heads for layer in layers), default=1)
         width = max((layer.heads * layer.head_dim for layer in layers), default=0)
         kept = width * model.dtype.itemsize if device == "cpu" else 0
-        self._token_bytes = (STATES + len(layers)) * kept
+        self._token_bytes = (STATE_COPIES + len(layers)) * kept
         self.inputs = partial(sentence_inputs, model, words, self.outline.name, device)
         self.sentence: Sentence | None = None
         self._reading: Reading | None = None
@@ -471,7 +471,7 @@ class Reader(MapReader):
                 return
             except MODEL_ERRORS as error:
                 raise self._failure(error, shape) from error
-        need_memory(*shape, COPIES)
+        need_memory(*shape, MAP_COPIES)
         try:
             with self.running(max(shape[1:]), check, attend_eagerly):
                 returned = module(*call.args, **call.kwargs)

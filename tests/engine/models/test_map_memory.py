@@ -33,7 +33,7 @@ def test_maps_that_do_not_fit_are_refused_before_they_are_tried(
     count = len(reader.words.read(SENTENCE, None).ids)
     states = 6 + len(reader.modules)  # queries, keys, values and their results, and what each layer reads
     needed = copies * 4 * count**2 * 4 + states * count * 32 * 4  # with the maps of 4 heads
-    monkeypatch.setattr(attention_maps, "SMALL", 0)
+    monkeypatch.setattr(attention_maps, "UNCHECKED_BYTES", 0)
     for free in (None, needed):
         monkeypatch.setattr(memory, "free_memory", lambda free=free: free)
         assert reader.read(SENTENCE, no_hurry).ids

@@ -160,7 +160,7 @@ async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(folder, text="the cat", head="L0H0", size=(120, 40)) as (app, pilot):
-        monkeypatch.setattr(attention_maps, "SMALL", 0)
+        monkeypatch.setattr(attention_maps, "UNCHECKED_BYTES", 0)
         monkeypatch.setattr(memory, "free_memory", lambda: 1000)
         app.main.read(TEXT)
         await settle(pilot)
