@@ -56,7 +56,7 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
         if line.region.contains(event.screen_x, event.screen_y):
             # From the line itself: a key sent by this screen would not bubble past it.
             line.call_later(line.press_at, event.screen_x - line.region.x)
-        elif self.closes_outside and self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
+        elif self.closes_outside and event.widget is self:
             self.dismiss(None)
 
 

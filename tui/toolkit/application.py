@@ -129,7 +129,8 @@ class TerminalApp(App[None]):
 
     async def on_event(self, event: events.Event) -> None:
         """Handle keys in order; ignore the mouse over removed widgets that are still on screen."""
-        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+        # A key that a widget passes on may come only once the model that it was for has been closed.
+        if isinstance(event, events.Key | events.Paste) and (self.holds_keys or not event.is_forwarded):
             self._held_keys.append(_ctrl_j_as_enter(event) if self.holds_keys else event)
             await self._do_held_keys()
         elif not (isinstance(event, events.MouseEvent) and self._is_over_removed_widget(event)):
