@@ -38,6 +38,9 @@ PAGES = (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPO
 WRITTEN = {"pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc", "enter": "Enter", "tab": "Tab"}
 """How keys are written that the toolkit abbreviates by a sign."""
 
+SURVEY = ("tui.app.survey_explorer", "tui.screens.survey_screen")
+"""Modules of the explorer of surveys, whose shared keys have a page of their own."""
+
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TABLE = re.compile(r"(<!-- table: (.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SPAN = re.compile(r"`(attn-tui(?: [^`\n]*)?)`")
@@ -47,6 +50,8 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
 def bindings() -> Iterator[Binding]:
     """Give every binding that has an id, one for each key, class by class."""
     for kind in classes_with_keys():
+        if kind.__module__ in SURVEY:
+            continue
         own = Binding.make_bindings(vars(kind).get("BINDINGS", ()))
         yield from (each for each in own if each.id is not None)
 

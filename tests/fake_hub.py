@@ -169,6 +169,9 @@ class _Handler(BaseHTTPRequestHandler):
         if hub.broken:
             self._refuse(hub.broken, "")
             return
+        if (branches := re.fullmatch(r"/api/models/(?P<name>.+?)/refs", path)) and branches["name"] in hub.repositories:
+            self._list_branches(hub.repositories[branches["name"]])
+            return
         about = re.fullmatch(r"/api/models/(?P<name>.+?)(?:/(?:revision|tree)/(?P<revision>.+))?", path)
         file = re.fullmatch(r"/(?P<name>.+?)/resolve/(?P<revision>[^/]+)/(?P<file>.+)", path)
         match = about or file
@@ -203,6 +206,14 @@ class _Handler(BaseHTTPRequestHandler):
         """Tell a model's commit, and its files with their sizes."""
         siblings = [{"rfilename": each, "size": len(content), "blobId": "0"} for each, content in files.items()]
         self._send_json({"id": name, "modelId": name, "sha": commit(files), "siblings": siblings})
+
+    def _list_branches(self, repository: Repository) -> None:
+        """Name the branches, with the commit of each."""
+        named = {"main": repository.files, **repository.revisions}
+        branches = [
+            {"name": name, "ref": f"refs/heads/{name}", "targetCommit": commit(files)} for name, files in named.items()
+        ]
+        self._send_json({"branches": branches, "converts": [], "tags": []})
 
     def _send_json(self, content: object) -> None:
         """Send an answer of the interface."""

@@ -9,6 +9,7 @@ closes, which happens when the program that started it ends.
 ``files``  how many bytes the model has; ``done`` are here already
 ``done``   how many of these bytes are here by now
 ``folder`` the complete snapshot; the last line
+``names``  the branches of the model, which ``--branches NAME`` asks for; the last line
 ``error``  the names of an error's classes, with ``text`` and ``code``; the last line
 ========== =============================================================
 """
@@ -50,18 +51,23 @@ WEIGHTS = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.
 SETTINGS = (".json", ".txt", ".model", ".tiktoken", ".jinja")
 """Endings of the files of settings and tokenizers."""
 
+BRANCHES = "--branches"
+"""Stands before a model's name, for which no file is fetched then."""
+
 Message = dict[str, Any]
 
 
-def download_model(name: str, revision: str | None, report: Callable[[Progress], None]) -> Path:
-    """Download a model's configuration, tokenizer and weights into the local Hub cache.
+def download_model(
+    name: str, revision: str | None, report: Callable[[Progress], None], cache: Path | None = None
+) -> Path:
+    """Download a model's configuration, tokenizer and weights into the local Hub cache, or into another one.
 
     ``report`` is called with the progress several times a second; an exception from it ends the download. Raises
     `EngineError` when the Hub cannot be reached, has no such model, or does not give access to it.
     """
     progress, pace, before = Progress(f"asking the Hub for {name}", 0, 0, ""), Rate(), 0
     end = None
-    with _worker(name, revision) as messages:
+    with _worker([name, *([revision] if revision else [])], cache) as messages:
         while True:
             report(progress)
             try:
@@ -87,8 +93,22 @@ def download_model(name: str, revision: str | None, report: Callable[[Progress],
             progress = Progress(f"downloading {name}", done, total, "bytes", rate)
 
 
+def branches_of(name: str) -> list[str]:
+    """List the branches that a model has on the Hub; raises `EngineError` when the Hub cannot be asked."""
+    with _worker([BRANCHES, name]) as messages:
+        message: Message | None = {"asking": name}
+        while message is not None and "asking" in message:
+            try:
+                message = messages.get(timeout=ANSWER_SECONDS)
+            except queue.Empty:
+                message = {"error": ["TimeoutError"]}
+        if message is None or "error" in message:
+            raise download_error(name, None, message or {"error": ["ConnectionError"]})
+        return list(message["names"])
+
+
 @contextmanager
-def _worker(name: str, revision: str | None) -> Iterator[queue.SimpleQueue[Message | None]]:
+def _worker(arguments: list[str], cache: Path | None = None) -> Iterator[queue.SimpleQueue[Message | None]]:
     """Run the downloading process until the block ends; its messages arrive in a queue, None after the last."""
     from huggingface_hub import constants
 
@@ -97,9 +117,9 @@ def _worker(name: str, revision: str | None) -> Iterator[queue.SimpleQueue[Messa
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")])),
         "HF_ENDPOINT": constants.ENDPOINT,
-        "HF_HUB_CACHE": constants.HF_HUB_CACHE,
+        "HF_HUB_CACHE": str(cache or constants.HF_HUB_CACHE),
     }
-    command = [sys.executable, "-m", "engine.checkpoints.download", name, *([revision] if revision else [])]
+    command = [sys.executable, "-m", "engine.checkpoints.download", *arguments]
     worker = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
     )
@@ -250,7 +270,12 @@ def main() -> None:
     name, revision = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
     write_message(asking=name)
     try:
-        write_message(folder=str(fetch(name, revision)))
+        if name == BRANCHES:
+            from huggingface_hub import HfApi
+
+            write_message(names=[each.name for each in HfApi().list_repo_refs(sys.argv[2]).branches])
+        else:
+            write_message(folder=str(fetch(name, revision)))
     except Exception as error:  # the waiting program knows what to say
         write_message(**describe_error(error))
 

@@ -14,7 +14,7 @@ import itertools
 import math
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -41,6 +41,9 @@ SHORTEST_PERIOD, FIRST_LONGEST_PERIOD, LAST_LONGEST_PERIOD = 3, 20, 60
 LEARNING_RATE = 2e-3
 EMBEDDING_SIZE, WRITTEN_SIZE, MATCH_SIZE, COPIED_SIZE, LOOK_BACK = 0.06, 0.3, 2.0, 1.0, 4.5
 """Scales of the initial embeddings, of what the first layer writes and the second matches and copies, and of biases."""
+
+CHECKPOINTS = 30
+"""Steps of the training that are kept where a folder is named for them."""
 
 SLOW = 0.012
 """Rotary planes that turn by fewer radians per position take part in the match."""
@@ -162,8 +165,25 @@ def batches(english: Iterator[list[int]], steps: int) -> Iterator[tuple[Tensor, 
         yield torch.tensor(rows), torch.tensor(labels)
 
 
-def train(steps: int) -> tuple[transformers.LlamaForCausalLM, transformers.PreTrainedTokenizerFast]:
-    """Train a tokenizer and a model, printing the progress."""
+def log_spaced_steps(steps: int, count: int = CHECKPOINTS) -> set[int]:
+    """Choose steps from 1 on that grow by about the same factor each, and step 0.
+
+    Examples
+    --------
+    >>> sorted(log_spaced_steps(1000, 6))
+    [0, 1, 6, 32, 178, 1000]
+    """
+    for tried in itertools.count(count):  # the smallest of them round to the same steps
+        chosen = {0, *(round(steps ** (number / (tried - 2))) for number in range(tried - 1))}
+        if len(chosen) >= min(count, steps + 1):
+            return chosen
+    raise AssertionError("unreachable")
+
+
+def train(
+    steps: int, keep: Callable[[int, transformers.LlamaForCausalLM, transformers.PreTrainedTokenizerFast], None]
+) -> tuple[transformers.LlamaForCausalLM, transformers.PreTrainedTokenizerFast]:
+    """Train a tokenizer and a model, printing the progress; ``keep`` is called before the first step and after each."""
     torch.manual_seed(0)
     prose = python_prose()
     tokenizer = build_tokenizer(itertools.islice(english_documents(1, prose), min(12_000, 40 * steps)))
@@ -175,6 +195,7 @@ def train(steps: int) -> tuple[transformers.LlamaForCausalLM, transformers.PreTr
     )
     start = time.monotonic()
     rows = english_rows(tokenizer, english_documents(3, prose))
+    keep(0, model, tokenizer)
     for step, (tokens, labels) in enumerate(batches(rows, steps), start=1):
         warm, left = min(1.0, step / 100), 0.5 * (1 + math.cos(math.pi * step / steps))
         for group in optimizer.param_groups:
@@ -184,6 +205,7 @@ def train(steps: int) -> tuple[transformers.LlamaForCausalLM, transformers.PreTr
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
+        keep(step, model, tokenizer)
         if step % 50 == 0 or step == steps:
             print(f"{step:5d}/{steps}  {time.monotonic() - start:5.0f} s  loss {loss.item():.3f}", flush=True)
     return model.eval(), tokenizer
@@ -194,9 +216,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Train the demo model.")
     parser.add_argument("--output", type=Path, default=MODEL_DIRECTORY, help="the folder to write")
     parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--checkpoints", type=Path, help="a folder for checkpoints of the training, log-spaced")
     chosen = parser.parse_args(arguments)
     transformers.logging.disable_progress_bar()
-    model, tokenizer = train(chosen.steps)
+    kept = log_spaced_steps(chosen.steps) if chosen.checkpoints is not None else set[int]()
+
+    def keep(step: int, model: transformers.LlamaForCausalLM, tokenizer: transformers.PreTrainedTokenizerFast) -> None:
+        if step in kept:
+            model.save_pretrained(chosen.checkpoints / f"checkpoint-{step}")
+            tokenizer.save_pretrained(chosen.checkpoints / f"checkpoint-{step}")
+
+    model, tokenizer = train(chosen.steps, keep)
     model.save_pretrained(chosen.output)
     tokenizer.save_pretrained(chosen.output)
 

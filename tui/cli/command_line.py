@@ -8,6 +8,7 @@ import signal
 import sys
 import warnings
 from dataclasses import replace
+from importlib import import_module
 from types import FrameType
 from typing import IO, Any
 
@@ -15,6 +16,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from engine.surveys.survey_folder import SurveyFolder
 from tui.cli.configuration import ConfiguredCommand, current_config
 from tui.cli.options import (
     check_epsilon,
@@ -35,8 +37,8 @@ from tui.cli.standard_streams import (
     unwritable,
 )
 
-COMMANDS = ("check", "completion", "config", "export", "info")
-"""The commands of `tui.cli.commands`, which is imported for one of them or for the help."""
+COMMANDS = ("check", "completion", "config", "export", "info", "survey")
+"""The commands beside the explorer; their modules are imported when one of them, or the help, is asked for."""
 
 
 def check_theme(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -104,9 +106,8 @@ class ExplorerGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command by its name."""
         if cmd_name in COMMANDS:
-            from tui.cli import commands
-
-            found: click.Command = getattr(commands, cmd_name)
+            module = import_module("tui.cli.survey_command" if cmd_name == "survey" else "tui.cli.commands")
+            found: click.Command = getattr(module, cmd_name)
             return found
         return super().get_command(ctx, cmd_name)
 
@@ -147,7 +148,8 @@ class ExploreCommand(ConfiguredCommand):
 def command() -> None:
     """Explore the attention heads of a transformer model: spectra, ranks and attention maps.
 
-    MODEL is a Hub id such as gpt2, a folder written by save_pretrained, or demo, which needs no network.
+    MODEL is a Hub id such as gpt2, a folder written by save_pretrained, the folder of a survey, or demo, which needs no
+    network.
     """
 
 
@@ -190,13 +192,17 @@ def explore(
     """Open the explorer."""
     options = replace(take_options(arguments), keep_recent=not no_recent, is_browsing=True)
     from tui.app.start import Start
-    from tui.cli.launch import launch
+    from tui.cli.launch import launch, launch_survey
 
+    is_ascii = bool(ascii_reason()) if ascii_only is None else ascii_only
+    if model is not None and (folder := SurveyFolder.at(model)) is not None:
+        launch_survey(folder, theme=theme, ascii_only=is_ascii)
+        return
     start = Start(
         None if model is None else model_named(model, options), text, head, energy,
         keeps_history=not no_history, log_scale=log_scale, config=current_config(), is_restoring=restore,
     )  # fmt: skip
-    launch(start, options, theme=theme, ascii_only=bool(ascii_reason()) if ascii_only is None else ascii_only)
+    launch(start, options, theme=theme, ascii_only=is_ascii)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from engine.checkpoints.library_imports import IMPORT_LOCK
 from engine.service.engine import Engine
 from engine.store.files import remove_partial_files
+from engine.surveys.survey_folder import SurveyFolder
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
 from tui.app.start import Start
@@ -37,6 +38,21 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
         os._exit(status)  # a normal exit waits for Textual's threads and for torch to be unloaded
 
     run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=_wake_collector, end=end)
+
+
+def launch_survey(folder: SurveyFolder, *, theme: str | None, ascii_only: bool) -> None:
+    """Run the explorer of a survey until it is left; raises `EngineError` where there is no terminal."""
+    if not _has_terminal():
+        raise EngineError("the explorer needs a terminal; in a notebook or script read the Parquet files")
+    from tui.app.survey_explorer import SurveyExplorer
+    from tui.state.saved_state import recall_theme
+    from tui.toolkit.themes import known_theme
+
+    app = SurveyExplorer(folder, ascii_only=ascii_only)
+    app.use_theme(theme or known_theme(recall_theme()))
+    app.run()
+    if app.unexpected_error is not None:
+        raise app.unexpected_error
 
 
 def _wake_collector() -> None:

@@ -171,7 +171,7 @@ comparing_options = _decorator(
     click.option("--vs-revision", "other_revision", metavar="REV", help="Branch, tag or commit of the second model."),
 )
 
-engine_options = _decorator(
+running_options = _decorator(
     click.option(
         "--device",
         default="auto",
@@ -185,6 +185,12 @@ engine_options = _decorator(
         default="auto",
         help="The model's dtype for a sentence; spectra are always float64.",
     ),
+    click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for linear algebra."),
+    click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the model."),
+)
+
+engine_options = _decorator(
+    running_options,
     click.option("--revision", metavar="REV", help="Branch, tag or commit of a Hub model."),
     click.option(
         "--base",
@@ -192,9 +198,7 @@ engine_options = _decorator(
         shell_complete=complete_model,
         help="The model that an adapter changes, if not the one it names.",
     ),
-    click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for linear algebra."),
     click.option("--cache/--no-cache", "use_cache", default=True, help="Use the cache of spectra on disk, or not."),
-    click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the model."),
     click.option(
         "--layout",
         type=click.Path(path_type=Path, dir_okay=False),

@@ -1,0 +1,398 @@
+"""A survey: tables of many checkpoints by a Dask cluster, of this machine or of any that has its scheduler running.
+
+The tasks are of one checkpoint each and only so many are with the scheduler at a time; files say what is done, so
+that a survey which ended early goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.checkpoints.download import branches_of
+from engine.store.files import write_log
+from engine.surveys.checkpoint_names import CheckpointName, names_of
+from engine.surveys.survey_folder import SurveyFolder
+from engine.surveys.tasks import Order, Outcome, fetch, measure
+from engine.values.errors import EngineError
+from engine.values.options import EngineOptions, limit_threads
+from engine.values.progress import Rate
+from engine.values.views import HEAD_PARTS, VIEWS, Query
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+TABLES = (
+    "ranks", "spectrum", "circuits", "composition", "directions", "heads", "weights",
+    "patterns", "rollout", "predictions", "lens", "contributions", "ablation", "check",
+)  # fmt: skip
+"""What can be measured; from the fourth last row on the model is run."""
+
+DEFAULT_ENERGY = 0.01
+"""ε of energy ranks."""
+
+DOWNLOADS = 2
+"""Checkpoints that are fetched at a time."""
+
+AHEAD = 2
+"""Tasks that wait with the scheduler for each that a worker does, so that none waits for the next."""
+
+LOOK_SECONDS = 1.0
+"""How often progress is told while nothing ends, and a training run looked at."""
+
+GATHER_SECONDS = 5.0
+"""How often failures are gathered into one file."""
+
+CONNECT_SECONDS = 10.0
+"""How long a scheduler may take to answer."""
+
+CLOSE_SECONDS = 5.0
+"""How long the workers of this machine have to end by themselves."""
+
+DEATHS = 30
+"""Workers that may die of one task before the task counts as their killer: a machine that takes them away is no fault
+of a checkpoint's."""
+
+
+@dataclass(frozen=True)
+class SurveyProgress:
+    """How far a survey is.
+
+    Attributes
+    ----------
+    total : checkpoints.
+    here : how many were measured before.
+    done, failed : how many have been measured since, and could not be.
+    running : how many are with the workers.
+    rate : checkpoints a second; None at the beginning.
+    checkpoint, outcome : what ended just now, and how.
+    """
+
+    total: int
+    here: int
+    done: int = 0
+    failed: int = 0
+    running: int = 0
+    rate: float | None = None
+    checkpoint: CheckpointName | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def left(self) -> int:
+        """How many are to go, the running ones among them."""
+        return self.total - self.here - self.done - self.failed
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long that takes at this rate."""
+        return self.left / self.rate if self.rate else None
+
+
+def survey(
+    models: str | Iterable[str],
+    output: str | Path,
+    tables: Sequence[str] = ("ranks",),
+    *,
+    text: str | None = None,
+    energy: float = DEFAULT_ENERGY,
+    options: EngineOptions | None = None,
+    workers: int | None = None,
+    threads: int = 1,
+    scheduler: str | None = None,
+    downloads: int = DOWNLOADS,
+    keep: bool = False,
+    watch: bool = False,
+    dashboard: bool = False,
+    report: Callable[[SurveyProgress], None] = lambda progress: None,
+    announce: Callable[[str], None] = lambda said: None,
+) -> SurveyFolder:
+    """Measure many checkpoints, each with its own task, and write a Parquet file for each and each table.
+
+    What is there already, made with the same options, is not measured again. In a script this is called under
+    ``if __name__ == "__main__":``, since the workers are processes that import the script.
+
+    Parameters
+    ----------
+    models : ids, folders, ``id@revision``, ``id@step1,step2``, ``id@log``, folders of training runs.
+    output : the survey's folder; with a scheduler of several machines the same folder on each.
+    tables : names of `TABLES`; the model is run only for those that need it.
+    text : the sentence of the tables that need one.
+    energy : ε of the energy rank.
+    options : device, dtype and the like.
+    workers, threads : processes of a cluster on this machine, as many as there are processors unless given, and the
+        threads of linear algebra in each.
+    scheduler : the address of a running scheduler, in the place of that cluster.
+    downloads : checkpoints that are downloaded at a time; each goes again once it is measured.
+    keep : whether downloads stay in the survey's folder.
+    watch : whether to go on for ever and measure new checkpoints of training runs.
+    dashboard : whether Dask's dashboard is served on this machine.
+    report : told after each checkpoint, and about once a second.
+    announce : told where the dashboard is.
+
+    Raises
+    ------
+    EngineError : when a name, a table or the folder is wrong, or the scheduler does not answer or goes away. A
+        checkpoint that cannot be measured is a row of ``failures`` instead.
+    """
+    models = [models] if isinstance(models, str) else list(models)
+    query = _query(tables, text, energy)
+    options = replace(options or EngineOptions(), use_cache=False)  # of spectra, which nobody looks up again
+    folder = SurveyFolder(Path(output).expanduser().resolve())
+    made_with = {name: _made_with(name, query, options) for name in tables}
+
+    def orders(known: set[CheckpointName]) -> list[Order]:
+        new = [each for each in names_of(models, branches_of) if each not in known]
+        known.update(new)
+        missing = [tuple(name for name in tables if not folder.has(each, name, made_with[name])) for each in new]
+        same = str(folder.path), query, options, made_with, keep
+        return [Order(each, lacking, *same) for each, lacking in zip(new, missing, strict=True)]
+
+    known: set[CheckpointName] = set()
+    listed = orders(known)
+    folder.create(_facts(models, tables, query, options))
+    run = _Run(folder, listed, downloads, report)
+    if run.waiting or watch:
+        with _cluster(scheduler, workers, threads, dashboard=dashboard, announce=announce) as client:
+            run.work(client, (lambda: orders(known)) if watch else None)
+    else:
+        run.tell()
+    folder.gather_failures()
+    return SurveyFolder(folder.path)
+
+
+def check_tables(tables: Sequence[str], text: str | None) -> None:
+    """See to it that tables can be had; raises `EngineError`."""
+    if not tables:
+        raise EngineError(f"no table is named; choose from {', '.join(TABLES)}")
+    for name in tables:
+        if name not in TABLES:
+            raise EngineError(f"a survey has no table '{name}'; choose from {', '.join(TABLES)}")
+        if text is None and name in VIEWS and "text" in VIEWS[name].needs:
+            raise EngineError(f"{name} needs a sentence; give one with --text")
+
+
+def _query(tables: Sequence[str], text: str | None, energy: float) -> Query:
+    check_tables(tables, text)
+    is_run = text is not None or "patterns" in tables
+    parts = tuple(sorted(part for part in HEAD_PARTS if part != "patterns" or is_run))
+    return Query(text=text, epsilon=energy, parts=parts)
+
+
+def _made_with(table: str, query: Query, options: EngineOptions) -> str:
+    """Say what the numbers of a table depend on, as text that is the same only where they are."""
+    depends: dict[str, Any] = {}
+    if table in ("ranks", "heads"):
+        depends["energy"] = query.epsilon
+    if table == "heads":
+        depends["parts"] = query.parts
+    if table in VIEWS and "text" in VIEWS[table].options and (table != "heads" or "patterns" in (query.parts or ())):
+        depends |= {"text": query.text, "dtype": options.dtype}
+    return json.dumps(depends)
+
+
+def _facts(models: Sequence[str], tables: Sequence[str], query: Query, options: EngineOptions) -> dict[str, Any]:
+    """Describe a survey for whoever finds its folder."""
+    packages = ("attn-tui", "torch", "transformers", "polars", "dask")
+    return {
+        "versions": {name: version(name) for name in packages},
+        "models": list(models),
+        "tables": list(tables),
+        "text": query.text,
+        "energy": query.epsilon,
+        "options": {name: value for name, value in asdict(options).items() if value not in (None, False)}
+        | {"layout": None if options.layout is None else str(options.layout)},
+    }
+
+
+class _Run:
+    """The checkpoints of one run, on their way through the workers.
+
+    Attributes
+    ----------
+    waiting : what is to be measured and not with the scheduler yet.
+    """
+
+    def __init__(
+        self, folder: SurveyFolder, orders: Sequence[Order], downloads: int, report: Callable[[SurveyProgress], None]
+    ) -> None:
+        self.folder = folder
+        self.waiting = deque[Order]()
+        self._downloads = downloads
+        self._report = report
+        self._fetched = deque[tuple[Order, str]]()
+        self._fetching: dict[Future[Outcome], Order] = {}
+        self._measuring: dict[Future[Outcome], Order] = {}
+        self._ended: queue.SimpleQueue[Future[Outcome]] = queue.SimpleQueue()
+        self._total = self._here = self._done = self._failed = 0
+        self._pace = Rate()
+        self._gather_at = 0.0
+        self._is_shared = False
+        self._add(orders)
+
+    def tell(self, checkpoint: CheckpointName | None = None, outcome: Outcome | None = None) -> None:
+        """Say how far it is."""
+        rate = self._pace.rate(time.monotonic(), self._done + self._failed)
+        running = len(self._fetching) + len(self._measuring)
+        counts = (self._total, self._here, self._done, self._failed, running)
+        self._report(SurveyProgress(*counts, rate, checkpoint, outcome))
+
+    def work(self, client: Client, look: Callable[[], list[Order]] | None) -> None:
+        """Measure what is waiting, and what ``look`` finds from time to time."""
+        needs = _resources(client)
+        self.tell()
+        while look or self.waiting or self._fetched or self._fetching or self._measuring:
+            self._submit(client, needs)
+            try:
+                self._take(self._ended.get(timeout=LOOK_SECONDS))
+            except queue.Empty:
+                if client.status != "running":
+                    raise EngineError("the scheduler has gone; start it again, then the same command goes on") from None
+                if look is not None:
+                    self._add(look())
+                self.tell()
+            if time.monotonic() > self._gather_at:
+                self._gather_at = time.monotonic() + GATHER_SECONDS
+                self.folder.gather_failures()
+
+    def _add(self, orders: Sequence[Order]) -> None:
+        self._total += len(orders)
+        self.waiting += [each for each in orders if each.tables]
+        self._here += sum(not each.tables for each in orders)
+
+    def _submit(self, client: Client, needs: Mapping[str, dict[str, float]]) -> None:
+        """Give the scheduler as much as keeps its workers busy."""
+        room = AHEAD * max(sum(client.nthreads().values()), 1)
+        while self._fetched and len(self._measuring) < room:
+            self._measure(client, *self._fetched.popleft(), needs["GPU"])
+        while self.waiting and len(self._measuring) < room:
+            order = self.waiting[0]
+            if order.checkpoint.is_on_hub:
+                if len(self._fetching) + len(self._fetched) >= self._downloads:
+                    break
+                self._follow(
+                    client.submit(fetch, order, pure=False, resources=needs["download"]), self._fetching, order
+                )
+            else:
+                self._measure(client, order, order.checkpoint.path, needs["GPU"])
+            self.waiting.popleft()
+
+    def _measure(self, client: Client, order: Order, path: str, needs: dict[str, float]) -> None:
+        self._follow(client.submit(measure, order, path, pure=False, resources=needs), self._measuring, order)
+
+    def _follow(self, future: Future[Outcome], among: dict[Future[Outcome], Order], order: Order) -> None:
+        among[future] = order
+        future.add_done_callback(self._ended.put)
+
+    def _take(self, future: Future[Outcome]) -> None:
+        """Count what has ended, or go on with what was fetched."""
+        is_fetched = future in self._fetching
+        order = self._fetching.pop(future) if is_fetched else self._measuring.pop(future)
+        outcome = self._outcome(future, order)
+        if not (outcome.reason or is_fetched or self._is_shared):
+            self._check_shared(order)
+        if is_fetched and not outcome.reason:
+            self._fetched.append((order, outcome.path))
+            return
+        self._done += not outcome.reason
+        self._failed += bool(outcome.reason)
+        self.tell(order.checkpoint, outcome)
+
+    def _outcome(self, future: Future[Outcome], order: Order) -> Outcome:
+        if future.status == "finished":
+            outcome: Outcome = future.result()
+            return outcome
+        if future.status != "error":
+            raise EngineError("the scheduler has gone; start it again, then the same command goes on")
+        from distributed import KilledWorker
+
+        error = future.exception()
+        if isinstance(error, ImportError):
+            raise EngineError(f"a worker lacks what a survey needs: {error}; install attn-tui[survey] there") from error
+        is_killed = isinstance(error, KilledWorker)
+        why = (
+            f"{DEATHS} workers died of it; give fewer --workers, or each more memory" if is_killed else write_log(error)
+        )
+        outcome = Outcome(reason=why)
+        with suppress(EngineError):
+            self.folder.write_failure(order.checkpoint, outcome.reason)
+        return outcome
+
+    def _check_shared(self, order: Order) -> None:
+        """Refuse workers that write where this process cannot read."""
+        self._is_shared = self.folder.file(order.checkpoint, order.tables[0]).exists()
+        if not self._is_shared:
+            raise EngineError(f"{self.folder.path} is another folder for the workers; give one that all machines share")
+
+
+def _resources(client: Client) -> dict[str, dict[str, float]]:
+    """Say what a task needs of a worker, of the resources that some worker says it has."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    offered = {name for worker in workers for name in worker.get("resources", {})}
+    return {name: {name: 1.0} if name in offered else {} for name in ("GPU", "download")}
+
+
+@contextmanager
+def _cluster(
+    scheduler: str | None, workers: int | None, threads: int, *, dashboard: bool, announce: Callable[[str], None]
+) -> Iterator[Client]:
+    """Connect to a scheduler, or begin a cluster on this machine that ends with the block."""
+    try:
+        import dask
+        from distributed import Client, LocalCluster, Security
+    except ImportError as error:
+        raise EngineError(f"a survey needs Dask ({error}); install it with: pip install 'attn-tui[survey]'") from error
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    if scheduler is not None:
+        try:
+            client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise EngineError(f"no scheduler answers at {scheduler}; start one with: dask scheduler") from error
+        with client:
+            announce(client.dashboard_link)
+            yield client
+        return
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # Workers import torch long after: threads are limited in the environment that they begin with.
+    settings = {
+        "distributed.nanny.pre-spawn-environ": _environment(threads),
+        "distributed.scheduler.allowed-failures": DEATHS,
+        "distributed.worker.daemon": False,  # a download is a process of its own
+        "logging.distributed": "critical",
+    }
+    with dask.config.set(settings):
+        cluster = LocalCluster(
+            n_workers=workers or max(available // threads, 1),
+            threads_per_worker=1,
+            processes=True,
+            security=Security.temporary(),  # an open port of this machine takes anybody's pickles
+            dashboard_address="localhost:8787" if dashboard else None,
+            silence_logs=logging.CRITICAL,
+        )
+        try:
+            with Client(cluster, set_as_default=False) as client:
+                if dashboard:
+                    announce(cluster.dashboard_link)
+                yield client
+        finally:
+            with suppress(TimeoutError):
+                cluster.close(timeout=CLOSE_SECONDS)
+
+
+def _environment(threads: int) -> dict[str, str]:
+    before = dict(os.environ)
+    try:
+        limit_threads(threads)
+        return {name: value for name, value in os.environ.items() if before.get(name) != value or "THREADS" in name}
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

@@ -1,0 +1,192 @@
+"""The folder of a survey: a Parquet file for each checkpoint and table, and what could not be measured.
+
+``model=…/revision=…/ranks.parquet`` has the table of one checkpoint behind the columns ``model``, ``revision`` and
+``step``. Files are whole or absent, so that several runs can write into one folder. What a file was made with is in
+its metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from engine.store.export import write_table
+from engine.store.files import replaced_file, requested_file
+from engine.surveys.checkpoint_names import CheckpointName, step_of
+from engine.values.errors import EngineError
+from engine.values.table import Table
+
+if TYPE_CHECKING:
+    import polars
+
+FACTS = "survey.json"
+FAILURES = "failures.parquet"
+FAILURE = "failure.json"
+"""Beside the tables of a checkpoint, why it could not be measured the last time."""
+
+MADE_WITH = "attn-tui survey"
+"""The key of a file's metadata under which stands what it was made with."""
+
+IDENTITY = ("model", "revision", "step")
+"""The columns that each table has before its own."""
+
+
+@dataclass(frozen=True)
+class SurveyFolder:
+    """Where the tables of a survey are.
+
+    Attributes
+    ----------
+    path : the folder; it need not be there yet.
+    """
+
+    path: Path
+
+    @classmethod
+    def at(cls, path: str | Path) -> SurveyFolder | None:
+        """Give the survey that is in a folder, or None where there is none."""
+        folder = cls(Path(path).expanduser())
+        return folder if (folder.path / FACTS).is_file() else None
+
+    def __repr__(self) -> str:
+        tables = ", ".join(self.tables)
+        return f"survey in {self.path} · {len(self.checkpoints)} checkpoints · {tables}"
+
+    # --- writing
+
+    def create(self, facts: Mapping[str, Any]) -> None:
+        """Make the folder, and write what the survey is made with.
+
+        Raises
+        ------
+        EngineError : when it cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with replaced_file(self.path / FACTS) as partial:
+                partial.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise EngineError(f"{self.path} cannot be written: {error.strerror or error}; choose another -o") from error
+
+    def write(self, checkpoint: CheckpointName, table: Table, made_with: str) -> int:
+        """Write a table of a checkpoint, and give its rows; raises `EngineError` when that cannot be done."""
+        import polars as pl
+
+        place = self.file(checkpoint, table.name)
+        kinds = (pl.String, pl.String, pl.Int64)
+        columns = (
+            pl.lit(value, kind).alias(name)
+            for name, value, kind in zip(IDENTITY, checkpoint.identity, kinds, strict=True)
+        )
+        _make_folder(place.parent)
+        write_table(table.with_frame(table.frame.select(*columns, pl.all())), place, "parquet", {MADE_WITH: made_with})
+        return table.frame.height
+
+    def write_failure(self, checkpoint: CheckpointName, reason: str) -> None:
+        """Keep why a checkpoint could not be measured; an empty reason is none. Raises `EngineError` as `write`."""
+        place = self.path / checkpoint.folder / FAILURE
+        if not reason:
+            place.unlink(missing_ok=True)
+            return
+        _make_folder(place.parent)
+        failure = dict(zip(IDENTITY, checkpoint.identity, strict=True))
+        with requested_file(place) as partial:
+            partial.write_text(json.dumps({**failure, "reason": reason}), encoding="utf-8")
+
+    def gather_failures(self) -> int:
+        """Write `FAILURES`, a row for each checkpoint that could not be measured, and give how many there are.
+
+        Raises
+        ------
+        EngineError : when it cannot be written.
+        """
+        import polars as pl
+
+        schema = {"model": pl.String, "revision": pl.String, "step": pl.Int64, "reason": pl.String}
+        failures = []
+        for place in sorted(self.path.glob(f"model=*/revision=*/{FAILURE}")):
+            try:
+                failures.append(json.loads(place.read_text(encoding="utf-8")))
+            except (OSError, ValueError):  # another run has measured it meanwhile
+                continue
+        with requested_file(self.path / FAILURES) as partial:
+            pl.DataFrame(failures, schema=schema).write_parquet(partial)
+        return len(failures)
+
+    # --- reading
+
+    def file(self, checkpoint: CheckpointName, table: str) -> Path:
+        """Say where a table of a checkpoint is, or would be."""
+        return self.path / checkpoint.folder / f"{table}.parquet"
+
+    def has(self, checkpoint: CheckpointName, table: str, made_with: str) -> bool:
+        """Say whether a table of a checkpoint is there, made with just this."""
+        import polars as pl
+
+        try:
+            return pl.read_parquet_metadata(self.file(checkpoint, table)).get(MADE_WITH) == made_with
+        except (OSError, pl.exceptions.PolarsError):  # it is not there, or not whole
+            return False
+
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables that some checkpoint has."""
+        return tuple(sorted({each.stem for each in self.path.glob("model=*/revision=*/*.parquet")}))
+
+    @cached_property
+    def checkpoints(self) -> tuple[CheckpointName, ...]:
+        """The checkpoints that have a table, by model and step."""
+        found = {each.parent for each in self.path.glob("model=*/revision=*/*.parquet")}
+        return tuple(sorted(map(_checkpoint_at, found), key=lambda each: (each.model, each.step or 0, each.revision)))
+
+    def files(self, table: str) -> Iterator[tuple[CheckpointName, Path]]:
+        """Go through the files that hold a table, with the checkpoint of each."""
+        for place in sorted(self.path.glob(f"model=*/revision=*/{table}.parquet")):
+            yield _checkpoint_at(place.parent), place
+
+    def frame(self, table: str) -> polars.DataFrame:
+        """Read a table of all checkpoints.
+
+        Raises
+        ------
+        EngineError : when no checkpoint has it.
+        """
+        return self.scan(table).collect()
+
+    def scan(self, table: str, places: Iterable[Path] | None = None) -> polars.LazyFrame:
+        """Give a table of all checkpoints, or of some files, without reading it yet; raises as `frame`."""
+        import polars as pl
+
+        places = [place for _, place in self.files(table)] if places is None else list(places)
+        if not places:
+            raise EngineError(f"no checkpoint in {self.path} has the table {table}; it has {', '.join(self.tables)}")
+        # Later versions may add columns behind the others.
+        return pl.scan_parquet(places, hive_partitioning=False, missing_columns="insert", extra_columns="ignore")
+
+    @property
+    def failures(self) -> polars.DataFrame:
+        """What could not be measured: ``model``, ``revision``, ``step``, ``reason``."""
+        import polars as pl
+
+        return pl.read_parquet(self.path / FAILURES)
+
+
+def _checkpoint_at(folder: Path) -> CheckpointName:
+    """Read a checkpoint's name from its folder in a survey."""
+    model, revision = (unquote(each.name.partition("=")[2]) for each in (folder.parent, folder))
+    step = step_of(revision)
+    return CheckpointName(
+        model, revision, step_of(Path(model).name) if step is None else step, Path(model, revision).is_dir()
+    )
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EngineError(f"{folder} cannot be made: {error.strerror or error}; choose another -o") from error

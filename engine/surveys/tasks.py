@@ -1,0 +1,148 @@
+"""What the workers of a survey do: fetch a checkpoint, and measure it. They are given names, and give plain values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from shutil import rmtree
+from urllib.parse import quote
+
+from engine.store.files import write_log
+from engine.surveys.checkpoint_names import CheckpointName
+from engine.surveys.survey_folder import SurveyFolder
+from engine.values.errors import EngineError
+from engine.values.options import EngineOptions
+from engine.values.progress import Progress, finish
+from engine.values.views import Query
+
+DOWNLOADS = ".downloads"
+"""Where in a survey's folder checkpoints lie until they are measured."""
+
+TRIES = 3
+"""How often a download is begun before its checkpoint counts as failed."""
+
+WAIT_SECONDS = 5.0
+"""Between two tries, and twice as long before the third."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be measured of one checkpoint.
+
+    Attributes
+    ----------
+    checkpoint : which.
+    tables : the tables that are missing, by their names.
+    output : the survey's folder, the same on every machine.
+    query : what is asked of them.
+    options : how the engine works.
+    made_with : by table, all of this that its numbers depend on, as it is kept in its file.
+    keeps : whether what is downloaded stays.
+    """
+
+    checkpoint: CheckpointName
+    tables: tuple[str, ...]
+    output: str
+    query: Query
+    options: EngineOptions
+    made_with: Mapping[str, str]
+    keeps: bool = False
+
+    @property
+    def download(self) -> Path:
+        """The cache that this checkpoint alone is downloaded into."""
+        return Path(self.output, DOWNLOADS, quote(f"{self.checkpoint.model}@{self.checkpoint.revision}", safe=""))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How it went.
+
+    Attributes
+    ----------
+    path : where the checkpoint was found, for what comes next; empty where it failed.
+    reason : why it failed; empty where it did not.
+    rows : by table.
+    seconds : that it took.
+    """
+
+    path: str = ""
+    reason: str = ""
+    rows: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def fetch(order: Order) -> Outcome:
+    """Find a checkpoint of the Hub in the local cache, or download it."""
+    return _watched(order, lambda: Outcome(str(_find(order))))
+
+
+def measure(order: Order, path: str) -> Outcome:
+    """Open the checkpoint at a path, and write its tables; what was downloaded for it goes unless it is to stay."""
+    try:
+        return _watched(order, lambda: Outcome(path, rows=_write_tables(order, path)))
+    finally:
+        if not order.keeps:
+            rmtree(order.download, ignore_errors=True)
+
+
+def _watched(order: Order, work: Callable[[], Outcome]) -> Outcome:
+    """Do work; what goes wrong is written down for this checkpoint, and does not end the survey."""
+    begun = time.monotonic()
+    try:
+        outcome = work()
+    except EngineError as error:
+        outcome = Outcome(reason=str(error))
+    except MemoryError:
+        outcome = Outcome(reason="it does not fit into a worker's memory; give fewer --workers")
+    except Exception as error:  # one checkpoint is no reason to lose the others
+        outcome = Outcome(reason=write_log(error))
+    if outcome.reason:
+        with suppress(EngineError):  # of a disk that is full, which the reason says
+            SurveyFolder(Path(order.output)).write_failure(order.checkpoint, outcome.reason)
+    return replace(outcome, seconds=time.monotonic() - begun)
+
+
+def _find(order: Order) -> Path:
+    from engine.checkpoints.download import download_model
+    from engine.checkpoints.model_folders import find_in_cache
+
+    name, revision = order.checkpoint.model, order.checkpoint.revision
+    if (here := find_in_cache(name, revision)) is not None:
+        return here
+    for number in range(1, TRIES + 1):
+        try:
+            return download_model(name, revision, _ignore, order.download)
+        except EngineError as error:
+            if number == TRIES or "cannot be reached" not in str(error):
+                raise
+            time.sleep(WAIT_SECONDS * number)
+    raise AssertionError("unreachable")
+
+
+def _write_tables(order: Order, path: str) -> dict[str, int]:
+    from engine.analysis import tables
+    from engine.analysis.open_model import OpenModel
+
+    folder = SurveyFolder(Path(order.output))
+    # A task whose worker died once it was done is done again, when the checkpoint may have gone.
+    missing = [name for name in order.tables if not folder.has(order.checkpoint, name, order.made_with[name])]
+    if not missing:
+        return {}
+    model = OpenModel.open(path, order.options)
+    try:
+        rows = {}
+        for name in missing:
+            table = finish(tables.table(model, name, order.query))
+            rows[name] = folder.write(order.checkpoint, table, order.made_with[name])
+    finally:
+        model.close()
+    folder.write_failure(order.checkpoint, "")
+    return rows
+
+
+def _ignore(progress: Progress) -> None:
+    """Take no notice: a survey counts checkpoints."""

@@ -1,0 +1,1 @@
+"""Tests of surveys: many checkpoints, one folder."""

@@ -1,0 +1,194 @@
+"""A survey measures each checkpoint as the command line would, once, and loses nothing that was measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from engine import open_model, survey
+from engine.surveys.checkpoint_names import CheckpointName
+from engine.surveys.runner import SurveyProgress
+from engine.surveys.survey_folder import SurveyFolder
+from engine.surveys.tasks import DOWNLOADS, Order, measure
+from engine.values.errors import EngineError
+from engine.values.options import EngineOptions
+from engine.values.views import Query
+from tests.conftest import TinyModel
+from tests.engine.surveys.training_runs import training_run
+from tests.exporting import attn_tui
+from tests.fake_hub import FakeHub, Repository
+
+STEPS = (0, 1, 2, 4, 8)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a training run, one of whose checkpoints is cut short."""
+    folder = training_run(tmp_path_factory.mktemp("runs") / "run", STEPS)
+    weights = folder / "checkpoint-4" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def told() -> list[SurveyProgress]:
+    """Keep what is told of the survey."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def measured(run: Path, told: list[SurveyProgress], tmp_path_factory: pytest.TempPathFactory) -> SurveyFolder:
+    """Survey that run by a cluster on this machine."""
+    output = tmp_path_factory.mktemp("surveys") / "survey"
+    return survey(str(run), output, ("ranks", "circuits"), workers=2, report=told.append)
+
+
+def test_each_checkpoint_has_the_tables_that_the_library_gives(run: Path, measured: SurveyFolder) -> None:
+    for name in ("ranks", "circuits"):
+        table = measured.frame(name)
+        assert table.columns[:3] == ["model", "revision", "step"]
+        for step in (0, 1, 2, 8):
+            of_step = table.filter(pl.col("step") == step)
+            assert set(of_step["revision"]) == {f"checkpoint-{step}"}
+            alone = open_model(run / f"checkpoint-{step}", use_cache=False).table(name)
+            assert of_step.drop("model", "revision", "step").equals(alone)
+
+
+def test_a_checkpoint_that_cannot_be_measured_is_a_row_with_its_reason(measured: SurveyFolder, run: Path) -> None:
+    [failure] = measured.failures.iter_rows(named=True)
+    assert (failure["model"], failure["revision"], failure["step"]) == (str(run), "checkpoint-4", 4)
+    assert "model.safetensors" in failure["reason"]
+    assert sorted(each.step or 0 for each in measured.checkpoints) == [0, 1, 2, 8]
+
+
+def test_progress_counts_what_is_done_and_what_failed(measured: SurveyFolder, told: list[SurveyProgress]) -> None:
+    last = told[-1]
+    assert (last.total, last.here, last.done, last.failed, last.left) == (5, 0, 4, 1, 0)
+    assert {str(each.checkpoint).rpartition("/")[2] for each in told if each.outcome is not None} == {
+        f"checkpoint-{step}" for step in STEPS
+    }
+
+
+def test_the_files_are_read_by_their_folders_names_too(measured: SurveyFolder, run: Path) -> None:
+    table = pl.read_parquet(measured.path / "*" / "*" / "ranks.parquet", hive_partitioning=True)
+    assert table.equals(measured.frame("ranks"))
+    assert json.loads((measured.path / "survey.json").read_text())["tables"] == ["ranks", "circuits"]
+
+
+def test_only_what_is_missing_or_made_with_other_options_is_measured_again(
+    run: Path, measured: SurveyFolder, tmp_path: Path
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in measured.path.rglob("*.parquet") if "revision" in str(path)}
+    counts: list[SurveyProgress] = []
+    survey([str(run / "checkpoint-1"), str(run / "checkpoint-2")], tmp_path / "other", workers=1, report=counts.append)
+    counts.clear()
+    again = survey(str(run), measured.path, ("ranks", "circuits"), workers=1, report=counts.append)
+    assert (counts[-1].here, counts[-1].done, counts[-1].failed) == (4, 0, 1)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    survey(str(run), measured.path, ("ranks", "circuits"), energy=0.2, workers=1)
+    changed = {path.stem for path in before if path.stat().st_mtime_ns != before[path]}
+    assert changed == {"ranks"}, "circuits do not depend on ε"
+    assert again.frame("circuits").height == measured.frame("circuits").height
+
+
+def test_a_task_that_is_done_again_measures_nothing(run: Path, measured: SurveyFolder) -> None:
+    checkpoint = CheckpointName(str(run), "checkpoint-8", 8, is_of_run=True)
+    made_with = pl.read_parquet_metadata(measured.file(checkpoint, "circuits"))["attn-tui survey"]
+    order = Order(checkpoint, ("circuits",), str(measured.path), Query(), EngineOptions(), {"circuits": made_with})
+    outcome = measure(order, str(run / "gone"))
+    assert (outcome.reason, outcome.rows) == ("", {})
+    elsewhere = measure(
+        Order(checkpoint, ("ranks",), str(measured.path), Query(), EngineOptions(), {"ranks": "x"}), "/gone"
+    )
+    assert "/gone" in elsewhere.reason
+
+
+def test_branches_of_the_hub_are_downloaded_measured_and_removed(
+    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)  # which the workers have from their environment
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    folders = [tiny_model("gpt2", initializer_range=scale) for scale in (0.02, 0.03)]
+    first, *others = ({each.name: each.read_bytes() for each in folder.iterdir()} for folder in (folders[0], *folders))
+    steps = {f"step{step}": others[step % 2] for step in (0, 1, 2, 3, 1000)}
+    hub.repositories["somebody/steps"] = Repository(first, dict(steps))
+    found = survey(["somebody/steps@step1", "somebody/steps@log"], tmp_path / "survey", workers=1)
+    assert found.failures["reason"].to_list() == []
+    assert [(each.revision, each.step) for each in found.checkpoints] == [
+        ("step0", 0), ("step1", 1), ("step2", 2), ("step3", 3), ("step1000", 1000),
+    ]  # fmt: skip
+    assert not list((found.path / DOWNLOADS).iterdir())
+    ranks = found.frame("ranks").filter(pl.col("revision") == "step1").drop("model", "revision", "step")
+    assert ranks.equals(open_model(folders[1], use_cache=False).ranks())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nowhere/at all", "-o", "out"), "could not be measured"),
+        (("demo", "-o", "out", "--tables", "predictions"), "predictions needs a sentence"),
+        (("demo", "-o", "out", "--tables", "rank"), "no table 'rank'; choose from ranks"),
+        (("empty", "-o", "out"), "neither a config.json nor checkpoint-* folders"),
+        (("demo", "-o", "out", "--scheduler", "tcp://127.0.0.1:9"), "no scheduler answers at tcp://127.0.0.1:9"),
+    ],
+)
+def test_what_cannot_be_had_is_said_in_one_line(arguments: tuple[str, ...], said: str, folder: Path) -> None:
+    (folder / "empty").mkdir()
+    done = attn_tui("survey", *arguments, "--workers", "1", folder=folder)
+    assert done.returncode == 1
+    assert said in done.stderr.splitlines()[-1] or said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_events_are_lines_of_json(run: Path, folder: Path) -> None:
+    (folder / "list").write_text(f"# the first\n{run / 'checkpoint-0'}\n", encoding="utf-8")
+    done = attn_tui("survey", "--from", "list", "-o", "out", "--json", "--workers", "1", folder=folder)
+    first, end = map(json.loads, done.stdout.splitlines())
+    assert first["event"] == "measured"
+    assert first["rows"] == {"ranks": open_model(run / "checkpoint-0", use_cache=False).ranks().height}
+    assert end == {"event": "end", "measured": 1, "failed": 0, "here": 0}
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1), "quiet where nobody watches"
+
+
+@pytest.fixture
+def scheduler() -> Iterator[str]:
+    """Run a scheduler and a worker as processes of their own."""
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--host", "127.0.0.1"]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-dashboard", "--nthreads", "1"]
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    running = [
+        subprocess.Popen([*dask, "--port", str(port)], **silent, start_new_session=True),  # type: ignore[call-overload]
+        subprocess.Popen(worker, **silent, start_new_session=True),  # type: ignore[call-overload]
+    ]
+    yield address
+    for each in running:
+        os.killpg(each.pid, signal.SIGKILL)
+        each.wait()
+
+
+def test_workers_of_another_scheduler_write_the_same_tables(run: Path, scheduler: str, tmp_path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            found = survey(str(run / "checkpoint-8"), tmp_path / "survey", scheduler=scheduler)
+            break
+        except EngineError:
+            assert time.monotonic() < deadline, "the scheduler does not begin"
+            time.sleep(0.2)
+    table = found.frame("ranks").drop("model", "revision", "step")
+    assert table.equals(open_model(run / "checkpoint-8", use_cache=False).ranks())

@@ -1,0 +1,167 @@
+"""The explorer of a survey: maps over steps, a head's curve, and what its keys do."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.surveys.survey_folder import SurveyFolder
+from tests.engine.surveys.small_survey import MODELS, STEPS, small_survey, value, write_checkpoint
+from tui.app import survey_explorer
+from tui.app.survey_explorer import SurveyExplorer
+
+
+@pytest.fixture
+def survey_folder(tmp_path: Path) -> SurveyFolder:
+    """Write a small survey."""
+    return small_survey(tmp_path / "survey")
+
+
+def screen_text(app: SurveyExplorer) -> str:
+    """Give everything that is on screen, as text."""
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+async def until(pilot: Pilot[None], app: SurveyExplorer, holds: Callable[[str], bool]) -> str:
+    """Wait until something is true of the screen, and give its text."""
+    end = monotonic() + 60
+    while not holds(text := screen_text(app)):
+        assert monotonic() < end, text
+        await pilot.pause(0.02)
+    return text
+
+
+@asynccontextmanager
+async def survey_explorer_on(
+    folder: SurveyFolder, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[SurveyExplorer, Pilot[None]]]:
+    """Open the explorer on a survey, and wait until it has read it."""
+    app = SurveyExplorer(folder)
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, app, lambda text: "H0 ind" in text or "L0H0" in text)
+        await until(pilot, app, lambda text: bool(app.main.labels))
+        yield app, pilot
+
+
+def readout(model: str, step: int, layer: int, head: int) -> str:
+    """Say what stands below the curve."""
+    return f"step {step} · L{layer}H{head} {value(model, step, layer, head):.4g}"
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await pilot.pause()
+
+
+async def test_arrows_and_brackets_go_through_steps_layers_and_heads(survey_folder: SurveyFolder) -> None:
+    async with survey_explorer_on(survey_folder) as (app, pilot):
+        assert readout(MODELS[0], 100, 0, 0) in screen_text(app)
+        await press(pilot, "left")
+        assert readout(MODELS[0], 10, 0, 0) in screen_text(app)
+        await press(pilot, "down", "right_square_bracket")
+        assert readout(MODELS[0], 10, 1, 1) in screen_text(app)
+        await press(pilot, "left_curly_bracket", "home")
+        assert readout(MODELS[0], 0, 0, 1) in screen_text(app)
+        await press(pilot, "tab", "up", "end")
+        assert readout(MODELS[0], 100, 0, 0) in screen_text(app)
+
+
+async def test_a_head_says_since_which_step_it_has_its_label_for_good(survey_folder: SurveyFolder) -> None:
+    async with survey_explorer_on(survey_folder) as (app, pilot):
+        await press(pilot, "slash", *"indu", "enter")
+        text = screen_text(app)
+        assert "curve L1H0 · induction · induction since step 10" in text
+        assert "H0 ind 10" in text
+        assert "prev" not in text, "L0H1 has lost its label"
+        await press(pilot, "slash", *"nothing", "enter")
+        assert "no head has that name or label" in screen_text(app)
+        await press(pilot, "escape")
+        assert "curve L1H0" in screen_text(app)
+
+
+async def test_a_colon_goes_to_heads_steps_measures_and_models(survey_folder: SurveyFolder) -> None:
+    async with survey_explorer_on(survey_folder) as (app, pilot):
+        for typed, said in (
+            ("L1H1", readout(MODELS[0], 100, 1, 1)),
+            ("12", readout(MODELS[0], 10, 1, 1)),
+            (MODELS[1], readout(MODELS[1], 10, 1, 1)),
+            ("qk_stable_rank", "step 10 · L1H1 11 · chance 6"),
+        ):
+            await press(pilot, "colon", *typed, "enter")
+            await until(pilot, app, lambda text, said=said: said in text)  # type: ignore[misc]
+        await press(pilot, "colon", *"L7", "enter")
+        assert "L7" in screen_text(app)
+        await press(pilot, "escape", "m")
+        await until(pilot, app, lambda text: "ov_stable_rank" in text and "chance 1 " in text)
+
+
+async def test_the_same_head_of_all_models_is_drawn_with_signs(survey_folder: SurveyFolder) -> None:
+    async with survey_explorer_on(survey_folder, (160, 50)) as (app, pilot):
+        await press(pilot, "C")
+        assert f"● two {value(MODELS[1], 100, 0, 0):.4g}" in screen_text(app)
+        await press(pilot, "B")
+        assert f"● one {value(MODELS[0], 100, 0, 0):.4g}" in screen_text(app)
+        assert "survey two" in screen_text(app)
+
+
+async def test_a_new_checkpoint_appears(survey_folder: SurveyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey_explorer, "LOOK_SECONDS", 0.05)
+    async with survey_explorer_on(survey_folder) as (app, pilot):
+        assert "4 checkpoints" in screen_text(app)
+        write_checkpoint(survey_folder, MODELS[0], 1000)
+        await until(pilot, app, lambda text: readout(MODELS[0], 1000, 0, 0) in text)  # until a key has moved the cursor
+        await press(pilot, "left")
+        write_checkpoint(survey_folder, MODELS[0], 10_000)
+        text = await until(pilot, app, lambda text: "6 checkpoints" in text)
+        assert readout(MODELS[0], 100, 0, 0) in text
+
+
+async def test_a_survey_that_has_nothing_yet_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey_explorer, "LOOK_SECONDS", 0.05)
+    folder = SurveyFolder(tmp_path / "survey")
+    folder.create({})
+    app = SurveyExplorer(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, app, lambda text: "waiting for the survey's first checkpoint" in text)
+        small_survey(folder.path)
+        await until(pilot, app, lambda text: readout(MODELS[0], 100, 0, 0) in text)
+
+
+async def test_the_measure_is_written_and_a_curve_copied(survey_folder: SurveyFolder, folder: Path) -> None:
+    async with survey_explorer_on(survey_folder) as (app, pilot):
+        await press(pilot, "e")
+        await until(pilot, app, lambda text: (folder / "induction.csv").exists())
+        with (folder / "induction.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        assert len(rows) == 16
+        assert {float(row["induction"]) for row in rows if row["layer"] == "1" and row["head"] == "0"} == {
+            value(MODELS[0], step, 1, 0) for step in STEPS
+        }
+        await press(pilot, "Y")
+        assert app.clipboard == "\n".join(f"{step}\t{value(MODELS[0], step, 0, 0)!r}" for step in STEPS)
+        await press(pilot, "y")
+        assert app.clipboard == repr(value(MODELS[0], 100, 0, 0))
+
+
+async def test_enter_opens_the_checkpoint_at_the_head(survey_folder: SurveyFolder) -> None:
+    async with survey_explorer_on(survey_folder) as (app, pilot):
+        opened: list[list[str]] = []
+        app.open_explorer = opened.append  # type: ignore[method-assign, assignment]  # no terminal to give away
+        await press(pilot, "down", "left", "enter")
+        assert [each[3:] for each in opened] == [[MODELS[0], "--head", "L1H0", "--revision", "step10"]]
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24), (160, 50)])
+async def test_it_fits_its_terminal(size: tuple[int, int], survey_folder: SurveyFolder) -> None:
+    async with survey_explorer_on(survey_folder, size) as (app, pilot):
+        await press(pilot, "z", "question_mark", "escape", "tab", "pagedown", "G")
+        strips = app.screen._compositor.render_strips()
+        assert len(strips) == size[1]
+        assert {strip.cell_length for strip in strips} == {size[0]}

@@ -1,0 +1,156 @@
+"""The explorer of a survey: reads its tables beside the event loop, again as they grow, and opens checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path, PurePath
+from typing import Any, ClassVar
+
+from textual import on
+from textual.binding import BindingType
+
+from engine.surveys.measures import MeasureReader, labels_over_steps, measures_of, opening_measure
+from engine.surveys.survey_folder import SurveyFolder
+from engine.values.progress import Progress
+from tui.app.explorer import HEIGHTS, WIDTHS
+from tui.drawing.progress import progress_text
+from tui.screens.survey_screen import SurveyScreen
+from tui.state.survey_place import SurveyPlace
+from tui.toolkit.application import TerminalApp, start_work
+from tui.toolkit.keys import PROGRAM, shared_key
+from tui.widgets.step_map import StepMap
+
+LOOK_SECONDS = 2.0
+"""How often new checkpoints are looked for."""
+
+DRAW_SECONDS = 0.3
+"""How often what has been read is drawn while more is read."""
+
+
+class SurveyExplorer(TerminalApp):
+    """The application.
+
+    Parameters
+    ----------
+    folder : the survey.
+    ascii_only : whether only ASCII characters are drawn.
+    """
+
+    CSS_PATH: ClassVar[list[str | PurePath]] = [Path(__file__).with_name(name) for name in ("app.tcss", "ansi.tcss")]
+    TITLE = "attn-tui"
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    ENABLE_COMMAND_PALETTE = False
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        shared_key("help", "question_mark", "help", "Help: the keys", PROGRAM),
+        shared_key("quit", "q", "quit", "Quit", PROGRAM),
+        shared_key("quit_too", "ctrl+q,ctrl+c", "quit", "Quit", PROGRAM),
+        shared_key("redraw", "ctrl+l", "redraw", "Draw the screen again", PROGRAM, is_first=True),
+    ]
+
+    foot_keys: ClassVar[dict[str, str]] = {"app.help": "Help", "app.quit": "Quit"}
+
+    def __init__(self, folder: SurveyFolder, *, ascii_only: bool = False) -> None:
+        super().__init__()
+        self.folder = folder
+        self._readers: dict[str, MeasureReader] = {}
+        if ascii_only:
+            self.draw_ascii_only()
+
+    def get_default_screen(self) -> SurveyScreen:
+        """Make the screen."""
+        self.main = SurveyScreen()
+        return self.main
+
+    def on_mount(self) -> None:
+        """Read once the first frame is painted."""
+        self.main.on_change = self._changed
+        self.main.layer_map.focus()
+        self.main.draw()
+        self.call_after_refresh(start_work, self, self._begin, "begin")
+
+    async def _begin(self) -> None:
+        """Find out what the survey measures, and wait for its first table where there is none yet."""
+        while not (measures := await asyncio.to_thread(measures_of, self.folder)):
+            self._say(Progress("waiting for the survey's first checkpoint", 0, 0, ""))
+            await asyncio.sleep(LOOK_SECONDS)
+            self.folder = SurveyFolder(self.folder.path)
+        self.main.measures = measures
+        self.main.change(measure=opening_measure(measures).name)
+
+    def _changed(self, before: SurveyPlace, after: SurveyPlace) -> None:
+        """Read another measure, or other labels."""
+        if before.measure != after.measure:
+            start_work(self, self._read, "read")
+        elif before.model != after.model:
+            self.main.labels = ()
+            start_work(self, self._read, "read")
+
+    async def _read(self) -> None:
+        """Read the measure that is shown, and whatever is added to it, for as long as it is shown."""
+        name = self.main.place.measure
+        measure = next(each for each in self.main.measures if each.name == name)
+        reader = self._readers.setdefault(name, MeasureReader(self.folder, measure))
+        if before := await asyncio.to_thread(reader.models):
+            await self._show(reader, before)
+        while True:
+            steps, due, is_new = reader.read(), time.monotonic(), False
+            while (how_far := await asyncio.to_thread(next, steps, None)) is not None:
+                is_new = True
+                self._say(Progress("reading", *how_far, "checkpoints"))
+                if time.monotonic() >= due:
+                    self.main.show(await asyncio.to_thread(reader.models))
+                    due = time.monotonic() + DRAW_SECONDS
+            if is_new:
+                await self._show(reader, await asyncio.to_thread(reader.models))
+                self._say(Progress("", 1, 1, ""))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _show(self, reader: MeasureReader, models: Any) -> None:
+        """Show what has been read, then the heads' labels."""
+        self.main.show(models)
+        if (shown := self.main.shown) is not None:
+            folder = SurveyFolder(self.folder.path)  # whose list of tables may have grown
+            labels = await asyncio.to_thread(labels_over_steps, folder, shown.checkpoints, shown.heads)
+            self.main.show(models, labels)
+
+    def _say(self, progress: Progress) -> None:
+        self.main.progress_line.show("" if progress.finished else progress_text(progress))
+
+    # --- keys
+
+    @on(StepMap.Chosen)
+    def _chosen(self) -> None:
+        """Open the checkpoint under the cursor at the head, in an explorer of its own that comes back to this one."""
+        checkpoint, head = self.main.checkpoint, self.main.head
+        if checkpoint is None or head is None:
+            return
+        if checkpoint.is_on_hub and Path(checkpoint.path).is_absolute():
+            self.main.key_line.show_message(f"{checkpoint.path} is not here any more")
+            return
+        stacks = {each.stack for each in self.main.shown.heads} if self.main.shown else set()
+        name = f"{head.stack}.{head}" if len(stacks) > 1 else str(head)
+        revision = ["--revision", checkpoint.revision] if checkpoint.is_on_hub else []
+        command = [sys.executable, "-c", "from tui.entry import main; main()", checkpoint.path, "--head", name]
+        self.open_explorer([*command, *revision])
+
+    def open_explorer(self, command: list[str]) -> None:
+        """Give the terminal to another program until that ends."""
+        if self._driver is None or not self._driver.can_suspend:
+            self.main.key_line.show_message("this terminal cannot be given to another program")
+            return
+        with self.suspend():
+            code = subprocess.run(command, check=False).returncode
+            if code:
+                input("press Enter to go back to the survey ")
+        self.action_redraw()
+
+    def action_help(self) -> None:
+        """Show the keys that work now."""
+        from tui.screens.help_screen import HelpScreen, describe_keys
+
+        self.push_screen(HelpScreen(describe_keys(self, self.screen.active_bindings.values()), (), ()))

@@ -1,0 +1,151 @@
+"""The command ``survey``: tables of many checkpoints, with progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine.surveys import runner
+from engine.surveys.checkpoint_names import CheckpointName
+from engine.surveys.runner import DEFAULT_ENERGY, DOWNLOADS, TABLES, SurveyProgress
+from engine.values.errors import EngineError
+from engine.values.options import limit_threads
+from engine.values.progress import Progress
+from tui.cli.configuration import ConfiguredCommand
+from tui.cli.headless import StatusLine
+from tui.cli.options import check_epsilon, complete_model, one_line_errors, running_options, take_options
+
+_HELP = f"""Measure every head of many checkpoints, and write a Parquet file for each.
+
+\b
+MODEL is  EleutherAI/pythia-70m                  an id on the Hub
+          EleutherAI/pythia-70m@step1000,main    some of its branches, tags or commits
+          EleutherAI/pythia-70m@log              its steps nearest to powers of two
+          ./run                                  a model's folder, or a training run with its checkpoint-*
+
+Tables: {", ".join(TABLES)}. The last seven run the model.
+
+Checkpoints that are measured already, with the same options, are skipped: after an interrupt the same command goes on.
+Checkpoints that cannot be measured are listed in failures.parquet; the exit code is then 1. To look at the result:
+attn-tui DIR.
+"""
+
+
+def _named_tables(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """Take names with commas between them, each once."""
+    return tuple(dict.fromkeys(name.strip().lower() for name in value.split(",") if name.strip()))
+
+
+@click.command(cls=ConfiguredCommand, short_help="Measure every head of many checkpoints.", help=_HELP)
+@click.argument("models", nargs=-1, metavar="[MODEL]...", shell_complete=complete_model)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    required=True,
+    help="The survey's folder; on a cluster one that all machines share.",
+)
+@click.option(
+    "--from",
+    "listed",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="More models, one a line.",
+)
+@click.option(
+    "--tables", default="ranks", callback=_named_tables, metavar="NAMES", help="Separated by commas.  [default: ranks]"
+)
+@click.option("--text", help="The sentence of the tables that need one.")
+@click.option(
+    "--energy", type=float, callback=check_epsilon, help=f"ε of the energy rank.  [default: {DEFAULT_ENERGY}]"
+)
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes.  [default: one for each --threads]")
+@click.option(
+    "--scheduler", metavar="ADDRESS", help="A Dask scheduler that is running, such as tcp://host:8786, and its workers."
+)
+@click.option(
+    "--downloads",
+    type=click.IntRange(1),
+    default=DOWNLOADS,
+    metavar="N",
+    help=f"Checkpoints to download at a time.  [default: {DOWNLOADS}]",
+)
+@click.option("--keep", is_flag=True, help="Keep what is downloaded, in DIR; else each goes once it is measured.")
+@click.option("--watch", is_flag=True, help="Go on, and measure each new checkpoint of a training run.")
+@click.option("--dashboard", is_flag=True, help="Serve Dask's dashboard on this machine.")
+@click.option("--json", "as_json", is_flag=True, help="Write an event a line, as JSON, to standard output.")
+@running_options
+@one_line_errors
+def survey(
+    models: tuple[str, ...], output: Path, listed: Path | None, tables: tuple[str, ...], text: str | None,
+    energy: float | None, workers: int | None, scheduler: str | None, downloads: int, keep: bool, watch: bool,
+    dashboard: bool, as_json: bool, threads: int | None, **arguments: Any,
+) -> None:  # fmt: skip
+    """Measure every head of many checkpoints."""
+    options = take_options({**arguments, "threads": threads})
+    if listed is not None:
+        lines = (line.partition("#")[0].strip() for line in listed.read_text(encoding="utf-8").splitlines())
+        models = (*models, *filter(None, lines))
+    if not models:
+        raise click.UsageError("give a model, or --from FILE")
+    with StatusLine(sys.stderr) as status:
+        said = _Report(status, as_json)
+        try:
+            runner.survey(
+                models, output, tables, text=text, energy=energy or DEFAULT_ENERGY, options=options, workers=workers,
+                threads=limit_threads(threads or 1), scheduler=scheduler, downloads=downloads, keep=keep, watch=watch,
+                dashboard=dashboard, report=said.tell, announce=lambda link: status.say(f"dashboard: {link}"),
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            status.say(f"{said.last.here + said.last.done} of {said.last.total} are measured; the same command goes on")
+            raise
+    last = said.last
+    said.event("end", measured=last.done, failed=last.failed, here=last.here)
+    if last.failed:
+        raise EngineError(f"{last.failed} of {last.total} could not be measured: {output}/failures.parquet says why")
+    here = f", {last.here} before" if last.here else ""
+    click.echo(f"attn-tui: {last.done} checkpoints measured{here}; look at them with: attn-tui {output}", err=True)
+
+
+class _Report:
+    """Tells a person, or a script, how far a survey is.
+
+    Attributes
+    ----------
+    last : how far it was last.
+    """
+
+    def __init__(self, status: StatusLine, as_json: bool) -> None:
+        self._status = status
+        self._as_json = as_json
+        self.last = SurveyProgress(0, 0)
+
+    def tell(self, progress: SurveyProgress) -> None:
+        """Show it, and write a line of what failed."""
+        self.last = progress
+        checkpoint, outcome = progress.checkpoint, progress.outcome
+        if checkpoint is not None and outcome is not None:
+            if outcome.reason:
+                self._status.say(f"{checkpoint}: {outcome.reason}")
+                self.event("failed", checkpoint, reason=outcome.reason)
+            else:
+                self.event("measured", checkpoint, rows=outcome.rows, seconds=round(outcome.seconds, 3))
+        notes = [f"{progress.failed} failed"] if progress.failed else []
+        if progress.rate is not None:
+            notes.append(f"{progress.rate:.2g} a second" if progress.rate < 10 else f"{progress.rate:.0f} a second")
+        note = " · ".join([*notes, f"{progress.running} running"])
+        ended = progress.here + progress.done + progress.failed
+        self._status.show(Progress("measuring", ended, progress.total, "checkpoints", progress.rate, note))
+
+    def event(self, kind: str, checkpoint: CheckpointName | None = None, **more: Any) -> None:
+        """Write an event for a script."""
+        if self._as_json:
+            of = {} if checkpoint is None else {
+                "model": checkpoint.model, "revision": checkpoint.revision, "step": checkpoint.step,
+            }  # fmt: skip
+            click.echo(json.dumps({"event": kind, **of, **more}))

@@ -1,0 +1,128 @@
+"""A head's values over the checkpoints of a training, as a curve."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.drawing.levels import Ink, choose_ink
+from tui.drawing.numbers import brief_number
+from tui.drawing.plots import LINE, NOTHING, SIGNS, UNDER_CURSOR, Curve, Mark, Span, column_of, draw_plot, line_colours
+from tui.drawing.text import escape_text
+
+
+class StepCurve(Widget, can_focus=False):
+    """Draws a head's values over the checkpoints, what chance gives, and further lines with signs of their own."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "curve--label", "curve--value", "curve--chance", "curve--cursor",
+    }  # fmt: skip
+    DEFAULT_CSS = """
+    StepCurve {
+        width: 1fr; height: 1fr; padding: 0 1;
+        & > .curve--label { color: $text-muted; }
+        & > .curve--value { color: $primary; }
+        & > .curve--chance { color: $text-muted; }
+        & > .curve--cursor { color: $success; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._curve: Curve | None = None
+        self._steps: tuple[str, ...] = ()
+        self._cursor = 0
+        self._low, self._high = 0.0, 1.0
+        self._drawn = NOTHING
+
+    def show(self, curve: Curve | None, steps: tuple[str, ...], cursor: int) -> None:
+        """Draw a curve with the cursor on a checkpoint; nothing where there is none."""
+        self._curve, self._steps, self._cursor = curve, steps, cursor
+        if curve is not None:
+            known = [curve.values, *(line.values for line in curve.lines)]
+            known += [] if curve.baseline is None else [curve.baseline]
+            every = np.concatenate(known)
+            finite = every[np.isfinite(every)]
+            self._low, self._high = min(float(finite.min(initial=0.0)), 0.0), float(finite.max(initial=0.0))
+        self.refresh()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Paint some lines; what all of them need is found once."""
+        height = self.size.height
+        self._drawn = NOTHING
+        if self._curve is not None and height > 1:
+            span = Span(self._high - self._low, 0.0)
+            self._drawn = draw_plot(self._lifted(self._curve), span, self._room, height - 1, cursor=self._cursor)
+        return super().render_lines(crop)
+
+    def _lifted(self, curve: Curve) -> Curve:
+        """Give the curve above its lowest number, which a plot begins at."""
+        lines = tuple(replace(line, values=line.values - self._low) for line in curve.lines)
+        baseline = None if curve.baseline is None else curve.baseline - self._low
+        return replace(curve, values=curve.values - self._low, baseline=baseline, lines=lines)
+
+    @property
+    def _labels(self) -> tuple[str, str]:
+        return brief_number(self._high, 3), brief_number(self._low, 3)
+
+    @property
+    def _left(self) -> int:
+        return max(map(len, self._labels)) + 1
+
+    @property
+    def _room(self) -> int:
+        return max(self.size.width - self._left, 1)
+
+    def render_line(self, y: int) -> Strip:
+        """Paint a line of the curve, or the steps below it."""
+        width, rows = self.size.width, len(self._drawn.marks)
+        style = self.get_component_rich_style
+        label = style("curve--label")
+        if self._curve is None or not rows or y > rows:
+            return Strip.blank(width, Style(bgcolor=label.bgcolor))
+        if y == rows:
+            return Strip([Segment(f"{'':{self._left}}{self._foot()}", label)]).adjust_cell_length(width, label)
+        text = self._labels[0] if y == 0 else self._labels[1] if y == rows - 1 else ""
+        styles: dict[int, Style] = {
+            Mark.BLANK: Style(bgcolor=label.bgcolor), Mark.VALUE: style("curve--value"),
+            Mark.CHANCE: style("curve--chance"), Mark.CUT: label,
+        }  # fmt: skip
+        styles |= {LINE + number: each for number, each in enumerate(self._line_styles(label))}
+        marks, characters = self._drawn.marks[y], self._drawn.characters[y]
+        bounds = [0, *(np.flatnonzero(marks[1:] != marks[:-1]) + 1).tolist(), len(marks)]
+        segments = [Segment(f"{text:>{self._left - 1}}{'┤' if text else '│'}", label)]
+        for start, end in pairwise(bounds):
+            mark = int(marks[start])
+            chosen = style("curve--cursor") if mark & UNDER_CURSOR else styles[mark]
+            segments.append(Segment("".join(characters[start:end]), chosen))
+        return Strip(segments)
+
+    def _line_styles(self, label: Style) -> list[Style]:
+        """Give the style of each further line: its colour, or without colours that of text."""
+        app = self.app
+        if choose_ink(app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color) is not Ink.COLOUR:
+            return [label] * len(SIGNS)
+        colours = line_colours(self.background_colors[1].rgb)
+        return [Style(color=Color.from_rgb(*colour), bgcolor=label.bgcolor) for colour in colours]
+
+    def _foot(self) -> str:
+        """Write the first step, the last and that of the cursor."""
+        line = [" "] * self._room
+        count = len(self._steps)
+        for place in (0, count - 1, self._cursor):
+            step = escape_text(self._steps[place])
+            column = column_of(place, count, self._room)
+            start = max(min(column - len(step) // 2, self._room - len(step)), 0)
+            if place == self._cursor or not "".join(line[start : start + len(step)]).strip():
+                line[start : start + len(step)] = step
+        return "".join(line)[: self._room]

@@ -1,0 +1,303 @@
+"""A map of values of layers or heads over the checkpoints of a training, with a cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.strip import Strip
+
+from tui.drawing.cells import CURSOR, merged_cells
+from tui.drawing.levels import NOT_FINITE
+from tui.drawing.measure_map import MeasureScale, glyphs_of
+from tui.drawing.numbers import brief_number
+from tui.drawing.text import fit
+from tui.toolkit.keys import lines_of, paging_bindings
+from tui.widgets.scroll_area import CellGrid
+
+_WIDEST, _HIGHEST = 6, 3
+"""Columns and lines that a cell takes at most."""
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class StepValues:
+    """What a map shows.
+
+    Attributes
+    ----------
+    rows : the names of its rows.
+    steps : the name of each checkpoint: its step, where it has one.
+    values : (rows, checkpoints) not a number where nothing is known.
+    scale : how they become levels, the same for all maps of a screen; None where nothing is known.
+    """
+
+    rows: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    values: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    scale: MeasureScale | None = None
+
+
+def chosen_columns(count: int, room: int) -> list[int]:
+    """Choose the checkpoints that are shown in so many columns: all, or some evenly spread with both ends.
+
+    Examples
+    --------
+    >>> chosen_columns(3, 5), chosen_columns(10, 4)
+    ([0, 1, 2], [0, 3, 6, 9])
+    """
+    if count <= max(room, 1):
+        return list(range(count))
+    return [round(place * (count - 1) / max(room - 1, 1)) for place in range(max(room, 1))]
+
+
+def step_line(steps: Sequence[str], width: int) -> str:
+    """Write steps over columns of a map, as many as stand apart; the last one is always there.
+
+    Examples
+    --------
+    >>> step_line(["0", "1", "2", "4", "8"], 2), step_line(["10", "20", "30"], 2)
+    ('0 1 2 4 8 ', '10  30')
+    """
+    line = [" "] * (len(steps) * width)
+    if not steps:
+        return ""
+    last = max(min((len(steps) - 1) * width, len(line) - len(steps[-1])), 0)
+    taken = 0
+    for place, step in enumerate(steps[:-1]):
+        start = place * width
+        if start >= taken and start + len(step) < last:
+            line[start : start + len(step)] = step
+            taken = start + len(step) + 1
+    line[last : last + len(steps[-1])] = steps[-1]
+    return "".join(line)
+
+
+class StepMap(CellGrid):
+    """Shows a value of each row at each checkpoint, and moves a cursor over them.
+
+    Attributes
+    ----------
+    shown : what is drawn.
+    message : what is said where there is nothing to draw.
+    is_spread : whether each checkpoint has a column; else as many of them are shown as fit.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1, 0)", "Row above", show=False, id="steps.up"),
+        Binding("down,j", "move(1, 0)", "Row below", show=False, id="steps.down"),
+        Binding("left,h", "move(0, -1)", "Checkpoint before", show=False, id="steps.left"),
+        Binding("right,l", "move(0, 1)", "Next checkpoint", show=False, id="steps.right"),
+        *paging_bindings("steps", "A page of rows"),
+        Binding("home", "edge(False)", "First checkpoint", show=False, id="steps.first_step"),
+        Binding("end", "edge(True)", "Last checkpoint", show=False, id="steps.last_step"),
+        Binding("gg,ctrl+home", "row_edge(False)", "First row", show=False, id="steps.first"),
+        Binding("G,ctrl+end", "row_edge(True)", "Last row", show=False, id="steps.last"),
+        Binding("enter", "choose", "Open the checkpoint", show=False, id="steps.choose"),
+    ]
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"steps--label", "steps--label-cursor", "steps--cell", "steps--cursor"}
+    DEFAULT_CSS = """
+    StepMap {
+        width: 1fr; height: 1fr; scrollbar-size: 1 1; padding: 0 0 0 1;
+        & > .steps--label { color: $text-muted; }
+        & > .steps--label-cursor { color: $success; text-style: bold; }
+        & > .steps--cell { color: $text; }
+        & > .steps--cursor { color: $success; text-style: bold reverse; }
+    }
+    """
+
+    class Moved(Message):
+        """A person moved the cursor."""
+
+        def __init__(self, map: StepMap) -> None:
+            self.map = map
+            super().__init__()
+
+    class Chosen(Message):
+        """A person wants to open the checkpoint under the cursor."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name)
+        self.shown = StepValues()
+        self.message = ""
+        self.is_spread = False
+        self._columns: list[int] = []
+        self._width = self._height = 1
+
+    def show(self, shown: StepValues, cursor: tuple[int, int], message: str = "") -> None:
+        """Draw other values, with the cursor on a row and a checkpoint."""
+        self.shown, self.message = shown, message
+        self.cursor = self.nearest(*cursor)
+        self.lay_out_cells()
+        self.refresh()
+        self.call_after_refresh(self.reveal)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Number of rows, and of checkpoints."""
+        return len(self.shown.rows), len(self.shown.steps)
+
+    @property
+    def _gutter(self) -> int:
+        return 1 + max(map(cell_len, self.shown.rows), default=0)
+
+    def nearest(self, row: int, column: int) -> tuple[int, int]:
+        """Give the cell nearest to a row and a checkpoint."""
+        rows, checkpoints = self.extent
+        return max(0, min(row, rows - 1)), max(0, min(column, checkpoints - 1))
+
+    def action_move(self, rows: int, columns: int) -> None:
+        """Move by rows, and by checkpoints that are shown."""
+        row, checkpoint = self.cursor
+        if columns and self._columns:
+            place = self._place(checkpoint) + columns
+            checkpoint = self._columns[max(0, min(place, len(self._columns) - 1))]
+        self.go(row + rows, checkpoint)
+
+    def go(self, row: int, column: int) -> None:
+        """Put the cursor on the nearest cell for a person, and say so."""
+        before = self.cursor
+        self.put(row, column)
+        if before != self.cursor:
+            self.post_message(self.Moved(self))
+
+    def action_page(self, pages: float) -> None:
+        """Move down by as many rows as are in view, less one."""
+        rows = (self.scrollable_content_region.height - 1) // self._height
+        self.action_move(lines_of(pages, rows - 1), 0)
+
+    def action_spread(self) -> None:
+        """Give each checkpoint a column, or show as many as fit."""
+        self.is_spread = not self.is_spread
+        self.lay_out_cells()
+        self.refresh()
+        self.call_after_refresh(self.reveal)
+
+    def lay_out_cells(self) -> None:
+        """Choose the checkpoints that are shown, and the size of the cells."""
+        rows, checkpoints = self.extent
+        room = max(self.size.width - self._gutter, 1)
+        self._columns = list(range(checkpoints)) if self.is_spread else chosen_columns(checkpoints, room)
+        if self.cursor[1] not in self._columns and self._columns:
+            self._columns[self._place(self.cursor[1])] = self.cursor[1]
+        width = min(room // max(len(self._columns), 1), _WIDEST)
+        self._width = max(width - width % 2, 1)
+        self._height = max(1, min((self.size.height - 1) // max(rows, 1), _HIGHEST))
+        self.virtual_size = Size(self._gutter + self._width * len(self._columns), 1 + self._height * rows)
+
+    def _place(self, checkpoint: int) -> int:
+        """Give the column that is nearest to a checkpoint."""
+        return int(np.argmin(np.abs(np.array(self._columns) - checkpoint)))
+
+    def put(self, row: int, column: int) -> None:
+        """Put the cursor on the nearest cell, where its checkpoint has a column."""
+        checkpoint = self.nearest(row, column)[1]
+        if checkpoint in self._columns:
+            super().put(row, column)
+        else:
+            self.cursor = self.nearest(row, column)
+            self.lay_out_cells()
+            self.refresh()
+
+    def reveal(self) -> None:
+        """Scroll as little as possible to bring the cursor into view."""
+        if not self.size or not self._columns:
+            return
+        line, column = self.cursor[0] * self._height, self._place(self.cursor[1]) * self._width
+        room = self.scrollable_content_region.width - self._gutter
+        self.reveal_cells(range(column, column + self._width), range(line, line + self._height), room)
+
+    def repaint(self, *cells: tuple[int, int]) -> None:
+        """Repaint the lines of some cells, and the steps above them."""
+        top = 1 - self.scroll_offset.y
+        lines = (
+            Region(0, top + row * self._height, self.size.width + 1, self._height) for row in {row for row, _ in cells}
+        )
+        self.refresh(Region(0, 0, self.size.width + 1, 1), *(each for each in lines if each.y > 0))
+
+    def render_line(self, y: int) -> Strip:
+        """Paint the steps, or a line of a row's cells."""
+        width, shown, left = self.size.width, self.shown, self.scroll_offset.x
+        plain = self.get_component_rich_style("steps--label")
+        blank = Style(bgcolor=plain.bgcolor)
+        if not shown.rows or shown.scale is None:
+            return self.message_line(self.message, y, plain)
+        marked = self.get_component_rich_style("steps--label-cursor")
+        room = width - self._gutter
+        if y == 0:
+            return Strip([Segment(" " * self._gutter, blank), *self._heading(plain, marked).crop(left, left + room)])
+        row, line = divmod(y - 1 + self.scroll_offset.y, self._height)
+        if row >= len(shown.rows):
+            return Strip.blank(width, blank)
+        is_here = row == self.cursor[0]
+        text = fit(shown.rows[row], self._gutter - 1) if not line else ""
+        name = Segment(f"{text}{'':{self._gutter - cell_len(text)}}", marked if is_here else plain)
+        cells = Strip(self._cells(row, shown.scale)).crop(left, left + room)
+        return Strip([name, *cells]).adjust_cell_length(width, blank)
+
+    def _heading(self, plain: Style, marked: Style) -> Strip:
+        """Write the steps, that of the cursor over its column whatever else stands there."""
+        line = step_line([self.shown.steps[each] for each in self._columns], self._width)
+        step, place = self.shown.steps[self.cursor[1]], self._place(self.cursor[1]) * self._width
+        start = max(min(place, len(line) - len(step)), 0)
+        before, after = line[:start], line[start + len(step) :]
+        if before and before[-1] != " ":
+            before = before[: before.rfind(" ") + 1].ljust(start)
+        if after and after[0] != " ":
+            after = after[after.find(" ") :].rjust(len(after)) if " " in after else " " * len(after)
+        return Strip([Segment(before, plain), Segment(step, marked), Segment(after, plain)])
+
+    def _cells(self, row: int, scale: MeasureScale) -> list[Segment]:
+        glyphs = glyphs_of(self.ink, self._width, scale.is_signed)
+        levels = scale.levels(self.shown.values[row, self._columns], self.ink, len(glyphs))
+        if row == self.cursor[0]:
+            levels[self._place(self.cursor[1])] = CURSOR
+        styles = self._styles(scale)
+        cursor = "◆" if self._width == 1 else f"[{'':{self._width - 2}}]"
+        others = {
+            CURSOR: (cursor, self.get_component_rich_style("steps--cursor")),
+            NOT_FINITE: (f"{'·':>{self._width}}", self.get_component_rich_style("steps--label")),
+        }
+        return list(merged_cells(levels, glyphs, styles, others))
+
+    def legend(self) -> Text:
+        """Show the levels between the least and the largest value; nothing where there are none."""
+        scale = self.shown.scale
+        text = Text()
+        if scale is None:
+            return text
+        styles, glyphs = self._styles(scale), glyphs_of(self.ink, 1, scale.is_signed)
+        text.append(f"{brief_number(-scale.high if scale.is_signed else scale.low, 3)} ")
+        for level in range(len(styles) if len(styles) > 1 else len(glyphs)):
+            text.append(
+                " " if len(styles) > 1 else glyphs[level], Style(bgcolor=styles[min(level, len(styles) - 1)].bgcolor)
+            )
+        return text.append(f" {brief_number(scale.high, 3)}")
+
+    def _styles(self, scale: MeasureScale) -> tuple[Style, ...]:
+        """Give the style of each level; without a sign, the lowest is left out, which looks like nothing."""
+        styles = self.styles_of_levels("steps--cell", is_signed=scale.is_signed)
+        return styles if scale.is_signed or len(styles) == 1 else styles[1:]
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the cell that was clicked; a click on the cursor opens its checkpoint."""
+        offset = event.get_content_offset(self)
+        if offset is None or offset.y < 1 or offset.x < self._gutter:
+            return
+        row = (offset.y - 1 + self.scroll_offset.y) // self._height
+        place = (offset.x - self._gutter + self.scroll_offset.x) // self._width
+        if row < len(self.shown.rows) and place < len(self._columns):
+            self.click(row, self._columns[place])
