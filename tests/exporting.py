@@ -45,6 +45,13 @@ def exported(*arguments: str | Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(done.stdout)))
 
 
+def written(folder: Path, pattern: str) -> list[dict[str, str]]:
+    """Read the one CSV file of a folder whose name matches a pattern."""
+    (file,) = folder.glob(pattern)
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
 def as_exported(table: AnyTable) -> list[dict[str, str]]:
     """Write a table as an export of it, and read it back."""
     text = "".join(text_of(table.pieces(), "csv"))

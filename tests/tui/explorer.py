@@ -22,6 +22,8 @@ from engine.values.outline import ModelOutline
 from tests.opening import hold_up
 from tui.app.explorer import Explorer
 from tui.app.start import Start
+from tui.views.rows import RowsPane
+from tui.views.table_view import TablePane
 from tui.widgets.line import Line
 
 LOOK = 0.01
@@ -121,6 +123,35 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
     """Type, and wait until everything is drawn."""
     await type_keys(pilot, *keys)
     await settle(pilot)
+
+
+async def press_slowly(pilot: Pilot[None], *keys: str) -> None:
+    """Type, and wait after each key until everything is drawn."""
+    for key in keys:
+        await press(pilot, key)
+
+
+async def command(pilot: Pilot[None], text: str) -> None:
+    """Enter a text after the colon."""
+    assert isinstance(pilot.app, Explorer)
+    await pilot.press("colon")
+    line = pilot.app.main.prompt.input
+    line.value, line.cursor_position = text, len(text)
+    await press(pilot, "enter")
+
+
+async def filter_table(pilot: Pilot[None], text: str) -> None:
+    """Filter the active view."""
+    assert isinstance(pilot.app, Explorer)
+    assert isinstance(pilot.app.views.active, RowsPane)
+    pilot.app.views.active.filter_by(text)
+    await settle(pilot)
+
+
+def active_table(app: Explorer) -> TablePane:
+    """Give the table that is the active view."""
+    assert isinstance(app.views.active, TablePane)
+    return app.views.active
 
 
 async def _arrival(app: App[None]) -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Read = tuple[str, Off]
 """A sentence, and the heads that are off while the model reads it."""
 
-Rectangle = tuple[MapQuery, str, MapWindow]
+Rectangle = tuple[MapQuery, MapWindow, str]
 """A rectangle of a map, and the name of the work that computes it."""
 
 Small = tuple[MapQuery, int]
@@ -90,9 +90,9 @@ class Maps:
         self._sentences: Store[Read, Sentence] = Store(self._read, arrived)
         self._layers: Store[MapQuery, AttentionMaps] = Store(self._ask_layer, arrived, LAYERS)
         self._heads: Store[MapQuery, AttentionMap] = Store(self._ask_head, arrived)
-        self._parts: Store[Rectangle, PooledMap] = Store(self._ask_part, arrived, PARTS)
+        self._parts: Store[Rectangle, PooledMap] = Store(lambda part: engine.pooled(*part), arrived, PARTS)
         self._small: Store[Small, Mapping[int, PooledMap]] = Store(self._ask_small, arrived, PARTS)
-        self._lines: Store[Cross, MapLines] = Store(self._ask_lines, arrived, PARTS)
+        self._lines: Store[Cross, MapLines] = Store(lambda cross: engine.map_lines(*cross, "map lines"), arrived, PARTS)
         self._stores = self._sentences, self._layers, self._heads, self._parts, self._small, self._lines
 
     @property
@@ -190,7 +190,7 @@ class Maps:
 
     def part(self, query: MapQuery, work: str, window: MapWindow) -> PooledMap | EngineError | None:
         """Give a rectangle of a long sentence's map; newer work of the same name replaces older."""
-        self._last_part = query, work, window
+        self._last_part = query, window, work
         return self._parts.get(self._last_part)
 
     def is_late(self, query: MapQuery) -> bool:
@@ -250,10 +250,6 @@ class Maps:
         map = (await asyncio.wrap_future(asked)).select(name.head)
         return replace(map, weights=map.weights.copy())
 
-    def _ask_part(self, part: Rectangle) -> Future[PooledMap]:
-        query, work, window = part
-        return self._engine.pooled(query, window, work)
-
     async def _ask_small(self, small: Small) -> Mapping[int, PooledMap]:
         """Ask for a layer's maps head by head, each pooled on the engine's thread."""
         query, block = small
@@ -268,9 +264,6 @@ class Maps:
             if len(found[number].query_tokens) * len(found[number].key_tokens) > AT_ONCE:
                 self._small.put(small, dict(found), is_complete=False)
         return found
-
-    def _ask_lines(self, cross: Cross) -> Future[MapLines]:
-        return self._engine.map_lines(*cross, "map lines")
 
 
 def _layer_of(query: MapQuery) -> MapQuery:

@@ -137,11 +137,6 @@ class Session:
         """Change fields of `Shown` and tell the followers once; False if nothing has changed."""
         before, self.shown = self.shown, replace(self.shown, **fields)
         changed = frozenset(name for name in fields if getattr(before, name) != getattr(self.shown, name))
-        if changed:
-            self.tell(changed)
+        for follower in self._followers if changed else ():
+            follower(changed)
         return bool(changed)
-
-    def tell(self, fields: frozenset[str]) -> None:
-        """Tell the followers that fields have changed."""
-        for follower in self._followers:
-            follower(fields)

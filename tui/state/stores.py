@@ -45,18 +45,14 @@ class HeadLabels:
         --------
         >>> head = Head("decoder", 1, 0)
         >>> labels = HeadLabels({head: "induction"}, is_known=True)
-        >>> labels.of(head), labels.short(head), labels.behind(head), labels.behind(Head("decoder", 1, 1))
-        ('induction', 'ind', ' · induction', '')
+        >>> labels.of(head), labels.short(head), labels.of(Head("decoder", 1, 1))
+        ('induction', 'ind', '')
         """
         return self.by_head.get(head, "")
 
     def short(self, head: Head) -> str:
         """Give the short form of a head's label, as in the tree, or an empty text."""
         return SHORT_LABELS.get(self.of(head), self.of(head))
-
-    def behind(self, head: Head) -> str:
-        """Give a head's label with a separator, to follow its name."""
-        return f" · {self.of(head)}" if head in self.by_head else ""
 
 
 @dataclass(eq=False)

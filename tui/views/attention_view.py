@@ -10,7 +10,6 @@ import numpy as np
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widget import Widget
 
 from engine.mathematics.attention import spread, visible_keys
 from engine.values.attention import AttentionMap, MapName, MapQuery, PooledMap, Sentence
@@ -208,8 +207,7 @@ class AttentionPane(SentencePane):
     def _refresh_lines(self) -> None:
         """Write the legend and the readout of the cell under the cursor."""
         if self.heatmap.pooled is not None:
-            around = self.parent.size.width if isinstance(self.parent, Widget) else self.app.size.width
-            width = self.readout_line.size.width or around - 2  # before the first layout
+            width = self.readout_line.size.width or self.room
             self.legend_line.show(self.heatmap.legend(width - 2))
             self.readout_line.show(self.heatmap.readout(width))
 

@@ -286,15 +286,11 @@ class ComparePane(SentencePane):
     @on(SpectraView.CursorMoved)
     def _read_out_spectra(self) -> None:
         """Show the value of each head under the cursor."""
-        curve = next((each for each in self._curves if each.matrix == self.graph.matrix), None)
-        if curve is None or self.side is not Side.SPECTRA:
+        if self.side is not Side.SPECTRA or not self.under_cursor:
             return
-        at = self.graph.index - 1
+        values = enumerate(self.under_cursor)
         self.values.show(
-            [
-                HeadValue(*self.graph.line_sign(number), name, brief_number(float(line.values[at]), 4))
-                for number, (name, line) in enumerate(zip(self._names, curve.lines, strict=True))
-            ]
+            [HeadValue(*self.graph.line_sign(at), name, brief_number(value, 4)) for at, (name, value) in values]
         )
         self.readout_line.show(self.graph.readout(max(self.readout_line.size.width - 2, 20)))
 

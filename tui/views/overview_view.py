@@ -81,7 +81,6 @@ class OverviewPane(Pane):
         self.explanation_line = Line(classes="pane-legend")
         self.shown: MeasureMap | None = None
         self.scale: MeasureScale | None = None
-        self._drawn: tuple[Shown, Stores] | None = None
         self._outline: ModelOutline | None = None
         self._places: Mapping[Head, int] = {}
         self._scales: dict[str, Scale] = dict.fromkeys(LOGARITHMIC, "log")
@@ -106,7 +105,7 @@ class OverviewPane(Pane):
 
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw the values that are known; the cursor goes to the selected head unless a person is moving it."""
-        self._drawn, measure = (shown, stores), shown.overview
+        measure = shown.overview
         if self._outline is not stores.outline:
             heads = (head for layer in stores.outline.layers for head in layer.head_names())
             self._outline, self._places = stores.outline, {head: place for place, head in enumerate(heads)}
@@ -132,8 +131,8 @@ class OverviewPane(Pane):
     def _draw_around(self) -> None:
         """Draw the histogram and the extremes again, for the map's values and cursor."""
         self.histogram.follow()
-        if self._drawn is not None:
-            labels = self._drawn[1].labels
+        if self.stores is not None:
+            labels = self.stores.labels
             self.extremes.follow(lambda head: (labels.of(head), labels.short(head)))
 
     def _cells(self, shown: Shown, stores: Stores) -> tuple[Sequence[Cell | None], str]:
@@ -171,14 +170,13 @@ class OverviewPane(Pane):
 
     def read_out(self) -> None:
         """Explain the measure, and show the value of the head under the cursor."""
-        shown, head, room = self.shown, self.map.head, self.size.width - 2
-        if shown is None or head is None or self._drawn is None:
+        shown, stores, head, room = self.shown, self.stores, self.map.head, self.size.width - 2
+        if shown is None or stores is None or head is None:
             return
-        cell, (_, stores) = shown.cell(head), self._drawn
-        name = head_name(head, stores.outline)
-        label, (chance, trouble) = stores.labels.of(head), self._chance_of(head, *self._drawn)
+        cell, name, label = shown.cell(head), head_name(head, stores.outline), stores.labels.of(head)
+        chance, trouble = self._chance_of(head, self.session.shown, stores)
         if not self.name_input.display:
-            said = meaning(shown.measure, self._drawn[0].epsilon) or explain(shown.measure, HEADS.name)
+            said = meaning(shown.measure, self.session.shown.epsilon) or explain(shown.measure, HEADS.name)
             short = said.partition(": ")[2] or said  # the title has the measure's name
             formula = explain(shown.measure, HEADS.name).rpartition(": ")[2]
             ways = (f"{said}  ·  {formula}", said, short) if formula not in said else (said, short)
@@ -204,12 +202,12 @@ class OverviewPane(Pane):
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale, or say why the measure has no logarithmic one."""
-        if self._drawn is None:
+        if self.stores is None:
             return
-        measure = self._drawn[0].overview
+        measure = self.session.shown.overview
         wanted: Scale = "linear" if self._scales.get(measure) == "log" else "log"
         self._scales[measure] = wanted
-        self.draw(*self._drawn)
+        self.draw(self.session.shown, self.stores)
         if self.scale is not None and self.scale.scale != wanted:
             self._scales[measure] = "linear"
             why = "it has a sign" if self.scale.is_signed else "it is not above zero"
@@ -301,9 +299,8 @@ class OverviewPane(Pane):
         """Open the line for a measure's name."""
         self.name_input.display = True
         self.name_input.value = ""
-        if self._drawn is not None:
-            shown, stores = self._drawn
-            self.name_input.columns = by_spread(stores, shown)
+        if self.stores is not None:
+            self.name_input.columns = by_spread(self.stores, self.session.shown)
         self._show_or_hide_explanation()
         self.screen.set_focus(self.name_input)
         self._suggest()

@@ -191,11 +191,6 @@ class RanksPane(RowsPane):
         return self._counted
 
     @property
-    def has_heads(self) -> bool:
-        """True: each line is of a head or layer of its own."""
-        return True
-
-    @property
     def head_here(self) -> Head | None:
         """The head or layer of the line under the cursor."""
         return None if self.table.place is None else self._names[self.table.place]

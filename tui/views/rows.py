@@ -72,8 +72,8 @@ class RowsPane(Pane):
 
     @property
     def has_heads(self) -> bool:
-        """Whether each row is of a head of its own, so that keys can act on it."""
-        raise NotImplementedError
+        """Whether each row is of a head or layer of its own, on which keys can act."""
+        return True
 
     @property
     def head_here(self) -> Head | None:

@@ -185,10 +185,6 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         """The head or layer under the cursor; None on the line of the model or a stack."""
         return None if self.cursor_node is None else self.cursor_node.data
 
-    def is_on(self, node: TreeNode[Head | None]) -> bool:
-        """Say whether the cursor is still on a node."""
-        return node is self.cursor_node
-
     def refresh_notes(self, layer: Head | None = None) -> None:
         """Draw again the notes of one layer's heads, or of all."""
         for name, node in self._layers.items():

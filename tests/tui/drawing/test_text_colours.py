@@ -9,9 +9,9 @@ from rich.color import Color
 from tests.conftest import TinyModel
 from tests.engine.models.test_attention import eager_maps
 from tests.opening import no_hurry, open_reader
-from tests.tui.explorer import explorer, screen_text, shown
+from tests.tui.explorer import explorer, press_slowly, screen_text, shown
 from tests.tui.painted import contrast_ratio, good_terminal
-from tests.tui.views.test_coloured_text import TEXT, pane_of, press
+from tests.tui.views.test_coloured_text import TEXT, pane_of
 from tui.drawing.ramps import PALETTES, legible_styles, level_styles, pair_levels
 from tui.drawing.readout import largest_weights
 from tui.toolkit.line_filters import ascii_cells
@@ -24,7 +24,7 @@ async def test_text_has_half_the_maps_colours_and_reads_out_the_cursors_token(
     folder = tiny_model("gpt2")
     weights = eager_maps(folder, open_reader(folder).read(TEXT, no_hurry).ids)[""][1][2]
     async with explorer(folder, text=TEXT, head="L1H2", size=(160, 50)) as (app, pilot):
-        await press(pilot, "T", "g", "g", "l", "l", "l")
+        await press_slowly(pilot, "T", "g", "g", "l", "l", "l")
         pane, heatmap = pane_of(app), app.views.attention.heatmap
         in_text, in_map = ([style.bgcolor for style in styles] for styles in (pane.keys._styles, heatmap._styles))
         assert len(set(in_map)) == 16
@@ -46,7 +46,7 @@ async def test_levels_can_be_told_apart_without_colour(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L0H1", ascii_only=ascii_only) as (app, pilot):
-        await press(pilot, "T", "G")
+        await press_slowly(pilot, "T", "G")
         pane = pane_of(app)
         region = pane.region
         text = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]

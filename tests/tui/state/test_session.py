@@ -8,7 +8,7 @@ from tui.state.overview_measures import measure_fields, overview_fields
 from tui.state.session import Session, Shown
 
 
-def test_a_change_is_told_once_with_the_fields_that_differ() -> None:
+def test_followers_are_told_once_of_the_fields_that_changed() -> None:
     session, told = Session(), list[frozenset[str]]()
     session.follow(told.append)
     assert session.change(distance=2, epsilon=0.05, view=session.shown.view)
@@ -32,7 +32,7 @@ def test_a_difference_of_maps_ends_with_the_last_head_that_is_off() -> None:
     assert off_fields(shown, Off(()), is_comparing=False) == {"off": Off(()), "difference": False}
 
 
-def test_pinned_heads_are_compared_in_their_order_with_the_selected_one_behind() -> None:
+def test_pinned_heads_are_compared_in_order_and_then_the_selected_one() -> None:
     session = Session()
     first, second, third = (Head("decoder", 0, number) for number in range(3))
     for head in (second, first):

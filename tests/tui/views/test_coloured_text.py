@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.cells import cell_len
-from textual.pilot import Pilot
 
 from engine.values.attention import MapLines
 from tests.conftest import TinyModel
 from tests.engine.models.test_attention import eager_maps
+from tests.exporting import written
 from tests.opening import no_hurry, open_reader
-from tests.tui.explorer import explorer, screen_text, settle, shown, until
+from tests.tui.explorer import explorer, press, press_slowly, screen_text, settle, shown, until
 from tui.app.explorer import Explorer
 from tui.drawing.levels import levels_of
 from tui.drawing.text import flow
@@ -40,19 +40,13 @@ def lines_of(app: Explorer) -> MapLines:
     return lines
 
 
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settle(pilot)
-
-
 async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2")
     reader = open_reader(folder)
     layers = eager_maps(folder, reader.read(TEXT, no_hurry).ids)[""]
     count = len(layers[0][0])
     async with explorer(folder, text=TEXT, head="L1H2", size=(160, 50)) as (app, pilot):
-        await press(pilot, "T")
+        await press_slowly(pilot, "T")
         assert app.views.attention.display  # beside it
         for keys, query, weights in (
             ((), count - 1, layers[1][2]),
@@ -64,7 +58,7 @@ async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_m
             (("a",), count - 2, layers[0].mean(0)),
             (("g", "g", "right"), 1, layers[0].mean(0)),
         ):
-            await press(pilot, *keys)
+            await press_slowly(pilot, *keys)
             lines = lines_of(app)
             assert app.views.attention.heatmap.cursor[0] == lines.query == lines.key == query
             np.testing.assert_allclose(lines.row, weights[query], rtol=0, atol=1e-5)
@@ -75,40 +69,40 @@ async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_m
             assert shown(pane.readout_line).startswith(f"token {query} of ")
             assert not shown(pane.keys_line).startswith(str(query)), "it is said once"
             assert f"{lines.row.max():.3f}" in shown(pane.keys_line)
-        await press(pilot, "3", "j", "j", "j")  # the map's own cursor
+        await press_slowly(pilot, "3", "j", "j", "j")  # the map's own cursor
         assert app.views.attention.heatmap.cursor[0] == 4
-        await press(pilot, "T")
+        await press_slowly(pilot, "T")
         assert lines_of(app).query == 4
-        await press(pilot, "s")
+        await press_slowly(pilot, "s")
         assert app.views.attention.heatmap.scale == "log"
         assert "log" in shown(pane_of(app).legend_line)
-        await press(pilot, "T")
+        await press_slowly(pilot, "T")
         assert app.views.active is app.views.attention
 
 
 async def test_a_small_terminal_shows_one_direction_or_both_and_the_keys_turn_it(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=LONG[:150], size=(80, 12)) as (app, pilot):
-        await press(pilot, "T", "j", "l")
+        await press_slowly(pilot, "T", "j", "l")
         pane = pane_of(app)
         assert (pane.keys.display, pane.queries.display) == (True, False)
-        await press(pilot, "unbound:text.turn")
+        await press_slowly(pilot, "unbound:text.turn")
         assert (pane.keys.display, pane.queries.display) == (False, True)
         assert app.focused is pane.queries
-        await press(pilot, "unbound:text.both")
+        await press_slowly(pilot, "unbound:text.both")
         assert pane.keys.display
         assert pane.queries.display
         lines = lines_of(app)
-        await press(pilot, "enter")
+        await press_slowly(pilot, "enter")
         assert lines_of(app).query == int(np.argmax(lines.column))
-        await press(pilot, "pageup", "pagedown", "k", "up", "down", "home", "end")
+        await press_slowly(pilot, "pageup", "pagedown", "k", "up", "down", "home", "end")
         assert lines_of(app).query == len(lines.query_tokens) - 1
-        await press(pilot, "escape")
+        await press_slowly(pilot, "escape")
         assert app.views.active is app.views.attention
 
 
-async def test_it_learns_its_size_also_where_places_are_asked_for_before_it_is_laid_out() -> None:
+async def test_the_text_learns_its_size_if_asked_for_a_place_before_its_layout() -> None:
     async with explorer("demo", head="L0H0", text="The cat sat") as (app, pilot):
-        await press(pilot, "3")
+        await press_slowly(pilot, "3")
         app.views.action_text()
         placing = app.screen._compositor
         while app.views.active not in placing.full_map:
@@ -121,7 +115,7 @@ async def test_it_learns_its_size_also_where_places_are_asked_for_before_it_is_l
 
 async def test_the_mouse_points_at_tokens(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
-        await press(pilot, "T")
+        await press_slowly(pilot, "T")
         pane = pane_of(app)
         await until(pilot, lambda: len(pane.keys._flow.lines[0]) > 4)  # it has been laid out
         piece = pane.keys._flow.lines[0][4]
@@ -143,15 +137,15 @@ async def test_a_long_sentences_row_and_column_come_from_the_engine(tiny_model: 
     reader = open_reader(folder)
     layers = eager_maps(folder, reader.read(LONG, no_hurry).ids)[""]
     async with explorer(folder, text=LONG, head="L1H2") as (app, pilot):
-        await press(pilot, "3")
+        await press_slowly(pilot, "3")
         assert "T: as text" in shown(app.views.attention.title_line)
-        await press(pilot, "T", "G", "h")
+        await press_slowly(pilot, "T", "G", "h")
         for keys, weights in (
             ((), layers[1][2]),
             (("right_square_bracket",), layers[1][3]),
             (("a",), layers[1].mean(0)),
         ):
-            await press(pilot, *keys)
+            await press_slowly(pilot, *keys)
             lines = lines_of(app)
             assert lines.query == 518
             np.testing.assert_allclose(lines.row, weights[518], rtol=0, atol=1e-5)
@@ -159,13 +153,12 @@ async def test_a_long_sentences_row_and_column_come_from_the_engine(tiny_model: 
             assert lines.largest == pytest.approx(float(weights.max()), abs=1e-5)
 
 
-async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch,
-                                                          tmp_path: Path) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
+async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel,
+                                                          folder: Path) -> None:  # fmt: skip
     async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
-        await press(pilot, "3", "gg", "home", "T", "l", "l")
+        await press_slowly(pilot, "3", "gg", "home", "T", "l", "l")
         assert shown(pane_of(app).readout_line).startswith("token 2 of ")  # of the keys, whose cursor moved
-        await press(pilot, "unbound:text.turn", "l")
+        await press_slowly(pilot, "unbound:text.turn", "l")
         assert shown(pane_of(app).readout_line).startswith("token 1 of ")
         attention = app.views.attention.heatmap.pooled
         assert attention is not None
@@ -179,38 +172,29 @@ async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel,
         pane = pane_of(app)
         assert pane.keys.display
         assert pane.queries.display
-        await press(pilot, "e", "v")
-        (file,) = tmp_path.glob("*text.csv")
-    with file.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+        await press_slowly(pilot, "e", "v")
+        rows = written(folder, "*text.csv")
     keys, queries = rows[: len(lines.row)], rows[len(lines.row) :]
     assert [float(row["weight_as_key"]) for row in keys] == lines.row.tolist()
     assert [float(row["weight_as_query"]) for row in queries] == lines.column.tolist()
     assert (queries[0]["kind"], rows[0]["stack"], rows[0]["layer"], rows[0]["head"]) == ("added", "cross", "1", "3")
 
 
-async def test_e_writes_a_row_for_each_token(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_e_writes_a_row_for_each_token(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("bert"), text=TEXT) as (app, pilot):
-        await press(pilot, "T", "l", "e", "v")
+        await press_slowly(pilot, "T", "l", "e", "v")
         lines = lines_of(app)
-        await press(pilot, "unbound:app.tree", "g", "g")
+        await press_slowly(pilot, "unbound:app.tree", "g", "g")
         assert app.session.shown.selected is None
-        (file,) = tmp_path.glob("*text.csv")
-    with file.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+        rows = written(folder, "*text.csv")
     assert [float(row["weight_as_key"]) for row in rows] == lines.row.tolist()
     assert [float(row["weight_as_query"]) for row in rows] == lines.column.tolist()
     assert [row["kind"] for row in rows] == ["added", *["text"] * (len(rows) - 2), "added"]
-    assert "L0H0" in file.name
+    assert list(folder.glob("*L0H0*text.csv"))
 
 
 @pytest.mark.parametrize(("model", "head"), [("gpt2", "L1H2"), ("t5", "cross.L1H3")])
-async def test_the_token_with_its_weight_its_line_and_the_table_are_copied(
-    tiny_model: TinyModel, model: str, head: str
-) -> None:
+async def test_keys_copy_the_token_its_row_or_the_table(tiny_model: TinyModel, model: str, head: str) -> None:
     async with explorer(tiny_model(model), text=TEXT, head=head) as (app, pilot):
         await press(
             pilot, "T", "l", "l", *(("unbound:text.turn", "l") if model == "t5" else ()), "unbound:app.copy_view"
@@ -220,17 +204,17 @@ async def test_the_token_with_its_weight_its_line_and_the_table_are_copied(
         assert len(rows) == len(lines.row) + (len(lines.column) if model == "t5" else 0)
         here = lines.query_tokens[lines.query]
         for is_turned in (False, True):
-            await press(pilot, "y")
+            await press_slowly(pilot, "y")
             ((token, weight),) = csv.reader(io.StringIO(app.clipboard), delimiter="\t")
             assert (token, np.float32(weight)) == (here, lines.row[lines.key])
-            await press(pilot, "Y")
+            await press_slowly(pilot, "Y")
             (line,) = csv.reader(io.StringIO(app.clipboard), delimiter="\t")
             assert line in rows
             row = dict(zip(names, line, strict=True))
             assert (row["token"], int(row["query"]), int(row["key"])) == (here, lines.query, lines.key)
             if is_turned or model != "t5":
                 break
-            await press(pilot, "unbound:text.turn")
+            await press_slowly(pilot, "unbound:text.turn")
             here = lines.key_tokens[lines.key]
         assert pane.keys.display
 
@@ -268,35 +252,35 @@ def test_an_escape_is_broken_only_where_it_is_longer_than_a_line() -> None:
     assert [piece.text for line in flow([r"\u200d"], 5, 1).lines for piece in line] == [r"\u20", "0d"]
 
 
-async def test_on_the_smallest_terminal_token_and_weight_are_whole_and_a_larger_one_shows_more(
+async def test_the_smallest_terminal_shows_token_and_weight_in_full(
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("gpt2"), text="the 中", head="L1H2", size=(40, 12)) as (app, pilot):
-        await press(pilot, "3", "G", "end")
+        await press_slowly(pilot, "3", "G", "end")
         weight = f"{app.views.attention.heatmap.value:.4f}"
         last = app.views.attention.heatmap.cursor[0]
         assert f" {weight}  q {last} k {last} " in screen_text(app)
-        await press(pilot, "T")
+        await press_slowly(pilot, "T")
         assert f' {last} "' in screen_text(app)
-        await press(pilot, "escape")
+        await press_slowly(pilot, "escape")
         await pilot.resize_terminal(120, 30)
         await settle(pilot)
         assert f'q {last} "中₃" → k {last} "中₃"  {float(weight):.2f}' in screen_text(app)
-        await press(pilot, "A")
+        await press_slowly(pilot, "A")
         small = app.query_one(SmallMaps).pooled
         assert small is not None
         assert small.query_tokens[-1] == small.key_tokens[-1] == "中₃"
-        await press(pilot, "unbound:app.tree", "P", "C", "C", "G", "end")
+        await press_slowly(pilot, "unbound:app.tree", "P", "C", "C", "G", "end")
         assert '"中₃"' in screen_text(app), "in the maps of pinned heads"
 
 
 @pytest.mark.parametrize("also", ["", " on the mat, and the cat sat"])
-async def test_the_text_of_a_map_that_is_still_shown_while_another_sentence_is_read_is_that_of_the_map(
+async def test_the_text_follows_the_map_on_screen_while_another_sentence_is_read(
     also: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.state.store.PATIENCE", 60.0)  # so that the map stays, as it does for a moment
     async with explorer(tiny_model("gpt2"), text=f"the 中{also}", head="L1H2", size=(160, 50)) as (app, pilot):
-        await press(pilot, "T")
+        await press_slowly(pilot, "T")
         before = lines_of(app).query_tokens
         monkeypatch.setattr(app.engine, "attention", lambda *_: Future())
         app.main.read("cat 中 on")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -15,7 +14,7 @@ from engine.analysis.ranks import spectrum_table
 from engine.values.attention import MapName, MapQuery
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.exporting import as_exported
+from tests.exporting import as_exported, written
 from tests.tui.explorer import explorer, screen_text, settle, shown
 from tui.app.explorer import Explorer
 from tui.drawing.plots import SIGNS
@@ -54,12 +53,6 @@ def heads_of(app: Explorer) -> HeadsPane:
     return pane
 
 
-def written(folder: Path, pattern: str) -> list[dict[str, str]]:
-    (file,) = folder.glob(pattern)
-    with file.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
 def notices(app: Explorer) -> Sequence[str]:
     return [str(each.message) for each in app._notifications]
 
@@ -95,10 +88,7 @@ async def test_there_are_no_more_pins_than_signs_for_them(tiny_model: TinyModel)
         assert len(set(SIGNS)) == MOST_PINS + 1
 
 
-async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama"), ascii_only=True, size=(160, 50)) as (app, pilot):
         await press(pilot, "P } ] P [ C")
         pane = compared(app, Side.SPECTRA)
@@ -126,16 +116,13 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
         await press(pilot, "s")
         assert "linear scale" in shown(pane.title_line)
         await press(pilot, "e", "v")
-        rows = written(tmp_path, "*-L0H0-L1H1-L1H0-spectrum.csv")
+        rows = written(folder, "*-L0H0-L1H1-L1H0-spectrum.csv")
         table = spectrum_table([spectrum for each in spectra for spectrum in each.values()])
         expected = as_exported(table)
         assert rows == expected
 
 
-async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
         await press(pilot, "P } P C", "C")
         pane = compared(app, Side.MAPS)
@@ -159,7 +146,7 @@ async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(
         await press(pilot, "s")
         assert [each.scale for each in maps] == ["log", "log"]
         await press(pilot, "e", "v")
-        rows = written(tmp_path, "*-L0H0-L1H0-attention.csv")
+        rows = written(folder, "*-L0H0-L1H0-attention.csv")
         assert [float(row["weight"]) for row in rows] == [*weights[0].ravel().tolist(), *weights[1].ravel().tolist()]
         await press(pilot, "]")
         assert [each.title_line.shown.plain for each in pane.maps._cells if each.display] == [
@@ -172,9 +159,8 @@ async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(
 
 
 async def test_the_difference_is_the_selected_heads_map_less_the_first_pinned_one(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_model: TinyModel, folder: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
         await press(pilot, "P C", "C C")
         pane = compared(app, Side.DIFFERENCE)
@@ -187,7 +173,7 @@ async def test_the_difference_is_the_selected_heads_map_less_the_first_pinned_on
         assert pooled.is_signed
         np.testing.assert_array_equal(pooled.values, weights[1] - weights[0])
         await press(pilot, "e", "v")
-        rows = written(tmp_path, "*-L0H1-less-L0H0-difference.csv")
+        rows = written(folder, "*-L0H1-less-L0H0-difference.csv")
         assert {(row["head"], row["other_head"]) for row in rows} == {("0", "1")}
         differences = np.array([float(row["difference"]) for row in rows]).reshape(weights[0].shape)
         np.testing.assert_allclose(differences, weights[1].astype(float) - weights[0], atol=1e-12)
@@ -214,10 +200,7 @@ async def test_heads_of_other_stacks_are_compared_but_have_no_difference(tiny_mo
         )
 
 
-async def test_the_maps_of_a_long_sentence_come_pooled(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_the_maps_of_a_long_sentence_come_pooled(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama", max_position_embeddings=1024), text=LONG, ascii_only=True) as (app, pilot):
         tokens = len(app.engine.read(LONG).result().ids)
         assert tokens > 512
@@ -230,7 +213,7 @@ async def test_the_maps_of_a_long_sentence_come_pooled(
             whole = app.engine.whole_map(MapQuery(LONG, MapName("decoder", 0, number))).result().weights
             assert float(pooled.values[-1, 0]) == whole[(tokens - 1) // block * block :, :block].max()
         await press(pilot, "e", "v")
-        rows = written(tmp_path, "*-L0-heads-attention.csv")
+        rows = written(folder, "*-L0-heads-attention.csv")
         assert len(rows) == 4 * len(pane.maps.maps[0].values) ** 2
         await press(pilot, "P ] C", "C")
         compare = compared(app, Side.MAPS)

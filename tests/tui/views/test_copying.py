@@ -8,28 +8,20 @@ import io
 import pytest
 from textual.command import CommandInput
 from textual.geometry import Offset
-from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.widgets._toast import Toast
 
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, settle, until
+from tests.tui.explorer import active_table, explorer, press_slowly, settle, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.export import clipboard
 from tui.export.clipboard import LARGEST
 from tui.export.view_table import table_in_view, whole_map
-from tui.views.table_view import TablePane
 
 TEXT = "the cat sat on the mat"
-
-
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settle(pilot)
 
 
 def copied(app: Explorer) -> list[list[str]]:
@@ -39,58 +31,58 @@ def copied(app: Explorer) -> list[list[str]]:
 
 async def test_the_coloured_text_of_a_rollout_is_copied_as_one() -> None:
     async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
-        await press(pilot, "3", "a", "a", "a", "T", "Y")
+        await press_slowly(pilot, "3", "a", "a", "a", "T", "Y")
         assert copied(app)[0][:3] == ["decoder", "mean", "mean"]
-        await press(pilot, "a", "Y")
+        await press_slowly(pilot, "a", "Y")
         assert copied(app)[0][:3] == ["decoder", "rollout", "rollout"]
-        await press(pilot, "unbound:app.copy_view")
+        await press_slowly(pilot, "unbound:app.copy_view")
         names, *rows = copied(app)
         assert names[:3] == ["stack", "layer", "head"]
         assert {tuple(row[:3]) for row in rows} == {("decoder", "rollout", "rollout")}
 
 
-async def test_of_pinned_heads_the_number_of_each_and_its_line_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_copy_the_number_or_the_row_of_each_pinned_head(monkeypatch: pytest.MonkeyPatch) -> None:
     async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
-        await press(pilot, "1", "P", "right_square_bracket", "C", "l", "l", "unbound:app.copy_view")
+        await press_slowly(pilot, "1", "P", "right_square_bracket", "C", "l", "l", "unbound:app.copy_view")
         names, *rows = copied(app)
         at = [names.index(name) for name in ("matrix", "index", "singular_value")]
         spectrum = [row for row in rows if [row[place] for place in at[:2]] == ["Q", "3"]]
         assert len(spectrum) == 2
-        await press(pilot, "Y")
+        await press_slowly(pilot, "Y")
         assert copied(app) == spectrum
-        await press(pilot, "y")
+        await press_slowly(pilot, "y")
         assert copied(app) == [[row[at[2]] for row in spectrum]]
-        await press(pilot, "C", "G", "home", "unbound:app.copy_view")
+        await press_slowly(pilot, "C", "G", "home", "unbound:app.copy_view")
         names, *rows = copied(app)
         at = [names.index(name) for name in ("query", "key", "weight")]
         last = max(int(row[at[0]]) for row in rows)
         weights = [row for row in rows if [row[place] for place in at[:2]] == [str(last), "0"]]
         assert [row[:3] for row in weights] == [["decoder", "0", "0"], ["decoder", "0", "1"]]
-        await press(pilot, "Y")
+        await press_slowly(pilot, "Y")
         assert copied(app) == weights
-        await press(pilot, "y")
+        await press_slowly(pilot, "y")
         assert copied(app) == [[row[at[2]] for row in weights]]
-        await press(pilot, "C", "unbound:app.copy_view")
+        await press_slowly(pilot, "C", "unbound:app.copy_view")
         names, *rows = copied(app)
         (line,) = (row for row in rows if [row[place] for place in at[:2]] == [str(last), "0"])
-        await press(pilot, "Y")
+        await press_slowly(pilot, "Y")
         assert copied(app) == [line]
-        await press(pilot, "y")
+        await press_slowly(pilot, "y")
         ((difference,),) = copied(app)
         assert float(difference) == pytest.approx(float(line[names.index("difference")]), abs=1e-6)
         monkeypatch.setattr(clipboard, "MOST_WEIGHTS", (last + 1) ** 2 - 1)
-        await press(pilot, "Y")
+        await press_slowly(pilot, "Y")
         assert any("has too many rows to search; y copies" in str(each.message) for each in app._notifications)
         assert copied(app) == [[difference]]
 
 
 async def test_a_table_without_rows_is_not_copied_by_any_key() -> None:
     async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
-        await press(pilot, "5")
+        await press_slowly(pilot, "5")
         app.copy_to_clipboard("before")
         for key in ("y", "Y", "unbound:app.copy_view"):
             app.clear_notifications()
-            await press(pilot, key)
+            await press_slowly(pilot, key)
             assert [each.message for each in app._notifications] == [
                 "the composition table has no rows; nothing was copied"
             ]
@@ -99,9 +91,8 @@ async def test_a_table_without_rows_is_not_copied_by_any_key() -> None:
 
 async def test_an_empty_cell_is_not_copied_and_leaves_the_clipboard_as_it_was() -> None:
     async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
-        await press(pilot, "7")
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        await press_slowly(pilot, "7")
+        pane = active_table(app)
         places = [pane.grid.columns.index("label"), *range(len(pane.grid.columns))]
         row, column = next(
             (row, column)
@@ -113,23 +104,23 @@ async def test_an_empty_cell_is_not_copied_and_leaves_the_clipboard_as_it_was() 
         app.copy_to_clipboard("before")
         app.clear_notifications()
         pane.grid.put(row, column)
-        await press(pilot, "y")
+        await press_slowly(pilot, "y")
         assert [each.message for each in app._notifications] == [f"{name} is empty; nothing was copied"]
         assert app.clipboard == "before"
 
 
-async def test_a_row_of_a_spectrum_is_not_called_what_its_cell_is() -> None:
+async def test_a_copied_row_of_a_spectrum_is_called_a_row() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
-        await press(pilot, "1", "y", "Y")
+        await press_slowly(pilot, "1", "y", "Y")
         assert next(each.message for each in app._notifications).startswith("the row of σ 1 of Q\n")
 
 
-async def test_text_selected_with_the_mouse_is_said_to_be_copied() -> None:
+async def test_copying_text_selected_with_the_mouse_says_so() -> None:
     async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
-        await press(pilot, "1")
+        await press_slowly(pilot, "1")
         line = app.main.model_line
         app.screen.selections = {line: Selection(Offset(0, 0), Offset(4, 0))}
-        await press(pilot, "ctrl+c")
+        await press_slowly(pilot, "ctrl+c")
         (said,) = app._notifications
         assert app.clipboard
         assert (said.title, said.message) == ("copied", app.clipboard)
@@ -139,7 +130,7 @@ async def test_no_message_covers_the_line_of_the_palette() -> None:
     app = Explorer(Engine(EngineOptions()), Start("demo", head="L0H0"), ascii_only=False)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settle(pilot)
-        await press(pilot, "4", "Y", "ctrl+p")
+        await press_slowly(pilot, "4", "Y", "ctrl+p")
         app.notify("one\ntwo\nthree", timeout=60)
         await until(pilot, lambda: any(toast.region.height > 2 for toast in app.screen.query(Toast)))
         for part in (app.screen.query_one(CommandInput).region, app.main.key_line.region):
@@ -154,15 +145,15 @@ async def test_a_cell_a_row_and_the_view_are_copied_as_they_are_written(
     monkeypatch.setenv("TMUX", "yes")
     async with explorer(tiny_model("llama", with_head=True), text=TEXT) as (app, pilot):
         for view in "1234":
-            await press(pilot, view)
-            await press(pilot, "down", "right", "unbound:app.copy_view")
+            await press_slowly(pilot, view)
+            await press_slowly(pilot, "down", "right", "unbound:app.copy_view")
             table, _ = table_in_view(app.views, await whole_map(app.views) if view == "3" else None)
             names, *rows = csv.reader(io.StringIO(app.clipboard), delimiter="\t")
             assert tuple(names) == table.columns
             assert rows == [["" if cell is None else str(cell) for cell in row] for row in table]
             cells: list[str] = []
             for key in ("y", "Y"):
-                await press(pilot, key)
+                await press_slowly(pilot, key)
                 cells.append(app.clipboard)
             assert "\n" not in cells[1]
             assert cells[0] in cells[1].split("\t")
@@ -176,9 +167,9 @@ async def test_a_cell_a_row_and_the_view_are_copied_as_they_are_written(
 async def test_what_is_larger_than_terminals_take_is_refused(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=" ".join(["cat"] * 100)) as (app, pilot):
         app.copy_to_clipboard("before")
-        await press(pilot, "3", "unbound:app.copy_view")
+        await press_slowly(pilot, "3", "unbound:app.copy_view")
         (refusal,) = [str(each.message) for each in app._notifications]
         assert f"larger than the {LARGEST // 1000} kB that a terminal copies; nothing was copied" in refusal
         assert app.clipboard == "before"
-        await press(pilot, "Y")
+        await press_slowly(pilot, "Y")
         assert len(app.clipboard.split("\t")) == len(app.views.attention.heatmap.pooled.key_tokens) > 60  # type: ignore[union-attr]

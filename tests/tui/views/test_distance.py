@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from torch import Tensor
 
 from engine.architectures.rules import ROTARY_TYPES, why_never_rotated
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui, exported, refusal
+from tests.exporting import attn_tui, exported, refusal, written
 from tests.tiny_models import CONTEXT
-from tests.tui.explorer import explorer, hold, outline_of, screen_text, settle, shown, titled, until
+from tests.tui.explorer import command, explorer, hold, outline_of, press, screen_text, settle, shown, titled, until
 from tui.app.explorer import Explorer
 from tui.views.table_view import TablePane
 
@@ -57,13 +56,6 @@ def test_spectra_at_a_distance_are_those_of_turned_keys_and_the_other_matrices_s
     assert "no QK at a distance" in refusal(tiny_model("gpt2"), "spectrum", "--distance", distance)
 
 
-def written(folder: Path, pattern: str) -> list[dict[str, str]]:
-    """Read the one file of a name."""
-    (file,) = folder.glob(pattern)
-    with file.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
 def title_of_table(app: Explorer) -> str:
     """Give the title of the table that is looked at."""
     assert isinstance(app.views.active, TablePane)
@@ -74,20 +66,17 @@ async def test_a_distance_can_be_typed(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
         await pilot.press("1")
         for word, distance in (("distance", 500), ("delta", 7), ("Δ", 11)):
-            await pilot.press("colon", *f"{word} {distance}", "enter")
-            await settle(pilot)
+            await press(pilot, "colon", *f"{word} {distance}", "enter")
             assert shown(app.views.spectra.title_line).startswith(f"spectra L1H2 Δ = {distance}")
         for wrong in ("-3", "far", "1" * 10):
-            await pilot.press("colon", *f"distance {wrong}", "enter")
-            await settle(pilot)
+            await press(pilot, "colon", *f"distance {wrong}", "enter")
             assert shown(app.main.prompt.message_line).startswith("a distance is a whole number of tokens, from 0 to")
             await pilot.press("escape")
-        await pilot.press("unbound:app.distance")
-        await settle(pilot)
+        await press(pilot, "unbound:app.distance")
         assert "Δ" not in shown(app.views.spectra.title_line)
 
 
-async def test_a_distance_that_is_typed_while_the_first_is_worked_out_is_where_that_will_be(
+async def test_a_distance_typed_while_another_is_computed_takes_its_place(
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
@@ -99,18 +88,7 @@ async def test_a_distance_that_is_typed_while_the_first_is_worked_out_is_where_t
         assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 12 ")
 
 
-async def test_a_distance_is_refused_where_there_is_none(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
-        await pilot.press("1", "colon", *"distance 5", "enter")
-        await settle(pilot)
-        assert "Δ" not in shown(app.views.spectra.title_line)
-        assert [each.message for each in app._notifications] == [outline_of(app).no_rotation]
-
-
-async def test_arrows_move_the_distance_and_what_is_shown_is_written(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: TinyModel, folder: Path) -> None:
     model = tiny_model("llama")
     async with explorer(model, head="L1H2") as (app, pilot):
         free = hold(app)
@@ -124,50 +102,38 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
         free.set()
         await settle(pilot)
         assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 1  ")
-        await pilot.press("unbound:app.nearer")
-        await settle(pilot)
+        await press(pilot, "unbound:app.nearer")
         assert "Δ = 0" in shown(app.views.spectra.title_line)
         await pilot.press(*["right"] * 9, *["left"] * 6)  # as fast as keys come
         await settle(pilot)
         assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 3")
-        await pilot.press("e", "v")
-        await settle(pilot)
-        at_three = written(tmp_path, "*L1H2-distance3-spectrum.csv")
+        await press(pilot, "e", "v")
+        at_three = written(folder, "*L1H2-distance3-spectrum.csv")
         assert at_three == exported(model, "spectrum", "--head", "L1H2", "--distance", "3")
-        await pilot.press("2")
-        await settle(pilot)
+        await press(pilot, "2")
         assert "Δ = 3" in shown(app.views.ranks.title_line)
-        await pilot.press("e", "v")
-        await settle(pilot)
-        ranks = written(tmp_path, "*L1-distance3-ranks.csv")
+        await press(pilot, "e", "v")
+        ranks = written(folder, "*L1-distance3-ranks.csv")
         every = [exported(model, "ranks", "--layer", "1", *head, "--distance", "3") for head in ([], ["--head", "all"])]
         assert ranks == [row for table in every for row in table]
-        await pilot.press("4", "unbound:app.farther")
-        await settle(pilot)
+        await press(pilot, "4", "unbound:app.farther")
         assert title_of_table(app) == "circuits L1H2 Δ = 4"
-        await pilot.press("6", "unbound:app.nearer", "unbound:app.nearer", "]")
-        await settle(pilot)
+        await press(pilot, "6", "unbound:app.nearer", "unbound:app.nearer", "]")
         assert title_of_table(app) == "directions L1H3 Δ = 2"
-        await pilot.press("e", "v")
-        await settle(pilot)
-        directions = written(tmp_path, "*L1H3-distance2-directions.csv")
+        await press(pilot, "e", "v")
+        directions = written(folder, "*L1H3-distance2-directions.csv")
         assert directions == exported(model, "directions", "--head", "L1H3", "--distance", "2")
-        await pilot.press("5")
-        await settle(pilot)
+        await press(pilot, "5")
         assert title_of_table(app) == "composition L1H3", "nothing of it depends on positions"
-        await pilot.press("6", "P", "[", "C", "unbound:app.farther")
-        await settle(pilot)
+        await press(pilot, "6", "P", "[", "C", "unbound:app.farther")
         assert "Δ = 3" in shown(app.views.active.title_line)
-        await pilot.press("e", "v")
-        await settle(pilot)
-        compared = written(tmp_path, "*L1H3-L1H2-distance3-spectrum.csv")
+        await press(pilot, "e", "v")
+        compared = written(folder, "*L1H3-L1H2-distance3-spectrum.csv")
         pair = [exported(model, "spectrum", "--head", head, "--distance", "3") for head in ("L1H3", "L1H2")]
         assert compared == [*pair[0], *pair[1]]
-        await pilot.press("1", *["left"] * 5)
-        await settle(pilot)
+        await press(pilot, "1", *["left"] * 5)
         assert "Δ = 0" in shown(app.views.spectra.title_line), "a key is never after the query"
-        await pilot.press("unbound:app.distance")
-        await settle(pilot)
+        await press(pilot, "unbound:app.distance")
         assert "Δ" not in shown(app.views.spectra.title_line)
         await pilot.press("home", "right")
         await pilot.pause()
@@ -175,7 +141,7 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
 
 
 @pytest.mark.parametrize("view", ["spectrum", "ranks", "circuits", "directions"])
-def test_a_distance_that_no_sentence_has_is_given_with_a_note(tiny_model: TinyModel, view: str) -> None:
+def test_a_distance_past_the_context_is_exported_with_a_note(tiny_model: TinyModel, view: str) -> None:
     folder = tiny_model("llama")
     for distance, said in ((CONTEXT - 1, ""), (CONTEXT, f"Δ = {CONTEXT} is past the context of {CONTEXT} tokens")):
         done = attn_tui("export", folder, view, "--head", "L1H2", "--distance", str(distance))
@@ -187,37 +153,36 @@ def test_a_distance_that_no_sentence_has_is_given_with_a_note(tiny_model: TinyMo
 async def test_titles_say_where_no_sentence_has_the_distance(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H2", size=(110, 30)) as (app, pilot):
         said = f"Δ = {CONTEXT}, past the context of {CONTEXT} tokens"
-        await pilot.press("1", "P", "unbound:app.distance")
-        await settle(pilot)
+        await press(pilot, "1", "P", "unbound:app.distance")
         app.views.spectra.action_turn(CONTEXT - 1)
         await settle(pilot)
         assert "past" not in shown(app.views.spectra.title_line)
         await pilot.press("right")
         for view in ("1", "2", "4", "C"):
-            await pilot.press(view)
-            await settle(pilot)
+            await press(pilot, view)
             assert said in shown(app.views.active.title_line)
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "bert", "t5"])
-async def test_without_rotary_positions_d_is_not_offered_and_refuses_before_the_engine_is_asked(
-    tiny_model: TinyModel, kind: str
+async def test_without_rotary_positions_a_distance_is_refused_before_the_engine_is_asked(
+    tiny_model: TinyModel,
 ) -> None:
-    async with explorer(tiny_model(kind)) as (app, pilot):
-        await pilot.press("1")
-        await settle(pilot)
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await press(pilot, "1")
         selected = app.session.shown.selected
         free = hold(app)
         await pilot.press("unbound:app.distance", "right")
         await pilot.pause()
         assert "Δ" not in screen_text(app)
         (said,) = (str(each.message) for each in app._notifications)
-        assert said == f"type '{kind}' has no rotary positions that attn-tui knows, so there is no QK at a distance"
+        assert said == "type 'gpt2' has no rotary positions that attn-tui knows, so there is no QK at a distance"
         assert (app.views.spectra.graph.index, app.session.shown.selected) == (2, selected)
         free.set()
+        app.clear_notifications()
+        await command(pilot, "distance 5")
+        assert [each.message for each in app._notifications] == [outline_of(app).no_rotation]
 
 
-def test_a_type_that_is_said_to_turn_nothing_is_configured_as_no_other_that_does() -> None:
+def test_no_rotary_type_is_said_to_rotate_nothing() -> None:
     said = [name for name in transformers.CONFIG_MAPPING if why_never_rotated(name, {})]
     assert {"gpt2", "bert", "t5"} <= set(said)
     for name in said:

@@ -21,12 +21,10 @@ from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapte
 from tests.exporting import exported, refusal
 from tests.handmade import Grouped, Speaker
 from tests.terminal import Terminal
-from tests.tui.explorer import PATIENCE, explorer, screen_text, settle, shown
-from tui.views.table_view import TablePane
+from tests.tui.explorer import PATIENCE, active_table, explorer, press, screen_text, settle, shown
 
 
-async def test_a_module_is_explored_like_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_a_module_is_explored_like_a_checkpoint(folder: Path) -> None:
     engine = Engine.of_module(Speaker(Grouped), None, "mine", None)
     async with explorer("mine", size=(160, 50), text="1 2 3 4 5", head="L1H2", engine=engine) as (app, pilot):
         await settle(pilot)
@@ -38,12 +36,11 @@ async def test_a_module_is_explored_like_a_checkpoint(tmp_path: Path, monkeypatc
         assert pooled is not None
         key = int(pooled.values[4].argmax())
         assert f'q 4 "5" → k {key} "{key + 1}"  {pooled.values[4, key]:.2f}  ' in screen
-        await pilot.press("e", "v")
-        await settle(pilot)
-    assert list(tmp_path.glob("*.csv"))
+        await press(pilot, "e", "v")
+    assert list(folder.glob("*.csv"))
 
 
-def test_a_module_that_was_explored_is_let_go_of_and_no_thread_stays() -> None:
+def test_an_explored_module_is_freed_and_no_thread_stays() -> None:
     async def look(module: nn.Module) -> None:
         engine = Engine.of_module(module, None, "mine", None)
         async with explorer("mine", text="1 2 3 4 5", head="L1H2", engine=engine) as (app, _):
@@ -81,7 +78,7 @@ print("hooks", hooks, model.config._attn_implementation)
 """
 
 
-def test_a_module_is_given_back_when_nothing_runs_it_any_more(tmp_path: Path) -> None:
+def test_explore_returns_once_nothing_runs_the_module(tmp_path: Path) -> None:
     runs, end = tmp_path / "runs", monotonic() + PATIENCE
     with Terminal(sys.executable, "-c", SLOW, str(runs)) as terminal:
         while not runs.exists():
@@ -111,21 +108,17 @@ async def test_the_change_of_an_adapter_is_a_stack_of_the_tree(tiny_model: TinyM
         screen = screen_text(app)
         assert "decoder-delta" in screen
         assert "choose the stack decoder" in screen
-        await pilot.press("unbound:app.check")
-        await settle(pilot)
+        await press(pilot, "unbound:app.check")
         assert "2 layers: 2 verified" in screen_text(app)
 
 
-async def test_what_a_change_has_not_is_not_said_to_come(tiny_model: TinyModel, tmp_path: Path) -> None:
+async def test_a_change_of_weights_says_what_it_lacks(tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), low_rank(f"{LAYER}.q_proj", 32, 32))
     async with explorer(folder, size=(160, 50), head="decoder-delta.L1H0") as (app, pilot):
-        await pilot.press("2")
-        await settle(pilot)
+        await press(pilot, "2")
         assert shown(app.views.ranks.chance_line).split() == ["chance", *["×"] * 6]
-        await pilot.press("w", "w")
-        await settle(pilot)
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        await press(pilot, "w", "w")
+        pane = active_table(app)
         pane.grid.go_to_column("qk_positive_mass")
         await settle(pilot)
         assert "is empty: a change of weights has ranks alone" in shown(pane.readout_line)
@@ -134,9 +127,7 @@ async def test_what_a_change_has_not_is_not_said_to_come(tiny_model: TinyModel, 
     assert "change" not in rows["decoder", "1", "0"]
 
 
-def test_a_head_without_a_stack_is_one_of_the_adapted_model_and_not_of_the_change(
-    tiny_model: TinyModel, tmp_path: Path
-) -> None:
+def test_a_head_without_a_stack_is_the_adapted_models(tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), low_rank(f"{LAYER}.q_proj", 32, 32))
     for view in ("circuits", "ranks"):
         assert exported(folder, view, "--head", "L1H1") == exported(folder, view, "--head", "decoder.L1H1")

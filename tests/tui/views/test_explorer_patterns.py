@@ -14,7 +14,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, Label
 from tests import planted_heads
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, screen_text, settle, shown
+from tests.tui.explorer import explorer, press, screen_text, settle, shown
 
 TEXT = "The cat sat on the mat."
 
@@ -75,8 +75,7 @@ async def test_a_failure_of_the_labels_disturbs_nothing_and_is_tried_again(
         with monkeypatch.context() as broken:
             broken.setattr(Engine, "labels", failing)
             app.main.read(TEXT)
-            await pilot.press("3")
-            await settle(pilot)
+            await press(pilot, "3")
         assert app.views.attention.heatmap.pooled is not None
         assert not app._notifications
         asked = counted(monkeypatch)
@@ -85,13 +84,9 @@ async def test_a_failure_of_the_labels_disturbs_nothing_and_is_tried_again(
         assert len(asked) == 1
 
 
-async def test_a_reaches_the_rollout_and_it_is_written(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_a_reaches_the_rollout_and_it_is_written(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
-        await pilot.press("3", "a", "a", "a", "a")
-        await settle(pilot)
+        await press(pilot, "3", "a", "a", "a", "a")
         assert shown(app.views.attention.title_line).startswith("attention rollout")
         found = app.views.attention.heatmap.pooled
         assert found is not None
@@ -100,9 +95,8 @@ async def test_a_reaches_the_rollout_and_it_is_written(
         await pilot.press("gg", "home", "j", "j", "l")
         weight, chance = float(found.values[2, 1]), float(found.chances[2, 1])
         assert shown(app.views.attention.readout_line).endswith(f"  {weight:.4f}  chance {chance:.4f}")
-        await pilot.press("e", "v")
-        await settle(pilot)
-    (file,) = tmp_path.glob("*-rollout.csv")
+        await press(pilot, "e", "v")
+    (file,) = folder.glob("*-rollout.csv")
     lines = file.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "stack,query,key,query_token,key_token,weight,weight_chance"
     assert len(lines) == found.values.size + 1

@@ -13,9 +13,8 @@ from engine.values.attention import MapName
 from engine.values.heads import MATRICES, Head
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
-from tests.tui.explorer import explorer, screen_text, settle, shown
+from tests.tui.explorer import command, explorer, press, screen_text, settle, shown
 from tui.export.view_table import table_in_view
-from tui.state.session import Averaging
 from tui.state.spectra_store import AT_ONCE
 from tui.views.ranks_view import RanksPane
 
@@ -48,17 +47,15 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
 
 
 @pytest.mark.parametrize("at_once", [AT_ONCE, 0])
-async def test_another_epsilon_is_measured_at_once_or_beside_the_loop(
+async def test_another_epsilon_is_measured_at_once_or_on_another_thread(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     monkeypatch.setattr("tui.state.spectra_store.AT_ONCE", at_once)
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("2", "colon", *"measure energy_rank", "enter")
-        await settle(pilot)
+        await press(pilot, "2", "colon", *"measure energy_rank", "enter")
         before = line(app.views.ranks, 0)
         for _ in range(5):
-            await pilot.press("+")
-        await settle(pilot)
+            await press(pilot, "+")
         after = line(app.views.ranks, 0)
         assert "ε 0.5" in shown(app.views.ranks.title_line)
         assert all(int(late) < int(early) for early, late in zip(before[1:], after[1:], strict=True))
@@ -68,16 +65,13 @@ async def test_another_epsilon_is_measured_at_once_or_beside_the_loop(
 
 async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("2", "j", "j")
-        await settle(pilot)
+        await press(pilot, "2", "j", "j")
         assert app.session.shown.selected == Head("decoder", 0, 2)
         assert app.views.ranks.table.cursor[0] == 2
-        await pilot.press("j", "j")
-        await settle(pilot)
+        await press(pilot, "j", "j")
         assert app.session.shown.selected == Head("decoder", 0)
         for key, is_descending in (("o", True), ("o", False)):
-            await pilot.press(key)
-            await settle(pilot)
+            await press(pilot, key)
             place = [str(cell) for cell in MATRICES].index("Q") + 1
             numbers = [float(line(app.views.ranks, number)[place]) for number in range(5)]
             assert numbers == sorted(numbers, reverse=is_descending)
@@ -85,19 +79,16 @@ async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyMod
             assert line(app.views.ranks, app.views.ranks.table.cursor[0])[0] == "all"
 
 
-async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_exported(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_filter_of_the_ranks_leaves_and_exports_the_matching_numbers(
+    tiny_model: TinyModel, folder: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("2")
-        await settle(pilot)
+        await press(pilot, "2")
         pane, table = app.views.ranks, table_in_view(app.views)[0]
         whole, place = list(table), table.columns.index("stable_rank")
         await pilot.press("slash", *"matrix = OV and head != ")
         assert "it cannot be read: " in shown(pane.readout_line)
-        await pilot.press(*"all", "enter")
-        await settle(pilot)
+        await press(pilot, *"all", "enter")
         left = [row for row in whole if row[3] == "OV" and row[2] != "all"]
         assert 0 < len(left) < len(whole)
         assert f"{len(left)} of {len(whole)}  matrix = OV and head" in shown(pane.title_line)
@@ -105,27 +96,22 @@ async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_expor
         assert [cells[:-1] for cells in lines] == [[f"H{row[2]}", "", "", "", "", ""] for row in left]
         assert [cells[-1] for cells in lines] == [f"{row[place]:.4g}" for row in left]
         assert list(table_in_view(app.views)[0]) == left
-        await pilot.press("e", "v")
-        await settle(pilot)
-        (file,) = tmp_path.glob("*.csv")
+        await press(pilot, "e", "v")
+        (file,) = folder.glob("*.csv")
         assert len(file.read_text().splitlines()) == 1 + len(left)
-        await pilot.press("slash", *"energy_rank", "enter")
-        await settle(pilot)
+        await press(pilot, "slash", *"energy_rank", "enter")
         assert app.session.shown.measure == "energy_rank"
         assert f"{len(left)} of {len(whole)}" in shown(pane.title_line), "the filter stays"
-        await pilot.press("j")
-        await settle(pilot)
+        await press(pilot, "j")
         assert app.session.shown.selected == Head("decoder", 0, int(str(left[1][2])))
-        await pilot.press("slash", "escape")
-        await settle(pilot)
+        await press(pilot, "slash", "escape")
         assert list(table_in_view(app.views)[0]) == whole
         assert app.focused is pane.table
 
 
 async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("g", "g", "2")
-        await settle(pilot)
+        await press(pilot, "g", "g", "2")
         rows = [line(app.views.ranks, number)[0] for number in range(2)]
         assert rows == ["L0", "L1"]
         table, subject = table_in_view(app.views)
@@ -136,8 +122,7 @@ async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel
 
 async def test_chance_stands_below_the_ranks(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("2", "colon", *"measure effective_rank", "enter")
-        await settle(pilot)
+        await press(pilot, "2", "colon", *"measure effective_rank", "enter")
         numbers = shown(app.views.ranks.chance_line).split()
         assert numbers[0] == "chance"
         assert len(numbers) == 7
@@ -149,8 +134,7 @@ async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel)
         await pilot.press("3")
         await pilot.pause()
         assert "press i and type a sentence" in screen_text(app)
-        await pilot.press("i", *"question 1", "enter")
-        await settle(pilot)
+        await press(pilot, "i", *"question 1", "enter")
         assert app.main.sentence_input.value == "question 1"
         attention = app.views.attention.heatmap.pooled
         assert attention is not None
@@ -164,42 +148,33 @@ async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel)
         assert "  masked" in shown(app.views.attention.readout_line), "the key comes after the query"
 
 
-async def test_a_goes_through_the_means(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
-        await pilot.press("3")
-        names = []
-        for _ in Averaging:
-            await settle(pilot)
-            assert app.views.attention.heatmap.pooled is not None
-            names.append(app.views.attention.heatmap.pooled.name)
-            await pilot.press("a")
-        assert names == [
-            MapName("decoder", 1, 2), MapName("decoder", 1, None), MapName("decoder", None, 2),
-            MapName("decoder", None, None), MapName("decoder", None, None, is_rollout=True),
-        ]  # fmt: skip
+LAYER_MEAN, STACK_MEAN = MapName("decoder", 1, None), MapName("decoder", None, None)
+ROLLOUT = MapName("decoder", None, None, is_rollout=True)
 
 
-async def test_on_a_whole_layer_every_a_shows_another_map(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1") as (app, pilot):
-        await pilot.press("3")
-        names = []
-        for _ in range(4):
-            await settle(pilot)
+@pytest.mark.parametrize(
+    ("selected", "maps"),
+    [
+        ("L1H2", [MapName("decoder", 1, 2), LAYER_MEAN, MapName("decoder", None, 2), STACK_MEAN, ROLLOUT]),
+        ("L1", [LAYER_MEAN, STACK_MEAN, ROLLOUT]),
+    ],
+)
+async def test_a_goes_through_the_means_and_each_is_another_map(
+    tiny_model: TinyModel, selected: str, maps: list[MapName]
+) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head=selected) as (app, pilot):
+        await press(pilot, "3")
+        for name in (*maps, maps[0]):
             assert app.views.attention.heatmap.pooled is not None
-            names.append(app.views.attention.heatmap.pooled.name)
-            await pilot.press("a")
-        assert names == [
-            MapName("decoder", 1, None), MapName("decoder", None, None),
-            MapName("decoder", None, None, is_rollout=True), MapName("decoder", 1, None),
-        ]  # fmt: skip
+            assert app.views.attention.heatmap.pooled.name == name
+            await press(pilot, "a")
 
 
 async def test_the_cursor_is_in_view_in_the_map_of_another_sentence(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         await pilot.press("3", "G", "end", "i")
         app.main.sentence_input.value = "the dog sat on the cat and " * 6
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         await pilot.pause()
         assert app.views.attention.heatmap.cursor[0] > 3
         assert "[]" in screen_text(app)
@@ -243,8 +218,7 @@ async def test_one_key_writes_the_same_table_as_the_export_command(
         again = written.with_name(f"{written.stem}-2.csv")
         await pilot.press(key)
         for path in (written, again):
-            await pilot.press("e", "v")
-            await settle(pilot)
+            await press(pilot, "e", "v")
             assert app.views.active.view == view
             (notice,) = app._notifications  # the one before has made room
             assert " rows, " in notice.message
@@ -264,16 +238,14 @@ async def test_it_says_where_it_cannot_write(
     monkeypatch.chdir(gone)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         gone.rmdir()
-        await pilot.press("1", "e", "v")
-        await settle(pilot)
+        await press(pilot, "1", "e", "v")
         assert "the current folder is gone; start attn-tui in another one to write files" in screen_text(app)
         assert app.is_running
 
 
 async def test_a_slash_in_a_map_finds_tokens_and_a_colon_goes_to_one_by_its_number(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat the") as (app, pilot):
-        await pilot.press("3")
-        await settle(pilot)
+        await press(pilot, "3")
         heatmap = app.views.attention.heatmap
         assert heatmap.pooled is not None
         places = [at for at, token in enumerate(heatmap.pooled.query_tokens) if "he" in token]
@@ -285,25 +257,21 @@ async def test_a_slash_in_a_map_finds_tokens_and_a_colon_goes_to_one_by_its_numb
         assert heatmap.cursor[0] == places[1]
         await pilot.press("slash", "q", "q", "enter")
         assert "no token has that" in screen_text(app)
-        await pilot.press("escape", "colon", *"token 2", "enter")
-        await settle(pilot)
+        await press(pilot, "escape", "colon", *"token 2", "enter")
         assert heatmap.cursor[0] == 2
-        await pilot.press("colon", *"token 99", "enter")
-        await settle(pilot)
+        await command(pilot, "token 99")
         assert f"the tokens of the sentence are 0 to {len(heatmap.pooled.query_tokens) - 1}" in screen_text(app)
 
 
-async def test_the_scale_goes_on_to_the_root_and_to_what_lies_beyond_the_first_key() -> None:
+async def test_the_scales_include_the_root_and_the_range_beyond_the_first_key() -> None:
     async with explorer("demo", head="L1H0") as (app, pilot):
-        await pilot.press("3")
-        await settle(pilot)
+        await press(pilot, "3")
         heatmap = app.views.attention.heatmap
         assert heatmap.pooled is not None
         beyond = float(heatmap.pooled.values[:, 1:].max())
         seen = []
         for _ in range(4):
-            await pilot.press("s")
-            await settle(pilot)
+            await press(pilot, "s")
             seen.append((heatmap.scale, heatmap.largest))
         largest = heatmap.pooled.largest
         assert seen == [("log", largest), ("root", largest), ("sink", beyond), ("linear", largest)]

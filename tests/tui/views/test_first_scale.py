@@ -4,40 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tui.explorer import explorer, settle, type_keys
+from tests.tui.explorer import explorer, press, settle
 from tui.app.start import Start
-from tui.drawing.levels import Scale
 from tui.state.session import Side
-from tui.views.attention_view import AttentionPane
-from tui.views.compare_view import ComparePane
-from tui.views.layer_maps_view import HeadsPane
-from tui.views.pane import Pane
+from tui.views.pane import SentencePane
 from tui.views.spectra_view import SpectraPane
 
 
-def scale_of(pane: Pane) -> Scale:
-    """Give the scale that a view draws on."""
-    if isinstance(pane, HeadsPane):
-        return pane.maps.scale
-    if isinstance(pane, ComparePane):
-        return pane.graph.scale if pane.side is Side.SPECTRA else pane.maps.leading.scale
-    assert isinstance(pane, SpectraPane | AttentionPane)
-    return pane.scale
-
-
-@pytest.mark.parametrize("asked", [True, False, None])
-async def test_spectra_and_maps_of_any_length_begin_on_the_scale_that_is_asked_for(
-    asked: bool | None,
+@pytest.mark.parametrize(
+    ("asked", "of_spectra", "of_maps"),
+    [(True, "log", ("log", "log")), (False, "linear", ("linear", "linear")), (None, "log", ("linear", "log"))],
+)
+async def test_spectra_and_maps_start_on_the_requested_scale(
+    asked: bool | None, of_spectra: str, of_maps: tuple[str, str]
 ) -> None:
-    for text, usual in (("the cat", "linear"), ("the cat sat on the mat " * 20, "log")):
-        start = Start("demo", text=text, log_scale=asked)
-        async with explorer("demo", start=start) as (app, pilot):
-            await type_keys(pilot, "P", "]")
+    async with explorer("demo", start=Start("demo", text="a", log_scale=asked)) as (app, pilot):
+        await press(pilot, "P", "]")
+        for text, of_map in zip(("the cat", "the cat sat on the mat " * 20), of_maps, strict=True):
+            app.main.read(text)
+            app.session.change(side=Side.SPECTRA)
+            await settle(pilot)
             found = []
             for key in ("1", "3", "A", "C", "C"):
-                await type_keys(pilot, key)
-                await settle(pilot)
-                found.append(scale_of(app.views.active))
-        of_maps = usual if asked is None else "log" if asked else "linear"
-        of_spectra = "linear" if asked is False else "log"
-        assert found == [of_spectra, of_maps, of_maps, of_spectra, of_maps]
+                await press(pilot, key)
+                assert isinstance(app.views.active, SpectraPane | SentencePane)
+                found.append(app.views.active.scale)
+            assert found == [of_spectra, of_map, of_map, of_spectra, of_map]

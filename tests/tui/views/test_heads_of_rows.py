@@ -7,18 +7,11 @@ from textual.pilot import Pilot
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, foot, press, screen_text, settle, shown, titled, until
+from tests.tui.explorer import active_table, explorer, filter_table, foot, press, screen_text, shown, titled, until
 from tui.app.explorer import Explorer
-from tui.views.table_view import TablePane
 from tui.views.text_view import TextPane
 
 TEXT = "the cat sat on the mat"
-
-
-def table(app: Explorer) -> TablePane:
-    """Give the table that is looked at."""
-    assert isinstance(app.views.active, TablePane)
-    return app.views.active
 
 
 def pinned(app: Explorer) -> str:
@@ -35,11 +28,10 @@ async def go_to_rows(pilot: Pilot[None], *keys: str) -> None:
     """Go to a table of heads, and wait for its rows."""
     assert isinstance(pilot.app, Explorer)
     await press(pilot, *keys)
-    await settle(pilot)
-    assert table(pilot.app).counts[0] > 2
+    assert active_table(pilot.app).counts[0] > 2
 
 
-async def test_pinning_and_files_and_views_are_of_the_head_of_the_row(tiny_model: TinyModel) -> None:
+async def test_keys_pin_export_and_show_the_head_of_the_row(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
         await go_to_rows(pilot, "w", "w")
         await press(pilot, "j", "j", "P")
@@ -54,25 +46,20 @@ async def test_pinning_and_files_and_views_are_of_the_head_of_the_row(tiny_model
         await press(pilot, "escape", ":", *"off", "enter")
         assert app.session.shown.off.heads == (Head("decoder", 0, 3),)
         await press(pilot, "space", "3")
-        await settle(pilot)
         assert shown(app.views.active.title_line).startswith("attention L0H3")
         await press(pilot, "H")
-        await settle(pilot)
         assert (app.views.active.view, selected(app)) == ("heads", "L0H0")
 
 
 @pytest.mark.parametrize(("keys", "view"), [("2", "ranks"), ("T", "text"), (":att\n", "attention"), ("w", "overview")])
-async def test_every_way_to_a_view_of_a_head_leads_to_that_of_the_row(
-    keys: str, view: str, tiny_model: TinyModel
-) -> None:
+async def test_every_way_to_a_view_shows_the_head_of_the_row(keys: str, view: str, tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
         await go_to_rows(pilot, "w", "w")
         await press(pilot, "G", "k", *("enter" if key == "\n" else key for key in keys))
-        await settle(pilot)
         assert (app.views.active.view, selected(app)) == (view, "L1H2")
 
 
-async def test_the_next_head_is_the_one_after_the_row_and_the_key_of_the_view_itself_selects_nothing(
+async def test_the_next_head_follows_the_row_and_the_views_own_key_selects_nothing(
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
@@ -80,131 +67,112 @@ async def test_the_next_head_is_the_one_after_the_row_and_the_key_of_the_view_it
         await press(pilot, "j", "7")
         assert selected(app) == "L0H0"
         await press(pilot, "]")
-        await settle(pilot)
-        assert (selected(app), str(table(app).head_here)) == ("L0H2", "L0H2")
+        assert (selected(app), str(active_table(app).head_here)) == ("L0H2", "L0H2")
         await press(pilot, "j", "unbound:app.tree", "3")
-        await settle(pilot)
         assert selected(app) == "L0H2", "the tree has the keys"
 
 
-async def test_what_a_filter_has_found_is_what_is_gone_to(tiny_model: TinyModel) -> None:
+async def test_a_view_opens_the_head_that_a_filter_found(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
         await go_to_rows(pilot, "w", "w")
         await press(pilot, *"/L1H2", "enter")
-        await until(pilot, lambda: table(app).counts == (1, 8))
+        await until(pilot, lambda: active_table(app).counts == (1, 8))
         await press(pilot, "3")
-        await settle(pilot)
         assert shown(app.views.active.title_line).startswith("attention L1H2")
 
 
-async def test_a_filter_of_a_view_that_keys_are_not_for_says_nothing(tiny_model: TinyModel) -> None:
+async def test_only_the_active_view_says_that_its_filter_hides_a_head(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT, size=(160, 50)) as (app, pilot):
         await press(pilot, *"2/head = 0", "enter")
-        await settle(pilot)
         for key in ("1", "3", "ww"):
             await press(pilot, *key, "]")
-            await settle(pilot)
             assert "the filter hides the rows" not in screen_text(app)
         await press(pilot, "2", "[")
-        await settle(pilot)
         assert "the filter hides the rows" in screen_text(app)
 
 
 @pytest.mark.parametrize("way", ["ww", "7", "2"])
-async def test_heads_that_a_filter_hides_are_passed_one_after_the_other(tiny_model: TinyModel, way: str) -> None:
+async def test_stepping_goes_through_heads_that_a_filter_hides(tiny_model: TinyModel, way: str) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
-        await press(pilot, *way, *"/head = 0 or head = 3", "enter")
-        await settle(pilot)
+        await press(pilot, *way)
+        await filter_table(pilot, "head = 0 or head = 3")
         for key, head in ("]", "L0H1"), ("]", "L0H2"), ("]", "L0H3"), ("[", "L0H2"), ("[", "L0H1"):
             await press(pilot, key)
-            await settle(pilot)
             assert selected(app) == head
             is_said = f"the filter hides the rows of {head}" in screen_text(app)
             assert is_said is (head != "L0H3")
         await press(pilot, "3")
-        await settle(pilot)
         assert shown(app.views.active.title_line).startswith("attention L0H1"), "the one that the titles name"
         await press(pilot, way[-1])
-        await settle(pilot)
-        await press(pilot, *"/head = 3", "enter")
-        await settle(pilot)
+        await filter_table(pilot, "head = 3")
+        found = app.views.row_head
+        assert found in (Head("decoder", 0, 3), Head("decoder", 1, 3))
         await press(pilot, "3")
-        await settle(pilot)
-        assert shown(app.views.active.title_line).startswith("attention L0H3"), "what is found anew is meant again"
+        assert shown(app.views.active.title_line).startswith(f"attention {found}"), "a new filter chooses its row"
 
 
-async def test_where_a_filter_leaves_no_row_keys_that_are_about_one_say_so(tiny_model: TinyModel) -> None:
+async def test_keys_for_a_row_say_that_no_row_matches(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
         for keys in ("ww", "2"):
             await press(pilot, *keys, *"/layer > 9", "enter")
-            await settle(pilot)
             for key in ("space", "enter"):
                 await press(pilot, key)
-                await settle(pilot)
                 assert foot(app).startswith("no row matches; / changes the filter"), f"{key} in {keys}"
                 await press(pilot, "j")
 
 
-async def test_the_first_of_rows_that_have_been_sorted_is_nobodys_choice(tiny_model: TinyModel) -> None:
+async def test_keys_do_not_act_on_the_first_row_after_sorting(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H0", text=TEXT) as (app, pilot):
         await go_to_rows(pilot, "w", "w")
         for keys in ("oo", "jo", "lo", "l"):
             await press(pilot, *keys)
-            await settle(pilot)
-            if table(app).head_here != app.session.shown.selected:
+            if active_table(app).head_here != app.session.shown.selected:
                 assert str(app.views.target_head) == "L1H0", keys
         await press(pilot, "j")
-        row = str(table(app).head_here)
+        row = str(active_table(app).head_here)
         await press(pilot, "k", "j", "3")
-        await settle(pilot)
         assert shown(app.views.active.title_line).startswith(f"attention {row}")
 
 
-async def test_heads_that_feed_the_selected_one_are_pinned_but_it_stays_selected_and_that_is_said(
+async def test_heads_that_feed_the_selected_one_can_be_pinned_but_stay_unselected(
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("llama"), head="L1H0", text=TEXT) as (app, pilot):
         await go_to_rows(pilot, "5")
         await press(pilot, "j", "P")
-        feeding = str(table(app).head_here)
+        feeding = str(active_table(app).head_here)
         assert feeding.startswith("L0")
         assert (pinned(app), selected(app)) == (feeding, "L1H0")
         await press(pilot, "3")
-        await settle(pilot)
         assert selected(app) == "L1H0"
         assert foot(app).startswith(f"L1H0 stays selected; in composition Enter selects a row's head, there {feeding}")
         await press(pilot, "5", "A")
-        await settle(pilot)
         assert (app.views.active.view, selected(app)) == ("maps", "L1H0")
         assert "stays selected" not in foot(app), "which is no news"
         await press(pilot, "5", "]")
-        await settle(pilot)
         assert selected(app) == "L1H1"
         await press(pilot, "j", "A")
-        await settle(pilot)
         assert foot(app).startswith("L1H1 stays selected; ")
 
 
-async def test_the_first_row_of_a_ranking_is_nobodys_choice_until_the_cursor_is_moved(tiny_model: TinyModel) -> None:
+async def test_keys_act_on_the_first_row_of_a_ranking_only_after_a_move(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama", with_head=True), head="L1H3", text=TEXT) as (app, pilot):
         await go_to_rows(pilot, "9")
         await press(pilot, "gg", "j")
-        row = str(table(app).head_here)
+        row = str(active_table(app).head_here)
         await press(pilot, "k")
-        first = str(table(app).head_here)
+        first = str(active_table(app).head_here)
         assert first != row
         await press(pilot, "3")
-        await settle(pilot)
         assert selected(app) == first
     async with explorer(tiny_model("llama", with_head=True), head=row, text=TEXT) as (app, pilot):
         await go_to_rows(pilot, "9")
         await press(pilot, "3")
-        await settle(pilot)
         assert selected(app) == row
         assert foot(app).startswith(f"{row} stays selected; in ablation Enter selects a row's head, there {first}")
 
 
-async def test_a_row_of_ranks_is_copied_that_a_filter_has_left_under_the_cursor(tiny_model: TinyModel) -> None:
+async def test_keys_copy_and_pin_the_row_of_ranks_that_a_filter_left(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await press(pilot, "2", *"/matrix = OV and L0H2", "enter", "Y")
         await until(pilot, lambda: app.clipboard.startswith("L0H2\t"))
@@ -212,20 +180,17 @@ async def test_a_row_of_ranks_is_copied_that_a_filter_has_left_under_the_cursor(
         await press(pilot, "P")
         assert (pinned(app), selected(app)) == ("L0H2", "L0H0")
         await press(pilot, *"/stable_rank < 0", "enter")
-        await settle(pilot)
         assert "no row matches; / changes the filter, esc shows all rows" in screen_text(app)
         assert "0 of " in titled(app.views.active.title_line)
         await press(pilot, "P")
         assert foot(app).startswith("L0H2, L0H0 pinned"), "without a row it is what is selected"
         await press(pilot, "escape")
-        await settle(pilot)
         assert "no row matches" not in screen_text(app)
 
 
-async def test_the_text_turns_and_no_head_goes_off_while_both_directions_are_in_view(tiny_model: TinyModel) -> None:
+async def test_turning_the_text_moves_the_focus_and_switches_no_head(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H0", text=TEXT, size=(100, 40)) as (app, pilot):
         await press(pilot, "3", "T")
-        await settle(pilot)
         pane = app.views.active
         assert isinstance(pane, TextPane)
         assert pane.keys.display
@@ -233,26 +198,12 @@ async def test_the_text_turns_and_no_head_goes_off_while_both_directions_are_in_
         assert "⏎ Largest" in foot(app)
         for focused, said in ((pane.queries, "that looks at it most"), (pane.keys, "that it looks at most")):
             await press(pilot, "unbound:text.turn")
-            await settle(pilot)
             assert app.focused is focused
             assert foot(app).startswith(f"Enter goes to the token {said}")
         assert app.session.shown.off.heads == ()
 
 
-async def test_off_and_on_are_completed_to_what_can_stand_behind_them(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, ":", *"off", "tab")
-        assert app.main.prompt.input.value == "off "
-        assert "found" in shown(app.main.prompt.message_line)
-        await press(pilot, "tab", "tab", "tab")
-        assert app.main.prompt.input.value == "off L0"
-        await press(pilot, "escape", ":", *"by-", "tab")
-        assert app.main.prompt.input.value == "by-mean"
-        await press(pilot, "escape", ":", *"zzz", "tab")
-        assert shown(app.main.prompt.message_line) == "no completion begins like this"
-
-
-async def test_what_completes_or_matches_nothing_says_so(tiny_model: TinyModel) -> None:
+async def test_a_completion_without_a_match_says_so(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "4", "/", *"layer > zzz", "tab")
         assert foot(app).startswith("no column has 'zzz' in its name")
@@ -264,29 +215,25 @@ async def test_what_completes_or_matches_nothing_says_so(tiny_model: TinyModel) 
         await until(pilot, lambda: len(app.screen_stack) == 1)
 
 
-async def test_where_the_model_as_a_whole_is_selected_the_first_row_is_nobodys_choice(tiny_model: TinyModel) -> None:
+async def test_with_the_model_selected_keys_do_not_act_on_the_first_row(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "unbound:app.tree", "home", "2")
-        await settle(pilot)
         await press(pilot, "e")
         assert "matrices of the model" in screen_text(app)
         await press(pilot, "escape", "4")
-        await settle(pilot)
         assert app.session.shown.selected is None
         await press(pilot, "j", "e")
         assert "matrices of L0H1" in screen_text(app)
 
 
-async def test_to_switch_a_rows_head_is_offered_where_rows_are_of_heads(tiny_model: TinyModel) -> None:
+async def test_the_key_that_switches_a_rows_head_is_offered_only_if_it_has_one(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama", with_head=True), head="L0H0", text=TEXT) as (app, pilot):
         await go_to_rows(pilot, "9")
         assert "space Off" in foot(app)
         await press(pilot, "space", "j", "k")
-        await settle(pilot)
-        assert "token" in table(app).grid.columns
+        assert "token" in active_table(app).grid.columns
         assert "space Off" not in foot(app)
         await press(pilot, "space")
         assert foot(app) == "this row has no head; select one in the tree"
         await press(pilot, "O", "j")
-        await settle(pilot)
         assert "space Off" in foot(app)

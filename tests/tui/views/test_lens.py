@@ -10,9 +10,9 @@ from textual.pilot import Pilot
 
 from engine.values.views import LENS, Query
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys
-from tests.tui.views.test_predictions import TEXT, lens, press
-from tests.tui.views.test_tables import asked, pane, rows
+from tests.tui.explorer import active_table, command, explorer, press_slowly, screen_text, settle, shown
+from tests.tui.views.test_predictions import TEXT, lens
+from tests.tui.views.test_tables import asked, rows
 from tui.app.explorer import Explorer
 
 ROW = dict(zip(LENS.columns, range(len(LENS.columns)), strict=True))
@@ -26,11 +26,11 @@ def cells(app: Explorer) -> list[str]:
 
 async def open_lens(pilot: Pilot[None]) -> None:
     """Go to the lens."""
-    await press(pilot, "8", "8")
+    await press_slowly(pilot, "8", "8")
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (160, 50)])
-async def test_the_last_layer_is_at_the_top_and_the_cursor_begins_at_what_is_predicted(
+async def test_the_last_layer_is_on_top_and_the_cursor_starts_at_the_prediction(
     tiny_model: TinyModel, size: tuple[int, int]
 ) -> None:
     model = tiny_model("gpt2", with_head=True)
@@ -58,7 +58,7 @@ async def test_keys_and_clicks_move_the_cursor_and_the_readout_follows(tiny_mode
             ("left", (2, last - 1)), ("down", (1, last - 1)), ("k", (2, last - 1)), ("home", (2, 0)), ("G", (0, 0)),
             ("end", (0, last)), ("comma", (0, last - 1)), ("full_stop", (0, last)), ("pageup", (2, last)),
         ):  # fmt: skip
-            await press(pilot, key)
+            await press_slowly(pilot, key)
             assert lens(app).grid.cursor == place
         await pilot.click(lens(app).grid, offset=(8, 1))
         await settle(pilot)
@@ -71,15 +71,15 @@ async def test_enter_goes_to_what_makes_the_token_under_the_cursor(tiny_model: T
     model = tiny_model("gpt2", with_head=True)
     async with explorer(model, size=(80, 24), text=TEXT) as (app, pilot):
         await open_lens(pilot)
-        await press(pilot, "left", "left")
+        await press_slowly(pilot, "left", "left")
         map, (layer, token) = lens(app).shown, lens(app).grid.cursor
         assert map is not None
         (number, *_), *_ = map.choices_at(layer, token)
-        await press(pilot, "enter")
-        assert pane(app).view == "contributions"
+        await press_slowly(pilot, "enter")
+        assert active_table(app).view == "contributions"
         expected = asked(model, "contributions", Query(text=TEXT, position=token, token=f"#{number}"))
-        assert rows(pane(app).shown) == expected
-        await press(pilot, "8", "8")
+        assert rows(active_table(app).shown) == expected
+        await press_slowly(pilot, "8", "8")
         assert lens(app).grid.cursor[1] == token, "the lens is at the token that is predicted at"
 
 
@@ -87,8 +87,7 @@ async def test_the_file_has_the_rows_of_all_cells(tiny_model: TinyModel, folder:
     model = tiny_model("gpt2", with_head=True)
     async with explorer(model, size=(80, 24), text=TEXT) as (_, pilot):
         await open_lens(pilot)
-        await type_keys(pilot, ":", *"export lens.csv", "enter")
-        await settle(pilot)
+        await command(pilot, "export lens.csv")
     with (folder / "lens.csv").open() as file:
         found = list(csv.DictReader(file))
     table = asked(model, "lens", Query(text=TEXT, top=5, all_positions=True))
@@ -100,17 +99,17 @@ async def test_the_file_has_the_rows_of_all_cells(tiny_model: TinyModel, folder:
 async def test_a_key_in_the_predictions_colours_the_lens_by_a_logit_difference(tiny_model: TinyModel) -> None:
     model = tiny_model("gpt2", with_head=True)
     async with explorer(model, size=(120, 40), text=TEXT) as (app, pilot):
-        await press(pilot, "8", "D")
+        await press_slowly(pilot, "8", "D")
         assert "this is the token itself" in screen_text(app)
-        await press(pilot, "j", "D")
-        table = pane(app).shown
+        await press_slowly(pilot, "j", "D")
+        table = active_table(app).shown
         assert table is not None
         first, second = (str(row[table.columns.index("token")]) for row in table.rows[:2])
         pair = f"'{first}' − '{second}'"
         difference = table.rows[0][table.columns.index("logit_difference")]
-        assert pair in shown(pane(app).title_line)
+        assert pair in shown(active_table(app).title_line)
         assert app.session.shown.against == f"#{table.rows[1][table.columns.index('token_id')]}"
-        await press(pilot, "8")
+        await press_slowly(pilot, "8")
         map = lens(app).shown
         assert map is not None
         assert pair in shown(lens(app).title_line)
@@ -118,13 +117,12 @@ async def test_a_key_in_the_predictions_colours_the_lens_by_a_logit_difference(t
         assert map.values[-1, -1] == pytest.approx(difference, abs=1e-4)
         assert "logit difference" in shown(lens(app).legend_line)
         for view, key in (("contributions", "8"), ("ablation", "9")):
-            await press(pilot, key)
-            assert pane(app).view == view
-            assert pair in shown(pane(app).title_line)
-        await type_keys(pilot, ":", *"against", "enter")
-        await settle(pilot)
+            await press_slowly(pilot, key)
+            assert active_table(app).view == view
+            assert pair in shown(active_table(app).title_line)
+        await command(pilot, "against")
         assert not app.session.shown.against
-        assert "−" not in shown(pane(app).title_line)
+        assert "−" not in shown(active_table(app).title_line)
 
 
 async def test_without_colours_a_sign_stands_for_the_probability(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,9 @@ from engine.values.attention import AT_ONCE, AttentionMap, MapName, MapQuery, Ma
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.engine.models.test_attention import eager_maps
+from tests.exporting import written
 from tests.opening import no_hurry, open_reader
-from tests.tui.explorer import explorer, screen_text, settle, shown
+from tests.tui.explorer import explorer, press, screen_text, settle, shown
 from tui.app.explorer import Explorer
 from tui.drawing.levels import levels_of
 from tui.views.layer_maps_view import HeadsPane
@@ -61,8 +61,7 @@ async def test_the_whole_map_is_shown_pooled_then_single_weights(
     folder: Path, layers: list[np.ndarray[Any, Any]]
 ) -> None:
     async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
-        await pilot.press("3")
-        await settle(pilot)
+        await press(pilot, "3")
         assert on_screen(app).name == MapName("decoder", 1, 2)
         assert on_screen(app).window.block > 16
         assert_is(on_screen(app), layers[1][2])
@@ -72,15 +71,13 @@ async def test_the_whole_map_is_shown_pooled_then_single_weights(
         assert "max of" in shown(pane.legend_line)
         await pilot.press("G", "home")
         block = on_screen(app).window.block
-        await pilot.press("unbound:heatmap.fit")
-        await settle(pilot)
+        await press(pilot, "unbound:heatmap.fit")
         query, key = pane.heatmap.cursor
         cell = layers[1][2][(CONTEXT - 1) // block * block :, :block]
         assert layers[1][2][query, key] == pytest.approx(cell.max(), abs=1e-5)
         assert_is(on_screen(app), layers[1][2])
         assert shown(pane.readout_line).startswith(f"q {query} ")
-        await pilot.press("home", "g", "g")
-        await settle(pilot)
+        await press(pilot, "home", "g", "g")
         assert shown(pane.readout_line).endswith("1.0000")
 
 
@@ -96,8 +93,7 @@ async def test_heads_layers_and_means_follow(folder: Path, layers: list[np.ndarr
             ("unbound:heatmap.pooling", np.mean(layers, axis=(0, 1))),
             ("a", layers[1][1]),
         ):
-            await pilot.press(keys)
-            await settle(pilot)
+            await press(pilot, keys)
             assert_is(on_screen(app), expected)
 
 
@@ -105,14 +101,13 @@ async def test_the_sentence_after_a_long_one_is_shown_as_ever(folder: Path) -> N
     async with explorer(folder, text=TEXT) as (app, pilot):
         await pilot.press("3", "i")
         app.main.sentence_input.value = "the cat sat"
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert on_screen(app).window.block == 1
         assert app.views.attention.heatmap.pooled is not None
         assert "q 3 " in shown(app.views.attention.readout_line)
 
 
-async def test_small_maps_begin_on_the_scale_of_the_large_one_until_another_is_chosen(folder: Path) -> None:
+async def test_small_maps_have_the_scale_of_the_large_one_until_a_person_chooses(folder: Path) -> None:
     async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
         for text, keys, scale in (
             (TEXT, "A", "log"),
@@ -121,8 +116,7 @@ async def test_small_maps_begin_on_the_scale_of_the_large_one_until_another_is_c
             (TEXT, "s", "root"),
         ):
             app.main.read(text)
-            await pilot.press(keys)
-            await settle(pilot)
+            await press(pilot, keys)
             pane = app.views.active
             assert isinstance(pane, HeadsPane)
             maps = pane.maps
@@ -141,16 +135,12 @@ async def test_one_key_writes_every_weight_of_the_map_that_is_shown_pooled(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with explorer(folder, text=TEXT, head="L1H3") as (app, pilot):
-        await pilot.press("3")
-        await settle(pilot)
+        await press(pilot, "3")
         notices: list[str] = []
         monkeypatch.setattr(app, "notify", lambda message, **settings: notices.append(message))
-        await pilot.press("e", "v")
-        await settle(pilot)
+        await press(pilot, "e", "v")
     assert notices[0].startswith(f"{CONTEXT**2:,} rows, ")
-    (path,) = tmp_path.glob("*.csv")
-    with path.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = written(tmp_path, "*.csv")
     weights = np.array([float(row["weight"]) for row in rows], dtype=np.float32).reshape(CONTEXT, CONTEXT)
     np.testing.assert_allclose(weights, layers[1][3], rtol=0, atol=1e-5)
     assert [int(row["key"]) for row in rows[:CONTEXT]] == list(range(CONTEXT))
@@ -169,24 +159,10 @@ async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
         assert "σ₁" in text
 
 
-async def test_zooming_stands_in_the_help_and_what_has_no_key_in_the_palette(folder: Path) -> None:
-    async with explorer(folder, text=TEXT, size=(120, 60)) as (app, pilot):
-        await pilot.press("3")
-        await settle(pilot)
-        await pilot.press("question_mark")
-        await pilot.pause()
+async def test_zooming_stands_in_the_help() -> None:
+    async with explorer("demo", text="the cat", size=(120, 60)) as (app, pilot):
+        await press(pilot, "3", "question_mark")
         assert "> < Zoom in, zoom out" in " ".join(screen_text(app).split())
-        await pilot.press("escape")
-        for name, description in (
-            ("fit", "The whole map, or single weights"),
-            ("pooling", "Largest weight of each cell, or mean"),
-        ):
-            await pilot.press("ctrl+p", *name)
-            await app.workers.wait_for_complete()
-            await settle(pilot)
-            assert description in screen_text(app)
-            await pilot.press("escape")
-            await pilot.pause()
 
 
 # The engine

@@ -16,12 +16,11 @@ from engine.values.views import HEADS, RANK_MEASURES, Query
 from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.opening import worked_out
-from tests.tui.explorer import explorer, screen_text, settle, shown
+from tests.tui.explorer import active_table, explorer, press, screen_text, settle, shown
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.drawing.numbers import short_number
 from tui.state.overview_measures import GROUPS, MEASURES, by_spread, overview_fields
-from tui.views.table_view import TablePane
 
 TEXT = "the cat sat on the mat and the cat sat"
 
@@ -47,7 +46,7 @@ def readout(app: Explorer) -> str:
     return shown(app.views.overview.readout_line)
 
 
-async def test_it_is_the_opening_view_with_the_focus_in_the_tree(tiny_model: TinyModel) -> None:
+async def test_the_overview_opens_first_with_the_focus_in_the_tree(tiny_model: TinyModel) -> None:
     model = tiny_model("llama")
     async with explorer(model) as (app, pilot):
         assert app.views.active.view == "overview"
@@ -60,12 +59,10 @@ async def test_it_is_the_opening_view_with_the_focus_in_the_tree(tiny_model: Tin
         assert readout(app).startswith(f"L0H0 = {short_number(float(str(first)))}  ")
         assert " × chance " in readout(app)
         assert f"place {larger + 1}/{len(expected)}" in readout(app)
-        await pilot.press("j", "right_curly_bracket")
-        await settle(pilot)
+        await press(pilot, "j", "right_curly_bracket")
         assert app.views.overview.map.head == Head("decoder", 1, 1), "the cursor follows the tree"
         assert readout(app).startswith("L1H1 = ")
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.views.active.view == "spectra"
 
 
@@ -90,8 +87,7 @@ async def test_the_heads_with_the_largest_and_smallest_values_stand_beside_the_m
 async def test_a_head_that_is_asked_for_opens_with_its_spectra(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
         assert app.views.active.view == "spectra"
-        await pilot.press("w")
-        await settle(pilot)
+        await press(pilot, "w")
         assert app.focused is app.views.overview.map
         assert app.views.overview.map.head == Head("decoder", 1, 2)
 
@@ -116,16 +112,13 @@ async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_
 
 async def test_enter_goes_into_the_head_and_w_comes_back_to_it(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("w", "j", "l", "enter")
-        await settle(pilot)
+        await press(pilot, "w", "j", "l", "enter")
         assert app.views.active.view == "spectra"
         assert app.focused is app.views.spectra.graph
         assert app.session.shown.selected == Head("decoder", 1, 1)
-        await pilot.press("]", "3", "w")
-        await settle(pilot)
+        await press(pilot, "]", "3", "w")
         assert app.views.overview.map.head == Head("decoder", 1, 2)
-        await pilot.press("h", "enter")
-        await settle(pilot)
+        await press(pilot, "h", "enter")
         assert app.views.active.view == "attention", "the view of a head that was looked at last"
         assert app.session.shown.selected == Head("decoder", 1, 1)
 
@@ -145,8 +138,7 @@ async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: Tiny
             assert list(on_map(app).values()) == [row[measure] for row in rows], measure
             assert " chance " in readout(app), measure
             await pilot.press("full_stop")
-        await pilot.press("unbound:app.previous_measure")
-        await settle(pilot)
+        await press(pilot, "unbound:app.previous_measure")
         assert MEASURES[-1] in shown(app.views.overview.title_line)
         assert list(on_map(app).values()) == [row[MEASURES[-1]] for row in rows]
 
@@ -157,8 +149,7 @@ async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
         app.session.change(**overview_fields("ov_energy_rank"))
         await pilot.press("w", "m", "full_stop")
         assert "overview qk_numerical_rank" in shown(title)
-        await pilot.press("comma", "comma")
-        await settle(pilot)
+        await press(pilot, "comma", "comma")
         assert f"overview {GROUPS['circuits'][0]}" in shown(title)
         await pilot.press("slash", *"stable")
         assert app.main.stores is not None
@@ -177,43 +168,37 @@ async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
         assert shown(app.views.overview.explanation_line).endswith("strongest direction over the weakest")
 
 
-async def test_another_epsilon_is_measured_and_s_changes_the_scale_where_a_logarithm_makes_sense(
+async def test_epsilon_changes_the_values_and_s_changes_the_scale_if_there_is_a_logarithm(
     tiny_model: TinyModel,
 ) -> None:
     model = tiny_model("llama")
     async with explorer(model) as (app, pilot):
         app.session.change(**overview_fields("ov_energy_rank"))
-        await pilot.press("w", *["+"] * 4)
-        await settle(pilot)
+        await press(pilot, "w", *["+"] * 4)
         assert "ε 0.2" in shown(app.views.overview.title_line)
         assert on_map(app) == column(model, "ov_energy_rank", Query(epsilon=0.2))
         await pilot.press("s")
         assert "log scale" in shown(app.views.overview.title_line)
         await pilot.press("s")
         assert "log scale" not in shown(app.views.overview.title_line)
-        await pilot.press("slash", *"qk_symmetry", "enter", "s")
-        await settle(pilot)
+        await press(pilot, "slash", *"qk_symmetry", "enter")
+        await press(pilot, "s")
         assert "log scale" not in shown(app.views.overview.title_line)
+        assert "qk_symmetry has no log scale" in screen_text(app)
 
 
 async def test_w_again_shows_the_table_and_its_filter_reads_names_with_dots(tiny_model: TinyModel) -> None:
     async with explorer("demo") as (app, pilot):
-        await pilot.press("w", "w")
-        await settle(pilot)
-        table = app.views.active
-        assert isinstance(table, TablePane)
+        await press(pilot, "w", "w")
+        table = active_table(app)
         assert table.view == "heads"
-        await pilot.press("slash", *"ov_energy_rank < 40 and induction > 0.5", "enter")
-        await settle(pilot)
+        await press(pilot, "slash", *"ov_energy_rank < 40 and induction > 0.5", "enter")
         assert [tuple(row[:4]) for row in table.table_on_screen()] == [("decoder", 1, "0", "induction")]
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.session.shown.selected == Head("decoder", 1, 0)
-        await pilot.press("w")
-        await settle(pilot)
+        await press(pilot, "w")
         assert app.views.active is table, "which is what one came from"
-        await pilot.press("w")
-        await settle(pilot)
+        await press(pilot, "w")
         assert app.views.active.view == "overview"
         assert app.views.overview.map.head == Head("decoder", 1, 0)
         assert "induction" in readout(app)
@@ -221,24 +206,17 @@ async def test_w_again_shows_the_table_and_its_filter_reads_names_with_dots(tiny
 
 async def test_an_emptied_sentence_takes_no_labels_and_no_induction_away() -> None:
     async with explorer("demo") as (app, pilot):
-        await pilot.press("i", "ctrl+u", "enter", "w", "w")
-        await settle(pilot)
-        table = app.views.active
-        assert isinstance(table, TablePane)
-        await pilot.press("slash", *"induction > 0.5", "enter")
-        await settle(pilot)
+        await press(pilot, "i", "ctrl+u", "enter", "w", "w")
+        table = active_table(app)
+        await press(pilot, "slash", *"induction > 0.5", "enter")
         assert ("decoder", 1, "0", "induction") in [tuple(row[:4]) for row in table.table_on_screen()]
 
 
-async def test_e_writes_the_measure_of_all_heads(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_e_writes_the_measure_of_all_heads(tiny_model: TinyModel, folder: Path) -> None:
     model = tiny_model("llama")
     async with explorer(model) as (_, pilot):
-        await pilot.press("w", "m", "e", "v")
-        await settle(pilot)
-    (file,) = tmp_path.glob("*.csv")
+        await press(pilot, "w", "m", "e", "v")
+    (file,) = folder.glob("*.csv")
     assert file.name == f"{model.name}-qk_participation_ratio-overview.csv"
     with file.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.reader(stream))
@@ -268,59 +246,37 @@ async def test_enter_in_the_table_of_heads_goes_into_the_head_and_back_leads_the
         await pilot.press("9", "w", "w")  # what is of the whole model is no view of a head
         await settle(pilot)
         assert app.views.active.view == "heads"
-        await pilot.press("G", "enter")
-        await settle(pilot)
+        await press(pilot, "G", "enter")
         last = app.session.shown.selected
         assert app.views.active.view == "spectra"
         assert last == list(on_map(app))[-1]
-        await pilot.press("H")
-        await settle(pilot)
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        await press(pilot, "H")
+        pane = active_table(app)
         assert pane.view == "heads"
 
 
-async def test_a_measure_without_a_log_scale_says_so_in_the_line_of_keys(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("w", "s")
-        await settle(pilot)
-        assert "log scale" in shown(app.views.overview.title_line)
-        assert "no log scale" not in screen_text(app)
-        app.session.change(overview="qk_symmetry")
-        await settle(pilot)
-        await pilot.press("s")
-        await pilot.pause()
-        assert "qk_symmetry has no log scale" in screen_text(app)
-
-
-async def test_the_table_of_all_heads_begins_with_the_epsilon_of_the_start_and_says_it(tiny_model: TinyModel) -> None:
+async def test_the_table_of_all_heads_uses_and_shows_the_epsilon_of_the_start(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama")
     async with explorer(folder, size=(160, 50), start=Start(str(folder), epsilon=0.4)) as (app, pilot):
-        await pilot.press("w", "w")
-        await settle(pilot)
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        await press(pilot, "w", "w")
+        pane = active_table(app)
         assert "ε 0.4" in shown(pane.title_line)
         assert pane.table_on_screen().columns == HEADS.default_columns
         for name, own in HEADS.sets.items():
-            await pilot.press("r")
-            await settle(pilot)
+            await press(pilot, "r")
             assert name in shown(pane.title_line)
             columns = ("stack", "layer", "head", "label", *own)
             assert pane.table_on_screen().columns == tuple(each for each in columns if not each.endswith(CHANCE))
-        await pilot.press("r")
-        await settle(pilot)
+        await press(pilot, "r")
         place = pane.table_on_screen().columns.index("q_energy_rank")
         assert pane.table_on_screen().columns == HEADS.columns
         found = {(int(str(row[1])), int(str(row[2]))): row[place] for row in pane.table_on_screen()}
         expected = exported(folder, "heads", "--energy", "0.4", "--columns", "all")
         assert found == {(int(row["layer"]), int(row["head"])): int(row["q_energy_rank"]) for row in expected}
-        await pilot.press("r", "slash", *"q_energy_rank > 0", "enter")
-        await settle(pilot)
+        await press(pilot, "r", "slash", *"q_energy_rank > 0", "enter")
         assert pane.grid.column == "q_energy_rank", "what a filter compares is shown, hidden before or not"
         assert {*pane.table_on_screen().columns} == {*HEADS.default_columns, "q_energy_rank"}
-        await pilot.press("escape", "slash", *"v_stable_rank", "enter")
-        await settle(pilot)
+        await press(pilot, "escape", "slash", *"v_stable_rank", "enter")
         assert (pane.grid.column, pane.table_on_screen().columns) == ("v_stable_rank", HEADS.columns)
 
 
@@ -335,24 +291,20 @@ async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
     async with explorer(model) as (app, pilot):
         text = screen_text(app)
         assert text.index(" encoder ") < text.index(" decoder ") < text.index(" cross ")
-        await pilot.press("w", "G", "end")
-        await settle(pilot)
+        await press(pilot, "w", "G", "end")
         last = app.views.overview.map.head
         assert last is not None
         assert last.stack == "cross"
         assert app.session.shown.selected == last
         assert readout(app).startswith("cross L2H3 = ")
-        await pilot.press("slash", *"qk_symmetry", "enter")
-        await settle(pilot)
+        await press(pilot, "slash", *"qk_symmetry", "enter")
         expected = column(model, "qk_symmetry")
         assert on_map(app) == expected
         assert expected[last] == ""
         assert "empty: undefined across stacks" in readout(app)
         assert "×" in screen_text(app)
-        await pilot.press("4")
-        await settle(pilot)
-        circuits = app.views.active
-        assert isinstance(circuits, TablePane)
+        await press(pilot, "4")
+        circuits = active_table(app)
         circuits.go_to_column("qk_symmetry")
         await settle(pilot)
         assert shown(circuits.readout_line) == "L2H3  qk_symmetry is empty: undefined across stacks"
@@ -375,36 +327,32 @@ async def test_layers_that_have_no_attention_are_no_rows(tiny_model: TinyModel) 
         assert readout(app).startswith(f"L{layers[0]}H0 = ")
 
 
-async def test_what_cannot_be_had_says_why(tiny_copy: TinyModel) -> None:
+async def test_a_measure_that_cannot_be_computed_says_why(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
     async with explorer(folder, text=TEXT) as (app, pilot):
-        await pilot.press("w", "slash", *"entropy", "enter")
-        await settle(pilot)
+        await press(pilot, "w", "slash", *"entropy", "enter")
         assert set(on_map(app).values()) == {""}
         assert "tokenizer" in shown(app.views.overview.explanation_line)
 
 
-async def test_on_a_large_terminal_it_stands_where_tables_do_and_the_weights_follow(tiny_model: TinyModel) -> None:
+async def test_a_large_terminal_shows_the_overview_beside_the_spectra(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
         views = app.views
         assert views.overview.region.width > 40
         assert views.spectra.region.width > 40
         assert [views.overview.display, views.attention.display] == [True, False]
-        await pilot.press("w", "j", "l")
-        await settle(pilot)
+        await press(pilot, "w", "j", "l")
         assert "L1H1" in shown(views.spectra.title_line)
-        await pilot.press("3")
-        await settle(pilot)
+        await press(pilot, "3")
         assert [views.overview.display, views.attention.display] == [False, True]
 
 
 @pytest.mark.parametrize("size", [(40, 12), (200, 60)])
 async def test_ascii_alone_draws_with_ascii(tiny_model: TinyModel, size: tuple[int, int]) -> None:
     async with explorer(tiny_model("llama"), size=size, ascii_only=True) as (app, pilot):
-        await pilot.press("w")
-        await settle(pilot)
+        await press(pilot, "w")
         pane = app.views.overview
         for widget in (pane.map, pane.histogram):
             region = widget.region
@@ -413,7 +361,7 @@ async def test_ascii_alone_draws_with_ascii(tiny_model: TinyModel, size: tuple[i
             assert all(line[region.x : region.right].isascii() for line in lines)
 
 
-async def test_a_terminal_that_was_low_for_a_while_shows_the_same_again(tiny_model: TinyModel) -> None:
+async def test_a_terminal_shows_the_same_again_after_it_was_low(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         before = screen_text(app)
         for height in (14, 24):
@@ -422,7 +370,7 @@ async def test_a_terminal_that_was_low_for_a_while_shows_the_same_again(tiny_mod
         assert screen_text(app) == before
 
 
-async def test_on_the_smallest_terminal_the_measure_the_value_and_its_place_are_whole(tiny_model: TinyModel) -> None:
+async def test_the_smallest_terminal_shows_measure_value_and_place_in_full(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("t5"), size=(40, 12)) as (app, pilot):
         value = on_map(app)[Head("encoder", 0, 0)]
         screen = screen_text(app)
@@ -432,6 +380,5 @@ async def test_on_the_smallest_terminal_the_measure_the_value_and_its_place_are_
             "chance and the place stand beside it"
         )
         for key in "13567":
-            await pilot.press(key)
-            await settle(pilot)
+            await press(pilot, key)
             assert " encoder L0H0 " in screen_text(app).splitlines()[1], key

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import transformers
 from safetensors.torch import load_file, save_file
-from textual.pilot import Pilot
 
 from engine.service.engine import Engine
 from engine.values.heads import Head, Off
@@ -22,8 +21,18 @@ from engine.values.table import Kind, Table, kind_of
 from engine.values.views import PREDICTIONS, VIEWS, Query
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal
-from tests.tui.explorer import explorer, screen_text, settle, shown, type_keys, until
-from tests.tui.views.test_tables import asked, pane, rows
+from tests.tui.explorer import (
+    active_table,
+    explorer,
+    filter_table,
+    press_slowly,
+    screen_text,
+    settle,
+    shown,
+    type_keys,
+    until,
+)
+from tests.tui.views.test_tables import asked, rows
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.views.lens_view import LensPane
@@ -39,56 +48,49 @@ def lens(app: Explorer) -> LensPane:
     return active
 
 
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    """Press keys, and wait after each until everything is drawn."""
-    for key in keys:
-        await pilot.press(key)
-        await settle(pilot)
-
-
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
-async def test_one_key_goes_from_predictions_to_where_they_come_from(
+async def test_one_key_goes_from_predictions_to_lens_and_contributions(
     tiny_model: TinyModel, size: tuple[int, int]
 ) -> None:
     model = tiny_model("gpt2", with_head=True)
     async with explorer(model, size=size, text=TEXT) as (app, pilot):
         for view in ("predictions", "lens", "contributions"):
-            await press(pilot, "8")
+            await press_slowly(pilot, "8")
             active = app.views.active
             assert isinstance(active, LensPane if view == "lens" else TablePane)
             assert active.view == view
             query = Query(text=TEXT, top=VIEWS[view].top, all_positions=view == "lens")
             assert rows(active.table_on_screen()) == asked(model, view, query)
             assert app.focused is active.grid
-        await press(pilot, "8")
-        assert pane(app).view == "predictions"
-        last = rows(pane(app).shown)[0][0]
-        await press(pilot, "comma")
-        assert rows(pane(app).shown) == asked(
+        await press_slowly(pilot, "8")
+        assert active_table(app).view == "predictions"
+        last = rows(active_table(app).shown)[0][0]
+        await press_slowly(pilot, "comma")
+        assert rows(active_table(app).shown) == asked(
             model, "predictions", Query(text=TEXT, top=20, position=int(str(last)) - 1)
         )
-        await press(pilot, "j", "enter")
+        await press_slowly(pilot, "j", "enter")
         chosen = asked(model, "predictions", Query(text=TEXT, position=int(str(last)) - 1))[1][3]
-        assert pane(app).view == "contributions"
-        assert {row[4] for row in rows(pane(app).shown)} == {chosen}
+        assert active_table(app).view == "contributions"
+        assert {row[4] for row in rows(active_table(app).shown)} == {chosen}
 
 
-async def test_titles_write_a_token_as_tables_do_and_where_no_row_is_no_column_is_explained() -> None:
+async def test_titles_spell_tokens_as_tables_do_and_an_empty_table_explains_no_column() -> None:
     async with explorer("demo", size=(120, 24), text="a\tb", head="L1H0") as (app, pilot):
-        await press(pilot, "5")
-        assert shown(pane(app).explanation_line)
-        await press(pilot, "enter")
+        await press_slowly(pilot, "5")
+        assert shown(active_table(app).explanation_line)
+        await press_slowly(pilot, "enter")
         assert "no earlier layer feeds this one" in screen_text(app)
         await type_keys(pilot, "o")
         await settle(pilot)
         assert "no rows to sort" in screen_text(app).splitlines()[-1]
-        assert shown(pane(app).explanation_line) == ""
-        await press(pilot, "8", "comma")
+        assert shown(active_table(app).explanation_line) == ""
+        await press_slowly(pilot, "8", "comma")
         tab = r"\t"
-        assert f"at '{tab}'" in shown(pane(app).title_line)
+        assert f"at '{tab}'" in shown(active_table(app).title_line)
 
 
-async def test_keys_that_follow_each_other_at_once_show_the_last_view(tiny_model: TinyModel) -> None:
+async def test_two_fast_keys_show_the_last_view(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
         app.views.action_view("predictions")
         app.views.action_view("predictions")
@@ -100,14 +102,14 @@ async def test_keys_that_follow_each_other_at_once_show_the_last_view(tiny_model
 
 async def test_without_a_sentence_one_is_asked_for(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2", with_head=True)) as (app, pilot):
-        await press(pilot, "8")
+        await press_slowly(pilot, "8")
         assert "press i and type a sentence" in screen_text(app)
-        await press(pilot, "i", *"the", "enter")
-        assert pane(app).view == "predictions", "what is looked at stays"
-        assert len(rows(pane(app).shown)) == 20
+        await press_slowly(pilot, "i", *"the", "enter")
+        assert active_table(app).view == "predictions", "what is looked at stays"
+        assert len(rows(active_table(app).shown)) == 20
 
 
-async def test_a_sentence_that_waits_for_the_first_head_is_not_asked_for(
+async def test_a_waiting_sentence_is_announced_and_not_asked_for(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_there = asyncio.Event()
@@ -119,19 +121,19 @@ async def test_a_sentence_that_waits_for_the_first_head_is_not_asked_for(
         await until(pilot, lambda: "the sentence is read after the first head …" in screen_text(app))
         is_there.set()
         await settle(pilot)
-        assert len(rows(pane(app).shown)) == 20
+        assert len(rows(active_table(app).shown)) == 20
     app.engine.stop()
 
 
 async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model: TinyModel) -> None:
     model = tiny_model("gpt2", with_head=True)
     async with explorer(model, text=TEXT, head="L0H1") as (app, pilot):
-        await press(pilot, "3")
+        await press_slowly(pilot, "3")
         before = attention(app)
-        await press(pilot, "1", "unbound:app.tree", "space", "j", "space")
+        await press_slowly(pilot, "1", "unbound:app.tree", "space", "j", "space")
         tree = [line for line in screen_text(app).splitlines() if re.search(r"H[12] +\S+ +\S+ off\b", line)]
         assert len(tree) == 2
-        await press(pilot, "right_curly_bracket", "3")
+        await press_slowly(pilot, "right_curly_bracket", "3")
         assert shown(app.views.attention.title_line).startswith("attention L1H2 · L0H1, L0H2 off")
         off = Off((Head("decoder", 0, 1), Head("decoder", 0, 2)))
         engine = Engine(EngineOptions(use_cache=False))
@@ -141,16 +143,16 @@ async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model
         engine.stop()
         assert np.allclose(attention(app), expected, atol=1e-6)
         assert not np.allclose(plain, expected, atol=1e-3)
-        await press(pilot, "9")
+        await press_slowly(pilot, "9")
         query = Query(text=TEXT, off=off.heads)
-        assert rows(pane(app).shown) == asked(model, "ablation", query)
-        assert shown(pane(app).title_line).startswith("ablation with L0H1, L0H2 off")
-        await press(pilot, "unbound:app.by_mean")
-        assert rows(pane(app).shown) == asked(model, "ablation", Query(text=TEXT, off=off.heads, by_mean=True))
-        await press(pilot, "unbound:app.by_mean", "O", "3")
+        assert rows(active_table(app).shown) == asked(model, "ablation", query)
+        assert shown(active_table(app).title_line).startswith("ablation with L0H1, L0H2 off")
+        await press_slowly(pilot, "unbound:app.by_mean")
+        assert rows(active_table(app).shown) == asked(model, "ablation", Query(text=TEXT, off=off.heads, by_mean=True))
+        await press_slowly(pilot, "unbound:app.by_mean", "O", "3")
         assert shown(app.views.attention.title_line).startswith("attention L1H2")
         assert np.allclose(attention(app), plain, atol=1e-6)
-        await press(pilot, "left_curly_bracket", "left_square_bracket")
+        await press_slowly(pilot, "left_curly_bracket", "left_square_bracket")
         assert np.allclose(attention(app), before, atol=1e-6)
 
 
@@ -174,21 +176,21 @@ async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
             return table(engine, name, query, view)
 
         monkeypatch.setattr(Engine, "table", watched)
-        await press(pilot, "9")
-        assert {row[1] for row in rows(pane(app).shown)} == {0, 1}
-        assert "2 of 3 layers, stopped, 9 goes on" in shown(pane(app).title_line)
-        await press(pilot, "slash", *"change>9", "enter")
-        assert shown(pane(app).title_line).startswith("ablation stopped, 9 goes on  0 of 8 so far  change>9")
-        await press(pilot, "escape")
-        assert "so far" not in shown(pane(app).title_line), "all rows again"
-        await press(pilot, "escape")
+        await press_slowly(pilot, "9")
+        assert {row[1] for row in rows(active_table(app).shown)} == {0, 1}
+        assert "2 of 3 layers, stopped, 9 goes on" in shown(active_table(app).title_line)
+        await filter_table(pilot, "change>9")
+        assert shown(active_table(app).title_line).startswith("ablation stopped, 9 goes on  0 of 8 so far  change>9")
+        await press_slowly(pilot, "escape")
+        assert "so far" not in shown(active_table(app).title_line), "all rows again"
+        await press_slowly(pilot, "escape")
         assert app.focused is app.main.tree_widget, "with nothing to stop it goes back to the tree"
-        await press(pilot, "9")
+        await press_slowly(pilot, "9")
         expected = asked(model, "ablation", Query(text=TEXT))
-        assert rows(pane(app).shown) == expected
+        assert rows(active_table(app).shown) == expected
         changes = [abs(float(str(row[7]))) for row in expected]
         assert changes == sorted(changes, reverse=True)
-        await press(pilot, "g", "g", "enter")
+        await press_slowly(pilot, "g", "g", "enter")
         assert app.session.shown.selected == Head("decoder", int(str(expected[0][1])), int(str(expected[0][2])))
 
 
@@ -208,52 +210,52 @@ async def test_space_switches_the_selected_head_from_any_view(tiny_model: TinyMo
             await type_keys(pilot, *keys, "space")
             await settle(pilot)
             assert refusal in screen_text(app).splitlines()[-1]
-        await press(pilot, "2", "o", "4", "o")
+        await press_slowly(pilot, "2", "o", "4", "o")
         assert app.session.shown.off.heads == (), "o sorts"
 
 
-async def test_with_heads_off_titles_say_what_they_are_of_and_maps_before_and_after_can_be_compared(
+async def test_with_heads_off_titles_say_so_and_maps_are_compared_with_all_heads_on(
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L0H1", size=(160, 50)) as (app, pilot):
-        await press(pilot, "space")
-        await press(pilot, "8")
-        assert shown(pane(app).title_line).startswith("predictions with L0H1 off")
-        table = pane(app).shown
+        await press_slowly(pilot, "space")
+        await press_slowly(pilot, "8")
+        assert shown(active_table(app).title_line).startswith("predictions with L0H1 off")
+        table = active_table(app).shown
         assert table is not None
         assert {"probability_after", "change"} <= set(table.columns)
         for view in ("lens", "contributions"):
-            await press(pilot, "8")
+            await press_slowly(pilot, "8")
             assert shown(app.views.active.title_line).startswith(f"{view} with all heads on")
-        await press(pilot, "comma", "8", "8", "8")
-        assert "position 4  with all heads on" in shown(pane(app).title_line)
+        await press_slowly(pilot, "comma", "8", "8", "8")
+        assert "position 4  with all heads on" in shown(active_table(app).title_line)
         app.session.change(selected=Head("decoder", 1, 2))
-        await press(pilot, "3")
+        await press_slowly(pilot, "3")
         off = attention(app).copy()
-        await press(pilot, "D")
+        await press_slowly(pilot, "D")
         assert shown(app.views.attention.title_line).startswith("attention L1H2 · with L0H1 off less with all on")
         shown_map = app.views.attention.heatmap.pooled
         assert shown_map is not None
         on = app.engine.attention(TEXT, "decoder", 1).result().weights[2]
         np.testing.assert_array_equal(shown_map.values, off - on)
-        await press(pilot, "a", "a", "a", "a")
+        await press_slowly(pilot, "a", "a", "a", "a")
         assert shown(app.views.attention.title_line).startswith("attention rollout · with all heads on")
-        await press(pilot, "D")
+        await press_slowly(pilot, "D")
         assert shown(app.views.attention.title_line).startswith("attention L1H2 · with L0H1 off less with all on")
-        await press(pilot, "O")
+        await press_slowly(pilot, "O")
         np.testing.assert_array_equal(attention(app), on)
         assert "less with" not in shown(app.views.attention.title_line)
 
 
-async def test_contributions_begin_at_the_strongest_whatever_head_is_selected(tiny_model: TinyModel) -> None:
+async def test_contributions_start_at_the_strongest_whatever_head_is_selected(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L1H3") as (app, pilot):
-        await press(pilot, "8", "8", "8")
-        assert pane(app).view == "contributions"
-        assert pane(app).grid.place == 0
-        await press(pilot, "comma")
-        assert pane(app).grid.place == 0
-        await press(pilot, "right_square_bracket")
-        assert pane(app).grid.row is not None
+        await press_slowly(pilot, "8", "8", "8")
+        assert active_table(app).view == "contributions"
+        assert active_table(app).grid.place == 0
+        await press_slowly(pilot, "comma")
+        assert active_table(app).grid.place == 0
+        await press_slowly(pilot, "right_square_bracket")
+        assert active_table(app).grid.row is not None
         assert app.session.shown.selected == Head("decoder", 1, 3)
 
 
@@ -282,7 +284,7 @@ def pair(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("model_type", ["llama", "bert"])
-def test_both_models_numbers_are_those_of_each_by_itself(
+def test_a_comparison_has_the_numbers_of_each_model_by_itself(
     model_type: str, tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     model = tiny_model(model_type, with_head=True)
@@ -304,7 +306,7 @@ def test_both_models_numbers_are_those_of_each_by_itself(
     assert most == sorted(most, reverse=True)
 
 
-def test_without_a_second_model_the_table_is_what_it_was_and_a_filter_knows_the_other_columns_only_with_one(
+def test_only_a_second_model_adds_columns_and_filters_for_it(
     pair: tuple[Path, Path],
 ) -> None:
     model, other = pair
@@ -329,10 +331,8 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
     model, other = pair
     engine = Engine(EngineOptions(other=str(other)))
     async with explorer(model, text=SHORT, engine=engine, size=(100, 24)) as (app, pilot):
-        await press(pilot, "8")
-        await settle(pilot)
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        await press_slowly(pilot, "8")
+        pane = active_table(app)
         assert pane.shown is not None
         rows = as_exported(pane.shown)
         assert rows == exported(model, "predictions", "--text", SHORT, "--top", "20", "--vs", other)
@@ -340,8 +340,8 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         pane.grid.go_to_column("difference")
         await pilot.pause()
         assert shown(pane.explanation_line) == "probability in the other model minus probability in this one"
-        await press(pilot, *"/difference > 0 and rank_other = 1", "enter")
-        await until(pilot, lambda: pane.counts == (1, len(rows)))
+        await filter_table(pilot, "difference > 0 and rank_other = 1")
+        assert pane.counts == (1, len(rows))
         assert f"--vs {other}" in app.main.exporting.command()
         table, without = pane.shown, len(PREDICTIONS.columns)
         alone = table.with_frame(table.frame[:, :without])
@@ -349,24 +349,23 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
             pane.show((), shows, None)
             await pilot.pause()
             assert pane.counts == (count, len(rows)), "a filter of columns that are gone hides nothing"
-        await press(pilot, *"/difference > 0 and rank_other = 1", "enter")
+        await filter_table(pilot, "difference > 0 and rank_other = 1")
         assert pane.counts == (1, len(rows))
-        await press(pilot, "escape")
+        await press_slowly(pilot, "escape")
         app.main.exporting.folder = tmp_path
-        await press(pilot, "e", "w")
+        await press_slowly(pilot, "e", "w")
         await until(pilot, lambda: bool(list(tmp_path.glob("*predictions.csv"))))
         (file,) = tmp_path.glob("*predictions.csv")
         with file.open() as lines:
             assert list(csv.DictReader(lines)) == rows
 
 
-async def test_what_is_of_the_first_model_alone_says_so_in_its_title(pair: tuple[Path, Path]) -> None:
+async def test_tables_of_the_first_model_alone_say_so_in_their_titles(pair: tuple[Path, Path]) -> None:
     model, other = pair
     engine = Engine(EngineOptions(other=str(other)))
     async with explorer(model, text=SHORT, engine=engine, size=(80, 24)) as (app, pilot):
         for key, view in (("8", "predictions"), ("8", "lens"), ("8", "contributions"), ("9", "ablation")):
-            await press(pilot, key)
-            await settle(pilot)
+            await press_slowly(pilot, key)
             pane = app.views.active
             assert pane.view == view
             assert (f"of {model.name}" in shown(pane.title_line)) == (view != "predictions")
@@ -379,7 +378,7 @@ async def test_what_is_of_the_first_model_alone_says_so_in_its_title(pair: tuple
                 )
 
 
-async def test_where_the_other_model_reads_other_tokens_the_first_ones_predictions_stand_alone_with_the_reason(
+async def test_models_with_different_tokens_are_not_compared_and_the_title_says_why(
     pair: tuple[Path, Path], tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     model, _ = pair
@@ -388,10 +387,8 @@ async def test_where_the_other_model_reads_other_tokens_the_first_ones_predictio
     assert "cut this sentence into different tokens, so they cannot be compared on it: token 0 is 't'" in said
     engine = Engine(EngineOptions(other=str(other)))
     async with explorer(model, text=SHORT, engine=engine, size=(200, 24)) as (app, pilot):
-        await press(pilot, "8")
-        await settle(pilot)
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        await press_slowly(pilot, "8")
+        pane = active_table(app)
         assert pane.shown is not None
         assert pane.shown.columns == PREDICTIONS.columns
         rows = as_exported(pane.shown)

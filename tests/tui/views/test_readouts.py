@@ -6,31 +6,23 @@ import re
 
 import pytest
 from textual import events
-from textual.pilot import Pilot
 
 from engine.values.heads import Head
 from engine.values.table import RANK_COLUMNS
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, screen_text, settle, shown, until
+from tests.tui.explorer import active_table, explorer, press, press_slowly, screen_text, settle, shown, until
 from tui.drawing.readout import measure_readout
-from tui.views.table_view import TablePane
+from tui.views.ranks_view import RanksPane
 from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
 
 TEXT = "the cat sat on the mat"
 
 
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settle(pilot)
-
-
 async def test_a_wheel_to_the_right_leaves_fewer_columns_in_the_title() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
-        await press(pilot, "w", "w")
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        await press_slowly(pilot, "w", "w")
+        pane = active_table(app)
         before = pane.grid.columns_beyond
         assert f"→ {before} more" in shown(pane.title_line)
         for _ in range(3):
@@ -42,77 +34,66 @@ async def test_a_wheel_to_the_right_leaves_fewer_columns_in_the_title() -> None:
 
 async def test_ranks_name_the_stack_where_there_are_several(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("t5"), head="cross.L1H0") as (app, pilot):
-        await press(pilot, "2")
+        await press_slowly(pilot, "2")
         assert shown(app.views.ranks.title_line).startswith("ranks cross layer 1")
 
 
 async def test_a_number_that_is_too_long_for_the_line_leaves_room_for_chance() -> None:
     async with explorer("demo", head="L0H0", size=(40, 12)) as (app, pilot):
-        await press(pilot, "4")
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        await press_slowly(pilot, "4")
+        pane = active_table(app)
         pane.grid.go_to_column("qk_identity_distance")
         await settle(pilot)
         said = shown(pane.readout_line)
         assert re.fullmatch(r"L0H0  0\.\d{2,4} +chance \S+", said)
         assert len(said) <= pane.readout_line.size.width
-        await press(pilot, "z")
+        await press_slowly(pilot, "z")
         assert re.fullmatch(r"L0H0  0\.\d{4}  chance \S+", shown(pane.readout_line))
 
 
 async def test_what_the_mask_hides_is_masked_in_the_rollout_too() -> None:
     async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
-        await press(pilot, "3", "a", "a", "a", "a", "g", "g", "right")
+        await press_slowly(pilot, "3", "a", "a", "a", "a", "g", "g", "right")
         assert app.views.attention.shown_name is not None
         assert app.views.attention.shown_name.is_rollout
         assert shown(app.views.attention.readout_line) == 'q 0 "<|start|>" → k 1 "t"  masked   ⏎ 0 "<|start|>" 1.00'
 
 
-async def test_a_label_that_no_head_has_is_not_said_to_come(tiny_model: TinyModel) -> None:
+async def test_a_search_for_an_absent_label_does_not_promise_it(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2")) as (app, pilot):
-        await pilot.press("slash", *"induction")
-        await settle(pilot)
+        await press(pilot, "slash", *"induction")
         assert "no match; heads get labels when a sentence is read" in screen_text(app)
-        await press(pilot, "escape", "i", *"cats", "enter")
+        await press_slowly(pilot, "escape", "i", *"cats", "enter")
         stores = app.main.stores
         assert stores is not None
         await until(pilot, lambda: stores.labels.is_known)
         assert "induction" not in stores.labels.by_head.values()
-        await press(pilot, "escape", "slash", *"induction")
-        await settle(pilot)
+        await press_slowly(pilot, "escape", "slash", *"induction")
         assert "there is no head induction" in screen_text(app)
         assert "when a sentence is read" not in screen_text(app)
 
 
-async def test_empty_cells_say_that_no_pattern_is_clear_and_notes_are_shown_where_there_are_any() -> None:
+async def test_an_empty_label_is_explained_and_a_column_without_notes_is_hidden() -> None:
     async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
-        await press(pilot, "7")
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        await press_slowly(pilot, "7")
+        pane = active_table(app)
         pane.grid.go_to_column("label")
         await pilot.pause()
         assert shown(pane.readout_line) == "L0H1  label is empty: the head has no clear pattern"
         assert "note" not in pane.grid.columns
 
 
-async def test_the_keys_of_the_coloured_text_say_what_they_do_next() -> None:
+async def test_the_line_of_keys_offers_the_keys_of_the_coloured_text() -> None:
     async with explorer("demo", text=TEXT, head="L0H1", size=(100, 30)) as (app, pilot):
-        await press(pilot, "T")
+        await press_slowly(pilot, "T")
         assert app.main.key_line.render().plain.startswith("⏎ Largest  tab Next panel")
-        await press(pilot, "unbound:text.both")
-        await press(pilot, "unbound:text.turn", "unbound:text.both")
+        await press_slowly(pilot, "unbound:text.both")
+        await press_slowly(pilot, "unbound:text.turn", "unbound:text.both")
         assert app.main.key_line.render().plain.startswith("⏎ Largest  tab Next panel")
-
-
-async def test_the_texts_of_two_stacks_can_be_turned_to_and_are_both_shown(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
-        await press(pilot, "T")
-        line = app.main.key_line.render().plain
-        assert line.startswith("⏎ Largest  tab Next panel")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 12), (160, 50)])
-async def test_the_measure_beside_the_heads_is_named_over_the_tree_in_every_view(size: tuple[int, int]) -> None:
+async def test_the_tree_title_names_the_measure_in_every_view(size: tuple[int, int]) -> None:
     async with explorer("demo", text=TEXT, head="L0H1", size=size) as (app, pilot):
         assert app.views.stores is not None
         head = Head("decoder", 0, 1)
@@ -125,7 +106,7 @@ async def test_the_measure_beside_the_heads_is_named_over_the_tree_in_every_view
             ("m", "participation ratio", "participation_ratio"), ("m", "spectral norm", "spectral_norm"),
             ("unbound:app.previous_measure", "participation ratio", "participation_ratio"),
         ):  # fmt: skip
-            await press(pilot, key)
+            await press_slowly(pilot, key)
             lines = [line[: app.main.tree_widget.region.right].rstrip() for line in screen_text(app).splitlines()]
             title_of_it = r" (.+?)(…?)( of QK,| QK) OV"
             framed = rf"╭─(?: heads ─+)?{title_of_it} ─+"  # on a large screen, without the word where it has no room
@@ -141,11 +122,11 @@ async def test_the_measure_beside_the_heads_is_named_over_the_tree_in_every_view
             assert [float(each) for each in said] == pytest.approx(numbers[: len(said)], rel=digits)
 
 
-async def test_the_names_over_the_tree_go_with_it_and_come_back_with_it() -> None:
+async def test_the_tree_title_hides_and_comes_back_with_the_tree() -> None:
     async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
-        await press(pilot, "3", "z")
+        await press_slowly(pilot, "3", "z")
         assert "stable rank" not in screen_text(app)
-        await press(pilot, "unbound:app.tree")
+        await press_slowly(pilot, "unbound:app.tree")
         assert screen_text(app).splitlines()[1].startswith(" stable rank QK OV ")
 
 
@@ -157,7 +138,7 @@ def test_a_narrow_readout_of_a_measure_names_the_head_before_all_else(width: int
     assert "29" in line
 
 
-def test_of_a_column_that_is_cut_a_number_is_shown_whole_or_not_at_all() -> None:
+def test_a_cut_column_shows_a_number_in_full_or_not_at_all() -> None:
     columns = Columns.of(("head", "entropy"), [["H0", "H1"], [0.123456, 2]], 1, str)
     for room, first, second in (
         (8, "0.123456", "       2"),
@@ -170,11 +151,5 @@ def test_of_a_column_that_is_cut_a_number_is_shown_whole_or_not_at_all() -> None
     assert columns.cell(1, "", 3) == "   "
 
 
-@pytest.mark.parametrize("column", ["condition_number", "head"])
-async def test_a_column_typed_alone_into_the_filter_of_the_ranks_is_explained(column: str) -> None:
-    async with explorer("demo", head="L0H1") as (app, pilot):
-        await press(pilot, "2", "slash")
-        app.views.ranks.filter_input.value = column
-        await settle(pilot)
-        assert app.views.ranks.filter_input.value == column
-        assert app.views.ranks.explain_column(column)
+def test_each_column_that_a_filter_of_the_ranks_can_name_is_explained() -> None:
+    assert all(RanksPane().explain_column(column) for column in RANK_COLUMNS)

@@ -14,10 +14,11 @@ from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapName, MapQuery, MapWindow
 from engine.values.heads import Head
 from tests.conftest import TinyModel
+from tests.exporting import written
 from tests.opening import hold_up
 from tests.tui.explorer import explorer, screen_text, settle, shown, titled, until
 from tests.tui.painted import PaintedApp, good_terminal
-from tests.tui.views.test_comparing import TEXT, heads_of, press, written
+from tests.tui.views.test_comparing import TEXT, heads_of, press
 from tui.drawing.levels import Ink, levels_of
 from tui.drawing.map_layout import Tiles
 from tui.widgets.small_maps import SmallMaps
@@ -61,9 +62,8 @@ async def test_small_maps_are_those_of_the_engine(
 
 
 async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TERM", "xterm-256color")
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         await press(pilot, "P A", "l l h")
@@ -82,7 +82,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         assert shown(pane.title_line) == "maps layer 1 · 4 heads"
         weights = app.engine.attention(TEXT, "decoder", 1).result().weights
         await press(pilot, "e", "v")
-        rows = written(tmp_path, "*-L1-heads-attention.csv")
+        rows = written(folder, "*-L1-heads-attention.csv")
         assert [float(row["weight"]) for row in rows] == weights.ravel().tolist()
         x, y = pane.maps._tiles.origin(2)
         await pilot.hover(pane.maps, offset=(x + 1, y + 1))
@@ -91,7 +91,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         await press(pilot, "enter")
         assert app.views.active is app.views.attention
         await press(pilot, "A", "e t")
-        (file,) = tmp_path.glob("*-heads-attention.txt")
+        (file,) = folder.glob("*-heads-attention.txt")
         tiles, first = pane.maps._tiles, pane.maps.maps[0].values
         assert tiles.rows_per_line == 2, "a line holds two rows in colour"
         levels = levels_of(first, "linear", pane.maps.largest, Ink.SHADES.levels)
@@ -107,10 +107,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         assert "choose a layer or a head" in screen_text(app)
 
 
-async def test_another_sentence_has_small_maps_of_its_own(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_another_sentence_has_small_maps_of_its_own(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
         await press(pilot, "A")
         await pilot.press("i", "ctrl+u", *"acat", "enter")
@@ -119,7 +116,7 @@ async def test_another_sentence_has_small_maps_of_its_own(
         drawn = heads_of(app).maps.maps
         np.testing.assert_array_equal([drawn[number].values for number in sorted(drawn)], weights)
         await press(pilot, "e", "v")
-        rows = written(tmp_path, "*-L0-heads-attention.csv")
+        rows = written(folder, "*-L0-heads-attention.csv")
         assert [float(row["weight"]) for row in rows] == weights.ravel().tolist()
 
 
@@ -143,7 +140,7 @@ async def test_a_large_terminal_shows_the_head_under_the_cursor_beside_the_small
         assert pane.region.width == 0
 
 
-async def test_the_largest_weight_of_a_map_and_all_maps_are_copied_and_of_a_layer_it_is_said_why_not(
+async def test_keys_copy_the_largest_weight_or_all_maps_but_nothing_of_a_layer(
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L1H2") as (app, pilot):
@@ -177,7 +174,7 @@ def assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps: Sm
     assert names[-1] + 1 < len(lines), "and no name without its map"
 
 
-async def test_where_not_all_maps_are_in_view_the_title_counts_and_the_cursors_map_is_shown() -> None:
+async def test_the_title_counts_maps_and_the_one_under_the_cursor_is_in_view() -> None:
     async with explorer("demo", text=TEXT, head="L0H2", size=(40, 12)) as (app, pilot):
         await press(pilot, "A")
         assert shown(heads_of(app).title_line) == "maps L0 · 3 of 8 heads"
@@ -203,7 +200,7 @@ class SmallMapsApp(PaintedApp):
 
 
 @pytest.mark.parametrize(("no_color", "seen"), [("", "▀?   "), ("1", "█?█  ")])
-async def test_what_is_no_number_has_its_sign_in_both_halves_of_a_cell(
+async def test_nan_has_its_sign_in_both_halves_of_a_cell(
     no_color: str, seen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good_terminal(monkeypatch)
@@ -218,7 +215,7 @@ async def test_what_is_no_number_has_its_sign_in_both_halves_of_a_cell(
         assert maps.render_line(1).text[:5] == seen
 
 
-async def test_a_small_map_opens_as_that_head_whatever_mean_was_looked_at(tiny_model: TinyModel) -> None:
+async def test_a_small_map_opens_its_heads_map_even_after_a_mean(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H0", size=(80, 24)) as (app, pilot):
         for key in ("3", "a", "A", "l", "l", "enter"):
             await pilot.press(key)

@@ -8,13 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, foot, press, screen_text, settle, shown, until
+from tests.tui.explorer import command, explorer, filter_table, foot, press, screen_text, settle, shown, until
 
 
-async def test_tree_titles_and_paths_on_the_smallest_terminal(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_tree_titles_and_paths_on_the_smallest_terminal(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama", num_attention_heads=16), head="L1H2", size=(40, 12)) as (app, pilot):
         await pilot.press("2")
         await settle(pilot)
@@ -35,7 +32,7 @@ async def test_tree_titles_and_paths_on_the_smallest_terminal(
         assert path.strip().endswith("-L1H2-distance0-spectrum.csv")
 
 
-async def test_on_a_narrow_terminal_the_tree_gives_way_and_the_footer_says_how_it_goes(tiny_model: TinyModel) -> None:
+async def test_the_tree_is_narrow_on_a_narrow_terminal_and_a_key_hides_it(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", size=(40, 12)) as (app, pilot):
         await pilot.press("2")
         await settle(pilot)
@@ -53,7 +50,7 @@ async def test_on_a_narrow_terminal_the_tree_gives_way_and_the_footer_says_how_i
         assert tree.outer_size.width == 21
 
 
-async def test_the_end_of_a_files_name_is_seen_where_the_path_is_too_long(
+async def test_a_long_path_shows_the_end_of_the_files_name(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "a folder" / "in a folder" / "of a folder"
@@ -70,7 +67,7 @@ async def test_the_end_of_a_files_name_is_seen_where_the_path_is_too_long(
 
 
 @pytest.mark.parametrize("size", [(20, 5), (39, 12), (40, 11)])
-async def test_nothing_is_drawn_over_what_says_that_the_terminal_is_too_small(size: tuple[int, int]) -> None:
+async def test_only_the_message_is_drawn_on_a_terminal_that_is_too_small(size: tuple[int, int]) -> None:
     async with explorer("demo", size=(40, 12)) as (app, pilot):
         await pilot.press("i", "c", "a", "t")
         await settle(pilot)
@@ -86,7 +83,7 @@ async def test_nothing_is_drawn_over_what_says_that_the_terminal_is_too_small(si
 
 
 @pytest.mark.parametrize("key", ["S", "ctrl+p", "B"])
-async def test_a_terminal_of_a_few_columns_ends_nothing_where_a_list_lies_over_the_views(key: str) -> None:
+async def test_a_list_over_the_views_survives_a_terminal_of_a_few_columns(key: str) -> None:
     async with explorer("demo", size=(40, 12)) as (app, pilot):
         await pilot.press(key)
         for size in ((6, 5), (4, 5), (1, 1), (80, 24)):
@@ -97,7 +94,7 @@ async def test_a_terminal_of_a_few_columns_ends_nothing_where_a_list_lies_over_t
         assert app.views.active is app.views.attention
 
 
-async def test_where_a_filter_holds_the_key_that_takes_it_away_is_seen_in_every_view() -> None:
+async def test_every_filtered_view_shows_the_key_that_clears_the_filter() -> None:
     async with explorer("demo", head="L1H0", text="Mia saw a fox", size=(40, 12)) as (app, pilot):
         for key, condition in (
             ("2", "layer = 1"),
@@ -106,24 +103,20 @@ async def test_where_a_filter_holds_the_key_that_takes_it_away_is_seen_in_every_
             ("unbound:app.weights", "bytes > 0"),
         ):
             await press(pilot, key)
-            await settle(pilot)
             assert "esc All rows" not in foot(app)
-            await press(pilot, "/", *condition, "enter")
-            await settle(pilot)
+            await filter_table(pilot, condition)
             assert "esc All rows" in foot(app), key
             assert foot(app).rstrip().endswith("? Help  q Quit")
             await press(pilot, "escape")
             assert "esc All rows" not in foot(app), key
         await press(pilot, "3", "x")
-        await settle(pilot)
         await press(pilot, "/", *"kind = content", "enter")
         assert "esc All rows" in foot(app)
 
 
-async def test_of_a_term_its_number_and_chance_are_said_before_what_they_are() -> None:
+async def test_a_terms_number_and_chance_come_before_their_explanation() -> None:
     async with explorer("demo", head="L1H0", text="Mia saw a fox", size=(40, 12)) as (app, pilot):
         await press(pilot, "3", "x")
-        await settle(pilot)
         pane = app.views.table
         assert pane is not None
         row = dict(zip(pane.grid.all_columns, pane.grid.whole_row or (), strict=True))
@@ -138,7 +131,7 @@ async def test_of_a_term_its_number_and_chance_are_said_before_what_they_are() -
         assert shown(pane.readout_line).startswith("sum ")
 
 
-async def test_what_each_row_says_of_itself_takes_no_column(tiny_model: TinyModel) -> None:
+async def test_a_column_that_names_each_rows_own_head_is_hidden(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama", with_head=True), text="Mia saw a fox", size=(160, 50)) as (app, pilot):
         await press(pilot, "9")
         pane = app.views.table
@@ -148,13 +141,12 @@ async def test_what_each_row_says_of_itself_takes_no_column(tiny_model: TinyMode
         assert "more column" not in shown(pane.title_line)
         assert "off" not in pane.grid.columns
         assert pane.table_on_screen().columns[-1] == "off", "in a file it stands for itself"
-        await press(pilot, ":", *"off L0H1 L0H2", "enter")
-        await settle(pilot)
+        await command(pilot, "off L0H1 L0H2")
         assert {row[-1] for row in pane.table_on_screen()} == {"L0H1 L0H2"}
         assert "off" in pane.grid.columns
 
 
-async def test_what_can_be_typed_as_a_sentence_ends_in_a_sign_where_it_is_cut(tiny_model: TinyModel) -> None:
+async def test_a_cut_hint_for_the_sentence_ends_in_an_ellipsis(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), size=(40, 12)) as (app, pilot):
         line = screen_text(app).splitlines()[-2].rstrip()
         assert re.fullmatch(r" sentence i: type a sentence, Enter \w*…", line)

@@ -31,23 +31,25 @@ from engine.values.views import CIRCUITS, VIEWS, WEIGHTS, Query
 from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.opening import open_folder, worked_out
-from tests.tui.explorer import explorer, screen_text, settle, shown, titled, type_keys
+from tests.tui.explorer import (
+    active_table,
+    explorer,
+    filter_table,
+    press,
+    screen_text,
+    settle,
+    shown,
+    titled,
+    type_keys,
+)
 from tui.app.explorer import Explorer
 from tui.cli.headless import run_export
 from tui.drawing.numbers import fit_number
 from tui.drawing.titles import Part
 from tui.export.request import Request
 from tui.views.switcher import WEIGHTS_WIDTH
-from tui.views.table_view import TablePane
 
 KEYS = {"circuits": "4", "composition": "5", "directions": "6", "patterns": "7"}
-
-
-def pane(app: Explorer) -> TablePane:
-    """Give the table that is looked at."""
-    active = app.views.active
-    assert isinstance(active, TablePane)
-    return active
 
 
 def asked(model: Path, view: str, query: Query) -> list[tuple[object, ...]]:
@@ -70,16 +72,15 @@ async def test_a_key_shows_the_table_of_the_selected_head(tiny_model: TinyModel,
     by_layer = Query(layer=Head("decoder", 1))
     async with explorer(model, size=size, head="L1H2") as (app, pilot):
         for view, key in KEYS.items():
-            await pilot.press(key)
-            await settle(pilot)
+            await press(pilot, key)
             query = by_layer if view in ("circuits", "patterns") else replace(by_layer, head=2)
-            assert rows(pane(app).shown) == asked(model, view, query)
-            assert titled(pane(app).title_line) == f"{view} L1H2"
+            assert rows(active_table(app).shown) == asked(model, view, query)
+            assert titled(active_table(app).title_line) == f"{view} L1H2"
             text = screen_text(app)
-            assert app.focused is pane(app).grid
+            assert app.focused is active_table(app).grid
             assert next(name for name in VIEWS[view].columns if name not in ("stack", "layer", "head")) in text
             if size[0] == 160:
-                has_room = pane(app).grid.wanted_width <= app.views.size.width - WEIGHTS_WIDTH
+                has_room = active_table(app).grid.wanted_width <= app.views.size.width - WEIGHTS_WIDTH
                 assert ("ranks layer 1" in text) == has_room, "the weights stay at the left of a narrow table"
                 assert "attention L1H2" not in text
 
@@ -87,9 +88,8 @@ async def test_a_key_shows_the_table_of_the_selected_head(tiny_model: TinyModel,
 async def test_a_selected_layer_has_its_eigenvalues_too(tiny_model: TinyModel) -> None:
     model, layer = tiny_model("gpt2"), Head("decoder", 1)
     async with explorer(model, head="L1") as (app, pilot):
-        await pilot.press("4")
-        await settle(pilot)
-        found = rows(pane(app).shown)
+        await press(pilot, "4")
+        found = rows(active_table(app).shown)
     assert found == asked(model, "circuits", Query(layer=layer, whole_layers=True, eigenvalues=True))
     place = VIEWS["circuits"].columns.index("qk_positive_mass")
     assert isinstance(found[-1][place], float)
@@ -97,60 +97,47 @@ async def test_a_selected_layer_has_its_eigenvalues_too(tiny_model: TinyModel) -
 
 async def test_the_cursor_is_on_the_selected_heads_row_and_a_column_explains_itself(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
-        await pilot.press("4")
-        await settle(pilot)
-        assert next(iter(pane(app).grid.row or ())) == "2"
+        await press(pilot, "4")
+        assert next(iter(active_table(app).grid.row or ())) == "2"
         await pilot.press("home")
         await pilot.pause()
-        assert shown(pane(app).explanation_line).startswith("tr(M²)/‖M‖² of M = QK")
-        table = rows(pane(app).shown)
+        assert shown(active_table(app).explanation_line).startswith("tr(M²)/‖M‖² of M = QK")
+        table = rows(active_table(app).shown)
         place = next(row for row in table if row[2] == "2")
-        assert shown(pane(app).readout_line) == f"L1H2  qk_symmetry {place[3]:.4g}  chance 0.03125"
-        assert "qk_symmetry_chance" not in pane(app).grid.columns
-        assert "qk_symmetry_chance" in pane(app).table_on_screen().columns, "files have what chance gives"
+        assert shown(active_table(app).readout_line) == f"L1H2  qk_symmetry {place[3]:.4g}  chance 0.03125"
+        assert "qk_symmetry_chance" not in active_table(app).grid.columns
+        assert "qk_symmetry_chance" in active_table(app).table_on_screen().columns, "files have what chance gives"
         await pilot.press("r", "l")
         await pilot.pause()
-        assert shown(pane(app).explanation_line).startswith("chance, Gaussian factors")
+        assert shown(active_table(app).explanation_line).startswith("chance, Gaussian factors")
 
 
 async def test_another_head_has_its_own_table_and_enter_goes_to_the_head_that_feeds(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
-        await pilot.press("5")
-        await settle(pilot)
-        first = rows(pane(app).shown)
-        await pilot.press("]")
-        await settle(pilot)
-        assert {row[2] for row in rows(pane(app).shown)} == {"3"}
-        await pilot.press("[")
-        await settle(pilot)
-        assert rows(pane(app).shown) == first
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "5")
+        first = rows(active_table(app).shown)
+        await press(pilot, "]")
+        assert {row[2] for row in rows(active_table(app).shown)} == {"3"}
+        await press(pilot, "[")
+        assert rows(active_table(app).shown) == first
+        await press(pilot, "enter")
         assert app.session.shown.selected == Head("decoder", int(str(first[0][4])), int(str(first[0][5])))
 
 
-async def test_one_key_writes_the_rows_as_they_are_sorted(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_one_key_writes_the_rows_as_they_are_sorted(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
-        await pilot.press("4", "home", "o")
-        await settle(pilot)
-        await pilot.press("home", "o", "e", "v")
-        await settle(pilot)
-        sorted_rows = [[str(cell) for cell in row] for row in pane(app).table_on_screen()]
-        columns = pane(app).table_on_screen().columns
-    (file,) = tmp_path.glob("*circuits.csv")
+        await press(pilot, "4", "home", "o")
+        await press(pilot, "home", "o", "e", "v")
+        sorted_rows = [[str(cell) for cell in row] for row in active_table(app).table_on_screen()]
+        columns = active_table(app).table_on_screen().columns
+    (file,) = folder.glob("*circuits.csv")
     with file.open(encoding="utf-8", newline="") as stream:
         read = list(csv.reader(stream))
     assert tuple(read[0]) == columns
     assert read[1:] == sorted_rows
 
 
-async def test_directions_have_a_command_that_folds_the_gains_of_norms_in(
-    tiny_copy: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_directions_have_a_command_that_folds_the_gains_of_norms_in(tiny_copy: TinyModel, folder: Path) -> None:
     model = tiny_copy("llama", with_head=True)
     tensors = load_file(model / "model.safetensors")
     tensors |= {name: 1.0 + torch.rand(each.shape) for name, each in tensors.items() if each.ndim == 1}
@@ -160,42 +147,35 @@ async def test_directions_have_a_command_that_folds_the_gains_of_norms_in(
     folded = asked(model, "directions", Query(layer=head.whole_layer, head=2, fold_norm=True))
     assert plain != folded
     async with explorer(model, size=(160, 50), head="L1H2") as (app, pilot):
-        await pilot.press("2", "unbound:table.fold", "6")
-        await settle(pilot)
-        assert rows(pane(app).shown) == plain
-        await pilot.press("unbound:table.fold")
-        await settle(pilot)
-        assert rows(pane(app).shown) == folded
-        assert titled(pane(app).title_line).startswith("directions L1H2  norms folded in")
+        await press(pilot, "2", "unbound:table.fold", "6")
+        assert rows(active_table(app).shown) == plain
+        await press(pilot, "unbound:table.fold")
+        assert rows(active_table(app).shown) == folded
+        assert titled(active_table(app).title_line).startswith("directions L1H2  norms folded in")
         for keys in (["e", "v"], ["e", "w"]):
-            await pilot.press(*keys)
-            await settle(pilot)
-        await pilot.press("unbound:table.fold")
-        await settle(pilot)
-        assert rows(pane(app).shown) == plain
+            await press(pilot, *keys)
+        await press(pilot, "unbound:table.fold")
+        assert rows(active_table(app).shown) == plain
     of_head, of_all = (
-        tmp_path / f"{model.name}-L1H2-folded-directions.csv",
-        tmp_path / f"{model.name}-all-folded-directions.csv",
+        folder / f"{model.name}-L1H2-folded-directions.csv",
+        folder / f"{model.name}-all-folded-directions.csv",
     )
     for file, head_asked in ((of_head, ["--head", "L1H2"]), (of_all, [])):
         assert file.read_bytes() == run(model, "directions", *head_asked, "--fold-norm").stdout_bytes
 
 
-async def test_what_a_place_has_no_table_of_is_said(tiny_model: TinyModel) -> None:
+async def test_a_view_without_a_table_for_the_selection_says_what_to_choose(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L1") as (app, pilot):
-        await pilot.press("6")
-        await settle(pilot)
+        await press(pilot, "6")
         assert "choose a head" in screen_text(app)
-        await pilot.press("e", "v")
-        await settle(pilot)
+        await press(pilot, "e", "v")
         assert "directions is still empty; nothing was written" in screen_text(app)
         await pilot.press("escape")
-        await pilot.press("5")
-        await settle(pilot)
-        assert {row[1] for row in rows(pane(app).shown)} == {1}
+        await press(pilot, "5")
+        assert {row[1] for row in rows(active_table(app).shown)} == {1}
 
 
-async def test_a_table_that_cannot_be_made_says_why_and_the_others_go_on(
+async def test_a_table_that_fails_says_why_and_others_still_work(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def table(engine: Engine, name: str, query: Query, view: str = "") -> Future[Table]:
@@ -206,53 +186,52 @@ async def test_a_table_that_cannot_be_made_says_why_and_the_others_go_on(
     async with explorer(tiny_model("t5"), head="encoder.L0H0") as (app, pilot):
         with monkeypatch.context() as broken:
             broken.setattr(Engine, "table", table)
-            await pilot.press("4")
-            await settle(pilot)
+            await press(pilot, "4")
             assert "there are no rows for this one" in screen_text(app)
-        await pilot.press("5")
-        await settle(pilot)
-        assert pane(app).view == "composition"
+        await press(pilot, "5")
+        assert active_table(app).view == "composition"
         await pilot.press("3")
         await pilot.pause()
         assert app.views.active is app.views.attention
 
 
-async def test_the_title_says_how_many_columns_are_farther_to_the_right(tiny_model: TinyModel) -> None:
+async def test_the_title_counts_the_columns_to_the_right(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H2", size=(80, 24)) as (app, pilot):
-        await pilot.press("4")
-        await settle(pilot)
-        beyond = pane(app).grid.columns_beyond
-        assert shown(pane(app).title_line) == f"circuits L1H2  → {beyond} more columns"
-        assert pane(app).grid.columns == ("head", *(name for name in CIRCUITS.columns[3:] if not name.endswith(CHANCE)))
+        await press(pilot, "4")
+        beyond = active_table(app).grid.columns_beyond
+        assert shown(active_table(app).title_line) == f"circuits L1H2  → {beyond} more columns"
+        assert active_table(app).grid.columns == (
+            "head",
+            *(name for name in CIRCUITS.columns[3:] if not name.endswith(CHANCE)),
+        )
         head = screen_text(app).splitlines()[3].split("head")[1].split()
-        seen = len(pane(app).grid.columns) - 1 - beyond
+        seen = len(active_table(app).grid.columns) - 1 - beyond
         assert len(head) in (seen, seen + 1), "one may be cut"
-        await pilot.press("end")
-        await settle(pilot)
-        assert shown(pane(app).title_line) == "circuits L1H2"
+        await press(pilot, "end")
+        assert shown(active_table(app).title_line) == "circuits L1H2"
         await pilot.press("home")
         await pilot.resize_terminal(120, 24)
         await settle(pilot)
-        assert pane(app).grid.columns_beyond < beyond
-        assert shown(pane(app).title_line) == f"circuits L1H2  → {pane(app).grid.columns_beyond} more columns"
+        assert active_table(app).grid.columns_beyond < beyond
+        assert (
+            shown(active_table(app).title_line)
+            == f"circuits L1H2  → {active_table(app).grid.columns_beyond} more columns"
+        )
 
 
-async def test_while_a_filter_is_typed_the_readout_is_of_the_row_that_the_cursor_is_on() -> None:
+async def test_the_readout_follows_the_cursor_while_a_filter_is_typed() -> None:
     async with explorer("demo", head="L0H0", size=(80, 24)) as (app, pilot):
-        await pilot.press("4")
-        await settle(pilot)
-        before = shown(pane(app).readout_line)
-        table = pane(app).shown
+        await press(pilot, "4")
+        before = shown(active_table(app).readout_line)
+        table = active_table(app).shown
         assert table is not None
-        at, of = table.columns.index("head"), table.columns.index(pane(app).grid.column)
+        at, of = table.columns.index("head"), table.columns.index(active_table(app).grid.column)
         third = next(row for row in rows(table) if str(row[at]) == "3")
-        await pilot.press("slash", *"head = 3")
-        await settle(pilot)
-        assert shown(pane(app).explanation_line) == "1 of 8 rows"
-        assert f" {third[of]:.4g} " in shown(pane(app).readout_line) != before
-        await pilot.press("ctrl+u", *"head > 77")
-        await settle(pilot)
-        assert shown(pane(app).readout_line) == ""
+        await press(pilot, "slash", *"head = 3")
+        assert shown(active_table(app).explanation_line) == "1 of 8 rows"
+        assert f" {third[of]:.4g} " in shown(active_table(app).readout_line) != before
+        await press(pilot, "ctrl+u", *"head > 77")
+        assert shown(active_table(app).readout_line) == ""
 
 
 @pytest.mark.parametrize(
@@ -274,7 +253,7 @@ async def test_what_a_table_is_about_is_seen_in_little_room(size: tuple[int, int
             for key in keys.split():
                 await type_keys(pilot, key)
                 await settle(pilot)
-            grid, lines = pane(app).grid, screen_text(app).splitlines()
+            grid, lines = active_table(app).grid, screen_text(app).splitlines()
             region = grid.region
             place = grid.all_columns.index(measure)
             for number, row in enumerate(grid.rows[: grid.rows_in_view]):
@@ -283,10 +262,9 @@ async def test_what_a_table_is_about_is_seen_in_little_room(size: tuple[int, int
                 assert isinstance(value, int | float)
                 written = {fit_number(value, digits, digits=2) for digits in range(4, 10)}
                 assert written & set(re.findall(r"[-+.e\d]+", line)), line
-            assert measure != "value" or "weight" in shown(pane(app).readout_line)
+            assert measure != "value" or "weight" in shown(active_table(app).readout_line)
         if size[0] == 80:
-            await pilot.press("slash", *"projection > 0.2", "enter")
-            await settle(pilot)
+            await filter_table(pilot, "projection > 0.2")
             assert grid.column == "projection"
             assert re.search(r"token +projection +chance", screen_text(app)), "of what a row is stays beside it"
 
@@ -304,7 +282,7 @@ def opened(folder: Path) -> OpenModel:
 
 
 @pytest.mark.parametrize(("model_type", "dtype"), [("gpt2", torch.bfloat16), ("t5", torch.float32)])
-def test_norms_are_those_of_transformers_own_tensors_however_small_the_parts(
+def test_norms_are_those_of_transformers_tensors_however_small_the_parts(
     tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch, model_type: str, dtype: torch.dtype
 ) -> None:
     folder = tiny_copy(model_type, with_head=True)
@@ -332,7 +310,7 @@ def test_no_part_of_a_tensor_is_larger_than_asked(tiny_model: TinyModel, monkeyp
     assert torch.equal(torch.cat(parts), source.tensors.read(name).flatten())
 
 
-def test_what_is_stored_twice_is_said_and_so_is_what_has_no_norm(tiny_copy: TinyModel) -> None:
+def test_notes_name_tensors_stored_twice_and_tensors_without_a_norm(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("gpt2", with_head=True)
     file, head = folder / "model.safetensors", "lm_head.weight"
     stored = load_file(file)
@@ -365,7 +343,7 @@ def test_equal_matrices_that_are_not_tied_are_noticed(tiny_copy: TinyModel) -> N
     }
 
 
-def test_the_list_is_there_before_anything_is_read_and_no_tensor_is_read_twice(
+def test_weights_are_listed_before_any_is_read_and_none_is_read_twice(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
@@ -432,7 +410,7 @@ def test_norms_are_filtered_by_only_where_they_are_read(tiny_model: TinyModel, t
 
 
 @pytest.mark.parametrize("view", ["ranks", "spectrum"])
-def test_where_leaves_the_rows_of_which_it_is_true(tiny_model: TinyModel, tmp_path: Path, view: str) -> None:
+def test_where_keeps_the_rows_that_match(tiny_model: TinyModel, tmp_path: Path, view: str) -> None:
     folder, column = tiny_model("llama"), "stable_rank" if view == "ranks" else "energy"
     every = exported(folder, view, "", tmp_path / "every.csv")
     middle = sorted(float(row[column]) for row in every)[len(every) // 2]
@@ -441,29 +419,27 @@ def test_where_leaves_the_rows_of_which_it_is_true(tiny_model: TinyModel, tmp_pa
     assert 0 < len(some) < len(every)
 
 
-async def test_the_weights_on_screen_are_those_of_the_export_and_are_filtered_as_they_are_typed(
+async def test_the_weights_are_those_of_the_export_and_are_filtered_while_a_filter_is_typed(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tiny_model("gpt2", with_head=True)
     async with explorer(folder, head="L1H2", engine=Engine(EngineOptions(use_cache=False))) as (app, pilot):
-        await pilot.press("unbound:app.weights")
-        await settle(pilot)
+        await press(pilot, "unbound:app.weights")
         table = exported(folder, "weights", "", tmp_path / "all.csv", norms=True)
-        assert [["" if cell is None else str(cell) for cell in row] for row in pane(app).table_on_screen()] == [
+        assert [["" if cell is None else str(cell) for cell in row] for row in active_table(app).table_on_screen()] == [
             list(row.values()) for row in table
         ]
         assert tuple(table[0]) == WEIGHTS.columns
         await pilot.press("slash", *"c_att", "j")
         await pilot.pause()
-        assert titled(pane(app).title_line) == f"weights 0 of {len(table)}  c_attj"
+        assert titled(active_table(app).title_line) == f"weights 0 of {len(table)}  c_attj"
         await pilot.press("backspace", *" an")
         await pilot.pause()
-        assert shown(pane(app).explanation_line) == "no column or number 'c_att' at 1"
-        assert titled(pane(app).title_line) == "weights", "no filter holds that was never finished"
-        await pilot.press(*"d par", "tab", *" > 1000", "enter", "end", "o", "e", "v")
-        await settle(pilot)
-        assert focus(app) is pane(app).grid
+        assert shown(active_table(app).explanation_line) == "no column or number 'c_att' at 1"
+        assert titled(active_table(app).title_line) == "weights", "no filter holds that was never finished"
+        await press(pilot, *"d par", "tab", *" > 1000", "enter", "end", "o", "e", "v")
+        assert focus(app) is active_table(app).grid
     (file,) = tmp_path.glob("*-weights.csv")
     kept = exported(folder, "weights", "c_att and parameters > 1000", tmp_path / "kept.csv", norms=True)
     assert sorted(map(str, csv_rows(file))) == sorted(map(str, kept))
@@ -472,50 +448,48 @@ async def test_the_weights_on_screen_are_those_of_the_export_and_are_filtered_as
 
 async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1") as (app, pilot):
-        await pilot.press("4")
-        await settle(pilot)
-        count = len(list(pane(app).shown or ()))
+        await press(pilot, "4")
+        count = len(list(active_table(app).shown or ()))
         await pilot.press("slash", *"head = al", "enter", "slash", "end", *"l", "enter", "unbound:app.tree")
         await pilot.pause()
-        assert titled(pane(app).title_line) == f"circuits L1  1 of {count}  head = all"
+        assert titled(active_table(app).title_line) == f"circuits L1  1 of {count}  head = all"
         await pilot.press("4", "slash", *"ov_over", "tab")
         await pilot.pause()
-        assert shown(pane(app).explanation_line).startswith("Enter goes to ov_overlap: mean squared cosine")
+        assert shown(active_table(app).explanation_line).startswith("Enter goes to ov_overlap: mean squared cosine")
         await pilot.press("enter")
         await pilot.pause()
-        assert (pane(app).grid.column, pane(app).filter_input.display) == ("ov_overlap", False)
-        assert titled(pane(app).title_line) == f"circuits L1  1 of {count}  head = all"
+        assert (active_table(app).grid.column, active_table(app).filter_input.display) == ("ov_overlap", False)
+        assert titled(active_table(app).title_line) == f"circuits L1  1 of {count}  head = all"
         await pilot.press("slash", *"qk_symetry < 1", "enter")
         await pilot.pause()
-        assert focus(app) is pane(app).filter_input, "what cannot be read is there to be mended"
+        assert focus(app) is active_table(app).filter_input, "what cannot be read is there to be mended"
         assert "did you mean qk_symmetry?" in screen_text(app)
         await pilot.press("escape")
         await pilot.pause()
-        assert focus(app) is pane(app).grid
-        assert titled(pane(app).title_line) == "circuits L1"
+        assert focus(app) is active_table(app).grid
+        assert titled(active_table(app).title_line) == "circuits L1"
         assert screen_text(app).rstrip().endswith("? Help  q Quit"), "what there is no room for is left out before"
-        assert len(pane(app).grid.order) == count
+        assert len(active_table(app).grid.order) == count
         await pilot.press("slash", "enter")
         await pilot.pause()
-        assert (focus(app), pane(app).filter_input.display) == (pane(app).grid, False)
+        assert (focus(app), active_table(app).filter_input.display) == (active_table(app).grid, False)
         await pilot.press("slash", *"zzz", "enter")
         await pilot.pause()
-        assert pane(app).grid.why_none == "no row matches; / changes the filter, esc shows all rows"
+        assert active_table(app).grid.why_none == "no row matches; / changes the filter, esc shows all rows"
         assert " ".join(screen_text(app).split()).count("no row matches; / changes the filter, esc shows all rows") == 1
-        table = pane(app).shown
+        table = active_table(app).shown
         assert table is not None
         for so_far in (" so far", ""):  # whether it is still being worked out
-            pane(app).show([Part("L1", " ")], table.with_frame(table.frame), None, is_growing=bool(so_far))
+            active_table(app).show([Part("L1", " ")], table.with_frame(table.frame), None, is_growing=bool(so_far))
             await pilot.pause()
-            assert titled(pane(app).title_line) == f"circuits L1  0 of {count}{so_far}  zzz"
+            assert titled(active_table(app).title_line) == f"circuits L1  0 of {count}{so_far}  zzz"
             assert f"no row matches{so_far}; /" in screen_text(app)
 
 
 async def test_completing_backwards_begins_with_the_last_column(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("4", "slash", *"ov_over")
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        pane = active_table(app)
         await pilot.press("tab")
         first = pane.filter_input.value
         await pilot.press("tab", "shift+tab")

@@ -18,7 +18,7 @@ from engine.values.options import EngineOptions
 from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, write_adapter
-from tests.tui.explorer import explorer, screen_text, settle, shown, until
+from tests.tui.explorer import explorer, press, screen_text, settle, shown, until
 from tui.drawing.numbers import fit_number, short_number
 from tui.drawing.plots import Curve, Line, read_value
 from tui.drawing.readout import largest_weights, measure_readout, number_readout, weight_readout
@@ -59,7 +59,7 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("width", range(22, 80))
-def test_chance_is_called_so_wherever_it_stands_and_no_number_is_cut(width: int) -> None:
+def test_every_readout_names_chance_and_cuts_no_number(width: int) -> None:
     weights, tokens = np.array([[1, 0], [0.125, 0.875]], np.float32), ("<|start|>", " something")
     visible = VisibleKeys(np.zeros(2, np.int64), np.arange(2))
     causal = AttentionMap(MapName("decoder", 0, 0), tokens, tokens, weights, None, visible)
@@ -87,7 +87,7 @@ def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
         assert len(short_number(abs(value))) <= 9
 
 
-def test_numbers_of_one_column_have_as_many_digits_and_stand_in_one_form() -> None:
+def test_numbers_of_a_column_have_the_same_digits_and_form() -> None:
     column = (0.001041, 0.00097234, 0.0123449, 0.00041186, -0.00031256)
     assert [short_number(value) for value in column] == ["0.001041", "0.0009723", "0.01234", "0.0004119", "-0.0003126"]
     assert [short_number(value) for value in (9.87654e-7, 123456.7, -4.4449e-12)] == [
@@ -97,7 +97,7 @@ def test_numbers_of_one_column_have_as_many_digits_and_stand_in_one_form() -> No
     ]
 
 
-def test_a_filter_that_would_be_cut_within_a_number_is_cut_before_it() -> None:
+def test_a_filter_is_cut_before_a_number_not_within_it() -> None:
     title = Title.of("heads", count=("47 of 144", "47/144"), words="ov_stable_rank > 17 and ov_copying < 0.2")
     whole = "heads 47 of 144  ov_stable_rank > 17 and ov_copying < 0.2"
     assert title.fit(len(whole)).plain == whole
@@ -184,7 +184,7 @@ ABLATION = [fact_part("token ' Where'"), fact_part("p before 0.179"), fact_part(
         ("composition", [head_part(Head("encoder", 0, 0), TWO)], 23, "encoder L0H0"),
     ],
 )  # fmt: skip
-def test_of_a_title_the_views_name_gives_way_last_and_no_number_is_cut(
+def test_a_title_drops_the_views_name_last_and_cuts_no_number(
     view: str, parts: Sequence[Part], width: int, seen: str
 ) -> None:
     assert Title.of(view, parts).fit(width).plain == seen
@@ -208,9 +208,7 @@ SWEPT = ("3 of 12 layers, stopped, 9 goes on", "stopped, 9 goes on", "stopped")
         (23, "1 off  stopped  20/48"),
     ],
 )
-def test_of_a_title_the_state_stays_with_the_views_name_and_a_filter_stays_longer_than_facts(
-    width: int, seen: str
-) -> None:
+def test_a_title_keeps_its_state_longest_and_a_filter_longer_than_facts(width: int, seen: str) -> None:
     parts, hints = [off((1, 2), gap=" "), fact_part("token ' a'")], ("→ 2 more columns", "→ 2 more")
     count = ("20 of 48 so far", "20/48")
     title = Title.of("ablation", parts, state=SWEPT, count=count, words="change > 0", hints=hints)
@@ -232,7 +230,7 @@ MEASURED = ("energy rank, ε 0.01", "energy rank", "")
         (13, "L0  9/54"),
     ],
 )
-def test_a_filter_is_cut_and_the_words_of_a_measure_go_before_how_many_rows_it_leaves(width: int, seen: str) -> None:
+def test_a_title_drops_a_measure_and_cuts_a_filter_before_the_count_of_rows(width: int, seen: str) -> None:
     title = Title.of("ranks", [Part("L0", " ")], state=MEASURED, count=("9 of 54", "9/54"), words="matrix = OV")
     assert fit(title.fit(width).plain, width).rstrip() == seen
 
@@ -245,7 +243,7 @@ def test_a_filter_is_cut_and_the_words_of_a_measure_go_before_how_many_rows_it_l
         ((), 26, "composition L1H0  from_la…"),
     ],
 )
-def test_in_little_room_a_title_says_that_a_filter_holds(count: Sequence[str], width: int, seen: str) -> None:
+def test_a_short_title_still_shows_that_there_is_a_filter(count: Sequence[str], width: int, seen: str) -> None:
     title = Title.of("composition", [one(1, 0)], count=count, words="from_layer > 0 and from_layer < 5")
     assert fit(title.fit(width).plain, width).rstrip() == seen
 
@@ -256,8 +254,7 @@ async def test_a_large_screen_has_titles_in_frames_and_a_small_one_in_lines(
 ) -> None:
     async with explorer(tiny_model("llama"), head="L1H0", size=size) as (app, pilot):
         app.session.change(measure="energy_rank")
-        await pilot.press("2")
-        await settle(pilot)
+        await press(pilot, "2")
         title = next(line for line in screen_text(app).splitlines() if "ranks layer 1" in line)
         if size[0] < 100 or size[1] < 30:
             assert shown(app.views.ranks.title_line) in title
@@ -270,21 +267,19 @@ async def test_a_large_screen_has_titles_in_frames_and_a_small_one_in_lines(
         assert "╭" not in screen_text(app)
 
 
-async def test_a_filter_in_force_is_in_the_title_also_where_a_message_stands_in_the_place_of_rows(
+async def test_the_title_names_a_filter_even_over_a_message(
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("llama"), head="L1H0") as (app, pilot):
-        await pilot.press("5", "slash", *"kind = K", "enter")
-        await settle(pilot)
+        await press(pilot, "5", "slash", *"kind = K", "enter")
         assert " of " in shown(app.views.active.title_line)
-        await pilot.press(*":L0H0", "enter")
-        await settle(pilot)
+        await press(pilot, *":L0H0", "enter")
         assert "no earlier layer feeds this one" in screen_text(app)
         assert shown(app.views.active.title_line) == "composition L0H0  kind = K"
 
 
 @pytest.mark.parametrize("width", range(12, 60))
-def test_of_the_largest_weights_the_number_is_whole_however_long_its_token_is(width: int) -> None:
+def test_a_long_token_does_not_cut_the_largest_weight(width: int) -> None:
     row = np.array([0.25, 0.625, 0.125], np.float32)
     line = largest_weights("→", ("a", "<|endoftext|>", "b"), row, width, None)
     assert line.startswith("→ 1 ")
@@ -292,13 +287,12 @@ def test_of_the_largest_weights_the_number_is_whole_however_long_its_token_is(wi
     assert cell_len(line) <= width
 
 
-async def test_on_the_smallest_terminal_every_line_of_the_sentence_as_text_has_its_numbers(
+async def test_every_line_of_the_coloured_text_fits_its_numbers_on_the_smallest_terminal(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with explorer(tiny_model("bert"), text=TEXT, head="L0H0", size=(40, 12), ascii_only=True) as (app, pilot):
-        await pilot.press("T", "l")
-        await settle(pilot)
+        await press(pilot, "T", "l")
         pane = app.views.active
         assert isinstance(pane, TextPane)
         assert pane.shown is not None
@@ -309,8 +303,7 @@ async def test_on_the_smallest_terminal_every_line_of_the_sentence_as_text_has_i
         text = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
         ends = [f"[{ascii_cells(pane._ink.cells[level])}]" for level in pane.keys._levels.tolist()]
         assert all(any(end in line for line in text) for end in ends[:2]), "each level stands apart from its token"
-        await pilot.press("2")
-        await settle(pilot)
+        await press(pilot, "2")
         assert " ranks L0  stable rank " in screen_text(app)
 
 
@@ -326,14 +319,11 @@ async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyMod
             (("2", "m"), "qk_symmetry", "stable_rank"),
         ):
             for key in keys:
-                await pilot.press(key)
-            await settle(pilot)
+                await press(pilot, key)
             assert (app.session.shown.overview, app.session.shown.measure) == (of_map, of_tree), keys
 
 
-async def test_why_the_other_model_has_no_spectra_stands_in_full_below_the_graph(
-    tiny_model: TinyModel, tmp_path: Path
-) -> None:
+async def test_the_graph_says_in_full_why_the_other_model_has_no_spectra(tiny_model: TinyModel, tmp_path: Path) -> None:
     factors = low_rank("model.layers.0.self_attn.q_proj", 32, 32)
     adapter = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), factors)
     engine = Engine(EngineOptions(other="base"))
@@ -343,19 +333,16 @@ async def test_why_the_other_model_has_no_spectra_stands_in_full_below_the_graph
         assert "decoder-delta holds" not in shown(spectra.title_line)
         assert shown(spectra.left_out_line).rstrip().replace("\n", " ") in " ".join(screen_text(app).split())
         for key in ("T", "z"):
-            await pilot.press(key)
-            await settle(pilot)
+            await press(pilot, key)
         await pilot.resize_terminal(60, 20)
         await settle(pilot)
         message = app.views.attention.message
         assert len(message) > 60
         assert message in " ".join(screen_text(app).split()), "the text says in full why there is none"
         for key in ("P", "right_square_bracket", "P", "C"):
-            await pilot.press(key)
-            await settle(pilot)
+            await press(pilot, key)
         compare = app.views.active
         assert isinstance(compare, ComparePane)
         assert shown(compare.title_line) == "compare spectra 2 heads  log scale", "and no chance of a change"
-        await pilot.press("C")
-        await settle(pilot)
+        await press(pilot, "C")
         assert [each.value for each in compare.values.entries] == ["", ""], "and no weight where there is no map"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,12 @@ from engine.values.options import EngineOptions
 from engine.values.outline import HOW_TO_COMPARE
 from engine.values.views import CHANGES, Query
 from tests.conftest import TinyModel
-from tests.exporting import exported
-from tests.tui.explorer import explorer, screen_text, settle, shown
+from tests.exporting import exported, written
+from tests.tui.explorer import active_table, explorer, press, screen_text, shown
 from tui.app.explorer import Explorer
 from tui.drawing.levels import Ink, Levels, legend
 from tui.drawing.ramps import level_styles, lightness
 from tui.toolkit.line_filters import ascii_cells
-from tui.views.table_view import TablePane
 
 SENTENCE = "The cat sat on the mat."
 
@@ -56,10 +54,8 @@ async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, P
     engine = Engine(EngineOptions(other=str(other)))
     async with explorer(model, size=(160, 50), head="L0H1", engine=engine) as (app, pilot):
         assert shown(app.main.model_line).startswith(f"{model.name} vs finetuned  gpt2 · 2 layers")
-        await pilot.press("unbound:app.changes")
-        await settle(pilot)
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        await press(pilot, "unbound:app.changes")
+        pane = active_table(app)
         assert pane.shown is not None
         rows = [tuple(row) for row in pane.shown]
         assert rows == [tuple(row) for row in engine.table("changes", Query()).result()]
@@ -69,26 +65,20 @@ async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, P
         assert pane.grid.row[:2] == (1, "3"), "what changed most is under the cursor"
         assert CHANGES.ranked_by[0] in screen_text(app)
         assert "the larger of qk_distance and ov_distance" in shown(pane.explanation_line)
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.session.shown.selected == Head("decoder", 1, 3)
-        await pilot.press("[")
-        await settle(pilot)
+        await press(pilot, "[")
         assert pane.grid.row[:2] == (1, "2"), "then the cursor follows the selected head"
 
 
-async def test_d_draws_what_the_other_model_looks_at_more_and_less(
-    pair: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_d_draws_what_the_other_model_looks_at_more_and_less(pair: tuple[Path, Path], folder: Path) -> None:
     model, other = pair
-    monkeypatch.chdir(tmp_path)
     engine = Engine(EngineOptions(other=str(other)))
     async with explorer(model, head="L1H3", text=SENTENCE, engine=engine, ascii_only=True) as (app, pilot):
         before = engine.attention(SENTENCE, "decoder", 1).result().weights[3]
         now = engine.differences(SENTENCE, "decoder", 1).result().other
         assert now is not None
-        await pilot.press("D")
-        await settle(pilot)
+        await press(pilot, "D")
         pane = app.views.attention
         assert app.views.active is pane
         assert shown(pane.title_line).startswith("attention L1H3 · other model less this one")
@@ -105,38 +95,28 @@ async def test_d_draws_what_the_other_model_looks_at_more_and_less(
         pane.heatmap.move_to(0, 0)
         await pilot.pause()
         assert ("+#" if difference > 0 else "-#") in screen_text(app), "the largest difference has the largest sign"
-        await pilot.press("e", "v")
-        await settle(pilot)
-        (file,) = tmp_path.glob("*attention.csv")
-        with file.open(encoding="utf-8", newline="") as stream:
-            written = list(csv.DictReader(stream))
-        assert [float(row["weight_other"]) for row in written] == now[3].ravel().tolist()
-        await pilot.press("[")
-        await settle(pilot)
+        await press(pilot, "e", "v")
+        rows = written(folder, "*attention.csv")
+        assert [float(row["weight_other"]) for row in rows] == now[3].ravel().tolist()
+        await press(pilot, "[")
         assert drawn(app).is_signed, "another head has its differences"
         assert not drawn(app).values.any(), "it has not changed, nor has what it reads"
         for typed in ("4", "D"):
-            await pilot.press(typed)
-            await settle(pilot)
+            await press(pilot, typed)
         assert app.views.active is pane
         assert drawn(app).is_signed, "from elsewhere it leads there"
-        await pilot.press("D")
-        await settle(pilot)
+        await press(pilot, "D")
         assert not drawn(app).is_signed
         assert "this one" not in shown(pane.title_line)
 
 
-async def test_the_other_models_spectrum_is_drawn_over_this_ones(
-    pair: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_other_models_spectrum_is_drawn_over_this_ones(pair: tuple[Path, Path], folder: Path) -> None:
     model, other = pair
-    monkeypatch.chdir(tmp_path)
     engine = Engine(EngineOptions(other=str(other)))
     async with explorer(model, head="L1H3", engine=engine, ascii_only=True) as (app, pilot):
         pane = app.views.spectra
         assert ascii_cells(shown(pane.title_line)) == "spectra L1H3 | query/key bias  log  e 0.01  o finetuned"
-        await pilot.press("1", "j", "j", "l")
-        await settle(pilot)
+        await press(pilot, "1", "j", "j", "l")
         name = Head("decoder", 1, 3)
         own, theirs = (
             engine.spectra(name.whole_layer, False, of_other=of_other).result().spectra[3] for of_other in (False, True)
@@ -150,15 +130,12 @@ async def test_the_other_models_spectrum_is_drawn_over_this_ones(
         region = pane.graph.region
         lines = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
         assert any("o" in line for line in lines)
-        await pilot.press("e", "v")
-        await settle(pilot)
-        (file,) = tmp_path.glob("*spectrum.csv")
-        with file.open(encoding="utf-8", newline="") as stream:
-            written = list(csv.DictReader(stream))
-        assert list(written[0])[-1] == "singular_value_other"
+        await press(pilot, "e", "v")
+        rows = written(folder, "*spectrum.csv")
+        assert list(rows[0])[-1] == "singular_value_other"
         expected = [value for matrix in theirs.values() for value in matrix.singular_values.tolist()]
-        assert [float(row["singular_value_other"]) for row in written] == expected
-        assert exported(model, "spectrum", "--head", "L1H3", "--vs", other) == written
+        assert [float(row["singular_value_other"]) for row in rows] == expected
+        assert exported(model, "spectrum", "--head", "L1H3", "--vs", other) == rows
 
 
 async def test_without_a_second_model_its_keys_say_how_to_get_one(tiny_model: TinyModel) -> None:
@@ -166,8 +143,7 @@ async def test_without_a_second_model_its_keys_say_how_to_get_one(tiny_model: Ti
         active = app.views.active
         for key in ("unbound:app.changes", "D"):
             app.clear_notifications()
-            await pilot.press(key)
-            await settle(pilot)
+            await press(pilot, key)
             (notification,) = app._notifications
             assert notification.message.startswith(HOW_TO_COMPARE)
             assert app.views.active is active
@@ -223,7 +199,7 @@ def test_a_level_says_the_sign_and_the_size_alike_on_both_sides(ink: Ink) -> Non
 
 @pytest.mark.parametrize("color_system", ["truecolor", "256"])
 @pytest.mark.parametrize("background", [(18, 18, 18), (40, 42, 54), (224, 224, 224), (255, 255, 255)])
-def test_larger_differences_are_further_from_the_background_on_both_sides(
+def test_larger_differences_are_farther_from_the_background_on_both_sides(
     background: tuple[int, int, int], color_system: str
 ) -> None:
     styles = level_styles(background, color_system, is_signed=True)
@@ -333,8 +309,7 @@ async def test_d_draws_them_in_the_explorer(long_pair: tuple[Path, Path]) -> Non
     async with explorer(long_pair[0], head="L1H3", text=TEXT, engine=engine, ascii_only=True) as (app, pilot):
         pane = app.views.attention
         for keys, is_signed in (("3", False), ("D", True), ("D", False), ("D", True)):
-            await pilot.press(keys)
-            await settle(pilot)
+            await press(pilot, keys)
             drawn = pane.heatmap.pooled
             assert drawn is not None
             assert drawn.is_signed is is_signed
@@ -347,18 +322,15 @@ async def test_d_draws_them_in_the_explorer(long_pair: tuple[Path, Path]) -> Non
         assert f"max of {drawn.window.block}x{drawn.window.block}" in screen_text(app)
         most = drawn.values[-1, np.abs(drawn.values[-1]).argmax()]
         assert shown(pane.readout_line).startswith(f"max {most:+.4f}  "), "where the last tokens differ most"
-        await pilot.press("g", "g", "home")
-        await settle(pilot)
+        await press(pilot, "g", "g", "home")
         drawn = pane.heatmap.pooled
         assert drawn is not None
         assert shown(pane.readout_line).startswith(f"max {drawn.values[0, 0]:+.4f}  ")
-        await pilot.press("G")
-        await settle(pilot)
+        await press(pilot, "G")
         drawn = pane.heatmap.pooled
         assert drawn is not None
         assert shown(pane.readout_line).startswith(f"max {drawn.values[-1, 0]:+.4f}")
-        await pilot.press("unbound:heatmap.fit")
-        await settle(pilot)
+        await press(pilot, "unbound:heatmap.fit")
         query, key = pane.heatmap.cursor
         difference = theirs[query, key] - own[query, key]
         assert abs(difference) > 0.01
