@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import torch
 import transformers
@@ -29,7 +28,7 @@ from engine.values.options import EngineOptions
 from engine.values.table import CHANCE, Table
 from engine.values.views import CIRCUITS, VIEWS, WEIGHTS, Query
 from tests.conftest import TinyModel
-from tests.exporting import run
+from tests.exporting import as_exported, exported, refusal, run, written
 from tests.opening import open_folder, worked_out
 from tests.tui.explorer import (
     active_table,
@@ -43,10 +42,8 @@ from tests.tui.explorer import (
     type_keys,
 )
 from tui.app.explorer import Explorer
-from tui.cli.headless import run_export
 from tui.drawing.numbers import fit_number
 from tui.drawing.titles import Part
-from tui.export.request import Request
 from tui.views.switcher import WEIGHTS_WIDTH
 
 KEYS = {"circuits": "4", "composition": "5", "directions": "6", "patterns": "7"}
@@ -98,28 +95,30 @@ async def test_a_selected_layer_has_its_eigenvalues_too(tiny_model: TinyModel) -
 async def test_the_cursor_is_on_the_selected_heads_row_and_a_column_explains_itself(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
         await press(pilot, "4")
-        assert next(iter(active_table(app).grid.row or ())) == "2"
+        pane = active_table(app)
+        assert next(iter(pane.grid.row or ())) == "2"
         await pilot.press("home")
         await pilot.pause()
-        assert shown(active_table(app).explanation_line).startswith("tr(M²)/‖M‖² of M = QK")
-        table = rows(active_table(app).shown)
+        assert shown(pane.explanation_line).startswith("tr(M²)/‖M‖² of M = QK")
+        table = rows(pane.shown)
         place = next(row for row in table if row[2] == "2")
-        assert shown(active_table(app).readout_line) == f"L1H2  qk_symmetry {place[3]:.4g}  chance 0.03125"
-        assert "qk_symmetry_chance" not in active_table(app).grid.columns
-        assert "qk_symmetry_chance" in active_table(app).table_on_screen().columns, "files have what chance gives"
+        assert shown(pane.readout_line) == f"L1H2  qk_symmetry {place[3]:.4g}  chance 0.03125"
+        assert "qk_symmetry_chance" not in pane.grid.columns
+        assert "qk_symmetry_chance" in pane.table_on_screen().columns, "files have what chance gives"
         await pilot.press("r", "l")
         await pilot.pause()
-        assert shown(active_table(app).explanation_line).startswith("chance, Gaussian factors")
+        assert shown(pane.explanation_line).startswith("chance, Gaussian factors")
 
 
 async def test_another_head_has_its_own_table_and_enter_goes_to_the_head_that_feeds(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
         await press(pilot, "5")
-        first = rows(active_table(app).shown)
+        pane = active_table(app)
+        first = rows(pane.shown)
         await press(pilot, "]")
-        assert {row[2] for row in rows(active_table(app).shown)} == {"3"}
+        assert {row[2] for row in rows(pane.shown)} == {"3"}
         await press(pilot, "[")
-        assert rows(active_table(app).shown) == first
+        assert rows(pane.shown) == first
         await press(pilot, "enter")
         assert app.session.shown.selected == Head("decoder", int(str(first[0][4])), int(str(first[0][5])))
 
@@ -198,40 +197,39 @@ async def test_a_table_that_fails_says_why_and_others_still_work(
 async def test_the_title_counts_the_columns_to_the_right(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H2", size=(80, 24)) as (app, pilot):
         await press(pilot, "4")
-        beyond = active_table(app).grid.columns_beyond
-        assert shown(active_table(app).title_line) == f"circuits L1H2  → {beyond} more columns"
-        assert active_table(app).grid.columns == (
+        pane = active_table(app)
+        beyond = pane.grid.columns_beyond
+        assert shown(pane.title_line) == f"circuits L1H2  → {beyond} more columns"
+        assert pane.grid.columns == (
             "head",
             *(name for name in CIRCUITS.columns[3:] if not name.endswith(CHANCE)),
         )
         head = screen_text(app).splitlines()[3].split("head")[1].split()
-        seen = len(active_table(app).grid.columns) - 1 - beyond
+        seen = len(pane.grid.columns) - 1 - beyond
         assert len(head) in (seen, seen + 1), "one may be cut"
         await press(pilot, "end")
-        assert shown(active_table(app).title_line) == "circuits L1H2"
+        assert shown(pane.title_line) == "circuits L1H2"
         await pilot.press("home")
         await pilot.resize_terminal(120, 24)
         await settle(pilot)
-        assert active_table(app).grid.columns_beyond < beyond
-        assert (
-            shown(active_table(app).title_line)
-            == f"circuits L1H2  → {active_table(app).grid.columns_beyond} more columns"
-        )
+        assert pane.grid.columns_beyond < beyond
+        assert shown(pane.title_line) == f"circuits L1H2  → {pane.grid.columns_beyond} more columns"
 
 
 async def test_the_readout_follows_the_cursor_while_a_filter_is_typed() -> None:
     async with explorer("demo", head="L0H0", size=(80, 24)) as (app, pilot):
         await press(pilot, "4")
-        before = shown(active_table(app).readout_line)
-        table = active_table(app).shown
+        pane = active_table(app)
+        before = shown(pane.readout_line)
+        table = pane.shown
         assert table is not None
-        at, of = table.columns.index("head"), table.columns.index(active_table(app).grid.column)
+        at, of = table.columns.index("head"), table.columns.index(pane.grid.column)
         third = next(row for row in rows(table) if str(row[at]) == "3")
         await press(pilot, "slash", *"head = 3")
-        assert shown(active_table(app).explanation_line) == "1 of 8 rows"
-        assert f" {third[of]:.4g} " in shown(active_table(app).readout_line) != before
+        assert shown(pane.explanation_line) == "1 of 8 rows"
+        assert f" {third[of]:.4g} " in shown(pane.readout_line) != before
         await press(pilot, "ctrl+u", *"head > 77")
-        assert shown(active_table(app).readout_line) == ""
+        assert shown(pane.readout_line) == ""
 
 
 @pytest.mark.parametrize(
@@ -391,98 +389,80 @@ def focus(app: Explorer) -> Widget | None:
     return app.focused
 
 
-def csv_rows(file: Path) -> list[dict[str, str]]:
-    with file.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
+def test_norms_are_filtered_by_only_where_they_are_read(tiny_model: TinyModel) -> None:
+    assert "only with --norms" in refusal(tiny_model("gpt2"), "weights", "--where", "norm > 1", code=2)
 
 
-def exported(folder: Path, view: str, where: str, file: Path, **asked: Any) -> list[dict[str, str]]:
-    """Export rows in this process."""
-    request = Request(view, asked, where=where or None, output=file)
-    run_export(str(folder), request, EngineOptions(use_cache=False))
-    return csv_rows(file)
-
-
-def test_norms_are_filtered_by_only_where_they_are_read(tiny_model: TinyModel, tmp_path: Path) -> None:
-    with pytest.raises(click.UsageError, match="only with --norms"):
-        exported(tiny_model("gpt2"), "weights", "norm > 1", tmp_path / "weights.csv")
-    assert not list(tmp_path.glob("*.csv"))
-
-
-@pytest.mark.parametrize("view", ["ranks", "spectrum"])
-def test_where_keeps_the_rows_that_match(tiny_model: TinyModel, tmp_path: Path, view: str) -> None:
-    folder, column = tiny_model("llama"), "stable_rank" if view == "ranks" else "energy"
-    every = exported(folder, view, "", tmp_path / "every.csv")
+@pytest.mark.parametrize(("view", "column"), [("ranks", "stable_rank"), ("spectrum", "energy")])
+def test_where_keeps_the_rows_that_match(tiny_model: TinyModel, view: str, column: str) -> None:
+    every = exported(tiny_model("llama"), view)
     middle = sorted(float(row[column]) for row in every)[len(every) // 2]
-    some = exported(folder, view, f"{column} > {middle!r} and not head = all", tmp_path / "some.csv")
+    some = exported(tiny_model("llama"), view, "--where", f"{column} > {middle!r} and not head = all")
     assert some == [row for row in every if float(row[column]) > middle and row["head"] != "all"]
     assert 0 < len(some) < len(every)
 
 
 async def test_the_weights_are_those_of_the_export_and_are_filtered_while_a_filter_is_typed(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_model: TinyModel, folder: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    folder = tiny_model("gpt2", with_head=True)
-    async with explorer(folder, head="L1H2", engine=Engine(EngineOptions(use_cache=False))) as (app, pilot):
+    model = tiny_model("gpt2", with_head=True)
+    async with explorer(model, head="L1H2", engine=Engine(EngineOptions(use_cache=False))) as (app, pilot):
         await press(pilot, "unbound:app.weights")
-        table = exported(folder, "weights", "", tmp_path / "all.csv", norms=True)
-        assert [["" if cell is None else str(cell) for cell in row] for row in active_table(app).table_on_screen()] == [
-            list(row.values()) for row in table
-        ]
+        pane, table = active_table(app), exported(model, "weights", "--norms")
+        assert as_exported(pane.table_on_screen()) == table
         assert tuple(table[0]) == WEIGHTS.columns
         await pilot.press("slash", *"c_att", "j")
         await pilot.pause()
-        assert titled(active_table(app).title_line) == f"weights 0 of {len(table)}  c_attj"
+        assert titled(pane.title_line) == f"weights 0 of {len(table)}  c_attj"
         await pilot.press("backspace", *" an")
         await pilot.pause()
-        assert shown(active_table(app).explanation_line) == "no column or number 'c_att' at 1"
-        assert titled(active_table(app).title_line) == "weights", "no filter holds that was never finished"
+        assert shown(pane.explanation_line) == "no column or number 'c_att' at 1"
+        assert titled(pane.title_line) == "weights", "no filter holds that was never finished"
         await press(pilot, *"d par", "tab", *" > 1000", "enter", "end", "o", "e", "v")
-        assert focus(app) is active_table(app).grid
-    (file,) = tmp_path.glob("*-weights.csv")
-    kept = exported(folder, "weights", "c_att and parameters > 1000", tmp_path / "kept.csv", norms=True)
-    assert sorted(map(str, csv_rows(file))) == sorted(map(str, kept))
+        assert app.focused is pane.grid
+    kept = exported(model, "weights", "--norms", "--where", "c_att and parameters > 1000")
+    assert sorted(map(str, written(folder, "*-weights.csv"))) == sorted(map(str, kept))
     assert [row["name"] for row in kept] == [f"transformer.h.{layer}.attn.c_attn.weight" for layer in range(2)]
 
 
 async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1") as (app, pilot):
         await press(pilot, "4")
-        count = len(list(active_table(app).shown or ()))
+        pane = active_table(app)
+        count = len(list(pane.shown or ()))
         await pilot.press("slash", *"head = al", "enter", "slash", "end", *"l", "enter", "unbound:app.tree")
         await pilot.pause()
-        assert titled(active_table(app).title_line) == f"circuits L1  1 of {count}  head = all"
+        assert titled(pane.title_line) == f"circuits L1  1 of {count}  head = all"
         await pilot.press("4", "slash", *"ov_over", "tab")
         await pilot.pause()
-        assert shown(active_table(app).explanation_line).startswith("Enter goes to ov_overlap: mean squared cosine")
+        assert shown(pane.explanation_line).startswith("Enter goes to ov_overlap: mean squared cosine")
         await pilot.press("enter")
         await pilot.pause()
-        assert (active_table(app).grid.column, active_table(app).filter_input.display) == ("ov_overlap", False)
-        assert titled(active_table(app).title_line) == f"circuits L1  1 of {count}  head = all"
+        assert (pane.grid.column, pane.filter_input.display) == ("ov_overlap", False)
+        assert titled(pane.title_line) == f"circuits L1  1 of {count}  head = all"
         await pilot.press("slash", *"qk_symetry < 1", "enter")
         await pilot.pause()
-        assert focus(app) is active_table(app).filter_input, "what cannot be read is there to be mended"
+        assert focus(app) is pane.filter_input, "what cannot be read is there to be mended"
         assert "did you mean qk_symmetry?" in screen_text(app)
         await pilot.press("escape")
         await pilot.pause()
-        assert focus(app) is active_table(app).grid
-        assert titled(active_table(app).title_line) == "circuits L1"
+        assert focus(app) is pane.grid
+        assert titled(pane.title_line) == "circuits L1"
         assert screen_text(app).rstrip().endswith("? Help  q Quit"), "what there is no room for is left out before"
-        assert len(active_table(app).grid.order) == count
+        assert len(pane.grid.order) == count
         await pilot.press("slash", "enter")
         await pilot.pause()
-        assert (focus(app), active_table(app).filter_input.display) == (active_table(app).grid, False)
+        assert (focus(app), pane.filter_input.display) == (pane.grid, False)
         await pilot.press("slash", *"zzz", "enter")
         await pilot.pause()
-        assert active_table(app).grid.why_none == "no row matches; / changes the filter, esc shows all rows"
+        assert pane.grid.why_none == "no row matches; / changes the filter, esc shows all rows"
         assert " ".join(screen_text(app).split()).count("no row matches; / changes the filter, esc shows all rows") == 1
-        table = active_table(app).shown
+        table = pane.shown
         assert table is not None
         for so_far in (" so far", ""):  # whether it is still being worked out
-            active_table(app).show([Part("L1", " ")], table.with_frame(table.frame), None, is_growing=bool(so_far))
+            pane.show([Part("L1", " ")], table.with_frame(table.frame), None, is_growing=bool(so_far))
             await pilot.pause()
-            assert titled(active_table(app).title_line) == f"circuits L1  0 of {count}{so_far}  zzz"
+            assert titled(pane.title_line) == f"circuits L1  0 of {count}{so_far}  zzz"
             assert f"no row matches{so_far}; /" in screen_text(app)
 
 
