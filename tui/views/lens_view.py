@@ -70,7 +70,7 @@ class LensPane(Pane):
             self.show_no_sentence(title, shown, stores)
             return
         query = table_query(shown, LENS, None, is_comparing=stores.engine.is_comparing)
-        assert query is not None  # which it is only for views of a head
+        assert query is not None  # only queries of a head can be missing
         found = stores.tables.get((LENS.name, query))
         if isinstance(found, Table):
             self._show(found, title, shown.position)

@@ -386,7 +386,7 @@ class Views(Container):
         self._beside = pane if pane.is_beside_map else self._beside if pane is self.attention else None
         others: list[Widget] = []
         if self.is_attached and _set_classes(self.screen, {"-alone": isinstance(pane, ComparePane)}):
-            others += self.screen.query("#side, #tree")  # the comparison takes their room on a narrow terminal
+            others += self.screen.query("#side, #tree")  # a zoomed comparison hides them
         changed = [_set_classes(each, {"-active": each is pane}) for each in self.panes]
         if any(changed) or others:
             self._restyle(*others)
@@ -517,7 +517,7 @@ class Views(Container):
         return True
 
     def action_zoom(self) -> None:
-        """Give the active view all the room, on a narrow terminal the tree's too, or share the room again.
+        """Give the active view all the room, or share it again; a view that is alone on screen hides the tree too.
 
         If the tree had the focus, the view has it until it shares the room again.
         """

@@ -156,8 +156,8 @@ class TablePane(RowsPane):
         self.view = view.name
         super().__init__(view.columns, TableGrid(), Line(classes="pane-legend"))
         self.add_class("-table")
-        leads = _leads(view)
-        self.grid.leads = lambda: leads
+        target = _row_target(view)
+        self.grid.leads = lambda: target
         self.shown: Table | None = None
         self.is_folded = False
         self._kind = view
@@ -248,26 +248,26 @@ class TablePane(RowsPane):
         drawn = (title, table, selected, tuple(state), is_growing)
         if drawn == self._drawn:
             return
-        was_growing, could = self.shown is not None and self.is_unfinished, self._what_keys_need
-        self._drawn, self.is_waiting, self.is_unfinished = drawn, False, is_growing
-        had_one, has_moved, self._selected = self._selected is not None, selected != self._selected, selected
-        is_new = table is not self.shown
-        begins_at_top, grows_on = bool(self._kind.ranked_by), is_new and was_growing
-        follows = (has_moved and not is_new) if begins_at_top else has_moved or (is_new and not grows_on)
+        is_new, keys_before = table is not self.shown, self._what_keys_need
+        is_first_part = is_new and (self.shown is None or not self.is_unfinished)
+        had_head, has_other_head = self._selected is not None, selected != self._selected
+        self._drawn, self._selected, self.is_waiting, self.is_unfinished = drawn, selected, False, is_growing
+        starts_at_top = bool(self._kind.ranked_by)
+        follows = (has_other_head and not is_new) if starts_at_top else (has_other_head or is_first_part)
         place = self._place_of(selected, table) if selected is not None and follows else None
-        if place is not None or (is_new and not grows_on):
+        if place is not None or is_first_part:
             self.grid.is_moved = False
         if is_new:
-            self._take(table, place)
+            self._show_table(table, place)
         elif place is not None:
             self.grid.go_to(place)
         lacking = " ".join(filter(None, (left_out_title(table.left_out), *table.lacking)))
         without = fact_part(lacking) if title else Part(lacking, " ")  # cut to fit where the title is empty
         self.set_title([*title, *self._pair, without, *map(fact_part, self._said)], state)
-        if has_moved and had_one and place is not None and selected is not None:
+        if has_other_head and had_head and place is not None and selected is not None:
             self.note_selected(selected, is_on_screen=place in self.grid.order)
         self.read_out()
-        if self._what_keys_need != could:
+        if self._what_keys_need != keys_before:
             self.refresh_bindings()
 
     @property
@@ -282,7 +282,7 @@ class TablePane(RowsPane):
         name = (selected.stack, selected.layer, selected.label)
         return next((place for place, row in enumerate(table.rows) if row[:3] == name), None)
 
-    def _take(self, table: Table, place: int | None) -> None:
+    def _show_table(self, table: Table, place: int | None) -> None:
         """Show another table, with the cursor on a row if one is given.
 
         A column in which all rows agree is left out; the title has its value. So are a column of heads off that names
@@ -310,11 +310,10 @@ class TablePane(RowsPane):
         names = [name for name in said if name in agreeing and first.get(name) is not None]
         self._pair = ()
         if "against" in names:
-            is_of_pair = {name: name in ("chosen", "token", "against") or said[name] == "=" for name in names}
-            difference = next((_said(first[name]) for name in names if said[name] == "="), "")
+            difference = next((_spell_cell(first[name]) for name in names if said[name] == "="), "")
             self._pair = [pair_part(str(first.get("chosen", first["token"])), str(first["against"]), difference)]
-            names = [name for name in names if not is_of_pair[name]]
-        self._said = [f"{said[name]} {_said(first[name])}" for name in names]
+            names = [name for name in names if name not in ("chosen", "token", "against") and said[name] != "="]
+        self._said = [f"{said[name]} {_spell_cell(first[name])}" for name in names]
         self._show_rows(table, place)
         if not rows:
             self.grid.show_message(self._kind.empty)
@@ -548,7 +547,8 @@ class CellPane(TablePane):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "step_back", "All rows again", id="explain.all_rows"),  # else the next hides the table's
+        # Without this one, the next binding would hide the table's.
+        Binding("escape", "step_back", "All rows again", id="explain.all_rows"),
         Binding("escape", "screen.stop_or_view('attention')", "Back to the map", show=False, id="explain.back"),
         Binding("enter", "apply", "Filter", id="explain.apply", priority=True),
         Binding("enter", "to_map", "To its cell on the head's map", show=False, id="explain.enter"),
@@ -636,7 +636,7 @@ class CellPane(TablePane):
         return first_fitting(width, brief, number_readout(column, value, beside, width))
 
 
-def _leads(view: View) -> str:
+def _row_target(view: View) -> str:
     """Name what Enter goes to from a row; from the rows of one head, nowhere."""
     if "head" not in view.columns:
         return "token" if "token_id" in view.columns else ""
@@ -645,5 +645,5 @@ def _leads(view: View) -> str:
     return "" if view.scope is Scope.HEAD else "head"
 
 
-def _said(cell: Cell) -> str:
+def _spell_cell(cell: Cell) -> str:
     return short_number(cell) if isinstance(cell, int | float) else quote_text(cell or "")
