@@ -66,7 +66,7 @@ class Axes:
     cell: int = CELL_WIDTH
     lines: int = 1
 
-    def on(self, sides: Sides) -> Axes:
+    def with_labels(self, sides: Sides) -> Axes:
         """Leave out the labels of a side that a neighbouring map shows."""
         has_queries, has_keys = sides
         axes = self if has_queries else replace(self, rows=[""] * len(self.rows), gutter=0, corner="")
@@ -110,13 +110,13 @@ def axes_of(
     If a short map fits whole, its cells are as large as fit; ``cell`` is the least number of columns per cell.
     """
     if cell == 1 or block > 1 or len(query_tokens) * len(key_tokens) > AT_ONCE:
-        return lay_out_blocks(query_tokens, key_tokens, block, width, height, cell).on(sides)
-    smallest = lay_out(query_tokens, key_tokens, width, height, cell).on(sides)
+        return lay_out_blocks(query_tokens, key_tokens, block, width, height, cell).with_labels(sides)
+    smallest = lay_out(query_tokens, key_tokens, width, height, cell).with_labels(sides)
     room, (narrowest, widest) = (width - smallest.gutter) // max(len(key_tokens), 1), NEARLY_SQUARE
     for lines in range(min(LARGEST, height // max(len(query_tokens), 1)), 1, -1):
         columns = min(room, int(widest * lines), _WIDEST_TOKEN + 1)
         if columns >= max(narrowest * lines, cell):
-            axes = lay_out(query_tokens, key_tokens, width, height, columns, lines).on(sides)
+            axes = lay_out(query_tokens, key_tokens, width, height, columns, lines).with_labels(sides)
             if axes.size[1] <= height:
                 return axes
     return smallest
@@ -339,12 +339,12 @@ class Tiles:
         across, down = self.pitch
         return number % self.columns * across, number // self.columns * down
 
-    def at(self, x: int, y: int) -> int | None:
+    def tile_at(self, x: int, y: int) -> int | None:
         """Return the tile at a column and a line.
 
         Examples
         --------
-        >>> Tiles(4, 2, 8, 3, 1, 1, 1).at(12, 5), Tiles(4, 2, 8, 3, 1, 1, 1).at(9, 0)
+        >>> Tiles(4, 2, 8, 3, 1, 1, 1).tile_at(12, 5), Tiles(4, 2, 8, 3, 1, 1, 1).tile_at(9, 0)
         (3, None)
         """
         across, down = self.pitch

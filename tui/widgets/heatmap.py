@@ -60,7 +60,7 @@ class Viewport:
     is_fitted: bool | None = None
     pooling: Pooling = "max"
 
-    def on(self, counts: Counts, fitting: Callable[[], int]) -> Viewport:
+    def on_map(self, counts: Counts, fitting: Callable[[], int]) -> Viewport:
         """Look at another map: as before if it has the same size, otherwise from its beginning.
 
         Parameters
@@ -71,9 +71,10 @@ class Viewport:
         fits_in = fitting()
         is_whole = is_fitted or (is_fitted is None and max(counts) > SCROLLED)
         block = fits_in if is_whole else 1 if is_fitted is None else self.block
-        return replace(self, counts=counts, is_whole=is_whole, is_fitted=is_fitted, block=block).at(*self.cursor)
+        viewport = replace(self, counts=counts, is_whole=is_whole, is_fitted=is_fitted, block=block)
+        return viewport.with_cursor(*self.cursor)
 
-    def at(self, query: int, key: int) -> Viewport:
+    def with_cursor(self, query: int, key: int) -> Viewport:
         """Put the cursor on the nearest weight of the map."""
         queries, keys = self.counts
         return replace(self, cursor=(max(min(query, queries - 1), 0), max(min(key, keys - 1), 0)))
@@ -84,19 +85,19 @@ class Viewport:
             old if (cell := min(max(old // block + step, 0), (count - 1) // block)) == old // block else cell * block
             for old, step, count in zip(self.cursor, (rows, columns), self.counts, strict=True)
         )
-        return self.at(query, key)
+        return self.with_cursor(query, key)
 
     def cell(self, block: int) -> tuple[int, int]:
         """Return the row and column of the cell under the cursor, for blocks of some size."""
         return self.cursor[0] // block, self.cursor[1] // block
 
     @property
-    def whole(self) -> MapWindow:
+    def whole_window(self) -> MapWindow:
         """A window on the whole map."""
         rows, columns = (range(-(-count // self.block)) for count in self.counts)
         return MapWindow(self.block, rows, columns, self.pooling)
 
-    def around(self, seen: tuple[range, range] | None, cells: Counts, share: float) -> MapWindow:
+    def window_around(self, seen: tuple[range, range] | None, cells: Counts, share: float) -> MapWindow:
         """Return a window on what is in view and a margin on every side, or on the cursor's surroundings.
 
         Parameters
@@ -284,7 +285,7 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def follow(self, other: Heatmap) -> None:
         """Look at the same weight as another map, in cells of the same size."""
-        viewport = replace(other._viewport, counts=self._viewport.counts).at(*other.cursor)
+        viewport = replace(other._viewport, counts=self._viewport.counts).with_cursor(*other.cursor)
         if self.pooled is not None and viewport != self._viewport:
             self._change_viewport(viewport)
 
@@ -356,8 +357,8 @@ class Heatmap(ScrollArea, can_focus=True):
             return None
         painted = self.pooled if source.key == self.key else None
         tokens = source.tokens if painted is None else _tokens_of(painted)
-        viewport = self._on_map(self._viewport, tokens, source.is_signed)
-        window = viewport.whole if source.is_whole else self._window(source, painted, viewport)
+        viewport = self._viewport_on(self._viewport, tokens, source.is_signed)
+        window = viewport.whole_window if source.is_whole else self._window(source, painted, viewport)
         if painted is not None and source.is_whole and painted.window == window:
             self._viewport = viewport
             return painted
@@ -372,27 +373,27 @@ class Heatmap(ScrollArea, can_focus=True):
         """Choose the part to ask for; reuse one that is there, or was asked for, if it covers what is near."""
         seen = self.window if painted is not None and painted.window.block == viewport.block else None
         cells = self._room(source.tokens, max(viewport.block, 2), source.is_signed)
-        near = viewport.around(seen, cells, 0.5)
+        near = viewport.window_around(seen, cells, 0.5)
         parts = [self._wanted[1]] if self._wanted is not None and self._wanted[0] == source.key else []
         parts += [] if painted is None else [painted.window]
-        window = next((part for part in parts if part.covers(near)), None) or viewport.around(seen, cells, 1.0)
+        window = next((part for part in parts if part.covers(near)), None) or viewport.window_around(seen, cells, 1.0)
         self._wanted = source.key, window
         return window
 
     def _show_part(self, source: MapSource, viewport: Viewport, part: PooledMap) -> None:
         """Paint a part, and ask for what is in view but not in it."""
         self.part, self.pooled, self.key, self._message = part, source.spelled(part), source.key, ""
-        self._viewport = self._on_map(viewport, _tokens_of(self.pooled), source.is_signed)
+        self._viewport = self._viewport_on(viewport, _tokens_of(self.pooled), source.is_signed)
         if not self._viewport.is_moved and (place := _last_query_largest(self.pooled)) is not None:
-            self._viewport = self._viewport.at(*place)
+            self._viewport = self._viewport.with_cursor(*place)
         self._paint()
         self.post_message(self.CursorMoved(self))
         if not source.is_whole:
             self._fetch()
 
-    def _on_map(self, viewport: Viewport, tokens: Tokens, is_signed: bool) -> Viewport:
+    def _viewport_on(self, viewport: Viewport, tokens: Tokens, is_signed: bool) -> Viewport:
         """Look at a map with these tokens."""
-        return viewport.on((len(tokens[0]), len(tokens[1])), partial(self._find_block, tokens, is_signed))
+        return viewport.on_map((len(tokens[0]), len(tokens[1])), partial(self._find_block, tokens, is_signed))
 
     def _find_block(self, tokens: Tokens, is_signed: bool) -> int:
         """Find the smallest block that brings the whole map into view."""
@@ -458,7 +459,7 @@ class Heatmap(ScrollArea, can_focus=True):
     def move_to(self, query: int, key: int) -> None:
         """Put the cursor on the nearest weight of the map."""
         self._followed = None
-        self._change_viewport(replace(self._viewport.at(query, key), is_moved=True))
+        self._change_viewport(replace(self._viewport.with_cursor(query, key), is_moved=True))
 
     def _change_viewport(self, viewport: Viewport) -> None:
         """Change the viewport."""
@@ -579,7 +580,7 @@ class Heatmap(ScrollArea, can_focus=True):
         is_whole = block is None
         viewport = replace(self._viewport, block=block or self._whole_block, is_whole=is_whole, is_fitted=is_whole)
         place = self.looked_at if viewport.block < self._viewport.block else None
-        self._change_viewport(viewport if place is None else viewport.at(*place))
+        self._change_viewport(viewport if place is None else viewport.with_cursor(*place))
 
     def action_pooling(self) -> None:
         """Switch between the largest weight of each cell and the mean."""

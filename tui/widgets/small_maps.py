@@ -182,7 +182,7 @@ class SmallMaps(ItemArea):
 
     def item_at(self, x: int, y: int) -> int | None:
         """Return the head whose map is at a column and a line."""
-        return self._tiles.at(x, y) if self.maps else None
+        return self._tiles.tile_at(x, y) if self.maps else None
 
     def on_resize(self) -> None:
         """Have the maps pooled for the new size."""

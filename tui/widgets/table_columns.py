@@ -220,7 +220,7 @@ class Columns:
             return fit_end(text, room)
         return fit(text, room, align="right" if is_number else "left")
 
-    def at(self, x: int, left: int) -> int:
+    def column_at(self, x: int, left: int) -> int:
         """Return the column at a cell of a line."""
         place = x if x < self.edge else x + left
         return min(bisect_right(self.starts, place) - 1, len(self.names) - 1)

@@ -456,7 +456,7 @@ class TableGrid(ScrollArea, can_focus=True):
         offset = event.get_content_offset(self)
         if offset is None or not self.order:
             return
-        column = self._columns.at(offset.x, self.scroll_offset.x)
+        column = self._columns.column_at(offset.x, self.scroll_offset.x)
         if offset.y < self.head:
             self.put(self.cursor[0], column)
             self.action_sort()
